@@ -1,8 +1,8 @@
-"""How functional each property is: what a snapshot's statements show, beside what Wikidata's editors declare.
+"""Whether properties are functional: by a snapshot's statements, compared with the constraints of Wikidata's editors.
 
-Both say one of VERDICTS. Constraints alone miss P54, P286, P488, P39 and P102 (WikiFactDiff, appendix A, honours them
-only), and a slice of Wikidata may hold no property entities at all; the data alone take a relation that nobody kept up
-for a functional one.
+Both give one of VERDICTS. Constraints alone miss P54, P286, P488, P39 and P102 (WikiFactDiff, appendix A, uses only
+constraints), and a slice of Wikidata may contain no property entities at all; data alone make an outdated relation look
+functional.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ from kgedit.wikidata.ids import (
 )
 
 VERDICTS = ("temporal", "single", "several")
-"""temporal: one value at a time, and values follow one another. single: one value. several: any other property."""
+"""temporal: one value at a time, with values in succession. single: one value. several: any other property."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bounds:
-    """From when on the statements of a snapshot show a property to be functional.
+    """Thresholds for a property to count as functional.
 
     Attributes:
-        subjects: Fewest subjects; of a property with fewer the data say nothing.
-        functional: Least share of them with one current value, in [0, 1].
-        dated: Least share of the property's statements with a start, an end or a point in time from which one value at
-            a time is taken for one after another, in [0, 1].
+        subjects: Minimum number of subjects; properties with fewer have no verdict from the data.
+        functional: Minimum share of subjects with one current value, in [0, 1].
+        dated: Minimum share of the property's statements with a start, an end or a point in time for one value at a
+            time to count as values in succession, in [0, 1].
     """
 
     subjects: int = 5
@@ -46,7 +46,7 @@ class Bounds:
         """Check the bounds.
 
         Raises:
-            StoreError: if a share is none.
+            StoreError: if a share is not in [0, 1].
         """
         for name in ("functional", "dated"):
             if not 0 <= getattr(self, name) <= 1:
@@ -57,12 +57,12 @@ BOUNDS = Bounds()
 
 
 def measured_relations(counted: str, claims: str, bounds: Bounds = BOUNDS) -> str:
-    """A query: what a snapshot's statements show of properties with enough subjects.
+    """SQL query of the verdicts by data, for properties of a snapshot with enough subjects.
 
     Args:
         counted: SQL of a relation with the columns FUNCTIONAL_BY_DATA (kgedit.engines.protocol).
         claims: SQL of a relation with the columns CLAIMS, of the same snapshot.
-        bounds: What counts as functional.
+        bounds: Thresholds.
 
     Returns:
         SQL with the columns of `counted`, dated_claims (share of all statements that are not deprecated and have a
@@ -82,7 +82,7 @@ def measured_relations(counted: str, claims: str, bounds: Bounds = BOUNDS) -> st
 
 
 def declared_relations(declared: str) -> str:
-    """A query: the properties that Wikidata's editors declare to have one value.
+    """SQL query of the properties with a single-value constraint of Wikidata's editors.
 
     Args:
         declared: SQL of a relation with the columns FUNCTIONAL_BY_CONSTRAINT (kgedit.engines.protocol).
@@ -105,21 +105,21 @@ EXCEPTIONS = f"""
     WHERE property = 'P2302' AND rank <> 'deprecated' AND object IN ('{SINGLE_VALUE}', '{SINGLE_BEST_VALUE}')
       AND list_contains(qualifier_properties, '{EXCEPTION_TO_CONSTRAINT}')
 """  # noqa: S608 - our own names
-"""SQL: properties whose constraint names entities that may break it (P2303); which ones the store does not keep."""
+"""SQL of properties whose constraint names entities that may violate it (P2303); the store does not keep these."""
 
 
 def measure_functionality(snapshot: Snapshot, *, bounds: Bounds = BOUNDS, disagreeing: bool = False) -> pa.Table:
-    """One row for each property of a snapshot with enough subjects, by id.
+    """Measure each property of a snapshot with enough subjects; one row each, ordered by id.
 
     Args:
-        snapshot: Whose statements are counted.
-        bounds: What counts as functional.
-        disagreeing: Only the properties of which the two verdicts differ.
+        snapshot: Snapshot whose statements are counted.
+        bounds: Thresholds.
+        disagreeing: Whether to return only properties whose two verdicts differ.
 
     Returns:
         Columns property, property_label, subjects, functional, dated (share of the facts whose statement has a start or
         end time), dated_claims and measured (measured_relations), declared (one of VERDICTS; "several" without a
-        constraint), constraints and temporal (declared_relations), and exceptions (whether a constraint names some;
+        constraint), constraints and temporal (declared_relations), and exceptions (whether a constraint names any;
         null without a constraint).
     """
     engine = StoreEngine()
@@ -147,5 +147,5 @@ def measure_functionality(snapshot: Snapshot, *, bounds: Bounds = BOUNDS, disagr
 
 
 def told(bounds: Bounds) -> dict[str, float]:
-    """The bounds as they are recorded."""
+    """The bounds as recorded in provenance."""
     return asdict(bounds)

@@ -1,4 +1,4 @@
-"""The questions in Cypher: cypher/read."""
+"""The engine that runs the queries in Cypher: cypher/read."""
 
 from __future__ import annotations
 
@@ -28,22 +28,22 @@ from kgedit.store.window import Window
 from kgedit.wikidata.ids import TWO_HOP_STOP_LIST
 
 _EDITED_AT_ONCE = 5_000
-"""A batch shares the look-up of common facts; what it finds, some hundred holders of each, takes about 200 MB."""
+"""A batch shares the look-up of common facts; its result, some hundred holders of each, takes about 200 MB."""
 
 _PAIRS_AT_ONCE = 500_000
 """Pairs of a subject and a document in one query: 100 subjects with 36,000 documents took more than 2.1 GiB."""
 
 
 class GraphEngine:
-    """Asks the graph.
+    """Queries the graph.
 
-    A graph that holds a part of the snapshots (kgedit.store.scope) answers what changed within its scope. What is asked
-    of all facts, changed or not, is then asked of the snapshots: how functional relations are, and similar subjects.
-    Which facts about similar subjects did not change is read from the snapshots in any case: comparing the facts of a
+    A graph that holds a part of the snapshots (kgedit.store.scope) reports changes within its scope. Queries over all
+    facts, changed or not, then use the snapshots: functional relations and similar subjects.
+    Which facts about similar subjects are unchanged is always read from the snapshots, because comparing the facts of a
     relation takes Cypher twice as long as finding the subjects (docs/performance.md).
 
     Attributes:
-        holds_statements: Whether the graph has every version of every statement, and so can answer changed_statements.
+        holds_statements: Whether the graph has every version of every statement, which changed_statements needs.
     """
 
     name: ClassVar[str] = "graph"
@@ -61,8 +61,8 @@ class GraphEngine:
         for snapshot in (window.old, window.new):
             if snapshot.date not in loaded:
                 raise TimestepError(
-                    f"The graph lacks the snapshot of {snapshot.manifest['date']}. Give its load-dump command once "
-                    "more, or export without the graph: --engine store"
+                    f"The graph lacks the snapshot of {snapshot.manifest['date']}. Run its load-dump command "
+                    "again, or export without the graph: --engine store"
                 )
 
     def changed_edges(self, window: Window) -> pa.Table:
@@ -77,7 +77,7 @@ class GraphEngine:
             )
         found = self._graph.table(read_query("changed_statements").text, _days(window))
         if any(window.old.date < date < window.new.date for date in self._graph.snapshot_dates()):
-            # A version that was away for a while has two edges, and is the same in both snapshots.
+            # A version that was absent for a while has two edges, and is the same in both snapshots.
             found = window.select(_CHANGED_VERSIONS, found=found)
         return found.select(CHANGED_STATEMENTS.names).cast(CHANGED_STATEMENTS)
 
@@ -145,7 +145,7 @@ _SHARED_FACTS = pa.schema(
         ("holders", pa.list_(pa.string())),
     ]
 )
-"""Columns of shared_facts.cypher that are read."""
+"""Columns of shared_facts.cypher that are used."""
 
 _SHARED_TABLES = """
     CREATE OR REPLACE TEMP TABLE feature AS
@@ -158,7 +158,7 @@ _SHARED_TABLES = """
     FROM (SELECT pair, unnest(holders) AS subject FROM pair) WHERE subject NOT IN (FROM edited_subject);
     ALTER TABLE pair DROP COLUMN holders
 """
-"""The tables of shared_facts.sql, from what the graph has found."""
+"""Tables of shared_facts.sql, from the results of the graph."""
 
 _CHANGED_VERSIONS = """
     WITH statement AS (SELECT subject, property, unnest(statement_ids) AS statement_id FROM found),
@@ -173,7 +173,7 @@ _CHANGED_VERSIONS = """
     )
     SELECT DISTINCT subject, property FROM statement SEMI JOIN changed USING (statement_id) ORDER BY subject, property
 """
-"""Groups in which a version of a statement is in one snapshot only."""
+"""Groups in which a version of a statement is in only one snapshot."""
 
 
 def _by_number(table: pa.Table) -> list[str]:

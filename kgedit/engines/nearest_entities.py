@@ -1,4 +1,4 @@
-"""The most similar entities, from the store: SQL finds their features, a sparse product compares them."""
+"""Most similar entities from the store: SQL extracts their features, a sparse product compares them."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from kgedit.engines.sparse_cosine import Nearest, NeighbourIndex, inverse_freque
 from kgedit.store.window import Window
 
 _ROWS_AT_ONCE = 1_000_000
-"""A table of the answer: 2,000 subjects with 500 neighbours each, about 40 MB."""
+"""Rows of a result table: 2,000 subjects with 500 neighbours each, about 40 MB."""
 
 _KEPT = ("numbered", "sought", "entity_feature", "document_feature", "sought_feature")
-"""Tables that entity_features.sql leaves in the connection."""
+"""Tables that entity_features.sql creates in the connection."""
 
 
 def find_nearest(window: Window, *, n: int) -> Iterator[pa.Table]:
-    """The n documents most similar to each subject, from the tables of entity_features.sql, which are dropped.
+    """Find the n documents most similar to each subject, from the tables of entity_features.sql, which are dropped.
 
     Yields:
         Columns NEAREST, about a million rows at a time.
@@ -58,7 +58,7 @@ def _table(blocks: list[Nearest], subjects: pa.ChunkedArray, names: pa.ChunkedAr
 
 
 def _matrix(window: Window, table: str, shape: tuple[int, int]) -> sparse.csr_array:
-    """A table (line, feature, times), sorted, as a sparse matrix of how often a document has a feature."""
+    """Convert a sorted table (line, feature, times) to a sparse matrix of feature counts."""
     narrow = "line::INTEGER AS line, feature::INTEGER AS feature, times::INTEGER AS times"
     found = window.select(f"SELECT {narrow} FROM {table} ORDER BY line, feature")  # noqa: S608 - our own names
     starts = np.searchsorted(found["line"].to_numpy(), np.arange(shape[0] + 1))

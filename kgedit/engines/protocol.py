@@ -1,4 +1,4 @@
-"""The questions that an export asks, and the columns of the answers."""
+"""Queries of an export, and the columns of their results."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ CHANGED_EDGES = pa.schema(
 )
 """One row per subject and property whose current objects differ, ordered by both.
 
-Objects are ids of items and properties, or V... for literals, sorted; those merged since the older snapshot stand under
-the id that the newer one redirects to. ``item_valued``: every object on both sides is an item.
+Objects are ids of items and properties, or V... for literals, sorted; an object merged since the older snapshot has the
+id that the newer one redirects to. ``item_valued``: every object on both sides is an item.
 """
 
 TWO_HOPS = pa.schema(
     [(name, pa.string()) for name in ("subject", "first_property", "bridge", "second_property", "object")]
 )
-"""One row per pair of new facts of which the second starts where the first ends, ordered by all columns."""
+"""One row per pair of new facts of which the second starts at the end of the first, ordered by all columns."""
 
 FUNCTIONAL_BY_DATA = pa.schema([("property", pa.string()), ("subjects", pa.int64()), ("functional", pa.float64())])
 """One row per property with enough subjects, ordered by property.
@@ -42,13 +42,13 @@ FUNCTIONAL_BY_CONSTRAINT = pa.schema(
 )
 """One row per property, constraint ("single value" or "single best value") and list of separators, ordered by all.
 
-``separators``: properties whose qualifiers tell several values apart, sorted; empty without any.
+``separators``: properties whose qualifiers distinguish several values, sorted; may be empty.
 """
 
 SIMILAR = pa.schema(
     [*((name, pa.string()) for name in ("case_id", "subject", "property", "object")), ("score", pa.float64())]
 )
-"""Unchanged facts that suit a case, the best first: ordered by property, case_id, score (descending) and subject.
+"""Candidate facts for a case, all unchanged, best first: ordered by property, case_id, score (descending) and subject.
 
 ``score``: sum over the facts that both subjects have in the older snapshot of ln(items / items with that fact), each
 rounded to six digits.
@@ -66,13 +66,13 @@ CHANGED_STATEMENTS = pa.schema([("subject", pa.string()), ("property", pa.string
 """One row per item and property with a changed statement, ordered by both.
 
 Changed: only one of the snapshots has this version (rank, value, qualifiers) of the statement. Statements without a
-known value do not count; those of a merged item belong to the item that the newer snapshot redirects to.
+known value do not count; statements of a merged item belong to the item that the newer snapshot redirects to.
 """
 
 NEAREST = pa.schema([("subject", pa.string()), ("neighbour", pa.string()), ("cosine", pa.int64())])
 """The entities most similar to each subject: ordered by subject, cosine (descending) and neighbour, ids by number.
 
-``cosine``: of the TF-IDF vectors (WikiFactDiff, section 4.4), in millionths, at least 1.
+``cosine``: cosine of the TF-IDF vectors (WikiFactDiff, section 4.4), in millionths, at least 1.
 """
 
 
@@ -80,8 +80,8 @@ class SimilarSubjects(NamedTuple):
     """Unchanged facts around edits.
 
     Attributes:
-        similar: For each edit those about the most similar subjects; columns SIMILAR.
-        static: For each of the edits' properties the first ones by subject; columns STATIC.
+        similar: Facts about the most similar subjects of each edit; columns SIMILAR.
+        static: First facts by subject of each property of the edits; columns STATIC.
     """
 
     similar: pa.Table
@@ -89,25 +89,25 @@ class SimilarSubjects(NamedTuple):
 
 
 class Engine(Protocol):
-    """Answers the questions of an export.
+    """Runs the queries of an export.
 
-    Two questions depend on the profile. What changed: wikibigedit compares current facts (changed_edges), wikifactdiff
-    all statements (changed_statements). What is similar: wikibigedit weighs shared facts (similar_subjects),
-    wikifactdiff takes the cosine of all features (nearest_entities).
+    Two queries depend on the profile. For changes, wikibigedit compares current facts (changed_edges), wikifactdiff all
+    statements (changed_statements). For similarity, wikibigedit weights shared facts (similar_subjects), wikifactdiff
+    computes the cosine of all features (nearest_entities).
 
-    Every engine gives the same rows in the same order for the same two snapshots, whatever other snapshots there are.
+    Every engine returns the same rows in the same order for the same two snapshots, regardless of other snapshots.
 
     Attributes:
-        name: What `--engine` calls it; recorded in the timestep.
+        name: Its name in `--engine`, recorded in the timestep.
     """
 
     name: ClassVar[str]
 
     def check(self, window: Window) -> None:
-        """Check that the engine holds both snapshots.
+        """Check that the engine has both snapshots.
 
         Raises:
-            TimestepError: if it lacks one.
+            TimestepError: if one is missing.
         """
         ...
 
@@ -119,55 +119,55 @@ class Engine(Protocol):
         """Items and properties whose statements differ; columns CHANGED_STATEMENTS.
 
         Raises:
-            TimestepError: if the engine does not hold all statements.
+            TimestepError: if the engine does not have all statements.
         """
         ...
 
     def two_hops(self, window: Window) -> pa.Table:
-        """Pairs of new facts that chain; columns TWO_HOPS."""
+        """Pairs of new facts that form a chain; columns TWO_HOPS."""
         ...
 
     def functional_by_data(self, window: Window, properties: pa.Table, *, min_subjects: int) -> pa.Table:
-        """How functional properties are in the newer snapshot; columns FUNCTIONAL_BY_DATA.
+        """Degree to which properties are functional in the newer snapshot; columns FUNCTIONAL_BY_DATA.
 
         Args:
             window: Both snapshots.
-            properties: Column property; which properties to look at.
-            min_subjects: Fewest subjects of a property.
+            properties: Column property: the properties to measure.
+            min_subjects: Minimum number of subjects of a property.
         """
         ...
 
     def functional_by_constraint(self, window: Window) -> pa.Table:
-        """Properties that Wikidata's editors declare to have one value; columns FUNCTIONAL_BY_CONSTRAINT.
+        """Properties with a single-value constraint of Wikidata's editors; columns FUNCTIONAL_BY_CONSTRAINT.
 
-        The newer snapshot decides, and the older one for properties that the newer lacks.
+        Constraints are read from the newer snapshot, and from the older one for properties that the newer one lacks.
         """
         ...
 
     def similar_subjects(self, window: Window, edits: pa.Table, *, max_df: int, k: int, pool: int) -> SimilarSubjects:
-        """Unchanged facts of the edits' properties.
+        """Find unchanged facts of the edits' properties.
 
         Args:
             window: Both snapshots.
             edits: Columns case_id, subject and property.
-            max_df: A fact that more items have does not make subjects similar.
-            k: Most facts about similar subjects for each edit.
-            pool: Most static facts of each property.
+            max_df: Maximum number of items with a fact for it to make subjects similar.
+            k: Maximum number of facts about similar subjects per edit.
+            pool: Maximum number of static facts per property.
         """
         ...
 
     def nearest_entities(
         self, window: Window, subjects: pa.Table, documents: pa.Table, *, n: int
     ) -> Iterator[pa.Table]:
-        """The documents most similar to each subject, without the subject itself.
+        """Find the documents most similar to each subject, without the subject itself.
 
         Args:
             window: Both snapshots.
             subjects: Column id; items of either snapshot.
             documents: Column id; items of the older snapshot. Only their features count.
-            n: Most documents for each subject.
+            n: Maximum number of documents per subject.
 
         Yields:
-            Some subjects at a time; columns NEAREST.
+            Tables of some subjects each; columns NEAREST.
         """
         ...

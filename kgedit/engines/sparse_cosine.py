@@ -1,10 +1,10 @@
-"""The entities most like others: exact cosine of TF-IDF vectors, for many subjects at once and in bounded memory.
+"""Most similar entities: exact cosine of TF-IDF vectors, for many subjects at once and in bounded memory.
 
-A document is an entity: its id, each (relation, object) pair and each object it has (WikiFactDiff, section 4.4).
-The weight of a feature is how often the document has it times ``ln((1 + documents) / (1 + holders)) + 1``, rounded to
-four digits. Dot products of such weights are whole numbers that a double holds exactly, so they are the same in
-whatever order they are summed; a cosine is told to six digits, and ties go to the smaller number of the document.
-The same is in Cypher (cypher/read/nearest_entities); tests compare both.
+A document is an entity: its id, each (relation, object) pair and each of its objects (WikiFactDiff, section 4.4).
+The weight of a feature is its count in the document times ``ln((1 + documents) / (1 + holders)) + 1``, rounded to
+four digits. Dot products of such weights are integers that a double represents exactly, so they do not depend on the
+order of summation; cosines are rounded to six digits, and ties go to the smaller document number.
+The Cypher implementation is cypher/read/nearest_entities; tests compare both.
 """
 
 from __future__ import annotations
@@ -24,26 +24,26 @@ Numbers = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 WEIGHT_UNIT = 10_000
-"""Weights are whole numbers of ten-thousandths."""
+"""Weights are integers in ten-thousandths."""
 
 COSINE_UNIT = 1_000_000
-"""Cosines are whole numbers of millionths."""
+"""Cosines are integers in millionths."""
 
 _QUERIES_AT_ONCE = 64
 _DOCUMENTS_AT_ONCE = 65_536
-"""A block's products take at most 64 x 65,536 x 12 bytes, 50 MB, for each thread."""
+"""The products of a block take at most 64 x 65,536 x 12 bytes, 50 MB, per thread."""
 
 _TIGHTEN = 8
-"""When a query has so many times n candidates, all but the n best are let go."""
+"""If a query has this many times n candidates, all but the n best are dropped."""
 
 
 @dataclass(frozen=True, slots=True)
 class Nearest:
-    """The most alike documents of some queries: three columns of equal length, by query, the likest first.
+    """Most similar documents of some queries: three columns of equal length, by query, most similar first.
 
     Attributes:
-        query: Number of the query.
-        document: Number of the document.
+        query: Index of the query.
+        document: Index of the document.
         cosine: In units of 1 / COSINE_UNIT.
     """
 
@@ -53,22 +53,22 @@ class Nearest:
 
 
 def inverse_frequencies(holders: Numbers, documents: int) -> Floats:
-    """Weight of a feature that so many documents have, in units of 1 / WEIGHT_UNIT."""
+    """Weight of features by the number of documents that have them, in units of 1 / WEIGHT_UNIT."""
     weights: Floats = np.rint(WEIGHT_UNIT * (np.log((1 + documents) / (1 + holders)) + 1))
     return weights
 
 
 def weigh(counts: sparse.csr_array, weights: Floats) -> sparse.csr_array:
-    """Counts of features (documents x features) as weights."""
+    """Convert counts of features, (documents, features), to weights."""
     return sparse.csr_array((counts.data * weights[counts.indices], counts.indices, counts.indptr), shape=counts.shape)
 
 
 class NeighbourIndex:
-    """Documents in which the likest ones of a query are found.
+    """Index of documents that finds those most similar to a query.
 
     Args:
-        counts: How often a document has a feature (documents x features).
-        weights: From inverse_frequencies, one for each feature.
+        counts: Counts of features, (documents, features).
+        weights: From inverse_frequencies, (features,).
     """
 
     def __init__(self, counts: sparse.csr_array, weights: Floats) -> None:
@@ -81,16 +81,16 @@ class NeighbourIndex:
     def nearest(
         self, queries: sparse.csr_array, own: Numbers, *, n: int, threads: int | None = None
     ) -> Iterator[Nearest]:
-        """The n documents most like each query, of those that have anything in common with it.
+        """Find the n documents most similar to each query, among those that share a feature with it.
 
         Args:
-            queries: Weights of the queries (queries x features), as weigh gives them.
-            own: The document that a query is itself, which is left out; -1 where it is none.
-            n: How many.
-            threads: How many blocks of queries are worked on at once; None for one for each core.
+            queries: Weights of the queries, (queries, features), from weigh.
+            own: Index of the document that is the query itself and is excluded; -1 if there is none.
+            n: Maximum number of documents per query.
+            threads: Number of blocks of queries processed in parallel; None means one per core.
 
         Yields:
-            A block of queries at a time, in their order.
+            One result per block of queries, in their order.
         """
         starts = range(0, queries.shape[0], _QUERIES_AT_ONCE)
         workers = threads or usable_cores()
@@ -123,7 +123,7 @@ class NeighbourIndex:
 
 
 class _Block:
-    """Some documents, turned round: features x documents."""
+    """Some documents, transposed: (features, documents)."""
 
     def __init__(self, weighed: sparse.csr_array, start: int) -> None:
         self._start = start
@@ -131,7 +131,7 @@ class _Block:
         self._lengths = _squared_lengths(weighed)
 
     def products(self, queries: sparse.csr_array) -> Iterator[tuple[Numbers, Floats, Floats]]:
-        """For each query the documents that share a feature, their dot products and their squared lengths."""
+        """Yield for each query the documents that share a feature, their dot products and their squared lengths."""
         product = queries @ self._turned
         lengths = self._lengths[product.indices]
         documents = product.indices.astype(np.int64) + self._start
@@ -140,17 +140,17 @@ class _Block:
 
 
 class _Candidates:
-    """The best documents of one query among those seen so far, and some more."""
+    """The best documents of one query so far, plus a buffer of candidates."""
 
     def __init__(self, n: int) -> None:
         self._n = n
-        self._bound = 1  # a cosine that the n-th best of all is not below; no millionth is nothing in common
+        self._bound = 1  # lower bound of the n-th best cosine; 0 millionths means no shared feature
         self._documents: list[Numbers] = []
         self._cosines: list[Numbers] = []
         self._held = 0
 
     def take(self, documents: Numbers, cosines: Numbers) -> None:
-        """Consider some documents with their cosines, in units of 1 / COSINE_UNIT."""
+        """Add documents with their cosines, in units of 1 / COSINE_UNIT."""
         if len(cosines) > self._n:
             self._bound = max(self._bound, int(np.partition(cosines, len(cosines) - self._n)[len(cosines) - self._n]))
         kept = np.flatnonzero(cosines >= self._bound)
@@ -163,7 +163,7 @@ class _Candidates:
             self._bound = int(cosines[-1])
 
     def best(self) -> tuple[Numbers, Numbers]:
-        """The n best of those seen, the likest first, then by number."""
+        """The n best of the documents so far, most similar first, then by index."""
         if not self._documents:
             return np.zeros(0, np.int64), np.zeros(0, np.int64)
         documents, cosines = np.concatenate(self._documents), np.concatenate(self._cosines)

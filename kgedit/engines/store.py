@@ -1,4 +1,4 @@
-"""The questions in SQL over the two snapshots' Parquet files: kgedit/engines/sql."""
+"""The engine that runs the queries in SQL over the two snapshots' Parquet files: kgedit/engines/sql."""
 
 from __future__ import annotations
 
@@ -25,21 +25,21 @@ from kgedit.wikidata.ids import TWO_HOP_STOP_LIST
 _SQL = Path(__file__).parent / "sql"
 
 _EDITS_AT_ONCE = 8_000
-"""A batch's candidates, some thousands for each edit, stay within the memory of an export."""
+"""The candidates of a batch, some thousands per edit, stay within the memory of an export."""
 
 
 def read_sql(name: str) -> str:
-    """A query file of this engine, with its header as comments."""
+    """Read a query file of this engine, with its header as comments."""
     return (_SQL / f"{name}.sql").read_text(encoding="utf-8")
 
 
 class StoreEngine:
-    """Asks the snapshots themselves: no graph, no server."""
+    """Queries the snapshots directly, without a graph or a server."""
 
     name: ClassVar[str] = "store"
 
     def check(self, window: Window) -> None:
-        """Nothing to check: an open window holds both snapshots."""
+        """Does nothing, because an open window has both snapshots."""
 
     def changed_edges(self, window: Window) -> pa.Table:
         return window.select(read_sql("changed_edges")).cast(CHANGED_EDGES)
@@ -81,17 +81,17 @@ def sorted_edits(edits: pa.Table) -> pa.Table:
 
 
 def rank_similar(window: Window, edits: pa.Table, *, k: int, pool: int) -> SimilarSubjects:
-    """The best static facts about similar subjects, from the tables of static_facts.sql and shared_facts.sql.
+    """Rank the static facts about similar subjects, from the tables of static_facts.sql and shared_facts.sql.
 
     Args:
-        window: With these tables, which are dropped.
+        window: Window with these tables, which are dropped.
         edits: From sorted_edits.
-        k: Most facts about similar subjects for each edit.
-        pool: Most static facts of each property.
+        k: Maximum number of facts about similar subjects per edit.
+        pool: Maximum number of static facts per property.
     """
     connection, query = window.connection, read_sql("similar_facts")
-    # As written, the joins start from the edits. DuckDB would join edits to all facts of a property first: 70 times
-    # as slow at 250,000 statements, and it spilled.
+    # In the order written, the joins start from the edits. DuckDB would join edits to all facts of a property first:
+    # 70 times slower at 250,000 statements, and it spilled.
     connection.execute("SET disabled_optimizers = 'join_order'")
     try:
         found = [
@@ -111,4 +111,4 @@ def rank_similar(window: Window, edits: pa.Table, *, k: int, pool: int) -> Simil
 
 
 _KEPT = ("touched", "edited_subject", "static_fact", "feature", "pair", "holder", "own_fact")
-"""Tables that static_facts.sql and shared_facts.sql leave in the connection."""
+"""Tables that static_facts.sql and shared_facts.sql create in the connection."""

@@ -1,7 +1,7 @@
-"""SQL that makes a template's verbs agree with a name in the plural: "the Chicago Bulls are ...".
+"""SQL that makes a template's verbs agree with a plural name: "the Chicago Bulls are ...".
 
-Templates are written for the singular. A verb agrees with {subject} where it stands right before it ("is {subject}") or
-right after it in a clause of its own ("{subject} plays", "the league in which {subject} plays"), not after a
+Templates are written in the singular. A verb agrees with {subject} if it directly precedes it ("is {subject}") or
+directly follows it in its own clause ("{subject} plays", "the league in which {subject} plays"), but not after a
 preposition ("the coach of {subject} is").
 """
 
@@ -24,7 +24,7 @@ def agreed(wording: str, name: str) -> str:
 
     Args:
         wording: SQL of a text with {subject}.
-        name: SQL of what stands for {subject}, as kgedit.wording.names says it.
+        name: SQL of the text that replaces {subject}, as made by kgedit.wording.names.
     """
     rules = name_rules()
     plural = (

@@ -1,6 +1,6 @@
-"""The final filters on the questions of an export: what fails is left out, and with the update question the case.
+"""The final filters on the questions of an export: failing questions are left out, a failing update drops its case.
 
-Clozes are no questions: of them only those that give the answer away are left out.
+Clozes are not questions: only those that give the answer away are left out.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from kgedit.timesteps.final_filters import FACTS, QUESTIONS, REASONS, Words, cou
 from kgedit.timesteps.funnel import Filter, Filtered, split_by_reason
 
 NAMED = "regexp_replace(name, '^the ', '')"
-"""SQL: the subject's name as a question must hold it; its article may begin the question."""
+"""SQL of the subject's name as a question must contain it, without the article, which may begin the question."""
 
 
 class FilteredQuestions(NamedTuple):
@@ -33,7 +33,7 @@ def faults_as_filters(which: str = "") -> tuple[Filter, ...]:
     """The final filters over a column ``fault``.
 
     Args:
-        which: What reasons begin with, to tell which question failed.
+        which: Prefix of the reasons, to show which question failed.
     """
     return tuple((f"{which}{reason}", f"fault = '{reason}'") for reason in REASONS)
 
@@ -44,11 +44,11 @@ def judge_cases(worded: pa.Table, words: Words) -> FilteredQuestions:
     Args:
         worded: Columns case_id, property, object_label, object_aliases, name, question, rephrase, rephrases, clozes,
             persona and personas, in any order of rows.
-        words: How relations may be expressed.
+        words: Stems that express each relation.
 
     Returns:
-        The cases, ordered by case_id: personas is null where it fails, rephrases lacks what fails, and rephrase is the
-        first of what is left.
+        The cases, ordered by case_id: personas is null if it fails, rephrases excludes failing texts, and rephrase is
+        the first remaining one.
     """
     asked = select(
         """
@@ -87,7 +87,7 @@ def judge_probes(probes: pa.Table, words: Words) -> FilteredQuestions:
 
     Args:
         probes: Columns property, object_label, object_aliases, name and question.
-        words: How relations may be expressed.
+        words: Stems that express each relation.
 
     Returns:
         The probes, in their order.
@@ -103,7 +103,7 @@ def judge_probes(probes: pa.Table, words: Words) -> FilteredQuestions:
 
 
 def keep_probes(probes: pa.Table, words: Words) -> Filtered:
-    """Locality questions that pass, and the others; see judge_probes."""
+    """Split locality questions into those that pass and the others; see judge_probes."""
     judged = judge_probes(probes, words)
     parts = split_by_reason(judged.rows.rename_columns({"fault": "reason"}), faults_as_filters())
     return parts._replace(questions=judged.counts)
@@ -114,12 +114,12 @@ def judge_two_hops(nested: pa.Table, words: Words) -> FilteredQuestions:
 
     Args:
         nested: Columns name (of the first subject), first_property, first_label and first_aliases (of the entity in the
-            middle), property, object_label, object_aliases, question and rephrases; name is null where there is no
-            such case, and nothing is judged.
-        words: How relations may be expressed.
+            middle), property, object_label, object_aliases, question and rephrases; name is null if there is no such
+            case, and nothing is judged.
+        words: Stems that express each relation.
 
     Returns:
-        The rows, in their order; rephrases lacks what fails.
+        The rows, in their order; rephrases excludes failing texts.
     """
     numbered = _numbered(nested)
     asked = select(

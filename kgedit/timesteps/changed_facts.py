@@ -1,7 +1,7 @@
-"""Facts that became true in a window and are no case of it: probes of what an edit must leave alone though it is new.
+"""Facts that became true in a window and are not cases: probes that an edit must not change although they are new.
 
-An edit of another subject does not touch their answer, whether the model knows it or not. A fact that is itself a case
-is never one of them: in a run that applies many edits its answer is meant to change.
+An edit of another subject does not change their answer, whether the model knows it or not. Facts that are cases are
+excluded: in a run that applies many edits their answers are meant to change.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from kgedit.store.window import Window
 
 
 def find_changed_facts(window: Window, changes: pa.Table, cases: pa.Table) -> pa.Table:
-    """Changes to one new item, of items that both snapshots have, that no case is about.
+    """Find changes to one new item, of items in both snapshots, that are not a case.
 
     Args:
         window: Both snapshots.
-        changes: From find_changes, whatever became of them in the funnel.
+        changes: From find_changes, including those dropped in the funnel.
         cases: Columns subject and property.
 
     Returns:

@@ -1,4 +1,4 @@
-"""From changed edges to cases: one ordered list of filters, every drop counted by its reason.
+"""From changed edges to cases: an ordered list of filters, with counts of every drop by reason.
 
 The order and the thresholds are WikiBigEdit's (section 3, step 2), by ids instead of labels; beyond the paper,
 redirected subjects, Wikimedia's own pages and likely duplicates are dropped as well.
@@ -35,19 +35,19 @@ FILTERS: tuple[Filter, ...] = (
     ("old and new object bear one label: likely duplicate", "object_label_unchanged"),
     ("no label of the old object", "old_unlabelled"),
 )
-"""A change is dropped for the first one that holds."""
+"""A change is dropped for the first filter that matches."""
 
 CHANGES = (*CHANGED_EDGES.names, "inherited")
-"""What an engine says of each change, and ``inherited``; labels come from the snapshots themselves."""
+"""Columns of changes from an engine, and ``inherited``; labels are read from the snapshots."""
 
 
 def find_changes(engine: Engine, window: Window) -> pa.Table:
-    """The changed edges of a window; columns CHANGES."""
+    """Changed edges of a window; columns CHANGES."""
     return with_inherited(window, engine.changed_edges(window))
 
 
 def with_inherited(window: Window, changes: pa.Table) -> pa.Table:
-    """Changes with a column ``inherited``: what items that were merged into the subject had in the older snapshot."""
+    """Add the column ``inherited``: values in the older snapshot of items that were merged into the subject."""
     return window.select(
         f"""
         WITH merged AS (
@@ -108,11 +108,11 @@ def filter_changes(changes: pa.Table, labels: pa.Table) -> Filtered:
 
 
 def read_statements(window: Window, changes: pa.Table) -> pa.Table:
-    """The statements behind the newer snapshot's values of some changes.
+    """Find the statements of the newer snapshot's values of some changes.
 
     Returns:
         Columns subject, property and statement_ids, in the order of objects and then of ids; start_time and
-        point_in_time of the first that has one.
+        point_in_time of the first statement that has one.
     """
     return window.select(
         """
@@ -128,12 +128,12 @@ def read_statements(window: Window, changes: pa.Table) -> pa.Table:
 
 
 def keep_kinds(kept: pa.Table, kinds: pa.Table, wanted: Collection[str]) -> Filtered:
-    """Changes with their kind, and of these the ones of the kinds asked for.
+    """Add to changes their kind, and keep those of the wanted kinds.
 
     Args:
         kept: From filter_changes.
         kinds: From kgedit.timesteps.kinds.describe_kinds.
-        wanted: Kinds to keep; none for all.
+        wanted: Kinds to keep; empty means all.
 
     Returns:
         Both parts have the columns of `kept` and kind, kind_confidence and kind_signals.
@@ -152,14 +152,14 @@ def keep_kinds(kept: pa.Table, kinds: pa.Table, wanted: Collection[str]) -> Filt
 
 
 def make_cases(kept: pa.Table, labels: pa.Table, statements: pa.Table) -> pa.Table:
-    """One case per change, with labels, aliases, scenario and its id, ordered by case_id.
+    """Create one case per change, with labels, aliases, scenario and its id, ordered by case_id.
 
-    The scenario is WikiFactDiff's (section 3), by the values that the snapshots have: AddRelation without an older
+    The scenario is one of WikiFactDiff (section 3), by the values in the snapshots: AddRelation without an older
     value, ReplaceObject with one, Other with several.
 
     Args:
         kept: From keep_kinds; each has one object.
-        labels: As there.
+        labels: From kgedit.timesteps.labels.read_labels.
         statements: From read_statements.
     """
     return select(

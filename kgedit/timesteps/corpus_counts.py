@@ -1,4 +1,4 @@
-"""How often a corpus names entities: from a table of counts, or counted in texts (kgedit.timesteps.text_counts)."""
+"""Counts of entities in a corpus: from a table of counts, or counted in texts (kgedit.timesteps.text_counts)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def corpus_counts(path: Path, labels: Collection[str]) -> dict[str, int]:
 
     Args:
         path: A table of counts (`read_counts`), or texts: a file or a folder of .txt, .jsonl or .parquet.
-        labels: What is counted in texts; a table is read whole.
+        labels: Labels to count in texts; a table is read whole.
 
     Raises:
         TimestepError: if a file cannot be read, or a folder has no texts.
@@ -38,14 +38,14 @@ def corpus_version(path: Path) -> dict[str, str]:
 
 
 def read_counts(path: Path) -> dict[str, int]:
-    """Counts by label or id.
+    """Read counts by label or id.
 
     Args:
-        path: A JSON object, or a file with a pair a line: "label<tab>count", or CSV with the count last. A first line
-            whose count is no number is a heading.
+        path: A JSON object, or a file with one pair per line: "label<tab>count", or CSV with the count last. A first
+            line whose count is not a number is a header.
 
     Raises:
-        TimestepError: naming the first line that is no such pair.
+        TimestepError: if a line is not such a pair; the message names the first.
     """
     try:
         text = path.read_text(encoding="utf-8-sig")

@@ -1,6 +1,6 @@
-"""What a timestep, or a file of edits, consists of: one long table of counts and measures.
+"""Contents of a timestep or a file of edits: one long table of counts and measures.
 
-Columns are used where they are there: a published file has no funnel, a timestep of one profile no scenarios.
+Only available columns are used: a published file has no funnel, a timestep of one profile no scenarios.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ DESCRIPTION = pa.schema(
     [
         ("part", pa.string()),
         ("name", pa.string()),
-        ("value", pa.float64()),  # null where a row only lists something
-        ("share", pa.float64()),  # of the part's whole; null where there is none
+        ("value", pa.float64()),  # null if a row only lists something
+        ("share", pa.float64()),  # share of the part's total; null without a total
     ]
 )
 
 CountTokens = Callable[[Sequence[str]], list[int]]
-"""Numbers of tokens of several texts."""
+"""Function that counts the tokens of several texts."""
 
 _CASES = pa.schema([(name, pa.string()) for name in ("tag", "relation", "question", "answer")])
 _ITEM = re.compile(r"Q\d+")
 DETAILS = ("scenario", "kind", "popularity", "start_time", "point_in_time", *SPECIFICITY)
 _TABLES_WITH_DETAILS = ("updates", "cases")
-"""Tables of a timestep in which a profile may keep the columns of DETAILS; of a column that both have, the first's:
-WikiFactDiff's updates are more than its cases."""
+"""Tables of a timestep in which a profile may store the columns of DETAILS. If both have a column, the first table's is
+used: WikiFactDiff has more updates than cases."""
 
 LATE = 2000
 
@@ -47,14 +47,14 @@ Row = dict[str, Any]
 
 
 def describe_edits(edits: Edits, *, count_tokens: CountTokens | None = None) -> pa.Table:
-    """Everything that can be counted of some edits.
+    """Count everything that can be counted in edits.
 
     Args:
         edits: A timestep, or a file of edits.
-        count_tokens: Counts a model's tokens; None for words only.
+        count_tokens: Counts a model's tokens; None counts only words.
 
     Returns:
-        A table with the schema DESCRIPTION. Its parts, in this order and where there is something to count: cases,
+        A table with the schema DESCRIPTION. Its parts, in this order and only if there is something to count: cases,
         probes, dates, funnel, not used, all updates and replacement set (WikiFactDiff, table 2), new entities by date
         and new entities (of a timestep of that profile; without a value), tags, scenarios, kinds, relations, years,
         years in all, words and tokens of questions and answers, popularity (the upper bounds of its deciles), views and
@@ -93,7 +93,7 @@ def _cases(edits: Edits) -> pa.Table:
 
 
 def _contents(edits: Edits) -> Iterator[Row]:
-    """Rows of table 2 of WikiFactDiff: of all updates, and of WFD_repl where it is known."""
+    """Rows of table 2 of WikiFactDiff: of all updates, and of WFD_repl if it is known."""
     if isinstance(edits, Timestep) and has_own_tables(edits):
         updates, objects = own_table(edits, "updates"), own_table(edits, "objects")
         triples = select(_OWN_TRIPLES, updates=updates, objects=objects)
@@ -130,8 +130,7 @@ _OWN_TRIPLES = """
            CASE WHEN object[1] = 'Q' THEN object ELSE object_label END AS object
     FROM updates JOIN objects USING (subject, property)
 """
-"""A literal counts once for each way in which it is written, as in the released code; so does what a file names
-without an id."""
+"""A literal counts once per spelling, as in the released code; so does an entity that a file names without an id."""
 
 _TABLE_2 = """
     WITH triple AS (SELECT DISTINCT * FROM triples WHERE {condition}),
@@ -150,7 +149,7 @@ _TABLE_2 = """
 
 
 def _new_entities(edits: Edits) -> Iterator[Row]:
-    """Those that came into being in the window (WikiFactDiff's E+), each with its date of creation."""
+    """Entities created in the window (WikiFactDiff's E+), each with its date of creation."""
     if not (isinstance(edits, Timestep) and has_own_tables(edits)):
         return
     entities = own_table(edits, "created_entities").to_pylist()
@@ -161,7 +160,7 @@ def _new_entities(edits: Edits) -> Iterator[Row]:
 
 
 def _details(edits: Edits) -> dict[str, list[Any]]:
-    """Columns of DETAILS, null where a case, or an update of WikiFactDiff's, has none; empty where none can have it."""
+    """Columns of DETAILS: null if a case, or an update of WikiFactDiff, has no value; empty if none can have one."""
     columns: dict[str, list[Any]] = {name: [] for name in DETAILS}
     if isinstance(edits, EditFile):
         return {name: [getattr(details, name, None) for _, details in edits.details()] for name in DETAILS}
@@ -193,7 +192,7 @@ def _told_by_timestep(timestep: Timestep) -> Iterator[Row]:
 
 
 def _flat(part: str, told: Any, prefix: str = "") -> Iterator[Row]:
-    """Numbers of a nested mapping, named by the keys that lead to them."""
+    """Numbers of a nested mapping, named by the path of keys to them."""
     for name, value in told.items() if isinstance(told, dict) else ():
         path = f"{prefix}: {name}" if prefix else str(name)
         if isinstance(value, int | float) and not isinstance(value, bool):
@@ -203,7 +202,7 @@ def _flat(part: str, told: Any, prefix: str = "") -> Iterator[Row]:
 
 
 def _years(details: Mapping[str, Sequence[str | None]], cases: int) -> Iterator[Row]:
-    """The year in which a fact began, or at which it was observed, by its own qualifiers."""
+    """Year in which a fact began, or at which it was observed, by its own qualifiers."""
     times = (start or point for start, point in zip_longest(details["start_time"], details["point_in_time"]))
     years = sorted(year for time in times if time and (year := _year(time)) is not None)
     if not years:
@@ -248,7 +247,7 @@ def _by_powers(part: str, values: Sequence[int | None]) -> Iterator[Row]:
 
 
 def by_powers_of_ten(values: Sequence[int]) -> list[tuple[str, int]]:
-    """How many values have as many digits, without a gap: a histogram on a logarithmic axis.
+    """Number of values by number of digits, without gaps: a histogram on a logarithmic axis.
 
     >>> by_powers_of_ten([0, 7, 7, 120])
     [('0', 1), ('1–9', 2), ('10–99', 0), ('100–999', 1)]

@@ -1,6 +1,6 @@
-"""dropped.parquet: the changes that became no case, each with the reason, so that "why is this no case?" has an answer.
+"""dropped.parquet: changes that became no case, each with the reason.
 
-It lies beside the tables of a timestep and is no part of the benchmark: nothing is asked from it.
+It is stored with the tables of a timestep but is not part of the benchmark: no question is made from it.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ DROPPED = pa.schema(
         ("reason", pa.string()),
     ]
 )
-"""One row for each dropped subject and property. Labels stand in the order of objects, null where there is none (a
-literal, or an item without a label in the languages asked for). reason: of the funnel in timestep.json."""
+"""One row per dropped subject and property. Labels are in the order of objects, null without a label (a literal, or an
+item without a label in the requested languages). reason: a reason of the funnel in timestep.json."""
 
 
 def dropped_changes(changes: pa.Table, labels: pa.Table, parts: Sequence[Filtered]) -> pa.Table:
-    """Every dropped change with labels and its reason.
+    """List every dropped change with labels and its reason.
 
     Args:
-        changes: Columns subject, property, old_objects and new_objects, all that the filters began with.
+        changes: Columns subject, property, old_objects and new_objects: the input of the first filter.
         labels: From kgedit.timesteps.labels.read_labels.
-        parts: What the filters made, one after another.
+        parts: Results of the filters, in order.
 
     Returns:
         A table with the schema DROPPED, ordered by subject and property.
@@ -75,6 +75,6 @@ def dropped_changes(changes: pa.Table, labels: pa.Table, parts: Sequence[Filtere
 
 
 def read_dropped(timestep: Timestep) -> pa.Table | None:
-    """The dropped changes; None where an earlier kgedit made the export, which kept none."""
+    """Read the dropped changes; None if the export is from an earlier version of kgedit, which did not store them."""
     path = timestep.folder / "dropped.parquet"
     return pq.read_table(path, schema=DROPPED) if path.is_file() else None

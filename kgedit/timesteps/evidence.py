@@ -1,26 +1,26 @@
-"""Evidence that an unchanged fact is true on the day of the newer snapshot, and not merely left as it was.
+"""Evidence that an unchanged fact is true on the day of the newer snapshot, and not merely out of date.
 
-Many facts of Wikidata are out of date: no one entered the end. Of equally suitable facts for a locality probe those
-with evidence come first. References are not stored, so it is sought in dates and revisions.
+Many facts of Wikidata are out of date because no one entered their end. Among equally suitable facts for a locality
+probe, those with evidence are preferred. References are not stored, so the evidence is dates and revisions.
 """
 
 from __future__ import annotations
 
 DATED = "dated"
-"""The statement says since when, or at which time, it holds: someone looked that up."""
+"""The statement has a start or a point in time, which someone must have looked up."""
 
 EDITED = "edited"
 """The item was edited between the snapshots, and the fact was kept."""
 
 EVIDENCE_RANK = f"CASE evidence WHEN '{DATED}' THEN 2 WHEN '{EDITED}' THEN 1 ELSE 0 END"
-"""SQL: the higher the better."""
+"""SQL of a rank; higher is better."""
 
 ALIKE = 1
-"""Decimals of similarity: facts whose similarity is equal when rounded to these are equally suitable."""
+"""Number of decimals to which similarities are rounded; facts of equal rounded similarity are equally suitable."""
 
 
 def find_evidence(facts: str) -> str:
-    """SQL: the evidence of some facts, with columns subject, property, object and evidence (null: none).
+    """SQL of the evidence of facts, with columns subject, property, object and evidence (null without evidence).
 
     Args:
         facts: A table or view with columns subject, property and object, on a connection with the views new_facts,

@@ -1,4 +1,4 @@
-"""`export-timestep`: the WikiBigEdit profile, the same bytes every time and from either engine."""
+"""`export-timestep`: the WikiBigEdit profile, deterministic and identical with either engine."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ QUERIES = (
     *("changed_edges", "two_hop_changes", "functional_by_data", "functional_by_constraint"),
     "shared_facts",
 )
-"""Each a file of cypher/read and one of kgedit/engines/sql."""
+"""Each is a file of cypher/read and one of kgedit/engines/sql."""
 
 _SQL_FOR_BOTH = ("static_facts", "similar_facts")
 """Files of kgedit/engines/sql that complete the answer of either engine."""
@@ -72,22 +72,22 @@ class WikiBigEditSettings:
     """Settings that change the content of a timestep; all of them are recorded in it.
 
     Attributes:
-        seed: Chooses personas and, of several second hops, one.
-        known_facts: Most facts of the older snapshot to write questions for.
-        pool: Unchanged facts of each relation to choose locality probes from.
-        max_df: Facts shared by more items do not count for similarity.
-        locality_uses: Most cases that one unchanged fact serves as a probe.
-        templates: Catalogue of question templates; None for the shipped one.
-        personas: Folder of persona catalogues; None for the shipped ones.
+        seed: Seed of the choice of personas and of one of several second hops.
+        known_facts: Maximum number of facts of the older snapshot to write questions for.
+        pool: Number of unchanged facts of each relation to choose locality probes from.
+        max_df: Maximum number of items that may share a fact for it to count for similarity.
+        locality_uses: Maximum number of cases with the same unchanged fact as probe.
+        templates: Catalogue of question templates; None means the shipped one.
+        personas: Folder of persona catalogues; None means the shipped ones.
         persona_style: "reworded", or "framed": the unchanged question in a frame, which is easier.
-        kinds: Kinds of change to keep (kgedit.timesteps.kinds.KINDS); none for all.
-        labelled_changes: File of labelled changes to train a classifier of kinds with; None for rules alone.
-        kind_embedder: Embedder that the classifier compares meanings with; None compares words alone.
-        functional_by: What says that a relation is functional (kgedit.timesteps.profiles.FUNCTIONAL_BY).
-        ask_as_of: Whether questions say of which day they ask.
-        changed_locality: Whether facts that changed in the window, but are no case, may be locality probes.
-        only: File of the subjects and relations whose changes count (kgedit.timesteps.selected); None for all.
-        pageviews: Monthly files of page views (kgedit.timesteps.page_views); none leaves views null.
+        kinds: Kinds of change to keep (kgedit.timesteps.kinds.KINDS); empty means all.
+        labelled_changes: File of labelled changes to train a classifier of kinds with; None uses rules alone.
+        kind_embedder: Embedder with which the classifier compares meanings; None compares words alone.
+        functional_by: Evidence that a relation is functional (kgedit.timesteps.profiles.FUNCTIONAL_BY).
+        ask_as_of: Whether questions name the day that they ask about.
+        changed_locality: Whether facts that changed in the window, but are not cases, may be locality probes.
+        only: File of the subjects and relations whose changes count (kgedit.timesteps.selected); None means all.
+        pageviews: Monthly files of page views (kgedit.timesteps.page_views); if empty, views are null.
         counts: Counts of a corpus, or its texts (kgedit.timesteps.corpus_counts); None leaves counts null.
     """
 
@@ -120,19 +120,19 @@ def export_timestep(
     earlier: Sequence[Snapshot] = (),
     writers: Sequence[Callable[[Timestep], Path]] = (),
 ) -> Timestep:
-    """Make the timestep between two snapshots, written aside and renamed when it is complete.
+    """Export the timestep between two snapshots to a temporary folder, which is renamed when it is complete.
 
     Args:
-        engine: Answers the questions of the export; the manifest names it.
+        engine: Engine that answers the queries of the export; recorded in the manifest.
         old: The older snapshot.
-        new: The newer one.
-        folder: The timestep's; replaced if it is there.
-        settings: What the content depends on.
-        earlier: Snapshots older than `old`: a change back to a value of theirs is a revert.
-        writers: Write further files beside the tables, before the folder is put in place.
+        new: The newer snapshot.
+        folder: Output folder; an existing one is replaced.
+        settings: Settings that the content depends on.
+        earlier: Snapshots older than `old`; a change back to one of their values is a revert.
+        writers: Functions that write further files next to the tables before the folder is renamed.
 
     Raises:
-        TimestepError: if the dates are in the wrong order, or the engine lacks a snapshot.
+        TimestepError: if the dates are reversed, or the engine lacks a snapshot.
     """
     if old.date >= new.date:
         raise TimestepError(not_before(old.name, new.name))
@@ -165,8 +165,8 @@ def export_timestep(
 def describe_export(
     old: Snapshot, new: Snapshot, earlier: Sequence[Snapshot], *, settings: WikiBigEditSettings
 ) -> dict[str, Any]:
-    """What timestep.json begins with: all that an export depends on. Two exports that agree in it are the same;
-    the engine is not among it, since both give the same rows."""
+    """First part of timestep.json: everything that an export depends on. Exports that agree in it are identical;
+    the engine is not part of it, since both engines return the same rows."""
     return {
         "timestep": f"{old.date}_{new.date}",
         "profile": "wikibigedit",
@@ -178,7 +178,7 @@ def describe_export(
 
 
 _STEPS = 7
-"""Steps that an export tells of."""
+"""Number of steps of an export, for its progress."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,7 +193,7 @@ def _make(
     settings: WikiBigEditSettings,
     found: _FoundCases,
 ) -> _Made:
-    """Every table of a timestep, and the counts of its manifest."""
+    """Create every table of a timestep, and the counts of its manifest."""
     undated = choose_templates(found.cases, catalogue=settings.templates)
     templates, old_templates = (_dated(undated, snapshot, settings) for snapshot in (window.new, window.old))
     step("wording cases", 2, _STEPS)
@@ -223,13 +223,13 @@ def _make(
 
 @dataclass(frozen=True, slots=True)
 class _FoundCases:
-    """What the engine says has changed.
+    """Changes that the engine found, and the cases made of them.
 
     Attributes:
         changes: All changes.
-        labels: Of what they name.
-        filters: What the filters made of them, one after another.
-        cases: What is left, not yet in words.
+        labels: Labels of their entities.
+        filters: Results of the filters, in order.
+        cases: Remaining cases, without questions.
     """
 
     changes: pa.Table
@@ -277,7 +277,7 @@ def _word_cases(
 
 
 def _add_specificity(window: Window, cases: pa.Table, settings: WikiBigEditSettings) -> tuple[pa.Table, dict[str, Any]]:
-    """The cases with their columns of SPECIFICITY, and what the manifest reports of them."""
+    """Add the columns of SPECIFICITY to the cases; returns these and their entry in the manifest."""
     counted: dict[str, Any] = {}
     window.run("CREATE VIEW known AS SELECT id, wiki_title FROM new_entities WHERE kind = 'item'")
     if settings.pageviews:
@@ -306,7 +306,7 @@ def _find_locality(
 
 
 def _counted(changed: int, filters: Sequence[Filtered], near: Filtered, chains: int, hops: Filtered) -> dict[str, Any]:
-    """The counts of the manifest; the last of the filters is the one that cases in words passed."""
+    """Counts for the manifest; the last of the filters is the one that worded cases passed."""
     worded, probes = filters[-1], near.kept
     dropped = {reason: count for part in filters for reason, count in part.funnel.items()}
     return {

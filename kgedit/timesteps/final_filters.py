@@ -1,7 +1,8 @@
-"""The final filters: what every question must be, worded by a template or by a model (WikiBigEdit, section 3, step 7).
+"""The final filters, which every question must pass, whether a template or a model worded it (WikiBigEdit, section 3,
+step 7).
 
-A question names the subject, expresses the relation and does not give the answer away. The first filter that a question
-fails is its reason. Questions are judged in bulk; what depends on no name is judged once for all that are alike.
+A question names the subject, expresses the relation and does not give the answer away. The reason is the first filter
+that a question fails. Questions are judged in bulk; checks that do not depend on a name run once per distinct text.
 """
 
 from __future__ import annotations
@@ -19,10 +20,10 @@ from kgedit.timesteps.relation_words import said_stems
 FEWEST_WORDS = 3
 MOST_WORDS = 60
 MOST_CHARACTERS = 400
-"""Of a question, the subject's name counted as one letter."""
+"""Maximum length of a question in characters, counting the subject's name as one."""
 
 SHORTEST_ALIAS = 3
-"""Letters; a shorter alias says nothing in a question."""
+"""In letters; a shorter alias is not searched for in questions, because it matches by chance."""
 
 _STRINGS = pa.list_(pa.string())
 
@@ -36,8 +37,8 @@ QUESTIONS = pa.schema(
         ("question", pa.string()),
     ]
 )
-"""What is judged. fact: of FACTS; number: the order in a fact, of whose equal questions the first passes; relations:
-what it has to express, two for a two-hop question; persona: who asks, null where nobody is played."""
+"""Questions to judge. fact: a row of FACTS; number: order within a fact, where the first of equal questions passes;
+relations: relations that the question must express, two for a two-hop question; persona: null without a persona."""
 
 FACTS = pa.schema(
     [
@@ -49,22 +50,22 @@ FACTS = pa.schema(
         ("unlike", _STRINGS),
     ]
 )
-"""What is to be asked. subject: as it must be named, without article; answer: the object's label; accepted: its
-aliases; hidden: label and then aliases of the entity in the middle of two hops; unlike: questions that none may repeat.
-Each of the lists may be null."""
+"""Facts that questions ask for. subject: name that must occur, without article; answer: label of the object; accepted:
+its aliases; hidden: label and then aliases of the entity in the middle of two hops; unlike: questions that must not be
+repeated. Each of the lists may be null."""
 
 Words = Callable[[str, str | None], frozenset[str]]
-"""Stems by which a persona (None for nobody) may express a relation; one without stems is not looked for."""
+"""Stems by which a persona (None means no persona) may express a relation; relations without stems are not checked."""
 
 
 def letters(text: str) -> str:
-    """SQL: a text as names are compared: lower case, single spaces, no punctuation; a name of signs alone as it is."""
+    """SQL of a text normalized for comparison: lower case, single spaces, punctuation only if nothing else remains."""
     plain = f"lower(nfc_normalize({text}))"
     return rf"coalesce(nullif(trim(regexp_replace({plain}, '[^\pL\pN]+', ' ', 'g')), ''), trim({plain}))"
 
 
 def gives_away(question: str, answer: str) -> str:
-    """SQL: whether a question holds the answer, as whole words and whatever its case."""
+    """SQL: whether a question contains the answer, as whole words and ignoring case."""
     return f"contains({_spaced(question)}, {_spaced(answer)})"
 
 
@@ -92,7 +93,7 @@ FILTERS: tuple[Filter, ...] = (
     ),
     ("it holds the id of an entity", "holds_id"),
 )
-"""Reason, and condition over the columns of the query below; REPEATS comes after them."""
+"""Reason, and condition over the columns of the query below; REPEATS is applied after them."""
 
 REASONS = (*(reason for reason, _ in FILTERS), REPEATS)
 
@@ -101,12 +102,12 @@ def find_faults(questions: pa.Table, facts: pa.Table, words: Words) -> pa.Table:
     """Judge questions by FILTERS.
 
     Args:
-        questions: With the schema QUESTIONS.
-        facts: With the schema FACTS, a row for each fact.
-        words: How relations may be expressed.
+        questions: Table with the schema QUESTIONS.
+        facts: Table with the schema FACTS, one row per fact.
+        words: Stems that express each relation.
 
     Returns:
-        The questions, ordered by fact and number, with a column ``reason``: of REASONS, null where all are passed.
+        The questions, ordered by fact and number, with a column ``reason``: one of REASONS, null if all filters pass.
     """
     if not questions.num_rows:
         return questions.append_column("reason", pa.nulls(0, pa.string()))
@@ -121,10 +122,10 @@ def find_faults(questions: pa.Table, facts: pa.Table, words: Words) -> pa.Table:
 
 
 def count_faults(judged: pa.Table) -> dict[str, dict[str, Any]]:
-    """Axis -> how many questions were judged and passed, and reasons with counts.
+    """Number of judged and passed questions by axis, and reasons with counts.
 
     Args:
-        judged: From find_faults.
+        judged: Result of find_faults.
     """
     counts: dict[str, Counter[str | None]] = {}
     found = judged.group_by(["axis", "reason"]).aggregate([([], "count_all")])
@@ -144,11 +145,11 @@ _REST = """
     CASE WHEN contains(question, subject) THEN replace(question, subject, 'S')
          ELSE regexp_replace(question, regexp_escape(subject), 'S', 'gi') END
 """
-"""SQL: a question without the name of its subject, which may be anything."""
+"""SQL of a question without the name of its subject, which may be any text."""
 
 
 def _aliases(names: str) -> str:
-    """SQL: names between spaces, without short ones and those that the subject's own name holds."""
+    """SQL of names between spaces, without short ones and those that the subject's own name contains."""
     spaced = f"list_transform(coalesce({names}, []), lambda name: {_spaced('name')})"
     return (
         f"list_filter({spaced}, lambda name: length(name) >= {SHORTEST_ALIAS} + 2 "
@@ -189,4 +190,4 @@ _JUDGED = rf"""
                 THEN '{REPEATS}' ELSE reason END AS reason
     FROM judged ORDER BY fact, number
 """  # noqa: S608 - our own names and numbers
-"""A clause with a question of its own asks twice; "..., and which?" ends the same one."""
+"""A clause that contains a question asks twice; "..., and which?" continues the same question."""

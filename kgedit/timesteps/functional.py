@@ -1,7 +1,7 @@
-"""Changes of functional relations only, where a relation's verdict is asked for (kgedit.engines.functionality).
+"""Keeps only changes of functional relations, if a verdict is requested (kgedit.engines.functionality).
 
-The paper of WikiBigEdit looks at each subject's own values: one that has several now is dropped. A relation that takes
-several values as a rule, such as an award, passes that filter wherever only one is known.
+The WikiBigEdit paper judges each subject's own values: one that has several now is dropped. A relation that usually has
+several values, such as an award, passes that filter for subjects with only one known value.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ _FILTERS: dict[str, tuple[Filter, ...]] = {
 
 
 def keep_functional(engine: Engine, window: Window, kept: pa.Table, by: str) -> Filtered:
-    """Changes of relations that have one value, temporal or not.
+    """Keep changes of relations that have one value, temporal or not.
 
     Args:
         engine: Counts values, or finds constraints.
-        window: Both snapshots; the newer one says what a relation is.
-        kept: Columns subject and property at least.
+        window: Both snapshots; the newer one decides whether a relation is functional.
+        kept: At least the columns subject and property.
         by: "data" or "constraints"; "values" keeps all.
 
     Returns:
@@ -58,5 +58,5 @@ def keep_functional(engine: Engine, window: Window, kept: pa.Table, by: str) -> 
 
 
 def told_verdict(by: str) -> dict[str, Any]:
-    """What is recorded of the verdict that a profile used."""
+    """Entry of the manifest for the verdict that a profile used."""
     return {"verdict": by} | (told(BOUNDS) if by == "data" else {})

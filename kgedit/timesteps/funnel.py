@@ -1,4 +1,4 @@
-"""Filters as data: an ordered list of reasons with conditions. The first that holds drops a row, and is counted."""
+"""Filters as data: an ordered list of reasons with conditions. The first condition that holds drops a row."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ class Filtered(NamedTuple):
     """Rows that passed all filters, and the others.
 
     Attributes:
-        kept: Rows without a reason to drop them.
-        dropped: The others, with a column ``reason``.
-        funnel: How many were dropped, by reason, in the order of the filters.
-        questions: Axis -> what the final filters made of its questions (kgedit.timesteps.final_filters.count_faults);
-            none where the filters judge no questions.
+        kept: Rows that passed.
+        dropped: The other rows, with a column ``reason``.
+        funnel: Number of dropped rows by reason, in the order of the filters.
+        questions: Axis -> results of the final filters for its questions (kgedit.timesteps.final_filters.count_faults);
+            empty if the filters judge no questions.
     """
 
     kept: pa.Table
@@ -36,7 +36,7 @@ def reason_column(filters: Sequence[Filter]) -> str:
 
 
 def split_by_reason(judged: pa.Table, filters: Sequence[Filter]) -> Filtered:
-    """Part rows by their column ``reason``."""
+    """Split rows by their column ``reason``."""
     passed = pc.is_null(judged["reason"])
     dropped = judged.filter(pc.invert(passed))
     counts = {row["values"]: row["counts"] for row in pc.value_counts(dropped["reason"]).to_pylist()}

@@ -1,4 +1,4 @@
-"""Facts of the older snapshot: what an up-to-date model of that day knew."""
+"""Facts of the older snapshot, which an up-to-date model of that day would know."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from kgedit.timesteps.timestep import CHANGED
 
 
 def choose_known_facts(window: Window, cases: pa.Table, locality: Locality, *, limit: int) -> pa.Table:
-    """Old answers, then locality facts, then other unchanged ones, with the labels of the older snapshot.
+    """Choose old answers, then locality facts, then other unchanged facts, with the labels of the older snapshot.
 
     Args:
         window: Both snapshots.
         cases: From make_cases.
         locality: From find_locality.
-        limit: Most facts; within each kind a hash of subject and property decides.
+        limit: Maximum number of facts; within each kind a hash of subject and property decides.
 
     Returns:
-        A fact's columns, in the order chosen.
+        Columns of a fact, in the order chosen.
     """
     return window.select(
         """

@@ -1,4 +1,4 @@
-"""Labels of what a change mentions, and which labels can be asked for (WikiBigEdit, section 3, step 2)."""
+"""Labels of the entities in a change, and filters of labels for questions (WikiBigEdit, section 3, step 2)."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ LABELS = pa.schema(
     [
         ("id", pa.string()),
         ("label", pa.string()),  # in the newer snapshot
-        ("old_label", pa.string()),  # in the older one
+        ("old_label", pa.string()),  # in the older snapshot
         ("aliases", pa.list_(pa.string())),
         ("description", pa.string()),  # in the newer snapshot, like the aliases
-        ("is_page", pa.bool_()),  # an instance of a Wikimedia page class, or of one below it
+        ("is_page", pa.bool_()),  # an instance of a Wikimedia page class, or of a subclass
     ]
 )
-"""One row per entity that a change mentions and a snapshot has."""
+"""One row per entity that occurs in a change and is in a snapshot."""
 
 
 def not_roman(label: str) -> str:
-    """SQL: whether a label has no letter of the Roman script."""
+    """SQL: whether a label has no letter of the Latin script."""
     return rf"NOT regexp_matches({label}, '\p{{Latin}}')"
 
 
@@ -34,17 +34,17 @@ def too_long(label: str) -> str:
 
 
 def usable(label: str) -> str:
-    """SQL: whether a label can be asked for, or be an answer; false or null where there is none."""
+    """SQL: whether a label can be used in questions and answers; false or null without a label."""
     return f"NOT {not_roman(label)} AND length({label}) > 1 AND NOT {too_long(label)}"
 
 
 def likened(label: str) -> str:
-    """SQL: a label without what tells duplicates apart, case and spaces."""
+    """SQL of a label for finding duplicates: without case and spaces."""
     return rf"lower(regexp_replace(trim({label}), '\s+', ' ', 'g'))"
 
 
 def pages_among(ids: str) -> str:
-    """SQL: those of a table's ids that are pages of a Wikimedia project in the newer snapshot (column ``id``)."""
+    """SQL of those of a table's ids that are Wikimedia pages in the newer snapshot (column ``id``)."""
     roots = [("page", name) for name in WIKIMEDIA_PAGE_CLASSES]
     return f"""
         SELECT DISTINCT subject AS id FROM new_facts
@@ -54,7 +54,7 @@ def pages_among(ids: str) -> str:
 
 
 def read_labels(window: Window, changes: pa.Table) -> pa.Table:
-    """Labels of all subjects, properties and objects of some changes.
+    """Read the labels of all subjects, properties and objects of changes.
 
     Args:
         window: Both snapshots.

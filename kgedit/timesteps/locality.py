@@ -1,12 +1,12 @@
 """Locality probes: for each edit an unchanged fact with the same relation, a similar subject and another object.
 
-Neither its subject nor its object was edited in the window, unless changed facts are asked for: then one of these,
-which is no case itself, comes first (kgedit.timesteps.changed_facts). Three ways to find one, each for the cases that
-the one before leaves: subjects that share rare facts with the edited one (kgedit.engines); the subject with
-the most similar label, as in WikiBigEdit; and a fact of another relation of the same family
-(kgedit.timesteps.relation_families), about a subject of the same class. Where there is none the case has no probe: a
-fact of an unrelated relation would stay whatever an edit damages. No fact serves more than a few cases. Of equally
-similar ones those with evidence come first (kgedit.timesteps.evidence).
+Neither its subject nor its object was edited in the window. If changed facts are enabled, one of these that is not a
+case is preferred (kgedit.timesteps.changed_facts). Three searches follow, each for the cases that the previous one left
+without a probe: subjects that share rare facts with the edited one (kgedit.engines); the subject with the most similar
+label, as in WikiBigEdit; and a fact of another relation of the same family (kgedit.timesteps.relation_families), about
+a subject of the same class. If all fail, the case has no probe: a fact of an unrelated relation would stay correct
+whatever an edit damages. Each fact is used for a few cases at most. Among equally similar facts, those with evidence
+are preferred (kgedit.timesteps.evidence).
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ from kgedit.timesteps.relation_families import related_relations
 from kgedit.timesteps.timestep import CHANGED, FACT
 
 CANDIDATES = 10
-"""Facts per case and way that are considered."""
+"""Number of facts considered per case and search."""
 
 _RELATIONS = 5
-"""Similar relations whose facts are considered for a case."""
+"""Number of similar relations whose facts are considered for a case."""
 
 _RELATION_SAMPLE = 1000
-"""Facts of a relation that its classes are counted in."""
+"""Number of facts of a relation in which its classes are counted."""
 
 
 class Locality(NamedTuple):
     """Unchanged facts, labelled.
 
     Attributes:
-        static_facts: Those of the edits' relations, at most so many of each, ordered by property and subject.
+        static_facts: Facts of the edits' relations, limited per relation, ordered by property and subject.
         probes: At most one per case, with columns case_id, score, basis ("changed", "graph", "label" or "relation") and
             evidence, ordered by case_id.
     """
@@ -58,16 +58,16 @@ def find_locality(
     max_uses: int,
     changed: pa.Table | None = None,
 ) -> Locality:
-    """Unchanged facts of the relations of some cases, and of these a probe for each case where there is one.
+    """Find unchanged facts of the relations of some cases, and choose a probe for each case if possible.
 
     Args:
         engine: Finds similar subjects and unchanged facts.
         window: Both snapshots.
         cases: From make_cases.
-        pool: Unchanged facts of each relation to choose from by label.
-        max_df: Facts shared by more items do not count for similarity.
-        max_uses: Most cases that one fact serves.
-        changed: From find_changed_facts, to be taken first; None for unchanged facts only.
+        pool: Number of unchanged facts of each relation to choose from by label.
+        max_df: Maximum number of items that may share a fact for it to count for similarity.
+        max_uses: Maximum number of cases with the same fact.
+        changed: From find_changed_facts; preferred. None means unchanged facts only.
     """
     edits = cases.select(["case_id", "subject", "property"])
     found = engine.similar_subjects(window, edits, max_df=max_df, k=CANDIDATES, pool=pool)
@@ -97,17 +97,17 @@ def choose_probes(
     max_uses: int,
     connection: duckdb.DuckDBPyConnection | None = None,
 ) -> pa.Table:
-    """A fact for each case: similar by facts, else by label, else of the relation's family and the subject's class.
+    """Choose a fact for each case: similar by facts, else by label, else by the relation's family and subject's class.
 
     Args:
         cases: Columns case_id, subject, subject_label, property, object and old_objects.
-        classes: Columns id and classes (a list): of the cases' and the facts' subjects.
+        classes: Columns id and classes (a list), of the subjects of cases and facts.
         similar_facts: Columns case_id, subject, property, object and score.
         facts: Facts with labels, evidence, ``pooled``, ``untouched`` and ``changed``, ordered by property and subject.
-            For a case that they are not similar to only those that are pooled and untouched, or changed, are taken.
+            For a case that they are not similar to, only those that are pooled and untouched, or changed, are used.
         relations: Columns property, other and likeness; pairs of one family.
-        max_uses: Most cases that one fact serves.
-        connection: Where the work is done; None for a new one.
+        max_uses: Maximum number of cases with the same fact.
+        connection: DuckDB connection to use; None opens a new one.
 
     Returns:
         The facts' columns with case_id, score, basis and evidence, ordered by case_id.
@@ -190,7 +190,7 @@ _WAYS = {
         WHERE {_ELIGIBLE} AND list_has_any(own.classes, their.classes)
     """,  # noqa: S608 - our own names and numbers
 }
-"""Basis -> candidates for the cases that have no probe yet."""
+"""Basis -> SQL of candidates for the cases that have no probe yet."""
 
 _RANKED = f"""
     WITH best AS (
@@ -202,19 +202,19 @@ _RANKED = f"""
     FROM (SELECT place, unnest(choices) AS choice, generate_subscripts(choices, 1) AS rank FROM best)
     ORDER BY place, rank
 """  # noqa: S608 - our own names and numbers
-"""The best candidates of each case; the others, all facts of a relation for each case, are not kept."""
+"""The best candidates of each case; the others, which are all facts of a relation for each case, are dropped."""
 
 
 def assign(candidates: pa.Table, uses: np.ndarray[Any, np.dtype[np.int64]], *, cases: int, max_uses: int) -> pa.Table:
-    """Give each case its best candidate that is not used up.
+    """Assign to each case its best candidate that is not used up.
 
-    First choices are served first, then second ones; of several cases that want one fact those with the higher score.
+    First choices are assigned first, then second ones; if several cases compete for a fact, higher scores win.
 
     Args:
         candidates: Columns place (of the case), number (of the fact), score and rank (1 is the first choice).
-        uses: By the fact's number, how often it is used; counted on.
-        cases: How many cases there are.
-        max_uses: Most cases that one fact serves.
+        uses: Number of uses by the fact's number; updated in place.
+        cases: Number of cases.
+        max_uses: Maximum number of cases with the same fact.
 
     Returns:
         Columns place, number and score; at most one row per case.
@@ -235,13 +235,13 @@ def assign(candidates: pa.Table, uses: np.ndarray[Any, np.dtype[np.int64]], *, c
 
 
 def compare_relations(window: Window, properties: pa.Table) -> pa.Table:
-    """How alike the edits' relations of one family are: the cosine of the classes of their subjects and objects.
+    """Similarity of the edits' relations of one family: the cosine of the classes of their subjects and objects.
 
-    Weights are whole thousandths: their sum is the same in whatever order it is taken.
+    Weights are integers in thousandths, so their sum does not depend on the order.
 
     Args:
         window: Both snapshots.
-        properties: Column property: the edits' relations.
+        properties: Column property: relations of the edits.
 
     Returns:
         Columns property, other and likeness, for every pair of two related relations of the edits.
@@ -293,7 +293,7 @@ _NONE = pa.table({name: pa.array([], pa.string()) for name in ("subject", "prope
 
 
 def _describe(window: Window, found: SimilarSubjects, pool: int, changed: pa.Table) -> pa.Table:
-    """Static facts, similar ones and at most `pool` per relation, and changed ones, with labels to ask for."""
+    """Static facts, similar and at most `pool` per relation, and changed facts, with labels for questions."""
     return window.select(
         f"""
         WITH changed_fact AS (

@@ -1,4 +1,4 @@
-"""How often the Wikipedia article of an entity was viewed, month by month, in the year before the newer snapshot.
+"""Monthly views of the Wikipedia article of an entity in the year before the newer snapshot.
 
 Input are Wikimedia's monthly files of page views (``pageviews-YYYYMM-user``, plain or .bz2 or .gz): project, title,
 page id, access, views of the month, and views of each day, separated by spaces.
@@ -24,7 +24,7 @@ _COLUMNS = ["project", "title", "page", "access", "views", "days"]
 
 
 def months_before(date: int, months: int = MONTHS) -> list[int]:
-    """The months before that of a day number, as yyyymm, oldest first.
+    """Months before that of a day number, as yyyymm, oldest first.
 
     >>> months_before(20230227, 3)
     [202211, 202212, 202301]
@@ -34,10 +34,10 @@ def months_before(date: int, months: int = MONTHS) -> list[int]:
 
 
 def month_of(path: Path) -> int:
-    """The month of a file of page views, as yyyymm.
+    """Month of a file of page views, as yyyymm.
 
     Raises:
-        TimestepError: if its name does not say.
+        TimestepError: if its name contains none.
     """
     match = _NAME.fullmatch(path.name)
     if match is None or not 1 <= int(match[2]) <= 12:
@@ -46,10 +46,10 @@ def month_of(path: Path) -> int:
 
 
 def project_of(wiki: str) -> str:
-    """What the files call a Wikipedia: enwiki is en.wikipedia.
+    """Name of a Wikipedia in the files: enwiki is en.wikipedia.
 
     Raises:
-        TimestepError: if it is none.
+        TimestepError: if it is not a Wikipedia.
     """
     if not re.fullmatch(r"[a-z_]+wiki", wiki):
         raise TimestepError(f"Page views are those of a Wikipedia; the snapshots know articles of '{wiki}'.")
@@ -57,14 +57,14 @@ def project_of(wiki: str) -> str:
 
 
 def read_page_views(path: Path, project: str) -> tuple[pa.Table, dict[str, int]]:
-    """Views of the articles of a project in one month.
+    """Read the views of the articles of a project in one month.
 
     Args:
         path: A file of page views, read as a stream.
-        project: Such as "en.wikipedia".
+        project: Project, such as "en.wikipedia".
 
     Returns:
-        Columns title (with spaces) and views, a title once for each way of access; and rows read, kept and unreadable.
+        Columns title (with spaces) and views, one row per title and type of access; and rows read, kept and unreadable.
 
     Raises:
         SourceError: if the file cannot be read.
@@ -103,13 +103,13 @@ def read_page_views(path: Path, project: str) -> tuple[pa.Table, dict[str, int]]
 def read_viewed(
     connection: duckdb.DuckDBPyConnection, files: Sequence[Path], *, items: str, wiki: str, date: int
 ) -> dict[str, object]:
-    """Tables ``viewed`` (month, id, views) and ``viewed_month`` (month): views of the articles of items.
+    """Create ``viewed`` (month, id, views) and ``viewed_month`` (month): views of the articles of items.
 
     Args:
-        connection: Where the tables are kept.
-        files: One for each month; those outside the year before `date` are left out.
+        connection: Connection for the tables.
+        files: One per month; those outside the year before `date` are left out.
         items: SQL relation of the items: id and wiki_title.
-        wiki: Whose titles the snapshots have, such as "enwiki".
+        wiki: Wiki of the titles in the snapshots, such as "enwiki".
         date: Day number of the newer snapshot.
 
     Returns:

@@ -1,4 +1,4 @@
-"""Names of the profiles: what counts as a change, and which options belong to which."""
+"""Names of the profiles, each a definition of change, and the options of each."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ PROFILES = ("wikibigedit", "wikifactdiff")
 """The first is the default."""
 
 PERSONA_STYLES = ("reworded", "framed")
-"""How personas ask: in words of their own, or the unchanged question behind a sentence of theirs."""
+"""How personas ask: in their own words, or with the unchanged question after an introductory sentence."""
 
 COMPATS = ("wikifactdiff-2024",)
-"""Behaviours of published code that the profile wikifactdiff can have."""
+"""Behaviours of published code that the profile wikifactdiff can reproduce."""
 
 FUNCTIONAL_BY = {"wikibigedit": ("values", "data", "constraints"), "wikifactdiff": ("constraints", "data")}
-"""Profile -> what may say that a relation is functional; the first is the default.
+"""Profile -> sources of evidence that a relation is functional; the first is the default.
 
 values: each subject's own current values; data: the newer snapshot's statements (kgedit.engines.functionality);
-constraints: what Wikidata's editors declare.
+constraints: declarations of Wikidata's editors.
 """
 
 _OWN_OPTIONS = {
@@ -29,11 +29,11 @@ _OWN_OPTIONS = {
 
 
 def check_profile(profile: str, options: Mapping[str, object]) -> None:
-    """Check a profile's name, and that no option is given that it does not know.
+    """Check that a profile exists and has every given option.
 
     Args:
-        profile: The name.
-        options: Options that some profile has; None or empty where they are not given.
+        profile: Name of the profile.
+        options: Options that some profile has; None or empty if they are not given.
 
     Raises:
         TimestepError: if the name is unknown or an option belongs to another profile.
@@ -49,14 +49,14 @@ def check_profile(profile: str, options: Mapping[str, object]) -> None:
 
 
 def functional_by(profile: str, given: str | None) -> str:
-    """What says in a profile that a relation is functional.
+    """Evidence by which a profile decides that a relation is functional.
 
     Args:
-        profile: Of PROFILES.
-        given: What was asked for; None for the profile's default.
+        profile: One of PROFILES.
+        given: Requested evidence; None means the profile's default.
 
     Raises:
-        TimestepError: if the profile does not know it.
+        TimestepError: if the profile does not support it.
     """
     known = FUNCTIONAL_BY[profile]
     if given is None:

@@ -1,4 +1,4 @@
-"""Families of relations: those that answer the same kind of question, such as who heads something."""
+"""Families of relations that answer the same kind of question, such as who heads something."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ def read_families() -> dict[str, list[str]]:
 
 
 def families_version() -> str:
-    """Changes with the shipped families."""
+    """Version of the shipped families: the first 16 hex digits of their file's hash."""
     return hashlib.sha256(_FILE.read_bytes()).hexdigest()[:16]
 
 
 def related_relations(window: Window) -> pa.Table:
-    """Pairs of relations of one family: of the shipped ones, or of one subproperty tree (P1647) of the older snapshot.
+    """Find pairs of relations of one family: a shipped one, or a subproperty tree (P1647) of the older snapshot.
 
-    Only direct subproperties count: two that share a parent, and a parent with its child.
+    Only direct subproperties count: two relations with the same parent, and a parent with its child.
 
     Returns:
-        Columns property and other, both ways, ordered.
+        Columns property and other, in both directions, ordered.
     """
     rows = [{"property": name, "family": family} for family, names in read_families().items() for name in names]
     return window.select(

@@ -1,7 +1,7 @@
-"""The words by which a question expresses a relation, cut to stems.
+"""Words by which a question expresses a relation, as stems.
 
-They come from every template of the relation and, for a persona, from what it says in their place. That is generous:
-the filter that uses them is meant for questions that ask for something else altogether.
+They are taken from all templates of the relation and, for a persona, from its replacements of their words. This is
+lenient: the filter that uses them is meant for questions about something else altogether.
 """
 
 from __future__ import annotations
@@ -36,17 +36,17 @@ _PALE = frozenset(
     """
     )
 )
-"""Words in which Wikidata describes all relations: they express one only if a wording of it has no others."""
+"""Words that describe any relation in Wikidata: they express one only if its wordings have no others."""
 
 _ENDINGS = ("ings", "ing", "ers", "ors", "er", "or", "ed", "es", "s")
 
 
 class RelationWords:
-    """Stems by which the relations of some templates may be expressed, found as they are asked for.
+    """Stems that express the relations of some templates, computed on demand.
 
     Args:
-        templates: With the schema kgedit.wording.templates.TEMPLATES; every class counts.
-        voices: Of the personas that may ask.
+        templates: Table with the schema kgedit.wording.templates.TEMPLATES; every class counts.
+        voices: Voices of the personas that may ask.
     """
 
     def __init__(self, templates: pa.Table, voices: Sequence[Voice] = ()) -> None:
@@ -58,7 +58,7 @@ class RelationWords:
         self._found: dict[tuple[str, str | None], frozenset[str]] = {}
 
     def __call__(self, relation: str, persona: str | None = None) -> frozenset[str]:
-        """Stems of a relation's words, with those that a persona says in their place."""
+        """Stems of a relation's words, with a persona's replacements of them."""
         key = (relation, persona)
         if key not in self._found:
             if persona is None:
@@ -73,17 +73,17 @@ class RelationWords:
 
 
 def expressing_stems(texts: Iterable[str]) -> frozenset[str]:
-    """Stems by which wordings of a relation express it: of words that mean something, or, without any, of pale ones."""
+    """Stems that express a relation with these wordings: of its content words, or if it has none, of pale words."""
     return frozenset(stem for text in set(texts) for stem in stems([text]) or said_stems(text))
 
 
 def stems(texts: Iterable[str]) -> frozenset[str]:
-    """Stems of the words that mean something."""
+    """Stems of the content words."""
     return _stems(" ".join(texts), _GRAMMAR | _PALE)
 
 
 def said_stems(question: str) -> frozenset[str]:
-    """Stems of all words but those of grammar, to be looked for among those of a relation."""
+    """Stems of all words except function words, to be matched with those of a relation."""
     return _stems(question, _GRAMMAR)
 
 
@@ -92,13 +92,13 @@ def voice_stems(relation: frozenset[str], words: Mapping[str, str]) -> frozenset
 
     Args:
         relation: The relation's own stems.
-        words: What the persona says in place of words.
+        words: The persona's replacements of words.
     """
     return _in_a_voice(relation, _replaced_stems(words))
 
 
 def wordings(template: Mapping[str, object]) -> list[str]:
-    """Every text of a row of templates in which its relation is expressed."""
+    """All texts in a row of templates that express its relation."""
     texts = [str(template[name]) for name in ("label", "question", "phrase") if template[name]]
     for name in ("rephrases", "clozes"):
         found = template[name]
@@ -121,6 +121,6 @@ def _stems(text: str, left_out: frozenset[str]) -> frozenset[str]:
 
 @lru_cache(maxsize=100_000)
 def _stem(word: str) -> str:
-    # "heading" is "head" and "government" is "govern", but "headquarters" and "heart" are not.
+    # "heading" becomes "head" and "government" "govern", but "headquarters" and "heart" stay.
     ending = next((end for end in _ENDINGS if word.endswith(end) and len(word) - len(end) > 2), "")
     return word.removesuffix(ending)[:5]

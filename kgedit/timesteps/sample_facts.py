@@ -1,4 +1,4 @@
-"""Facts of the bundled sample world in words: text for methods that need known facts where a user has none at hand."""
+"""Facts of the bundled sample world as text, for methods that need known facts if the user has none."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _LABELLED_BY_ITEM = "wikibase-item"
 
 @cache
 def sample_facts() -> tuple[KnownFact, ...]:
-    """Facts about items in the sample's first snapshot whose properties have a template, in the order written."""
+    """Facts about items in the sample's first snapshot whose properties have a template, in the order of the file."""
     world = read_world()
     templates = {row["property"]: row for row in template_table().to_pylist() if row["subject_class"] == ANY_CLASS}
     facts = [

@@ -1,7 +1,7 @@
-"""A selection: the subjects and relations whose changes a timestep is made of, as a CSV file with a heading.
+"""A selection: the subjects and relations whose changes become a timestep, as a CSV file with a header.
 
-Columns subject and property; an empty cell stands for any. ``Q183,P6`` is one change, ``Q183,`` all of an item and
-``,P6`` all of a relation. `kgedit explore` writes such files; so may a spreadsheet.
+Columns subject and property; an empty cell matches anything. ``Q183,P6`` is one change, ``Q183,`` all of an item and
+``,P6`` all of a relation. `kgedit explore` writes such files; a spreadsheet can too.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from kgedit.store.engine import select
 from kgedit.timesteps.funnel import Filter, Filtered, reason_column, split_by_reason
 
 SELECTION = pa.schema([("subject", pa.string()), ("property", pa.string())])
-"""Null stands for any; a row has one of the two at least."""
+"""Null matches anything; a row has at least one of the two."""
 
 NOT_SELECTED = "not in the selection"
 
@@ -34,10 +34,10 @@ _FILTERS: tuple[Filter, ...] = ((NOT_SELECTED, f"NOT {IS_SELECTED}"),)
 
 
 def read_selection(path: Path) -> pa.Table:
-    """A file's selection, with the schema SELECTION.
+    """Read the selection of a file, with the schema SELECTION.
 
     Raises:
-        TimestepError: naming the first line that is none.
+        TimestepError: if a line is invalid; the message names the first.
     """
     rows = []
     try:
@@ -68,10 +68,10 @@ def write_selection(path: Path, selection: pa.Table) -> None:
 
 
 def keep_selected(changes: pa.Table, selection: pa.Table | None) -> Filtered:
-    """The changes that are selected; all of them, and an empty funnel, without a selection.
+    """Keep the selected changes; without a selection, all of them, with an empty funnel.
 
     Args:
-        changes: Columns subject and property, and others that stay.
+        changes: Columns subject and property; other columns are kept.
         selection: From read_selection.
     """
     if selection is None:

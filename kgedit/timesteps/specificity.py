@@ -1,6 +1,6 @@
-"""How specific cases are: page views of the subject and the object, and how often a corpus names them.
+"""Specificity of cases: page views of the subject and the object, and their counts in a corpus.
 
-Source: WikiBigEdit, section 3.3 and appendix B.4 ("specificity"): the fewer, the more specific.
+Source: WikiBigEdit, section 3.3 and appendix B.4 ("specificity"); lower numbers mean higher specificity.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from kgedit.timesteps.page_views import read_viewed
 def measure_specificity(
     connection: duckdb.DuckDBPyConnection, cases: pa.Table, *, counts: Path | None
 ) -> tuple[pa.Table, dict[str, Any]]:
-    """The columns of SPECIFICITY for some cases.
+    """Compute the columns of SPECIFICITY for cases.
 
     Args:
-        connection: With ``known`` (id, wiki_title) and, where page views were given, ``viewed`` and ``viewed_month``
-            (kgedit.timesteps.page_views).
-        cases: With case_id, subject, object and their labels.
+        connection: Connection with ``known`` (id, wiki_title) and, if page views were given, ``viewed`` and
+            ``viewed_month`` (kgedit.timesteps.page_views).
+        cases: Cases with case_id, subject, object and their labels.
         counts: Counts of a corpus, or its texts (kgedit.timesteps.corpus_counts); None leaves counts null.
 
     Returns:
-        case_id and the four columns, in the order of cases, null where nothing is known; and for the manifest how many
-        cases have each, empty where nothing was measured.
+        case_id and the four columns, in the order of cases, null if unknown; and for the manifest the number of cases
+        with each, empty if nothing was measured.
     """
     sides = cases.select(["case_id", "subject", "subject_label", "object", "object_label"])
     corpus = _read_counts(counts, sides)
@@ -52,7 +52,7 @@ def measure_specificity(
 def read_case_views(
     connection: duckdb.DuckDBPyConnection, cases: pa.Table, files: Sequence[Path], *, wiki: str, date: int
 ) -> dict[str, object]:
-    """Tables ``viewed`` and ``viewed_month`` for the subjects and objects of cases; arguments of `read_viewed`."""
+    """Create ``viewed`` and ``viewed_month`` for the subjects and objects of cases; see `read_viewed` for arguments."""
     connection.register("sides", cases.select(["subject", "object"]))
     try:
         connection.execute(
@@ -65,7 +65,7 @@ def read_case_views(
 
 
 def specificity_provenance(pageviews: Mapping[str, str] | None, counts: Path | None) -> dict[str, Any]:
-    """For the settings of a manifest, each where it is given: files of page views and of counts with their hashes."""
+    """Settings for a manifest: files of page views and of counts with their hashes, each only if given."""
     found: dict[str, Any] = {} if not pageviews else {"pageviews": dict(pageviews)}
     return found | ({"counts": corpus_version(counts)} if counts else {})
 
@@ -78,7 +78,7 @@ def _read_counts(counts: Path | None, sides: pa.Table) -> Mapping[str, int]:
 
 
 def _views(connection: duckdb.DuckDBPyConnection) -> str:
-    """SQL of id and views: in all months; 0 for an article that nobody viewed. No rows without files."""
+    """SQL of id and views in all months; 0 for an article without views. No rows without files."""
     there = connection.execute("SELECT count(*) FROM duckdb_tables() WHERE table_name = 'viewed'").fetchall()[0][0]
     if not there:
         return "SELECT NULL::VARCHAR AS id, NULL::BIGINT AS views WHERE false"

@@ -1,7 +1,7 @@
-"""A stream: the timesteps between neighbouring snapshots, and what links them, in a folder beside theirs.
+"""A stream: the timesteps between consecutive snapshots, and links between them, in a separate folder.
 
-Links look ahead, and a timestep must stay the same bytes when a later snapshot is loaded: so they are kept in files of
-the stream, never in those of a timestep. ``stream.json`` is written last.
+Links point to later timesteps, and a timestep must keep the same bytes when a later snapshot is loaded. So links are
+stored in files of the stream, never in those of a timestep. ``stream.json`` is written last.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ EDITED_AGAIN = pa.schema(
 )
 """edited_again.parquet: edits of a subject and property that an earlier timestep edited too, oldest first.
 
-earlier_timesteps and earlier_case_ids belong together, oldest first. returns: an earlier one taught the same object.
-case_id and object are null where the profile wikifactdiff has an update and no case.
+earlier_timesteps and earlier_case_ids are parallel lists, oldest first. returns: whether an earlier edit had the same
+object. case_id and object are null if the profile wikifactdiff has an update and no case.
 """
 
 EXPIRING_PROBES = pa.schema(
@@ -66,11 +66,11 @@ EXPIRING_PROBES = pa.schema(
         ("expires_by_case_id", pa.string()),
     ]
 )
-"""expiring_probes.parquet: unchanged facts asked in a timestep whose current values change in a later one.
+"""expiring_probes.parquet: unchanged facts probed in a timestep whose current values change in a later one.
 
 table is "locality", or "neighbours" in the profile wikifactdiff, whose rows have no case_id. edited_*: the edit that
 the probe belongs to. expires: the first later timestep in which the values change; expires_by_case_id: its case that
-edits them, null where they change without a case.
+edits them, null if they change without a case.
 """
 
 _WRITE_AGAIN = "Write the stream again: kgedit export-timestep --all --overwrite"
@@ -83,7 +83,7 @@ class Stream:
     """A finished stream.
 
     Attributes:
-        folder: The folder of its own files.
+        folder: Folder of the stream's own files.
         manifest: Content of stream.json: the timesteps in order with their folders, counts, hashes.
     """
 
@@ -95,8 +95,8 @@ class Stream:
         """Open a finished stream.
 
         Raises:
-            TimestepError: if the folder is none.
-            DamagedFileError: if a file is not what was written.
+            TimestepError: if the folder is not a stream.
+            DamagedFileError: if a file differs from what was written.
         """
         folder = Path(folder)
         path = folder / "stream.json"
@@ -110,33 +110,33 @@ class Stream:
         return f"<Stream of {len(self.manifest['timesteps'])} timesteps in {str(self.folder)!r}>"
 
     def _repr_html_(self) -> str:
-        """For notebooks: the timesteps."""
+        """The timesteps, for notebooks."""
         columns = ("timestep", "edits", "edited_again", "probes", "expiring_probes")
         rows = [tuple(row[name] for name in columns) for row in self.manifest["timesteps"]]
         return html_table("Stream", columns, rows, note=str(self.folder))
 
     def timesteps(self) -> list[Timestep]:
-        """Its timesteps, oldest first.
+        """Open its timesteps, oldest first.
 
         Raises:
-            TimestepError: if one is not there.
+            TimestepError: if one is missing.
         """
         return [Timestep.open((self.folder / row["folder"]).resolve()) for row in self.manifest["timesteps"]]
 
     def table(self, name: str) -> pa.Table:
-        """One of LINKS, read whole."""
+        """Read one of LINKS."""
         path = self.folder / f"{name}.parquet"
         with decoding(path, fix=_WRITE_AGAIN):
             return pq.read_table(path, schema=LINKS[name])
 
 
 def write_stream(timesteps: Sequence[Timestep], pairs: Sequence[Pair], folder: Path) -> Stream:
-    """Link timesteps and write the stream's files aside, then put them in place.
+    """Link timesteps, and write the stream's files to a temporary folder that is then renamed.
 
     Args:
-        timesteps: Oldest first.
-        pairs: The snapshots of each.
-        folder: Where the files are put; a folder there is replaced.
+        timesteps: Timesteps, oldest first.
+        pairs: The snapshots of each timestep.
+        folder: Output folder; an existing one is replaced.
     """
     with working_folder(folder) as aside:
         write_json(aside / "stream.json", _write_links(timesteps, pairs, folder, aside))
@@ -176,10 +176,10 @@ def _write_links(timesteps: Sequence[Timestep], pairs: Sequence[Pair], folder: P
 
 
 def find_edited_again(edits: pa.Table, names: pa.Table) -> pa.Table:
-    """Edits whose subject and property an earlier timestep edited, with the schema EDITED_AGAIN.
+    """Find edits whose subject and property an earlier timestep edited, with the schema EDITED_AGAIN.
 
     Args:
-        edits: Columns turn, subject, property, case_id and object; each subject and property once in a turn.
+        edits: Columns turn, subject, property, case_id and object; each subject and property once per turn.
         names: Columns turn and timestep.
     """
     return select(
@@ -203,14 +203,14 @@ def find_edited_again(edits: pa.Table, names: pa.Table) -> pa.Table:
 def find_expiring_probes(
     probes: pa.Table, edits: pa.Table, names: pa.Table, pairs: Sequence[Pair], *, spill: Path
 ) -> pa.Table:
-    """Probes whose values change after their own timestep, with the schema EXPIRING_PROBES.
+    """Find probes whose values change after their own timestep, with the schema EXPIRING_PROBES.
 
     Args:
         probes: Columns turn, table, case_id, edited_subject, edited_property, subject, property and object.
-        edits: As for find_edited_again.
-        names: As there.
+        edits: See find_edited_again.
+        names: See find_edited_again.
         pairs: The snapshots of each timestep.
-        spill: Folder for what does not fit in memory.
+        spill: Folder for data that does not fit in memory.
     """
     changed = []
     for turn, (old, new) in enumerate(pairs[1:], start=1):
@@ -252,7 +252,7 @@ _CHANGED = """
     LEFT JOIN old_values o USING (subject, property) LEFT JOIN new_values n USING (subject, property)
     WHERE o.objects IS DISTINCT FROM n.objects ORDER BY subject, property
 """
-"""What an item that the newer snapshot lacks says there is unknown, and no change."""
+"""Values of an item that the newer snapshot lacks are unknown there, not changed."""
 
 _NOTHING_CHANGED = pa.schema([("subject", pa.string()), ("property", pa.string()), ("turn", pa.int64())]).empty_table()
 

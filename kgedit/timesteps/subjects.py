@@ -1,7 +1,7 @@
-"""Subjects as questions name them: their class, "the" before names that take it, and a hint where names are shared.
+"""Subjects as questions name them: their class, "the" before names that need it, and a hint for names that are shared.
 
 Works on any connection with the views new_facts, old_facts and new_entities: both profiles have them. A slice of
-Wikidata may lack classes; then the properties that an item has show what it is (prompts/names).
+Wikidata may lack classes; then the class is inferred from the properties of an item (prompts/names).
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ SUBJECTS = pa.schema(
     [
         ("subject", pa.string()),
         ("subject_class", pa.string()),  # one of kgedit.wording.lint.SUBJECT_CLASSES, or ""
-        ("name", pa.string()),  # as it stands in a sentence
-        ("hinted_name", pa.string()),  # with country or description, where another item bears the label
+        ("name", pa.string()),  # as used in a sentence
+        ("hinted_name", pa.string()),  # with country or description, if another item has the same label
     ]
 )
 
 ID_PATTERN = r"^\s*[QPL][1-9]\d*\s*$"
-"""Labels that are an id, or look like one: they reach neither a question nor an answer."""
+"""Labels that are an id, or look like one: they are never used in a question or answer."""
 
 MAX_HINT_WORDS = 8
-"""Longer descriptions are no hint."""
+"""Longer descriptions are not used as a hint."""
 
 
 def is_id(label: str) -> str:
@@ -38,10 +38,10 @@ def is_id(label: str) -> str:
 
 
 def describe_subjects(connection: duckdb.DuckDBPyConnection, labels: pa.Table) -> pa.Table:
-    """Names of some subjects.
+    """Determine the names of some subjects.
 
     Args:
-        connection: With views new_facts, old_facts and new_entities.
+        connection: Connection with views new_facts, old_facts and new_entities.
         labels: Columns subject and subject_label.
 
     Returns:

@@ -1,8 +1,8 @@
 """Occurrences of names in texts: one pass over the texts, in memory that depends on the names alone.
 
-A name is counted where its words follow one another with the same capitals, much like infini-gram counts a corpus
+A name is counted if its words are consecutive and have the same capitals, similar to how infini-gram counts a corpus
 (WikiBigEdit, section 3.3). Names may overlap: "New York" also counts for "York". Punctuation and line breaks between
-words do not matter. In a script without spaces, a name is found only where no letter is next to it.
+words are ignored. In a script without spaces, a name is found only if no letter is next to it.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ import pyarrow.parquet as pq
 from kgedit.errors import TimestepError
 
 _FORMS = (".txt", ".jsonl", ".parquet")
-_COMPRESSED = (".gz", ".bz2", ".zst")  # what pyarrow.input_stream decompresses by a file's name
+_COMPRESSED = (".gz", ".bz2", ".zst")  # decompressed by pyarrow.input_stream according to the file's name
 _BETWEEN_WORDS = r"[^\p{L}\p{M}\p{N}]+"
 _BLOCK = 4_000_000
-"""Characters that are split into words at a time, which takes about 100 MB."""
+"""Number of characters that are split into words at a time, which takes about 100 MB."""
 
 _NO_WORD = -1
-"""Stands for a word of no name, and for the end of a text."""
+"""Id of a word that is in no name, and of the end of a text."""
 
 _Ids = np.ndarray[Any, np.dtype[np.int64]]
 
 
 def is_text(path: Path) -> bool:
-    """Whether a file's name is that of a text."""
+    """Whether a file name is that of a text."""
     name = path.name.removesuffix(path.suffix) if path.suffix in _COMPRESSED else path.name
     return name.endswith(_FORMS)
 
@@ -42,7 +42,7 @@ def text_files(path: Path) -> list[Path]:
     """A text, or all texts below a folder, ordered by path.
 
     Raises:
-        TimestepError: if a folder has none.
+        TimestepError: if a folder contains none.
     """
     if not path.is_dir():
         return [path]
@@ -53,12 +53,12 @@ def text_files(path: Path) -> list[Path]:
 
 
 def count_in_texts(paths: Iterable[Path], names: Collection[str]) -> dict[str, int]:
-    """How often texts contain each name; a name without a word is left out.
+    """Number of occurrences of each name in texts; a name without a word is left out.
 
     Args:
         paths: Texts: .txt, .jsonl with a field "text", or .parquet with a column "text"; the first two may be
             compressed (.gz, .bz2, .zst).
-        names: What to count.
+        names: Names to count.
 
     Raises:
         TimestepError: if a text cannot be read.
@@ -83,7 +83,7 @@ def count_in_texts(paths: Iterable[Path], names: Collection[str]) -> dict[str, i
 
 
 class _Counter:
-    """A tree of the names' words, along which all positions of a block are followed at once.
+    """Trie of the names' words, along which all positions of a block are followed at once.
 
     A node is a number, 0 the root. An edge from a node by a word has the key node * words + word, in a sorted array.
     """
@@ -114,11 +114,11 @@ class _Counter:
         self._rest = np.zeros(0, dtype=np.int64)
 
     def read(self, texts: pa.Array, *, ends: bool) -> None:
-        """Count in a block.
+        """Count names in a block.
 
         Args:
-            texts: In order; a name does not reach from one into the next.
-            ends: Whether the last of them ends here.
+            texts: Texts in order; a name does not continue from one into the next.
+            ends: Whether the last text ends here.
         """
         words, parents = _words(texts)
         ids = self._ids(words)
@@ -130,7 +130,7 @@ class _Counter:
         self._rest = ids[begin:]
 
     def counts(self) -> dict[str, int]:
-        """Name -> how often it was read."""
+        """Name -> number of occurrences."""
         return {name: int(self._counts[node]) for name, node in self._names.items()}
 
     def _count(self, ids: _Ids, begin: int) -> None:
@@ -160,7 +160,7 @@ def _words(texts: pa.Array) -> tuple[pa.Array, _Ids]:
 
 
 def _blocks(path: Path) -> Iterator[tuple[pa.Array, bool]]:
-    """Texts, some at a time, and whether the last of them ends."""
+    """Yield batches of texts, and whether the last of each batch ends in it."""
     if path.suffix == ".parquet":
         for batch in pq.ParquetFile(path).iter_batches(batch_size=1000, columns=["text"]):
             yield batch["text"].cast(pa.large_string()), True

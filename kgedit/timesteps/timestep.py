@@ -77,17 +77,17 @@ CASES = pa.schema(
 )
 """cases.parquet: one row per edit, ordered by case_id.
 
-No question fails a final filter (kgedit.timesteps.final_filters): personas is null where it would, rephrases lacks such
-texts, and rephrase is the first of what is left, or null; clozes lack texts that give the answer away (the first is the
-cloze that edits, the others ask whether the edit generalizes). statement is the update as a sentence
-(null in the other profile), name the subject as a sentence has it ("the Netherlands"), phrase the template's noun
+No question fails a final filter (kgedit.timesteps.final_filters): personas is null if it would, rephrases excludes such
+texts, and rephrase is the first remaining one, or null; clozes exclude texts that give the answer away (the first is
+the cloze used for editing, the others test whether the edit generalizes). statement is the update as a sentence
+(null in the other profile), name the subject as used in a sentence ("the Netherlands"), phrase the template's noun
 phrase, answer the target of the edit (the label of the object), answer_type its type ("person"; one of
 kgedit.wording.grammar.ANSWERS). Timesteps of earlier versions have the type in answer, and no answer_type. start_time
-and point_in_time are the statement's own, at its precision ("2021", "2021-12"); as_of is the day of the newer snapshot,
-on which the fact holds. kind, its confidence in [0, 1] and the signals that led there are those of
+and point_in_time are qualifiers of the statement, at their precision ("2021", "2021-12"); as_of is the day of the newer
+snapshot, on which the fact holds. kind, its confidence in [0, 1] and its signals are those of
 kgedit.timesteps.kinds. subject_aliases and subject_description are those of the newer snapshot. scenario is one of
 kgedit.records.cases.SCENARIOS. These three are null in timesteps of older versions of kgedit. The last four columns are
-those of kgedit.records.cases.Specificity; null where page views or counts were not given, or do not have the entity.
+those of kgedit.records.cases.Specificity; null without page views or counts, or if these do not contain the entity.
 """
 
 LOCALITY = pa.schema(
@@ -101,13 +101,14 @@ LOCALITY = pa.schema(
         ("evidence", pa.string()),
     ]
 )
-"""locality.parquet: at most one fact per case that its edit leaves alone, mostly an unchanged one
+"""locality.parquet: at most one fact per case that its edit should not change, usually an unchanged one
 (kgedit.timesteps.locality).
 
-basis says in what: "graph" (similarity is then the rarity of shared facts) or "label" (of both subjects, 0 to 1), with
-the same relation; "relation": that one is only similar, too; "changed": the fact became true in the window itself, and
-is no case; "nearest": by kgedit.timesteps.wikifactdiff. evidence that the fact holds on the day of the newer snapshot:
-"dated" or "edited" (kgedit.timesteps.evidence); null for none, and in timesteps of older versions of kgedit.
+basis is the source of similarity: "graph" (similarity is then the rarity of shared facts) or "label" (labels of both
+subjects, 0 to 1), with the same relation; "relation": the relation is similar, too, not the same; "changed": the fact
+became true in the window itself, and is not a case; "nearest": by kgedit.timesteps.wikifactdiff. evidence that the fact
+holds on the day of the newer snapshot: "dated" or "edited" (kgedit.timesteps.evidence); null without evidence, and in
+timesteps of older versions of kgedit.
 """
 
 TWO_HOPS = pa.schema(
@@ -123,7 +124,7 @@ TWO_HOPS = pa.schema(
 )
 """two_hops.parquet: the second hop of every chain that starts at a case; one per case is `chosen` for its probe.
 
-rephrases: the same question in other words; none of them names the entity in the middle or the answer.
+rephrases: paraphrases of the question; none of them names the entity in the middle or the answer.
 """
 
 KNOWN_FACTS = pa.schema(
@@ -137,10 +138,10 @@ KNOWN_FACTS = pa.schema(
 """known_facts.parquet: facts of the older snapshot with questions (old answers, locality, others of the relations)."""
 
 CHANGED = "changed"
-"""The basis of a locality probe that became true in the window."""
+"""Basis of a locality probe that became true in the window."""
 
 EXPORT_AGAIN = "Export it again: kgedit export-timestep with --overwrite, or fetch it again from where it was published"
-"""What to do for a timestep that is damaged."""
+"""Remedy for a damaged timestep, for error messages."""
 
 TABLES = {"cases": CASES, "locality": LOCALITY, "two_hops": TWO_HOPS, "known_facts": KNOWN_FACTS}
 
@@ -165,15 +166,15 @@ class Timestep:
             folder: Its folder, its name in the home, or its two dates (kgedit.timesteps.timestep_names).
 
         Raises:
-            TimestepError: with the timesteps there are, if it is none of these; or if its name or profile is not the
-                name of a folder.
-            DamagedFileError: if a file is not what was exported.
+            TimestepError: if it is none of these (the message lists the existing timesteps), or if its name or profile
+                is not a valid folder name.
+            DamagedFileError: if a file differs from what was exported.
         """
         found = find_timestep(folder)
         path = found / MANIFEST
         manifest = read_manifest(path, key="timestep", fix=EXPORT_AGAIN)
         check_folder(found, fix=EXPORT_AGAIN, also=table_checksums(manifest))
-        # Both become parts of paths: of a publication, of reports.
+        # Both become parts of paths of publications and reports.
         path_component(manifest.get("timestep"), of=f"the timestep in {path}", error=TimestepError)
         path_component(manifest.get("profile", "wikibigedit"), of=f"the profile in {path}", error=TimestepError)
         return cls(found, manifest)
@@ -193,7 +194,7 @@ class Timestep:
 
     @property
     def sha256(self) -> str:
-        """Hash of timestep.json, which holds those of the tables."""
+        """Hash of timestep.json, which contains the hashes of the tables."""
         return hashlib.sha256((self.folder / "timestep.json").read_bytes()).hexdigest()
 
     @property
@@ -203,16 +204,16 @@ class Timestep:
 
     @property
     def unused_fields(self) -> tuple[str, ...]:
-        """None: what kgedit writes into a timestep it uses."""
+        """Always empty: kgedit uses every field of a timestep."""
         return ()
 
     def _repr_html_(self) -> str:
-        """For notebooks: how many rows each table has."""
+        """Row counts of the tables, for notebooks."""
         counts = [(name, pq.read_metadata(self.folder / f"{name}.parquet").num_rows) for name in TABLES]
         return html_table(f"Timestep {self.name}", ("table", "rows"), counts, note=str(self.folder))
 
     def table(self, name: str) -> pa.Table:
-        """One of TABLES, read whole."""
+        """Read one of TABLES."""
         path = self.folder / f"{name}.parquet"
         with decoding(path, fix=EXPORT_AGAIN):
             return pq.read_table(path, schema=TABLES[name])
@@ -234,10 +235,10 @@ class Timestep:
         """Every case with its probes, ordered by case_id.
 
         Args:
-            neighbours: Of the profile WikiFactDiff, at most so many nearest and so many random neighbours of each case;
-                None for one of each.
-            archive_as: Of no effect: archived facts are in the folder's wikifactdiff.jsonl alone.
-            two_hop_rephrases: Whether two-hop questions are asked in other words as well, on an axis of their own.
+            neighbours: Maximum number of nearest and of random neighbours of each case, in the profile WikiFactDiff;
+                None means one of each.
+            archive_as: Ignored: only the folder's wikifactdiff.jsonl has archived facts.
+            two_hop_rephrases: Whether to add paraphrases of two-hop questions, on a separate axis.
         """
         from kgedit.timesteps.wikifactdiff.probes import replaced, subject_popularities, update_scenarios
 
@@ -286,7 +287,7 @@ class Timestep:
             )
 
     def _locality_probes(self, neighbours: int | None) -> Iterator[tuple[str, Probe]]:
-        """Case ids with locality probes."""
+        """Yield locality probes with their case ids."""
         from kgedit.timesteps.wikifactdiff.probes import has_neighbours, neighbour_probes
 
         if has_neighbours(self):
@@ -309,15 +310,15 @@ class Timestep:
 
 
 def read_manifest(path: Path, *, key: str, fix: str) -> dict[str, Any]:
-    """Content of a folder's JSON file.
+    """Read a folder's JSON file.
 
     Args:
         path: The file.
-        key: What it must contain.
-        fix: What to do if it is damaged, a sentence for the message.
+        key: Key that it must contain.
+        fix: What to do if it is damaged, as a sentence for the message.
 
     Raises:
-        DamagedFileError: if it cannot be decoded.
+        DamagedFileError: if it cannot be decoded, or lacks the key.
     """
     try:
         content = json.loads(path.read_bytes())
@@ -329,17 +330,17 @@ def read_manifest(path: Path, *, key: str, fix: str) -> dict[str, Any]:
 
 
 def table_checksums(manifest: Mapping[str, Any]) -> dict[str, str]:
-    """File -> SHA-256 of the tables that a manifest lists; earlier versions listed none."""
+    """File -> SHA-256 of the tables that a manifest lists; manifests of earlier versions list none."""
     return {f"{name}.parquet": table["sha256"] for name, table in manifest.get("tables", {}).items()}
 
 
 def fact_in(row: dict[str, Any]) -> Fact:
-    """The fact in a row that has the columns of FACT."""
+    """Fact of a row that has the columns of FACT."""
     return Fact(*(row[name] for name in FACT))
 
 
 def answers_in(row: dict[str, Any]) -> tuple[str, ...]:
-    """Label and aliases of the object in a row."""
+    """Label and aliases of the object of a row."""
     return tuple(dict.fromkeys([row["object_label"], *(row["object_aliases"] or [])]))
 
 

@@ -1,6 +1,6 @@
-"""Which timestep a user means: a folder, a name in the home, or two dates.
+"""Finds the timestep that a user names: by folder, by name in the home, or by two dates.
 
-Names and dates mean the folders that `export_timestep` writes by default, under ``timesteps/`` in the home.
+Names and dates refer to the folders that `export_timestep` writes by default, under ``timesteps/`` in the home.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def timesteps_folder(home: Path) -> Path:
 
 
 def find_timestep(given: str | Path) -> Path:
-    """The folder of a finished timestep.
+    """Find the folder of a finished timestep.
 
     Args:
         given: A folder; the name of one in the home's `timesteps`, such as ``20210104_20230227``; or two dates, such as
@@ -37,7 +37,7 @@ def find_timestep(given: str | Path) -> Path:
             the only other profile.
 
     Raises:
-        TimestepError: with the timesteps there are, if it is none of these.
+        TimestepError: if it is none of these; the message lists the existing timesteps.
     """
     folder = Path(given)
     if (folder / MANIFEST).is_file():
@@ -55,7 +55,7 @@ def list_timesteps() -> list[str]:
 
 
 def timesteps_there_are() -> str:
-    """The timesteps in the home, as a sentence, or how to make one."""
+    """The timesteps in the home, as a sentence, or how to export one."""
     names, folder = list_timesteps(), as_typed(timesteps_folder(home()))
     if not names:
         return f"There is no timestep in {folder} yet; export one with kgedit export-timestep."

@@ -1,4 +1,4 @@
-"""Two-hop questions: two kept cases that chain by id, asked without naming the bridge (WikiBigEdit, section 3)."""
+"""Two-hop questions: two kept cases that form a chain by id, without naming the bridge (WikiBigEdit, section 3)."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ FILTERS: tuple[Filter, ...] = (
     ("the old bridge gives the same answer", "same_by_old_bridge"),
     ("the answer follows from the first subject", "follows_from_subject"),
 )
-"""The last two leave what depends on the edit: every head of government of a country holds the same office."""
+"""The last two keep chains that depend on the edit: every head of government of a country holds the same office."""
 
 
 def find_shortcuts(window: Window, chains: pa.Table, cases: pa.Table) -> pa.Table:
-    """Which chains end where they would have ended without the edit.
+    """Find chains that have the same end without the edit.
 
     Args:
-        window: Has the facts of both snapshots.
+        window: Window with the facts of both snapshots.
         chains: From an engine; columns kgedit.engines.protocol.TWO_HOPS.
         cases: From word_cases.
 
@@ -67,14 +67,14 @@ def find_shortcuts(window: Window, chains: pa.Table, cases: pa.Table) -> pa.Tabl
 
 
 def make_two_hops(chains: pa.Table, cases: pa.Table, templates: pa.Table, words: Words, *, seed: int) -> Filtered:
-    """Chains as questions about the second hop's object.
+    """Turn chains into questions about the second hop's object.
 
     Args:
         chains: From find_shortcuts.
         cases: From word_cases.
         templates: From choose_templates.
-        words: How relations may be expressed (kgedit.timesteps.relation_words).
-        seed: Of several second hops of a case it chooses the one that is asked.
+        words: Stems that express each relation (kgedit.timesteps.relation_words).
+        seed: Seed of the choice among several second hops of a case.
 
     Returns:
         The kept ones have the second case's fact, ``case_id`` (of the first), ``second_case_id``, ``question``,
@@ -96,7 +96,7 @@ def make_two_hops(chains: pa.Table, cases: pa.Table, templates: pa.Table, words:
 
 
 def _nested(chains: pa.Table, cases: pa.Table, templates: pa.Table) -> pa.Table:
-    """Chains with their questions: the second hop's template about the first one's phrase."""
+    """Chains with their questions: the second hop's template with the first one's phrase as subject."""
     bridge = f"replace({agreed('t1.phrase', 'first.name')}, '{{subject}}', first.name)"
     asked, rephrased = (
         write(name, bridge, template="t2") for write, name in ((say, "question"), (say_all, "rephrases"))

@@ -1,4 +1,4 @@
-"""Questions from facts, in bulk: templates are joined to facts by property and by the class of the subject."""
+"""Bulk wording of facts as questions: templates are joined to facts by property and by the class of the subject."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ _WORDED = ("question", "rephrase", "cloze", *LISTS)
 
 
 def choose_templates(facts: pa.Table, *, catalogue: Path | None) -> pa.Table:
-    """A template for every property of some facts and every class of subjects: the catalogue's own, or its generic one.
+    """Choose a template for each property and each class of subjects: the catalogue's entry, or its generic one.
 
     Args:
         facts: Columns property and property_label.
-        catalogue: The catalogue; None for the shipped one.
+        catalogue: The catalogue; None means the shipped one.
 
     Returns:
         A table with the schema TEMPLATES, ordered by property and class; each property has a row for each class.
@@ -79,38 +79,38 @@ def _for_each_class(templates: pa.Table) -> pa.Table:
 
 
 def say(wording: str, name: str, *, template: str = "t") -> str:
-    """SQL: a template's wording about a subject; "The" where its name's article comes first.
+    """SQL of a template's wording about a subject; capitalizes "The" if the name with its article comes first.
 
     Args:
-        wording: A column of TEMPLATES with one wording.
-        name: SQL of the text that stands for {subject}.
+        wording: Column of TEMPLATES with one wording.
+        name: SQL of the text that replaces {subject}.
         template: Alias of the templates' table.
     """
     return begun(f"{template}.{wording}", name)
 
 
 def say_all(wordings: str, name: str, *, template: str = "t") -> str:
-    """SQL: as say, of a column of TEMPLATES with a list of wordings."""
+    """SQL, as by `say`, of a column of TEMPLATES with a list of wordings."""
     return f"list_transform({template}.{wordings}, lambda w: {begun('w', name)})"
 
 
 def begun(wording: str, name: str) -> str:
-    """SQL: a wording about a name, with which its verbs agree; "The" where the name's article comes first."""
+    """SQL of a wording about a name: verbs agree with it, and its article is capitalized if it comes first."""
     return f"regexp_replace(replace({agreed(wording, name)}, '{{subject}}', {name}), '^the ', 'The ')"
 
 
 def word_facts(facts: pa.Table, templates: pa.Table, subjects: pa.Table) -> pa.Table:
-    """Facts, in their order, with their wordings.
+    """Add wordings to facts; the order is kept.
 
     Args:
-        facts: Columns subject, subject_label, property, property_label and object_label at least.
+        facts: At least the columns subject, subject_label, property, property_label and object_label.
         templates: From choose_templates.
         subjects: From kgedit.timesteps.subjects.describe_subjects.
 
     Returns:
         The facts with question, rephrase, cloze, rephrases, clozes, the template's name, its phrase and answer_type,
-        name (the subject's, as it is said) and subject_class. The hint of a name is left out where it would give the
-        answer away.
+        name (of the subject, as used in sentences) and subject_class. The hint of a name is left out if it would give
+        the answer away.
     """
     numbered = facts.append_column("number", pa.array(range(facts.num_rows), pa.int64()))
     wordings = ", ".join(
@@ -140,7 +140,7 @@ FILTERS: tuple[Filter, ...] = (
     ("no label of the property", is_id("property_label")),
     *faults_as_filters("update question: "),
 )
-"""A case is dropped for the first one that holds; other questions of a case that fail a final filter are left out."""
+"""A case is dropped for the first filter that matches; its other questions that fail a final filter are left out."""
 
 
 def word_cases(
@@ -154,21 +154,21 @@ def word_cases(
     persona_style: str = PERSONA_STYLES[0],
     as_of: date | None = None,
 ) -> Filtered:
-    """Cases with every question about their own fact.
+    """Add to cases every question about their own fact.
 
     Args:
         cases: From make_cases.
         templates: From choose_templates.
         subjects: From kgedit.timesteps.subjects.describe_subjects.
-        words: How relations may be expressed (kgedit.timesteps.relation_words).
-        seed: Chooses personas.
-        personas: Folder of persona catalogues; None for the shipped one.
+        words: Stems that express each relation (kgedit.timesteps.relation_words).
+        seed: Seed of the choice of personas.
+        personas: Folder of persona catalogues; None means the shipped one.
         persona_style: One of PERSONA_STYLES.
-        as_of: The day that the templates name; None where they name none.
+        as_of: Day that the templates name; None means that they name none.
 
     Returns:
-        The cases with what word_facts adds, statement (the update as a sentence), persona and personas (the question in
-        its voice), ordered by case_id, without questions that fail a final filter
+        The cases with the columns of word_facts, statement (the update as a sentence), persona and personas (the
+        question in its voice), ordered by case_id, without questions that fail a final filter
         (kgedit.timesteps.case_questions.judge_cases).
     """
     worded = word_facts(cases, templates, subjects)
@@ -186,20 +186,20 @@ _BEFORE_ARTICLES = re.compile(
     r"\b(is|was|are|were|of|in|into|at|by|for|with|to|on|from|after|as"
     r"|follows|replaced|represents|operates|uses|contains|carries|crosses|orbits)$"
 )
-"""Ends of a cloze after which a name brings its article; after a noun ("the sports team") it brings none."""
+"""Ends of a cloze after which a name keeps its article; after a noun ("the sports team") it has none."""
 
 _BEFORE_TITLES = re.compile(r"\b(position|office|title|post|role|function|rank|degree|status) of$")
-"""Ends of a cloze after which a title stands bare: "holds the position of President of Ukraine"."""
+"""Ends of a cloze after which a title has no article: "holds the position of President of Ukraine"."""
 
 _BEFORE_KINDS = re.compile(r"\b(classed|works) as$")
-"""Ends of a cloze after which a kind of thing or person brings "a": "works as a politician"."""
+"""Ends of a cloze after which a kind of thing or person needs "a": "works as a politician"."""
 
 _CLASS_OF_ANSWER = {"person": "person", "work": "work"}
-"""Types of answers whose names take no article, whatever they look like: Frank Ocean is no ocean."""
+"""Types of answers whose names take no article even if they look like a common noun: Frank Ocean is not an ocean."""
 
 
 def _statements(worded: pa.Table) -> pa.Array:
-    """The update as a sentence: the cloze, the answer as a sentence has it, and one full stop."""
+    """The update as a sentence: the cloze, the answer with its article, and one full stop."""
     rows = worded.select(["cloze", "object_label", "answer_type"]).to_pylist()
     sentences = [f"{row['cloze']} {_said_after(row['cloze'], row['object_label'], row['answer_type'])}" for row in rows]
     return pa.array([_ended(sentence) for sentence in sentences], pa.string())
@@ -214,27 +214,27 @@ def _said_after(cloze: str, label: str, answer_type: str) -> str:
 
 
 def _ended(sentence: str) -> str:
-    """With one full stop; a title that ends in a question mark has its own."""
+    """The sentence with one full stop; a title that ends in a question mark gets none."""
     return sentence if sentence.endswith(("?", "!")) else sentence.rstrip(".") + "."
 
 
 def persona_voiced(
     worded: pa.Table, *, seed: int, personas: Path | None, style: str, as_of: date | None = None
 ) -> pa.Table:
-    """Cases with their question as a persona asks it.
+    """Add to cases their question as a persona asks it.
 
     Args:
-        worded: Columns case_id, question, phrase, answer_type and name, as word_facts gives them.
-        seed: Chooses personas.
-        personas: Folder of persona catalogues; None for the shipped one.
+        worded: Columns case_id, question, phrase, answer_type and name, as in the result of word_facts.
+        seed: Seed of the choice of personas.
+        personas: Folder of persona catalogues; None means the shipped one.
         style: One of PERSONA_STYLES.
-        as_of: The day that the questions name; None where they name none.
+        as_of: Day that the questions name; None means that they name none.
 
     Returns:
         The cases, in their order, with persona and personas (the question in its voice).
 
     Raises:
-        TimestepError: if there is no such style, or the catalogues break their contract.
+        TimestepError: if the style is unknown, or the catalogues break their contract.
     """
     if style not in PERSONA_STYLES:
         raise TimestepError(f"There is no persona style '{style}'. Choose one of {', '.join(PERSONA_STYLES)}.")
@@ -249,5 +249,5 @@ def persona_voiced(
 
 
 def word_probes(probes: pa.Table, templates: pa.Table, subjects: pa.Table, words: Words) -> Filtered:
-    """Facts, in their order, with their question; those whose question fails a final filter are dropped."""
+    """Add questions to facts, in order; facts whose question fails a final filter are dropped."""
     return keep_probes(word_facts(probes, templates, subjects), words)

@@ -1,4 +1,4 @@
-"""Any file of edits against two snapshots: which rows are right, and why the others are not."""
+"""Audits a file of edits against two snapshots: finds the invalid rows, and the reasons."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ def audit_edits(edits: Edits, old: Snapshot, new: Snapshot, earlier: Sequence[Sn
 
     Args:
         edits: A file of edits, or a timestep.
-        old: The snapshot at which the edits did not hold yet.
-        new: The one at which they do.
+        old: Snapshot in which the edits should not hold yet.
+        new: Snapshot in which they should hold.
         earlier: Loaded snapshots before the older one, by which a change can be judged a revert.
-        spill: Folder for what does not fit in memory; it is removed.
+        spill: Folder for data that does not fit in memory; it is deleted.
 
     Raises:
         TimestepError: if the snapshots are in the wrong order.

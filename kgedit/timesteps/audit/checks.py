@@ -1,8 +1,8 @@
-"""The checks of an edit, as one ordered table: of each candidate the first that holds is its verdict.
+"""Checks of an edit, as one ordered table: the first check that holds is the verdict of a candidate.
 
-A row without ids has as many candidates as its labels allow: the statements of every entity that bears the subject's
-name whose value bears the answer's name, by any relation where the file names none. The row's verdict is that of the
-candidate that gets farthest, so that a name that two entities bear does no harm if one of them has the fact.
+A row without ids has several candidates: the statements of every entity with the subject's name whose value has the
+answer's name, with any relation if the file gives none. The row's verdict is that of the candidate that passes the most
+checks, so a name that two entities share does no harm if one of them has the fact.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ CHECKS: tuple[Check, ...] = (
     ("invalid", "called an update, and there was no value before", "tag = 'update' AND NOT had_value"),
     ("invalid", "a question names the answer", "names_answer"),
 )
-"""In the order in which they are asked."""
+"""In order of evaluation."""
 
 _SUBJECTS = """
     CREATE TABLE subject_candidate AS
@@ -114,7 +114,7 @@ _CANDIDATES = """
 
 
 def judge_edits(connection: duckdb.DuckDBPyConnection, *, date: int) -> None:
-    """Table ``edit_verdict``: one row per edit with verdict, reason and the ids that it was found to mean.
+    """Create ``edit_verdict``: one row per edit with verdict, reason and the ids that it was resolved to.
 
     Args:
         connection: From open_snapshots.
@@ -145,12 +145,12 @@ def judge_edits(connection: duckdb.DuckDBPyConnection, *, date: int) -> None:
 
 
 def verdict_of(checks: tuple[Check, ...]) -> str:
-    """SQL: the verdict of a column ``stage``, the index of the check that held, or how many there are."""
+    """SQL of the verdict of a column ``stage``, the index of the check that held, or the number of checks if none."""
     return _by_stage([verdict for verdict, _, _ in checks]) or ""
 
 
 def reason_of(checks: tuple[Check, ...]) -> str:
-    """SQL: the reason of a column ``stage``; null for what is valid."""
+    """SQL of the reason of a column ``stage``; null if valid."""
     return _by_stage([reason for _, reason, _ in checks], otherwise="NULL")
 
 

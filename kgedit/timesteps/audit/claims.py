@@ -1,6 +1,6 @@
-"""What the rows of a file claim, as Arrow tables: edits, locality questions, two-hop questions, and questions' answers.
+"""Claims of a file's rows as Arrow tables: edits, locality questions, two-hop questions, and questions' answers.
 
-An id that the file does not give is null; its label is resolved later.
+An id that the file does not give is null and resolved later from its label.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from kgedit.wikidata.patterns import is_entity_id
 _STRINGS = pa.list_(pa.string())
 
 _LITERAL = re.compile("V[0-9a-f]{32}").fullmatch
-"""Id of a literal, as facts and timesteps have it (kgedit.store.facts)."""
+"""Matches the id of a literal, as in facts and timesteps (kgedit.store.facts)."""
 
 EDITS = pa.schema(
     [
@@ -33,10 +33,10 @@ EDITS = pa.schema(
         ("object", pa.string()),
         ("answer", pa.string()),
         ("question", pa.string()),
-        ("tag", pa.string()),  # null where the file's form declares none
-        ("old_objects", _STRINGS),  # ids; empty where the file gives none
+        ("tag", pa.string()),  # null if the file's format declares none
+        ("old_objects", _STRINGS),  # ids; empty if the file gives none
         ("old_answers", _STRINGS),
-        ("other_objects", _STRINGS),  # ids or labels of what else the row says holds
+        ("other_objects", _STRINGS),  # ids or labels of other facts in the row
         ("several_allowed", pa.bool_()),
         ("new_entity", pa.bool_()),
     ]
@@ -54,10 +54,10 @@ HOPS = pa.schema(
     ]
 )
 
-"""The second fact: its subject is null where the file does not give it."""
+"""The second fact: its subject is null if the file does not give it."""
 
 NEAR = HOPS.append(pa.field("may_have_changed", pa.bool_()))
-"""A locality question's fact, and whether the file says that it became true in the window."""
+"""Fact of a locality question, and whether the file states that it became true in the window."""
 
 QUESTIONS = pa.schema(
     [
@@ -81,7 +81,7 @@ class Claimed:
 
 
 def claimed_rows(edits: Edits) -> Claimed:
-    """Everything that the rows claim, in the order of the file."""
+    """Collect all claims of the rows, in the order of the file."""
     rows: dict[str, list[dict[str, Any]]] = {"edits": [], "near": [], "hops": [], "questions": []}
     declares_tag = edits.edit_format.declares_tag if isinstance(edits, EditFile) else True
     one_value = edits.edit_format.one_value if isinstance(edits, EditFile) else not _lists_all_values(edits)
@@ -110,7 +110,7 @@ def _with_details(edits: Edits) -> Iterator[tuple[Case, CaseDetails]]:
 
 
 def _lists_all_values(edits: Edits) -> bool:
-    """Whether edits are a timestep of WikiFactDiff's profile: several values, and subjects that are new, are right."""
+    """Whether edits are a timestep of WikiFactDiff's profile, where several values and new subjects are valid."""
     return isinstance(edits, Timestep) and edits.manifest.get("profile") == "wikifactdiff"
 
 

@@ -1,4 +1,4 @@
-"""Kinds of change of a file's edits: a row can be a valid change and still no update in the world."""
+"""Kinds of change of a file's edits: a row can be a valid change without being an update in the world."""
 
 from __future__ import annotations
 
@@ -45,14 +45,14 @@ _CHANGED = """
 def find_kinds(
     connection: duckdb.DuckDBPyConnection, old: Snapshot, new: Snapshot, earlier: Sequence[Snapshot], *, spill: Path
 ) -> None:
-    """Table ``edit_kind`` (subject, property, kind, confidence): changes of what the edits are about.
+    """Create ``edit_kind`` (subject, property, kind, confidence): changes of the edits' subjects and properties.
 
     Args:
         connection: With the tables of judge_edits.
         old: The older snapshot.
-        new: The newer one.
-        earlier: Loaded snapshots before the older one: a value that one of them has is a revert.
-        spill: Folder for what does not fit in memory; it is removed.
+        new: The newer snapshot.
+        earlier: Loaded snapshots before the older one; a value of one of them is a revert.
+        spill: Folder for data that does not fit in memory; it is deleted.
     """
     changed = connection.sql(_CHANGED).to_arrow_table()
     connection.register("kinds_found", describe_kinds(old, new, earlier, changed, spill=spill))
@@ -61,10 +61,10 @@ def find_kinds(
 
 
 def count_kinds(rows: pa.Table) -> pa.Table:
-    """Valid rows by kind.
+    """Count valid rows by kind.
 
     Args:
-        rows: With the schema kgedit.timesteps.audit.result.ROWS.
+        rows: Table with the schema kgedit.timesteps.audit.result.ROWS.
 
     Returns:
         A table with the schema KINDS_OF_ROWS.

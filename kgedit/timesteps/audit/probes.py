@@ -1,7 +1,7 @@
-"""The checks of locality and two-hop questions, in the manner of those of an edit.
+"""Checks of locality and two-hop questions, similar to those of an edit.
 
-Where a file gives no ids, a locality question means a fact of whatever entity it names whose value bears the answer's
-name, and the second hop a fact of the edit's object whose value bears the answer's name.
+Without ids, a locality question may mean a fact of any entity in it whose value has the answer's name, and the second
+hop a fact of the edit's object whose value has the answer's name.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ _WAYS_WITHOUT_EDIT = """
 
 
 def judge_locality(connection: duckdb.DuckDBPyConnection) -> None:
-    """Table ``near_verdict``: one row per locality question with place, probe, verdict and reason."""
+    """Create ``near_verdict``: one row per locality question with place, probe, verdict and reason."""
     connection.execute(_NEAR)
     for name in ("old", "new"):
         connection.execute(
@@ -112,7 +112,7 @@ def judge_locality(connection: duckdb.DuckDBPyConnection) -> None:
 
 
 def judge_two_hops(connection: duckdb.DuckDBPyConnection) -> None:
-    """Table ``hop_verdict``: one row per two-hop question with place, probe, verdict and reason."""
+    """Create ``hop_verdict``: one row per two-hop question with place, probe, verdict and reason."""
     connection.execute("CREATE TABLE either_facts AS FROM old_facts UNION FROM new_facts")
     connection.execute(_HOPS)
     connection.execute(_WAYS_WITHOUT_EDIT)

@@ -1,4 +1,4 @@
-"""What an audit says: a verdict for every row, and counts by reason with intervals."""
+"""Result of an audit: a verdict for every row, and counts by reason with intervals."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ ROWS = pa.schema(
     [
         ("case_id", pa.string()),
         ("verdict", pa.string()),  # valid, invalid or undecidable: the worst of its parts
-        ("reason", pa.string()),  # the first of those that make the verdict
+        ("reason", pa.string()),  # the first one of the verdict
         ("reasons", _STRINGS),
         ("edit", pa.string()),  # the verdict of the edit alone
         ("locality", pa.string()),  # the worst verdict of its locality questions; null without any
         ("two_hops", pa.string()),
-        ("subject", pa.string()),  # ids as given or found
+        ("subject", pa.string()),  # ids as given or resolved
         ("property", pa.string()),
         ("object", pa.string()),
         ("question", pa.string()),
         ("answer", pa.string()),
-        ("kind", pa.string()),  # of the change of this subject and property; null if its values are the same
+        ("kind", pa.string()),  # kind of change of this subject and property; null if its values are the same
         ("kind_confidence", pa.float64()),  # in [0, 1]
     ]
 )
@@ -39,10 +39,10 @@ COUNTS = pa.schema(
     [
         ("part", pa.string()),  # row, edit, locality or two hops
         ("verdict", pa.string()),
-        ("reason", pa.string()),  # null for all rows of a verdict together
+        ("reason", pa.string()),  # null in the total of a verdict
         ("rows", pa.int64()),
-        ("of", pa.int64()),  # rows that have this part
-        ("share", pa.float64()),  # null where there is no row
+        ("of", pa.int64()),  # number of rows that have this part
+        ("share", pa.float64()),  # null without rows
         ("low", pa.float64()),  # Wilson's 95 % interval of the share
         ("high", pa.float64()),
     ]
@@ -51,16 +51,16 @@ COUNTS = pa.schema(
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Audit:
-    """The audit of a file against two snapshots.
+    """Audit of a file against two snapshots.
 
     Attributes:
         edits: Name of the file's edits.
-        edit_format: Its form; "timestep" for an exported timestep.
+        edit_format: Its format; "timestep" for an exported timestep.
         older: Date of the older snapshot.
-        newer: Date of the newer one.
-        not_audited: What of the file is no row to audit, by reason.
+        newer: Date of the newer snapshot.
+        not_audited: Reason -> number of parts of the file that are not rows to audit.
         rows: One per edit, in file order, with the schema ROWS.
-        counts: With the schema COUNTS: first the verdicts of whole rows, then of each part with its reasons.
+        counts: Table with the schema COUNTS: first the verdicts of whole rows, then of each part with its reasons.
         kinds: Valid rows by kind of change, with the schema kgedit.timesteps.audit.kinds.KINDS_OF_ROWS.
     """
 
@@ -77,12 +77,12 @@ class Audit:
         return f"<Audit of {self.rows.num_rows:,} edits of {self.edits!r} between {self.older} and {self.newer}>"
 
     def _repr_html_(self) -> str:
-        """For notebooks: the counts."""
+        """The counts, for notebooks."""
         title = f"Audit of {self.edits} between {self.older} and {self.newer}"
         return html_table(title, self.counts.column_names, [tuple(row.values()) for row in self.counts.to_pylist()])
 
     def as_json(self) -> dict[str, Any]:
-        """Everything, as JSON values."""
+        """The audit as JSON values."""
         return {
             "edits": self.edits,
             "format": self.edit_format,
@@ -137,7 +137,7 @@ _COUNTS = """
 
 
 def summarise(connection: duckdb.DuckDBPyConnection, edits: Edits, old: Snapshot, new: Snapshot) -> Audit:
-    """The audit, from the tables that the checks left."""
+    """Build the audit from the tables of the checks."""
     connection.execute(
         "CREATE MACRO named(severity) AS "
         "CASE severity WHEN 0 THEN 'valid' WHEN 1 THEN 'undecidable' WHEN 2 THEN 'invalid' END"

@@ -1,8 +1,8 @@
 """Both snapshots and a file's claims in one DuckDB connection, with labels resolved to ids.
 
 Views and tables: old_facts, new_facts, new_statements, old_entities, new_entities, claimed_edits, claimed_near,
-claimed_hops, claimed_questions, and names (id, name). Ids that the newer snapshot redirects are those of their targets
-everywhere. Names are compared without case, punctuation and repeated spaces.
+claimed_hops, claimed_questions, and names (id, name). Ids that the newer snapshot redirects are replaced by those of
+their targets everywhere. Names are compared without case, punctuation and repeated spaces.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from kgedit.timesteps.audit.claims import Claimed
 from kgedit.timesteps.final_filters import gives_away, letters
 
 _MEMORY = "640MB"
-"""What DuckDB takes; the rest spills to disk."""
+"""Memory limit of DuckDB; the rest spills to disk."""
 
 LONGEST_NAME = 8
-"""Words of the longest name that is looked for in a question."""
+"""Maximum number of words of a name that is searched for in a question."""
 
 
 @contextmanager
 def open_snapshots(
     old: Snapshot, new: Snapshot, claimed: Claimed, *, spill: Path
 ) -> Iterator[duckdb.DuckDBPyConnection]:
-    """The connection, closed at the end."""
+    """Open the connection; it is closed on exit."""
     with open_engine(spill, memory=_MEMORY) as connection:
         connection.execute(_MACROS)
         for name, snapshot in (("old", old), ("new", new)):
@@ -64,7 +64,7 @@ _MACROS = rf"""
         WHEN 'time' THEN moment_of(answer) IS NULL AND number_of(answer) IS NULL
         ELSE datatype = 'globe-coordinate' END
 """
-"""How names and literals are compared: a literal may be written as Wikidata, people or published sets write it."""
+"""Comparison of names and literals: a literal may have the form of Wikidata, of written text or of published sets."""
 
 
 def _add_claims(connection: duckdb.DuckDBPyConnection, claimed: Claimed) -> None:
@@ -108,7 +108,7 @@ _MENTIONED = f"""
     SELECT DISTINCT place, probe, array_to_string(words[first:first + taken - 1], ' ') AS name
     FROM taken WHERE first + taken - 1 <= len(words)
 """  # noqa: S608 - our own number
-"""Every run of words of a locality question whose subject the file does not give."""
+"""All runs of words of locality questions without a subject in the file."""
 
 _NAMES = """
     CREATE TABLE names AS
@@ -124,7 +124,7 @@ _NAMES = """
 
 
 def _add_facts(connection: duckdb.DuckDBPyConnection, old: Snapshot, new: Snapshot) -> None:
-    """Facts of the subjects that the file may mean, and the newer snapshot's statements of its edits' subjects."""
+    """Load facts of the subjects that the file may mean, and the newer snapshot's statements of its edits' subjects."""
     connection.execute(_MENTIONED)
     connection.execute(_WANTED)
     connection.execute(_NAMES)
@@ -139,7 +139,7 @@ def _add_facts(connection: duckdb.DuckDBPyConnection, old: Snapshot, new: Snapsh
         ) WHERE id IS NOT NULL
         """
     )
-    # What the edits replace: a two-hop question is asked of it as well.
+    # Values that the edits replace: a two-hop question is checked with them as well.
     connection.execute(
         f"""
         INSERT INTO meant

@@ -1,6 +1,6 @@
-"""Edits that others publish, read as cases: one file per form, recognised by content.
+"""Published edits, read as cases: one module per format, recognised by content.
 
-`open_edits` is the door; a timestep that kgedit exported goes through it as well.
+`open_edits` is the entry point, also for timesteps exported by kgedit.
 """
 
 from __future__ import annotations
@@ -22,25 +22,25 @@ class Edits(Protocol):
 
     @property
     def name(self) -> str:
-        """Unique within a run."""
+        """Name, unique within a run."""
 
     @property
     def sha256(self) -> str:
-        """Hash of its content."""
+        """Hash of the content."""
 
     @property
     def unused_fields(self) -> tuple[str, ...]:
-        """Fields that are part of no case, in words."""
+        """Fields that are not part of any case, as text."""
 
     def cases(
         self, *, neighbours: int | None = None, archive_as: str | None = None, two_hop_rephrases: bool = False
     ) -> Iterator[Case]:
-        """Every case with its probes, in a fixed order.
+        """Yield every case with its probes, in a fixed order.
 
         Args:
-            neighbours: At most so many probes on each locality axis; None for what there is by itself.
-            archive_as: What is taught in place of facts that ceased without a successor; None to leave them out.
-            two_hop_rephrases: Whether two-hop questions are asked in other words as well, where there are any.
+            neighbours: Maximum number of probes on each locality axis; None means the default of the edits.
+            archive_as: Target for facts that ended without a successor; None leaves them out.
+            two_hop_rephrases: Whether to add paraphrases of two-hop questions, if there are any.
         """
 
     def known_facts(self) -> list[KnownFact]:
@@ -48,7 +48,7 @@ class Edits(Protocol):
 
 
 def open_edits(path: Path) -> Edits:
-    """An exported timestep's folder, or a file of edits in any form.
+    """Open an exported timestep's folder, or a file of edits in any format.
 
     Raises:
         TimestepError: if it is neither.

@@ -1,7 +1,7 @@
-"""Objects that an answer is compared with where no other answer is right or was: of the relation, about as frequent.
+"""Alternatives to compare an answer with if the row has no other answer: objects of the relation, about as frequent.
 
-A frequent object is likely whatever is asked, so a rare one says nothing beside it. An object's frequency is the number
-of subjects that the file says it of, updates and neighbours together.
+A frequent object is likely whatever the question, so comparing it with a rare one is meaningless. An object's frequency
+is the number of its subjects in the file, in updates and neighbours together.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 ALTERNATIVES = 5
-"""For each answer."""
+"""Number per answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,10 +26,10 @@ class _OfRelation:
 
 
 class ObjectPool:
-    """The objects that a file says of each relation.
+    """Objects of each relation in a file.
 
     Args:
-        said: Relation, subject and object of every fact, more than once where the file repeats it.
+        said: Relation, subject and object of every fact, with the repetitions of the file.
     """
 
     def __init__(self, said: Iterable[tuple[str, str, str]]) -> None:
@@ -41,12 +41,12 @@ class ObjectPool:
     def alternatives(
         self, relation: str, thing: str, *, own: Iterable[str], most: int = ALTERNATIVES
     ) -> tuple[str, ...]:
-        """Objects of a relation that are about as frequent as one of them, drawn by its name.
+        """Draw objects of a relation that are about as frequent as a given one; the draw depends on its name.
 
         Args:
-            thing: The one; it need not be in the pool.
-            own: All that is or was right of the same subject: none of these is taken.
-            most: How many; fewer where the relation has no more.
+            thing: The given object; it need not be in the pool.
+            own: Current and former values of the same subject, which are excluded.
+            most: Number of objects; fewer are returned if the relation has no more.
         """
         pool = self._relations.get(relation)
         if pool is None:
@@ -72,7 +72,7 @@ def _of_relation(things: Mapping[str, set[str]]) -> _OfRelation:
 
 
 def _nearest_first(frequencies: Sequence[int], wanted: int) -> Iterable[int]:
-    """All frequencies, that which is nearest first; of two as near the lower."""
+    """Yield all frequencies, nearest first; of two equally near ones, the lower first."""
     above = bisect_left(frequencies, wanted)
     below = above - 1
     while below >= 0 or above < len(frequencies):

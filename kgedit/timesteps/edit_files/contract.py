@@ -1,4 +1,4 @@
-"""What every form of edit files states about itself, and what reading a row of one gives."""
+"""Contract of edit file formats, and the result of reading a row."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from typing import Any
 from kgedit.records.cases import Case, KnownFact
 
 Row = Mapping[str, Any]
-"""One object of a file, as JSON or Parquet give it."""
+"""One object of a file, parsed from JSON or Parquet."""
 
 
 ARCHIVE = "Archive"
-"""The scenario of a fact that ceased without a successor."""
+"""Scenario of a fact that ended without a successor."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CaseDetails:
-    """What a file says of a case beyond the edit and its probes: for audits, descriptions and known facts.
+    """Details of a case beyond the edit and its probes: for audits, descriptions and known facts.
 
     Attributes:
-        scenario: WikiFactDiff's: ReplaceObject, AddObject, AddRelation, AddEntity, Other.
+        scenario: Scenario of WikiFactDiff: ReplaceObject, AddObject, AddRelation, AddEntity, Other.
         kind: Kind of change, such as "update".
-        popularity: Of the subject.
-        start_time: When the fact began, at its precision ("2021-12").
-        point_in_time: When it was observed.
-        other_objects: What else the file says holds of the same subject and relation: ids, or labels of literals.
-        known_facts: Facts that the file says held before, beside the edit's old answer.
+        popularity: Popularity of the subject.
+        start_time: Start of the fact, at its precision ("2021-12").
+        point_in_time: Time at which the fact was observed.
+        other_objects: Other values of the same subject and relation in the file: ids, or labels of literals.
+        known_facts: Facts that held before according to the file, besides the edit's old answer.
     """
 
     scenario: str | None = None
@@ -43,12 +43,12 @@ class CaseDetails:
 
 @dataclass(frozen=True, slots=True)
 class RowPlace:
-    """Where a row stands, and the count of what of the file is left out.
+    """Position of a row, and counts of parts of the file that are left out.
 
     Attributes:
         file: Name of the file's edits.
-        number: The row's, from 0.
-        left_out: Reason -> how often.
+        number: Index of the row, from 0.
+        left_out: Reason -> count.
     """
 
     file: str
@@ -61,20 +61,21 @@ ReadCase = tuple[Case, CaseDetails]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EditFormat:
-    """A form in which edits are published.
+    """A format in which edits are published.
 
     Attributes:
-        name: Its name in the registry.
-        needs: Groups of top-level fields: a file is of this form if its first object has a field of each group, and
+        name: Name in the registry.
+        needs: Groups of top-level fields: a file has this format if its first object has a field of each group, and
             each field of `types` has its type.
-        types: Field -> its type in this form, where another form has a field of the same name.
+        types: Field -> its type in this format, if another format has a field of the same name.
         texts: Top-level fields that are a text or a list of texts.
-        used: Fields that become part of a case, as dotted paths; lists are transparent, `*` stands for any name.
-        unusable: Fields that are known and have no place in a case -> why.
-        read_row: The cases of one row, in a fixed order; what it cannot use it counts in `left_out`.
-        declares_tag: Whether the file itself says if an edit is new or an update.
+        used: Fields that become part of a case, as dotted paths; lists are transparent, `*` matches any name.
+        unusable: Known fields that have no equivalent in a case -> reason.
+        read_row: Reads the cases of one row, in a fixed order, and counts unusable parts in `left_out`.
+        declares_tag: Whether the file states if an edit is new or an update.
         one_value: Whether a subject is meant to have one value of the relation.
-        complete_rows: Fills in what a file beside this one has, given the path of the file and its rows; or None.
+        complete_rows: Function of the path of the file and its rows that adds data from a second file; None if there is
+            none.
     """
 
     name: str
@@ -89,7 +90,7 @@ class EditFormat:
     types: Mapping[str, type] = field(default_factory=dict)
 
     def recognises(self, row: object) -> bool:
-        """Whether a file that begins with this object is of this form."""
+        """Whether a file whose first object is `row` has this format."""
         return (
             isinstance(row, Mapping)
             and all(any(name in row for name in group) for group in self.needs)
@@ -97,5 +98,5 @@ class EditFormat:
         )
 
     def described_needs(self) -> str:
-        """The fields by which the form is recognised, in words."""
+        """The fields by which the format is recognised, as text."""
         return ", ".join(" or ".join(group) for group in self.needs)

@@ -1,7 +1,6 @@
-"""CounterFact as ROME ships it: requested_rewrite, with ids of relation and objects, and lists of prompts.
+"""CounterFact as published with ROME: requested_rewrite, with ids of relation and objects, and lists of prompts.
 
-The edits are false on purpose: every one of them fails an audit. Prompts are statements that break off where the
-answer stands.
+The edits are false on purpose, so each of them fails an audit. Prompts are statements that end before the answer.
 """
 
 from __future__ import annotations
@@ -76,4 +75,4 @@ COUNTERFACT = EditFormat(
     },
     read_row=_read_row,
 )
-"""Source: counterfact.json as experiments/py/eval_utils_counterfact.py of kmeng01/rome reads it."""
+"""Source: counterfact.json as read by experiments/py/eval_utils_counterfact.py of kmeng01/rome."""

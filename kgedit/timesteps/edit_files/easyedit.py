@@ -1,9 +1,9 @@
-"""EasyEdit's files: CounterFact, ZsRE and QAEdit as it ships them, KnowEdit's sets, and kgedit's own export.
+"""EasyEdit's files: its editions of CounterFact, ZsRE and QAEdit, KnowEdit's sets, and kgedit's own export.
 
-Of each object prompt and target_new (WikiBio: text and labels) are needed. Locality questions come in three ways:
+prompt and target_new (WikiBio: text and labels) of each object are required. Locality questions have three forms:
 locality_prompt with locality_ground_truth, a list of {loc, loc_ans}, or KnowEdit's map of groups. Its map
-`portability` is split over axes, because its groups ask different things (PORTABILITY_AXES). Relations are named in
-kgedit's export only: elsewhere every edit counts as a cluster of its own.
+`portability` is split into axes, because its groups ask different things (PORTABILITY_AXES). Only kgedit's export
+names relations: in other files every edit counts as a separate cluster.
 """
 
 from __future__ import annotations
@@ -36,16 +36,16 @@ PORTABILITY_AXES: Mapping[str, Axis] = {
     "Logical_Generalization": "consequence",
     "Personas": "personas",
 }
-"""Group of `portability` -> axis. Personas is kgedit's own group; EasyEdit reads the others by name and ignores it."""
+"""Group of `portability` -> axis. Personas is kgedit's own group and ignored by EasyEdit, which knows the others."""
 
 
 def case_of_row(row: Row, number: int, name: str) -> Case:
-    """The case of one complete object.
+    """Case of one complete object.
 
     Args:
-        row: With prompt and target_new or target.
-        number: Which of the file's objects it is.
-        name: Of the file's edits.
+        row: Object with prompt and target_new or target.
+        number: Index of the object in the file.
+        name: Name of the file's edits.
     """
     ((case, _),) = _read_row(row, RowPlace(name, number, Counter()))
     return case
@@ -95,7 +95,7 @@ def _portability(row: Row, place: RowPlace, fact: Fact) -> Iterator[Probe]:
     for index, (group, entry) in enumerate(_entries(row.get("portability"))):
         axis, answers = PORTABILITY_AXES.get(group), texts_at(entry, "ground_truth")
         if axis is None:
-            continue  # told by the list of unused fields
+            continue  # reported in the list of unused fields
         if not answers:
             place.left_out["portability questions without an answer"] += 1
             continue
@@ -106,7 +106,7 @@ def _portability(row: Row, place: RowPlace, fact: Fact) -> Iterator[Probe]:
 
 
 def _consequence(place: RowPlace, index: int, group: str, axis: Axis, fact: Fact, answer: str) -> tuple[Fact, ...]:
-    """The facts behind a question whose ids the file does not give: the edit's own first."""
+    """Facts of a question whose ids the file does not give; the edit's own fact is first."""
     if axis in ("alias", "personas"):
         return (fact,)
     own = f"{place.number}-{index}"
@@ -129,7 +129,7 @@ def _locality(row: Row, place: RowPlace) -> Iterator[Probe]:
 
 
 def _entries(value: Any) -> list[tuple[str, Row]]:
-    """The questions of a map of groups, or of a list, each with the name of its group."""
+    """Questions of a map of groups, or of a list, each with the name of its group."""
     groups = value.items() if isinstance(value, Mapping) else [("", value)]
     found: list[tuple[str, Row]] = []
     for group, entries in groups:

@@ -1,4 +1,4 @@
-"""A file of edits, whatever its form: recognised by its content, checked, and read as cases."""
+"""A file of edits in any format: recognised by its content, checked, and read as cases."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ _SHOWN_FIELDS = 12
 
 @dataclass(frozen=True, slots=True)
 class UnusedField:
-    """A field of a file that becomes no part of any case.
+    """A field of a file that is not part of any case.
 
     Attributes:
-        path: Dotted; lists are transparent.
-        rows: Objects that have something there.
+        path: Dotted path; lists are transparent.
+        rows: Number of objects with a value in it.
         reason: Why it is not used.
     """
 
@@ -45,12 +45,12 @@ class EditFile:
 
     Attributes:
         path: The file.
-        sha256: Of its bytes.
-        edit_format: Its form.
-        read: Its cases with what else it says of them, in file order.
-        left_out: What could not be read as a case or a probe, by reason.
-        unused: Its fields that are part of no case, by path.
-        archived: Facts that ceased without a successor, as cases without an answer.
+        sha256: Hash of its bytes.
+        edit_format: Its format.
+        read: Its cases with their details, in file order.
+        left_out: Reason -> number of objects and probes that could not be read.
+        unused: Its fields that are not part of a case, by path.
+        archived: Facts that ended without a successor, as cases without an answer.
     """
 
     path: Path
@@ -66,7 +66,7 @@ class EditFile:
         """Read and check a file.
 
         Raises:
-            TimestepError: if it is of no known form, an object is malformed, or none is an edit.
+            TimestepError: if its format is unknown, an object is malformed, or no object is an edit.
         """
         try:
             content = path.read_bytes()
@@ -96,16 +96,16 @@ class EditFile:
 
     @property
     def name(self) -> str:
-        """The file's name without its ending; for an export in a timestep's folder the folder's."""
+        """The file's name without its suffix; for an export in a timestep's folder the name of the folder."""
         return _name(self.path)
 
     @property
     def unused_fields(self) -> tuple[str, ...]:
-        """The fields that are part of no case, in words."""
+        """The fields that are not part of any case, as text."""
         return tuple(map(str, self.unused))
 
     def notes(self) -> tuple[str, ...]:
-        """What of the file is not used, in words: fields, then objects and questions by reason."""
+        """Unused parts of the file, as text: fields, then objects and questions by reason."""
         return self.unused_fields + tuple(f"{reason}: {count:,}" for reason, count in self.left_out.items())
 
     def cases(
@@ -118,9 +118,9 @@ class EditFile:
         """The cases of all objects, in file order; archived facts last.
 
         Args:
-            neighbours: At most so many probes on each locality axis; None for all.
-            archive_as: What is taught in place of archived facts; None to leave them out.
-            two_hop_rephrases: Of no effect: no form has them.
+            neighbours: Maximum number of probes on each locality axis; None means all.
+            archive_as: Target for archived facts; None leaves them out.
+            two_hop_rephrases: Ignored, because no format has them.
         """
         every = [case for case, _ in self.read]
         every += [_taught(case, archive_as) for case in self.archived] if archive_as else []
@@ -129,11 +129,11 @@ class EditFile:
         return (dataclasses.replace(case, probes=_first_neighbours(case.probes, neighbours)) for case in every)
 
     def details(self) -> Iterator[tuple[Case, CaseDetails]]:
-        """The cases, each with what else the file says of it."""
+        """Yield the cases with their details."""
         return iter(self.read)
 
     def known_facts(self) -> list[KnownFact]:
-        """The edits' old answers, the locality questions with theirs, and what else the file says held before."""
+        """The edits' old answers, the locality questions with their answers, and other facts that held before."""
         facts = []
         for case, details in self.read:
             if case.old_answers:
@@ -150,7 +150,7 @@ class EditFile:
 
 
 def _taught(case: Case, answer: str) -> Case:
-    """An archived fact with what is taught in its place."""
+    """An archived fact with this answer as its target."""
     fact = dataclasses.replace(case.fact, object_label=answer)
     probes = tuple(
         probe if probe.axis in LOCALITY_AXES else dataclasses.replace(probe, answers=(answer,), facts=(fact,))
@@ -208,7 +208,7 @@ def _check(row: Any, edit_format: EditFormat, where: str) -> None:
 
 
 def _read_cases(rows: Sequence[Any], edit_format: EditFormat, name: str, left_out: Counter[str]) -> Iterator[ReadCase]:
-    """The cases of all rows; ids are made unique, and two-hop questions name the case of their second fact."""
+    """Read the cases of all rows; ids are made unique, and two-hop questions name the case of their second fact."""
     found = [
         read for number, row in enumerate(rows) for read in edit_format.read_row(row, RowPlace(name, number, left_out))
     ]
@@ -241,7 +241,7 @@ def _unused_fields(rows: Sequence[Mapping[str, Any]], edit_format: EditFormat) -
 
 
 def _reason(path: str, edit_format: EditFormat) -> str:
-    """Why a field is not used; "" if it is."""
+    """Reason why a field is not used; "" if it is."""
     if any(fnmatch.fnmatchcase(path, used) for used in edit_format.used):
         return ""
     for known, reason in edit_format.unusable.items():
@@ -251,7 +251,7 @@ def _reason(path: str, edit_format: EditFormat) -> str:
 
 
 def _paths(value: Any, prefix: str = "") -> Iterator[str]:
-    """The dotted path of every value that is there; lists are transparent."""
+    """Yield the dotted path of every value; lists are transparent."""
     if isinstance(value, Mapping):
         for name, inner in value.items():
             yield from _paths(inner, f"{prefix}.{name}" if prefix else str(name))

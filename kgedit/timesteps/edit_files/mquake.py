@@ -1,9 +1,9 @@
-"""MQuAKE: an object has one or several edits, and multi-hop questions that are right only after all of them.
+"""MQuAKE: an object has one or several edits, and multi-hop questions that are only answerable after all of them.
 
 Each edit is a case; the cases of an object share a group. The last one has the multi-hop questions, with the chain of
-facts that answers them, and a question about each of these facts alone. A case is asked for by its question and taught
-by it, as in every form; MQuAKE's statement is its cloze. MQuAKE-Remastered has targets as plain texts and chains at the
-top level of its objects.
+facts that answers them, and a question about each of these facts alone. The question is used both to edit and to
+evaluate, as in every format; MQuAKE's statement becomes the cloze. MQuAKE-Remastered has targets as plain texts and
+chains at the top level of its objects.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from kgedit.timesteps.edit_files.values import (
 
 @dataclass(frozen=True, slots=True)
 class _Hop:
-    """One fact of a chain, and how it is asked for alone."""
+    """A fact of a chain, with its own question."""
 
     fact: Fact
     question: str
@@ -47,13 +47,13 @@ def _read_row(row: Row, place: RowPlace) -> Iterator[ReadCase]:
     for rewrite in rewrites:
         prompt, (target, _) = text_at(rewrite, "prompt"), _target(rewrite, "target_new")
         if lacks(place, {"requested_rewrite.prompt": prompt, "requested_rewrite.target_new.str": target}):
-            return  # without one of its edits the chain of an object is another one
+            return  # without one of its edits, the object has a different chain
     group = case_id_of(row, place)
     hops, old_hops = _hops(row, place, "new_"), _hops(row, place, "")
     edits = [_edit(rewrite, index, place, hops) for index, rewrite in enumerate(rewrites)]
     edited = {(fact.subject, fact.property) for fact, _ in edits}
     known = [hop.known for hop in (*old_hops, *hops) if hop.question and hop.answers]
-    # An edited fact in the chain after the edits is what was not known before.
+    # An edited fact in the chain after the edits was not known before.
     was_so = {(hop.fact.subject, hop.fact.property): hop.fact.object for hop in old_hops}
     known = [one for one in known if _held(one.fact, edited, was_so)]
     for index, (rewrite, (fact, answers)) in enumerate(zip(rewrites, edits, strict=True)):
@@ -99,7 +99,7 @@ def _case(
 
 
 def _edit(rewrite: Row, index: int, place: RowPlace, hops: list[_Hop]) -> tuple[Fact, tuple[str, ...]]:
-    """The edited fact with its accepted answers: those of the chain's fact that it is, if it is one."""
+    """Edited fact with its accepted answers: those of the same fact in the chain, if it is part of it."""
     relation, subject = text_at(rewrite, "relation_id"), text_at(rewrite, "subject")
     target, _ = _target(rewrite, "target_new")
     for hop in hops:
@@ -111,7 +111,7 @@ def _edit(rewrite: Row, index: int, place: RowPlace, hops: list[_Hop]) -> tuple[
 
 
 def _target(rewrite: Row, which: str) -> tuple[str, str]:
-    """Label and id of an edit's new or old object; MQuAKE-Remastered has the label alone."""
+    """Label and id of an edit's new or old object; MQuAKE-Remastered has only the label."""
     found = mapping_at(rewrite, which)
     return text_at(found, "str") or text_at(rewrite, f"{which}_str"), text_at(found, "id")
 
@@ -121,7 +121,7 @@ def _rest(fact: Fact) -> tuple[str, str, str, str]:
 
 
 def _hops(row: Row, place: RowPlace, which: str) -> list[_Hop]:
-    """The chain of facts before the edits (which is "") or after them ("new_")."""
+    """Chain of facts before the edits (`which` is "") or after them ("new_")."""
     asked, orig, top = mappings_at(row, f"{which}single_hops"), mapping_at(row, "orig"), f"{which or 'orig_'}triples"
     ids = _triples(orig, f"{which}triples") or _triples(row, top)
     labels = _triples(orig, f"{which}triples_labeled") or _triples(row, f"{top}_labeled")
@@ -140,7 +140,7 @@ def _hops(row: Row, place: RowPlace, which: str) -> list[_Hop]:
 
 
 def _triples(orig: Row, name: str) -> list[tuple[str, str, str]]:
-    """Lists of three texts; "" for what is no text, and for every part of what is no such list."""
+    """Lists of three texts; "" for a value that is not a text, and for all three if the entry is not such a list."""
     listed = orig.get(name)
     found: list[tuple[str, str, str]] = []
     for triple in listed if isinstance(listed, list) else ():
@@ -151,7 +151,7 @@ def _triples(orig: Row, name: str) -> list[tuple[str, str, str]]:
 
 
 def _chain_probes(row: Row, place: RowPlace, group: str, hops: list[_Hop]) -> Iterator[Probe]:
-    """Every wording of the multi-hop question; all accept the answer after the edits."""
+    """Yield every wording of the multi-hop question; all accept the answer after the edits."""
     questions = texts_at(row, "questions")
     answers = tuple(dict.fromkeys((*texts_at(row, "new_answer"), *texts_at(row, "new_answer_alias"))))
     if questions and (not answers or len(hops) < 2):
@@ -169,7 +169,7 @@ def _chain_probes(row: Row, place: RowPlace, group: str, hops: list[_Hop]) -> It
 
 
 def _hop_probes(hops: list[_Hop]) -> Iterator[Probe]:
-    """The question about each fact of the chain alone."""
+    """Yield the question about each fact of the chain alone."""
     asked = set()
     for hop in hops:
         if hop.question and hop.answers and hop.question not in asked:
@@ -211,5 +211,5 @@ MQUAKE = EditFormat(
 )
 """Source: Zhong et al. 2023, MQuAKE, section 3, and the description of the files in princeton-nlp/MQuAKE.
 
-Of the other form: eval/mquake_remastered/mquake_dataset.py in henryzhongsc/MQuAKE-Remastered.
+Of the other format: eval/mquake_remastered/mquake_dataset.py in henryzhongsc/MQuAKE-Remastered.
 """

@@ -1,4 +1,4 @@
-"""The forms of edit files by name; another package adds one through the entry-point group kgedit.edit_formats."""
+"""Formats of edit files by name; another package adds one through the entry-point group kgedit.edit_formats."""
 
 from kgedit.registry import Registry
 from kgedit.timesteps.edit_files.contract import EditFormat
@@ -15,4 +15,4 @@ EDIT_FORMATS: Registry[EditFormat] = Registry(
     },
     group="kgedit.edit_formats",
 )
-"""No two of them recognise the same object."""
+"""An object matches at most one of them."""

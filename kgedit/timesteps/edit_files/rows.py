@@ -1,4 +1,4 @@
-"""The objects of a file, whichever way they are stored: a JSON list, JSON Lines, or Parquet."""
+"""Objects of a file, stored as a JSON list, JSON Lines, or Parquet."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ _SHOWN = 80
 
 
 class NotRowsError(ValueError):
-    """The bytes hold no list of objects; the message says what they hold."""
+    """The bytes are not a list of objects; the message describes their content."""
 
 
 def read_rows(content: bytes) -> list[Any]:
-    """What a file lists, told by its content and not by its name.
+    """Read the list in a file; the format is recognised by content, not by name.
 
     Raises:
-        NotRowsError: if it is no list, or cannot be read.
+        NotRowsError: if it is not a list, or cannot be read.
     """
     if content.startswith(_PARQUET):
         try:

@@ -1,8 +1,8 @@
-"""WikiFactDiff's ``triple_verbs``: triples in several wordings, from which come a relation's prompts.
+"""WikiFactDiff's ``triple_verbs``: triples in several wordings, from which a relation's prompts are derived.
 
-A wording breaks off at a blank where the object stood. With the subject's label taken out it is a template; the five
-that most triples of a relation share are its prompts, as in the released builder. The hub has them as Parquet files in
-a folder next to that of the rows, the builder as ``verbalizations.jsonl``.
+A wording has a blank in place of the object, at its end. Without the subject's label it is a template; the five that
+most triples of a relation share are its prompts, as in the released builder. On the hub they are Parquet files in
+a folder next to that of the rows, in the builder ``verbalizations.jsonl``.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ from kgedit.timesteps.edit_files.values import mapping_at, mappings_at, text_at
 
 _MOST_TEMPLATES = 5
 _NAMES = ("triple_verbs", "triple_verbs_V2", "verbalizations", "chatgpt_verbalization_result")
-"""Of files and folders: the first two on the hub, the others in the builder; the paper's wordings before the newer."""
+"""Names of files and folders: the first two on the hub, the others in the builder; the paper's wordings come first."""
 
 _ENDINGS = ("jsonl", "parquet")
 _NEAR = ("neighborhood", "random_neighborhood")
 
 _SLOT = "\0"
-"""Stands for the subject; no label holds it."""
+"""Placeholder of the subject; it occurs in no label."""
 
 
 def with_prompts(path: Path, rows: Sequence[Row]) -> Sequence[Row]:
-    """Rows with the prompts that they and their neighbours lack.
+    """Add missing prompts to rows and their neighbours.
 
     Args:
-        path: The file of the rows; wordings are looked for in its folder and in the folder above.
+        path: File of the rows; wordings are searched in its folder and the parent folder.
         rows: Its rows.
 
     Raises:
@@ -53,7 +53,7 @@ def with_prompts(path: Path, rows: Sequence[Row]) -> Sequence[Row]:
 
 
 def _find(folder: Path) -> list[Path]:
-    """The files of the first place that has wordings, in order of their names."""
+    """Files of the first location with wordings, ordered by name."""
     for base in (folder, folder.parent):
         for name in _NAMES:
             beside = [base / f"{name}.{ending}" for ending in _ENDINGS]
@@ -77,7 +77,7 @@ def _prompted(row: Row, templates: Mapping[str, Sequence[str]]) -> Row:
 
 
 def _prompted_neighbour(neighbour: Row, relation: str, templates: Mapping[str, Sequence[str]]) -> Row:
-    """A neighbour whose objects each have a prompt, drawn among those of the relation by the fact."""
+    """A neighbour with a prompt for each of its objects, chosen by the fact among those of the relation."""
     subject, own = mapping_at(neighbour, "subject"), text_at(neighbour, "relation") or relation
     objects = []
     for entry in mappings_at(neighbour, "objects"):
@@ -89,7 +89,7 @@ def _prompted_neighbour(neighbour: Row, relation: str, templates: Mapping[str, S
 
 
 def _neighbours(row: Row) -> Iterator[tuple[str, Row, Row]]:
-    """The field, the neighbour and each of its objects."""
+    """Yield the field, the neighbour and each of its objects."""
     for field in _NEAR:
         for neighbour in mappings_at(row, field):
             yield from ((field, neighbour, entry) for entry in mappings_at(neighbour, "objects"))
@@ -100,7 +100,7 @@ def _lacks_prompt(entry: Row) -> bool:
 
 
 def _templates(paths: Sequence[Path]) -> dict[str, list[str]]:
-    """The templates of each relation, the most frequent first."""
+    """Templates of each relation, most frequent first."""
     rows: list[object] = []
     for path in paths:
         try:
@@ -116,7 +116,7 @@ def _templates(paths: Sequence[Path]) -> dict[str, list[str]]:
             template = _template(text_at(wording, "fill_in_the_blank"), subject)
             if relation and template:
                 counts[relation][template] += 1
-    # By count and then by text: a Counter's own order is that of the file.
+    # By count and then by text: a Counter's order depends on that of the file.
     return {
         relation: [text for text, _ in sorted(found.items(), key=lambda item: (-item[1], item[0]))[:_MOST_TEMPLATES]]
         for relation, found in counts.items()

@@ -1,4 +1,4 @@
-"""What all forms share: texts out of fields, and facts whose ids a file does not give."""
+"""Helpers that all formats share: texts of fields, and facts whose ids a file does not give."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kgedit.timesteps.edit_files.contract import Row, RowPlace
 
 
 def texts_of(value: Any) -> tuple[str, ...]:
-    """Every text in a value, trimmed, once, in order; lists may be nested.
+    """All distinct texts in a value, stripped, in order; lists may be nested.
 
     >>> texts_of([["Berlin ", "DE-BE"], ["", None, "Berlin"]])
     ('Berlin', 'DE-BE')
@@ -24,29 +24,29 @@ def texts_of(value: Any) -> tuple[str, ...]:
 
 
 def texts_at(row: Row, *names: str) -> tuple[str, ...]:
-    """The texts of the first of several fields that has any."""
+    """Texts of the first of several fields that has any."""
     return next((found for name in names if (found := texts_of(row.get(name)))), ())
 
 
 def text_at(row: Row, *names: str) -> str:
-    """The first text of the first of several fields that has any; "" for none."""
+    """First text of the first of several fields that has any; "" if none has."""
     return next(iter(texts_at(row, *names)), "")
 
 
 def mapping_at(row: Row, name: str) -> Row:
-    """A field's object; an empty one where it is none."""
+    """The field's object, or {} if it is missing or not an object."""
     found = row.get(name)
     return found if isinstance(found, Mapping) else {}
 
 
 def mappings_at(row: Row, name: str) -> list[Row]:
-    """The objects in a field's list; other entries are left out."""
+    """Objects in a field's list; other entries are left out."""
     found = row.get(name)
     return [entry for entry in found if isinstance(entry, Mapping)] if isinstance(found, list) else []
 
 
 def malformed_at(row: Row, name: str) -> int:
-    """How many entries `mappings_at` leaves out; 1 for a field that is no list."""
+    """Number of entries that `mappings_at` leaves out; 1 for a field that is not a list."""
     found = row.get(name)
     if isinstance(found, list):
         return len(found) - len(mappings_at(row, name))
@@ -54,7 +54,7 @@ def malformed_at(row: Row, name: str) -> int:
 
 
 def lacks(place: RowPlace, fields: Mapping[str, object]) -> bool:
-    """Whether one of the fields that a case needs is empty; the first of them is counted as the reason."""
+    """Whether a field that a case needs is empty; the first empty one is counted as the reason."""
     for name, value in fields.items():
         if not value:
             place.left_out[f"edits that lack {name}"] += 1
@@ -72,7 +72,7 @@ def edited_fact(
     relation: str = "",
     object_id: str = "",
 ) -> Fact:
-    """The fact of an edit. An id that the file does not give is made of the row's number: no two rows share one."""
+    """Fact of an edit. If the file gives no id, a unique one is derived from the row's number."""
     return Fact(
         subject_id or f"subject-{number}",
         subject,
@@ -84,26 +84,26 @@ def edited_fact(
 
 
 def nearby_fact(place: RowPlace, index: int, question: str, answer: str, *, group: str = "") -> Fact:
-    """The fact behind a question of which a file gives no subject: the question itself names it.
+    """Fact of a question without a subject in the file; the question itself is used as its name.
 
     Args:
-        place: Of the row.
-        index: Of the question in its row.
-        question: As asked.
+        place: Position of the row.
+        index: Index of the question in its row.
+        question: The question.
         answer: Its answer.
-        group: What the file calls questions of this sort.
+        group: Name in the file for questions of this sort.
     """
     own = f"{place.number}-{index}"
     return Fact(f"near-{own}", question, f"near-relation-{own}", group, f"near-object-{own}", answer)
 
 
 def case_id_of(row: Row, place: RowPlace, *, source: str = "edit") -> str:
-    """An id of three parts, of which the middle one is the row's number; the file's own where it has these parts.
+    """Id with three parts, of which the middle one is the row's number; the file's id if it has three parts.
 
     Args:
-        row: It may have case_id or id.
-        place: Where it stands.
-        source: The first part.
+        row: Row that may have case_id or id.
+        place: Position of the row.
+        source: First part of the id.
     """
     own = row.get("case_id", row.get("id"))
     if isinstance(own, str) and re.fullmatch(r"[^:\s]+:[^:\s]+:[^:\s]+", own):
@@ -113,12 +113,12 @@ def case_id_of(row: Row, place: RowPlace, *, source: str = "edit") -> str:
 
 
 def probes_of(axis: Axis, questions: tuple[str, ...], answers: tuple[str, ...], fact: Fact) -> tuple[Probe, ...]:
-    """One probe for each question about a fact."""
+    """One probe per question about a fact."""
     return tuple(Probe(axis, question, answers, (fact,)) for question in questions)
 
 
 def without_blank(prompt: str) -> str:
-    """A cloze without the blank at its end.
+    """Remove the blank at the end of a cloze.
 
     >>> without_blank("The capital of France is ____.")
     'The capital of France is'

@@ -1,4 +1,4 @@
-"""WikiBigEdit's sets, and kgedit's export in that form, which adds ids and old answers behind the published fields."""
+"""WikiBigEdit's sets, and kgedit's export in that format, which adds ids and old answers after the published fields."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def _locality(row: Row, place: RowPlace, fact: Fact) -> Iterator[Probe]:
 
 
 def _answers(row: Row, asked: str) -> tuple[str, ...]:
-    """The answers of a question beside the edit's, with their aliases; none without an answer."""
+    """Answers of a question other than the edit's, with their aliases; empty without an answer."""
     answers = texts_at(row, f"{asked}_ans")
     return tuple(dict.fromkeys((*answers, *texts_at(row, f"{asked}_aliases")))) if answers else ()
 

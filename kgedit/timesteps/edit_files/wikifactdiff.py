@@ -1,8 +1,8 @@
-"""WikiFactDiff as JSON Lines or Parquet: a row is a subject and relation with every object and what became of it.
+"""WikiFactDiff as JSON Lines or Parquet: a row is a subject and relation with all objects and their classes.
 
-Each object that is `new` gives a case. An archived fact is a case too, for runs that say what to teach in its place; a
-row that is neither teaches nothing and is counted. Prompts are clozes with a blank at the end. Rows without any take
-them from a file ``triple_verbs`` beside theirs.
+Each `new` object gives a case. An archived fact is a case too, for runs that define a target for it; a row that is
+neither has nothing to edit and is counted. Prompts are clozes with a blank at the end. Rows without prompts take them
+from a file ``triple_verbs`` in the same folder.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from kgedit.timesteps.edit_files.values import (
 )
 
 SCORED = (ARCHIVE, "AddObject", "AddRelation", "AddEntity")
-"""Scenarios with scores of their own (kgedit.metrics.scenarios)."""
+"""Scenarios with separate scores (kgedit.metrics.scenarios)."""
 
 NO_ANSWER = "none"
-"""Stands for the answer of an archived fact until a run says what it teaches instead."""
+"""Placeholder answer of an archived fact until a run defines its target."""
 
 _DECISIONS = {"learn": "new", "forget": "obsolete", "keep": "static"}
-"""Decisions as the builder's own files call them -> as published."""
+"""Decisions in the files of the builder -> as published."""
 
 
 def _read_row(row: Row, place: RowPlace) -> Iterator[ReadCase]:
@@ -100,13 +100,13 @@ def _read_row(row: Row, place: RowPlace) -> Iterator[ReadCase]:
 
 
 def _replacement(row: Row) -> bool | None:
-    """Whether a row belongs to WFD_repl; published files say only that it is a replacement."""
+    """Whether a row belongs to WFD_repl; published files contain only whether it is a replacement."""
     said = row.get("in_replacement_set", row.get("is_replace"))
     return said if isinstance(said, bool) else None
 
 
 def _count_malformed(row: Row, place: RowPlace) -> None:
-    """Count the entries of a row's lists that are no JSON objects, which are not read."""
+    """Count the entries of a row's lists that are not JSON objects, which are not read."""
     if entries := malformed_at(row, "objects"):
         place.left_out["entries of objects that are no JSON object"] += entries
     for field in _NEAR:
@@ -116,10 +116,10 @@ def _count_malformed(row: Row, place: RowPlace) -> None:
 
 
 def with_prompts_and_alternatives(path: Path, rows: Sequence[Row]) -> Sequence[Row]:
-    """Rows with the prompts that they lack, and with alternatives to the answers that have nothing to be compared with.
+    """Add missing prompts to rows, and alternatives to answers that have no other answer to be compared with.
 
     Raises:
-        TimestepError: as with_prompts.
+        TimestepError: see with_prompts.
     """
     prompted = with_prompts(path, rows)
     pool = ObjectPool(said for row in prompted for said in _said(row))
@@ -127,7 +127,7 @@ def with_prompts_and_alternatives(path: Path, rows: Sequence[Row]) -> Sequence[R
 
 
 def _said(row: Row) -> Iterator[tuple[str, str, str]]:
-    """Relation, subject and object of what a row says, its updates and its nearest neighbours."""
+    """Yield relation, subject and object of the facts in a row, of its updates and its nearest neighbours."""
     relation = text_at(mapping_at(row, "relation"), "id", "label")
     subject = text_at(mapping_at(row, "subject"), "id", "label")
     for things in _objects(row).values():
@@ -152,7 +152,7 @@ def _with_alternatives(row: Row, pool: ObjectPool) -> Row:
 
 
 def scenario_of(row: Row) -> str:
-    """Which of the six scenarios a row is (WikiFactDiff, section 3)."""
+    """Scenario of a row, one of six (WikiFactDiff, section 3)."""
     by_decision = _objects(row)
     new, obsolete, static = (len(by_decision[name]) for name in ("new", "obsolete", "static"))
     if row.get("subject_is_ph_new"):
@@ -178,7 +178,7 @@ def _objects(row: Row) -> dict[str, list[Row]]:
 
 
 def _neighbours(row: Row, edited: Fact, field: str, axis: Axis) -> Iterator[Probe]:
-    """Every question about a neighbour; each accepts all objects that the neighbour has."""
+    """Yield every question about a neighbour; each accepts all objects of the neighbour."""
     for number, neighbour in enumerate(mappings_at(row, field)):
         subject, entries = mapping_at(neighbour, "subject"), mappings_at(neighbour, "objects")
         labels = texts_of([name for entry in entries for name in _names(mapping_at(entry, "object"))])
@@ -211,7 +211,7 @@ def _neighbours(row: Row, edited: Fact, field: str, axis: Axis) -> Iterator[Prob
 
 
 def _names(thing: Row) -> tuple[str, ...]:
-    """An object's label and aliases, which kgedit's own files have."""
+    """An object's label and its aliases, which only kgedit's own files have."""
     return tuple(dict.fromkeys((text_at(thing, "label"), *texts_at(thing, "aliases"))))
 
 

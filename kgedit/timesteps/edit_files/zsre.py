@@ -1,7 +1,7 @@
-"""ZsRE as MEND and ROME ship it: src, alt, rephrase, loc, loc_ans, with the subject.
+"""ZsRE as published with MEND and ROME: src, alt, rephrase, loc, loc_ans, with the subject.
 
-`alt` is taught and `answers` is what held before, as EasyEdit and MEND read it (ROME teaches `answers`). `loc` is a
-question of Natural Questions behind a prefix that belongs to T5, and without its question mark.
+`alt` is the target and `answers` held before, as read by EasyEdit and MEND (ROME uses `answers` as target). `loc` is a
+question of Natural Questions with a prefix meant for T5, and without its question mark.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def _read_row(row: Row, place: RowPlace) -> Iterator[ReadCase]:
 
 
 def _reasoning(row: Row, place: RowPlace, fact: Fact) -> Iterator[Probe]:
-    """The two-hop question that the portability edition of the set adds."""
+    """Yield the two-hop question that the portability edition of the dataset adds."""
     added = mapping_at(row, "portability")
     question, answers = text_at(added, "New Question"), texts_at(added, "New Answer")
     if question and answers:

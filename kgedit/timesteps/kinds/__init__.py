@@ -1,8 +1,8 @@
-"""Kinds of change: is a changed value an update in the world, or something else?
+"""Kinds of change: distinguishes updates in the world from other changes of a value.
 
-Of real edits of values fewer than a third are updates; the others make a value more or less precise, write it
-otherwise, repair a link, or enter what was true all the time. Signals are computed from snapshots, and an ordered table
-of rules (kgedit.timesteps.kinds.rules) gives each change a kind, a confidence and the signals that led there.
+Fewer than a third of real edits of values are updates; the others change a value's precision or spelling, repair a
+link, or add a fact that was already true. Signals are computed from snapshots, and an ordered table of rules
+(kgedit.timesteps.kinds.rules) gives each change a kind, a confidence and the signals of the deciding rule.
 """
 
 from __future__ import annotations
@@ -46,22 +46,23 @@ def describe_kinds(
     spill: Path,
     classifier: KindClassifier | None = None,
 ) -> pa.Table:
-    """The kind of each change between two snapshots.
+    """Determine the kind of each change between two snapshots.
 
     Args:
         old: The older snapshot: its facts, claims and entities are read.
-        new: The newer one.
-        earlier: All loaded snapshots older than `old`, in any order; without any, nothing is judged a revert.
+        new: The newer snapshot.
+        earlier: All loaded snapshots older than `old`, in any order; without any, no change is a revert.
         changes: One row per subject and property with the columns CHANGES: ``subject``, ``property``, ``old_objects``
             and ``new_objects`` (lists of ids; a literal is the V... id that it has in facts.parquet). Other columns
             are ignored. Objects may be resolved by redirects or not.
-        spill: Folder for what does not fit in 192 MB of memory; it is taken away again.
-        classifier: Decides, in place of the rules about likeness, whether a value is another one; None for rules alone.
+        spill: Folder for data that does not fit in 192 MB of memory; its files are deleted.
+        classifier: Decides, instead of the rules about similarity, whether a value is a different one; None means rules
+            alone.
 
     Returns:
         Columns KINDS_OF_CHANGES: ``subject``, ``property``, ``kind`` (one of KINDS), ``confidence`` in [0, 1],
-        ``signals`` (names of what the deciding rule reads) and ``rule`` (its name, or "classifier"); one row for each
-        row of `changes`, ordered by subject and property.
+        ``signals`` (names of the signals that the deciding rule reads) and ``rule`` (its name, or "classifier"); one
+        row per row of `changes`, ordered by subject and property.
 
     Raises:
         TimestepError: if a subject and property occur twice in `changes`.

@@ -1,8 +1,8 @@
-"""A classifier of kinds that is trained from a file of labelled changes (extra ``classifier``: scikit-learn).
+"""Classifier of kinds, trained from a file of labelled changes (extra ``classifier``: scikit-learn).
 
-Nothing trained is ever stored: training takes seconds, the file and the seed determine the result, and no pickle has to
-be trusted. It knows the two values alone, so the rules about dates, ranks and history still decide before it and, where
-it says that a value is another one, after it.
+Trained models are never stored: training takes seconds, the file and the seed determine the result, and no pickle has
+to be trusted. The classifier sees only the two values, so rules about dates, ranks and history are applied before it
+and, if it predicts a different value, after it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from kgedit.timesteps.kinds.rules import BY_SNAPSHOTS, BY_TIME, OTHERWISE, judge
 from kgedit.timesteps.kinds.signals import signals_of_values
 
 NAME = "classifier"
-"""What a verdict has for a rule when the classifier decided."""
+"""Rule name of a verdict by the classifier."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,11 +31,11 @@ class KindClassifier:
     """A trained classifier of kinds.
 
     Attributes:
-        kinds: Those that the labelled changes have, sorted.
-        properties: Those that it tells apart.
+        kinds: Kinds in the labelled changes, sorted.
+        properties: Properties that it distinguishes.
         features: Names of the features that it was trained with.
-        models: scikit-learn's; their probabilities are averaged.
-        embed: For features of meaning; None where it was trained without.
+        models: scikit-learn models; their probabilities are averaged.
+        embed: Embedder for features of meaning; None if it was trained without them.
     """
 
     kinds: tuple[str, ...]
@@ -45,7 +45,7 @@ class KindClassifier:
     embed: Embedder | None
 
     def probabilities(self, signals: pa.Table) -> Numbers:
-        """Probability of each of `kinds`, row by row: rows x kinds.
+        """Probability of each of `kinds`, (rows, kinds).
 
         Args:
             signals: Columns SIGNALS_OF_CHANGES.
@@ -61,18 +61,18 @@ class KindClassifier:
 def train_classifier(
     labelled: pa.Table, *, signals: pa.Table | None = None, seed: int = 0, embed: Embedder | None = None
 ) -> KindClassifier:
-    """Train a classifier; the same rows, seed and versions give the same one.
+    """Train a classifier; the same rows, seed and versions give the same classifier.
 
     Args:
         labelled: Columns VALUES and ``kind``, from kgedit.timesteps.kinds.labelled.read_labelled.
-        signals: Of these rows, from signals_of_known_values: what snapshots say of the values is learnt too. None for
-            the values in words alone.
-        seed: Of all that is random in it.
-        embed: Gives features of meaning; None does without.
+        signals: Signals of these rows, from signals_of_known_values, to be used as features too. None uses only the
+            values as text.
+        seed: Seed of all randomness in training.
+        embed: Computes features of meaning; None trains without them.
 
     Raises:
         TimestepError: if there are fewer than two kinds.
-        MissingExtraError: without scikit-learn.
+        MissingExtraError: if scikit-learn is not installed.
     """
     from sklearn.ensemble import ExtraTreesClassifier, HistGradientBoostingClassifier
 
@@ -97,10 +97,10 @@ def train_classifier(
 
 
 def judge_with_classifier(classifier: KindClassifier, signals: pa.Table) -> pa.Table:
-    """The kind of each change: by what the snapshots say first, then by the classifier.
+    """Kind of each change: by rules about the snapshots first, then by the classifier.
 
-    A value that the classifier takes for an update, another value, is judged by its dates where there are any. A change
-    that has no old or no new value is judged by the rules alone.
+    If the classifier predicts an update, a different value, the dates decide if there are any. A change without an old
+    or a new value is judged by rules alone.
 
     Args:
         classifier: From train_classifier.
@@ -133,7 +133,7 @@ def _names(rules: Sequence[Any]) -> pa.Array:
 
 
 def _choose(condition: Any, one: pa.Table, other: pa.Table) -> pa.Table:
-    """Row by row the first table where the condition holds, else the second."""
+    """Choose each row from the first table if the condition holds, else from the second."""
     rows = np.arange(len(one))
     taken = np.where(condition.to_numpy(), rows, rows + len(one))
     return pa.concat_tables([one, other]).take(pa.array(taken)).combine_chunks()

@@ -1,4 +1,4 @@
-"""Columns of the tables that pass between the steps, and the kinds of change with what each means.
+"""Columns of the tables that pass between the steps, and the kinds of change with their meanings.
 
 A change is a subject and property whose current values differ between two snapshots.
 """
@@ -22,14 +22,14 @@ KINDS: dict[str, str] = {
     "retraction": "the old value was taken back as wrong, or vanished",
     "revert": "the value of an earlier snapshot is back",
 }
-"""Kind -> what it means."""
+"""Kind -> meaning."""
 
 
 def check_kinds(names: Collection[str]) -> None:
-    """Refuse names that are no kinds.
+    """Check that names are kinds of change.
 
     Raises:
-        UnknownNameError: for the first of them.
+        UnknownNameError: for the first that is not.
     """
     for name in names:
         if name not in KINDS:
@@ -42,7 +42,7 @@ _BOTH_SIDES = ("object", "text", "description", "classes", "unit", "language", "
 CHANGES = pa.schema(
     [("subject", pa.string()), ("property", pa.string()), ("old_objects", _STRINGS), ("new_objects", _STRINGS)]
 )
-"""One row per subject and property: ids of what was current before and what is now, V... for a literal."""
+"""One row per subject and property: ids of the previous and the current values, V... for a literal."""
 
 VALUES = pa.schema(
     [
@@ -53,9 +53,9 @@ VALUES = pa.schema(
         *((f"{side}_{name}", pa.string()) for side in ("old", "new") for name in _BOTH_SIDES),
     ]
 )
-"""An old and a new value in words. ``object`` is an item's id, by which snapshots are joined; ``text`` is an entity's
-label or a literal in the store's spelling ("1999-05", "41.50"); ``classes`` are the labels of what an entity is an
-instance of, one a line."""
+"""An old and a new value as text. ``object`` is an item's id, by which snapshots are joined; ``text`` is an entity's
+label or a literal in the store's spelling ("1999-05", "41.50"); ``classes`` are the labels of an entity's classes, one
+per line."""
 
 KINDS_OF_CHANGES = pa.schema(
     [

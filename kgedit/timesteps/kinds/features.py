@@ -1,6 +1,6 @@
-"""Numbers that a classifier learns from: the value signals, what can be counted in the texts, and the property.
+"""Numeric features of the classifier: the value signals, counts in the texts, and the property.
 
-All columns are computed at once with Arrow; nothing here loops over rows.
+All columns are computed at once with Arrow; there is no loop over rows.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from kgedit.timesteps.kinds.value_signals import VALUE_SIGNALS
 
 Numbers = NDArray[np.float64]
 Embedder = Callable[[Sequence[str]], NDArray[np.float32]]
-"""Texts -> texts x dimensions, each row of length 1 (kgedit.llm.embeddings gives some)."""
+"""Texts -> (texts, dimensions), each row of length 1; see kgedit.llm.embeddings."""
 
 _VALUE_TYPES = ("item", "quantity", "time", "string", "monolingualtext")
 _COUNTED = {
@@ -31,7 +31,7 @@ _COUNTED = {
     "not_ascii": r"[^\x00-\x7f]",
     "years": r"\b1\d\d\d\b|\b20\d\d\b",
 }
-"""What is counted in texts: RE2 patterns."""
+"""RE2 patterns whose matches in texts are counted."""
 
 _COMPARED_MEANINGS = (
     ("old_text", "new_text"),
@@ -42,22 +42,22 @@ _COMPARED_MEANINGS = (
     ("property_label", "old_text"),
     ("property_label", "new_text"),
 )
-"""Pairs of texts whose likeness in meaning is a feature, where there is an embedder."""
+"""Pairs of texts whose similarity in meaning is a feature, if there is an embedder."""
 
 
 def common_properties(signals: pa.Table, *, least: int = 8) -> list[str]:
-    """Properties with at least that many rows, by id: each gets a feature of its own value."""
+    """Properties with at least `least` rows, by id: each gets a separate feature."""
     counted = pc.value_counts(signals["property"].combine_chunks()).to_pylist()
     return sorted(row["values"] for row in counted if row["counts"] >= least)
 
 
 def feature_table(signals: pa.Table, properties: Sequence[str], embed: Embedder | None) -> dict[str, Numbers]:
-    """One column of numbers for each feature; what is not known is NaN.
+    """Compute one column of numbers per feature; unknown values are NaN.
 
     Args:
         signals: Columns SIGNALS_OF_CHANGES.
-        properties: Those that are told apart, from common_properties of the training rows.
-        embed: For features of meaning; None leaves them out.
+        properties: Properties to distinguish, from common_properties of the training rows.
+        embed: Embedder for features of meaning; None leaves them out.
     """
     columns = {signal.name: _numbers(signals[signal.name]) for signal in (*ENTITY_SIGNALS, *VALUE_SIGNALS)}
     columns["value_type"] = _position(signals["value_type"], _VALUE_TYPES)
@@ -75,12 +75,12 @@ def feature_table(signals: pa.Table, properties: Sequence[str], embed: Embedder 
 
 
 def known_features(columns: dict[str, Numbers]) -> tuple[str, ...]:
-    """Names of the columns in which anything is known."""
+    """Names of the columns with any known value."""
     return tuple(name for name, column in columns.items() if not np.isnan(column).all())
 
 
 def matrix(columns: dict[str, Numbers], names: Sequence[str]) -> Numbers:
-    """The named columns side by side: rows x features."""
+    """The named columns as a matrix, (rows, features)."""
     return np.column_stack([columns[name] for name in names])
 
 
@@ -116,7 +116,7 @@ def _to_number(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def _meanings(signals: pa.Table, embed: Embedder) -> dict[str, Numbers]:
-    """Cosines of texts; a row without one of the two has NaN."""
+    """Cosines of texts; NaN if one of the two is missing."""
     texts = {
         name: signals[name].combine_chunks() for name in ("property_label", *_sides("text"), *_sides("description"))
     }

@@ -1,6 +1,6 @@
 """Files of labelled changes, from which a classifier of kinds is trained.
 
-Two forms are read: kgedit's own columns, and the CSV in which the human-labelled edits of
+Two formats are read: kgedit's own columns, and the CSV in which the human-labelled edits of
 wikidata-change-classification are published, recognized by its columns.
 """
 
@@ -18,7 +18,7 @@ from kgedit.timesteps.kinds.columns import KINDS, VALUES
 from kgedit.wikidata.times import DAY, parse_time
 
 REQUIRED = ("subject", "property", "value_type", "old_text", "new_text", "kind")
-"""Columns that a file in kgedit's form must have; the others of VALUES may be missing or empty."""
+"""Columns that a file in kgedit's format must have; the others of VALUES may be missing or empty."""
 
 PUBLISHED = (
     "entity_id",
@@ -33,7 +33,7 @@ PUBLISHED = (
     "new_value_description",
     "label",
 )
-"""Columns of the published edits that are read; together they identify that form."""
+"""Columns of the published edits that are read; together they identify that format."""
 
 LABELLED = VALUES.append(pa.field("kind", pa.string()))
 
@@ -47,16 +47,16 @@ _KIND_OF_LABEL = {
 }
 _VALUE_TYPES = {"wikibase-entityid": "item", "unknown-values": "string"}
 _NO_PROPERTIES = {"-1": "label", "-2": "description"}
-"""The published edits number changes of a label and of a description as properties."""
+"""Property numbers in the published edits of changes of a label and of a description."""
 
 
 def read_labelled(path: Path) -> pa.Table:
-    """Labelled changes from a file: columns LABELLED.
+    """Read labelled changes from a file: columns LABELLED.
 
     Args:
         path: CSV with a header, or JSON lines (``.jsonl``), with the columns REQUIRED and any others of VALUES, where
-            ``text`` is an entity's label or a literal as the store spells it: numbers without a plus, dates cut at
-            their precision. Or the published edits, with the columns PUBLISHED.
+            ``text`` is an entity's label or a literal in the store's spelling: numbers without a plus sign, dates
+            truncated at their precision. Or the published edits, with the columns PUBLISHED.
 
     Raises:
         TimestepError: if the file cannot be read, lacks a column, or has an unknown kind.
@@ -89,7 +89,7 @@ def _read(path: Path) -> pa.Table:
 
 
 def _read_published(table: pa.Table, path: Path) -> pa.Table:
-    """The published edits; of several labels of an edit the first one counts."""
+    """Read the published edits; of several labels of an edit the first one counts."""
     rows = [{name: value or "" for name, value in row.items()} for row in table.select(PUBLISHED).to_pylist()]
     labels = [row["label"].partition(",")[0].strip() for row in rows]
     _refuse_unknown(set(labels) - set(_KIND_OF_LABEL), _KIND_OF_LABEL, path)
@@ -131,7 +131,7 @@ def _known(text: str) -> str | None:
 
 
 def _date(text: str) -> tuple[str | None, str | None]:
-    """The store's text and precision; the published edits have no precision, but 00 for an unknown month or day."""
+    """Text and precision as in the store; the published edits have no precision, but 00 for an unknown month or day."""
     try:
         read = parse_time(text.replace(" ", ""), DAY)
     except ValueError:

@@ -1,6 +1,6 @@
-"""Properties whose values do not begin within a window by nature, and the properties that date an entity.
+"""Properties whose values rarely begin within a window, and properties that date an entity.
 
-A birthplace entered today was true all the time. Labels are those of Wikidata.
+A birthplace entered today was always true. Labels are those of Wikidata.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ FIXED_AT_BEGINNING: dict[str, str] = {
     "P1477": "birth name",
     "P3373": "sibling",
 }
-"""True of the entity since it exists."""
+"""True since the entity began."""
 
 FIXED_AT_END: dict[str, str] = {
     "P20": "place of death",
@@ -53,7 +53,7 @@ FIXED_AT_END: dict[str, str] = {
     "P1196": "manner of death",
     "P4602": "date of burial or cremation",
 }
-"""True of the entity since it ended."""
+"""True since the entity ended."""
 
 SLOW: dict[str, str] = {
     "P27": "country of citizenship",
@@ -70,7 +70,7 @@ SLOW: dict[str, str] = {
     "P1365": "replaces",
     "P1412": "languages spoken, written or signed",
 }
-"""True since some time in an entity's life, rarely in a window of a few months; mostly entered late."""
+"""True since some time in an entity's life, rarely within a window of a few months; mostly entered late."""
 
 BEGINNINGS: dict[str, str] = {
     "P569": "date of birth",
@@ -82,10 +82,10 @@ BEGINNINGS: dict[str, str] = {
     "P1619": "date of official opening",
     "P6949": "announcement date",
 }
-"""When an entity began (WikiFactDiff, section 4.2); of several dates the earliest counts."""
+"""Start of an entity (WikiFactDiff, section 4.2); the earliest of several dates counts."""
 
 ENDINGS: dict[str, str] = {
     "P570": "date of death",
     "P576": "dissolved, abolished or demolished date",
 }
-"""When an entity ended."""
+"""End of an entity."""

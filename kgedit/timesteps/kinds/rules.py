@@ -1,11 +1,10 @@
-"""The rules by which a change is judged, as one ordered table: the first rule that holds decides.
+"""Rules that decide the kind of a change, as one ordered table: the first rule that holds decides.
 
-A condition is SQL over signals (kgedit.timesteps.kinds.signals). A signal that cannot be decided is null, and then the
-condition is not true: the rule does not hold. The last rule always holds, so every change has a kind.
+A condition is SQL over signals (kgedit.timesteps.kinds.signals). A signal that is unknown is null, which makes the
+condition not true: the rule does not hold. The last rule always holds, so every change has a kind.
 
-Confidences of BY_LIKENESS and OTHERWISE are the share of right verdicts that the rule reached on one half of
-human-labelled edits, at most 0.98 (docs/kinds-of-change.md); the others are judgement, because no labelled edits come
-with snapshots.
+Confidences of BY_LIKENESS and OTHERWISE are the precision of the rule on one half of human-labelled edits, at most 0.98
+(docs/kinds-of-change.md); the others are estimates, because no labelled edits come with snapshots.
 """
 
 from __future__ import annotations
@@ -25,10 +24,10 @@ class KindRule:
     """One row of the table.
 
     Attributes:
-        name: Unique; says what the rule sees.
+        name: Unique name that describes the rule.
         condition: SQL over signals.
-        kind: The verdict, one of KINDS.
-        confidence: How sure it is, in [0, 1].
+        kind: Verdict, one of KINDS.
+        confidence: Confidence of the verdict, in [0, 1].
     """
 
     name: str
@@ -38,7 +37,7 @@ class KindRule:
 
     @property
     def signals(self) -> list[str]:
-        """Names of the signals that the condition reads, in its order."""
+        """Names of the signals in the condition, in order."""
         words = re.findall(r"[a-z_]+", self.condition)
         return list(dict.fromkeys(word for word in words if word in _NAMES))
 
@@ -110,7 +109,7 @@ BY_LIKENESS = (
     ),
     KindRule("text of about the same length", "is_text AND NOT one_word AND NOT texts_unlike", "refinement", 0.51),
 )
-"""The new value says the same as the old one."""
+"""The new value means the same as the old one."""
 
 BY_TIME = (
     KindRule("contradiction", "starts_before_old_value", "backfill", 0.9),
@@ -129,7 +128,7 @@ BY_TIME = (
     KindRule("outranked", "added > 0 AND old_still_stated", "update", 0.8),
     KindRule("added without dates", "gone = 0", "backfill", 0.6),
 )
-"""Another value; when it became true is said by dates, or by what kind of property it is."""
+"""A different value; dates, or the kind of property, show when it became true."""
 
 OTHERWISE = (
     KindRule("another number", "is_quantity", "update", 0.98),
@@ -148,14 +147,14 @@ OTHERWISE = (
     KindRule("another text", "is_text AND texts_unlike", "update", 0.72),
     KindRule("nothing known", "true", "update", 0.3),
 )
-"""Another value, and no word on when."""
+"""A different value, without evidence of when."""
 
 RULES: tuple[KindRule, ...] = (*BY_SNAPSHOTS, *BY_LIKENESS, *BY_TIME, *OTHERWISE)
 """The table: the first rule whose condition holds decides."""
 
 
 def judge_kinds(signals: pa.Table, *, rules: tuple[KindRule, ...] = RULES) -> pa.Table:
-    """The kind of each change, by the first rule that holds.
+    """Decide the kind of each change, by the first rule that holds.
 
     Args:
         signals: Columns SIGNALS_OF_CHANGES, from find_signals or signals_of_values.

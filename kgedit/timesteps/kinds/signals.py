@@ -1,8 +1,8 @@
-"""Signals of changes, from snapshots of the store: what is known of both values, of their dates and of their history.
+"""Signals of changes, from snapshots of the store: properties of both values, their dates and their history.
 
-Of several values each added one is compared with the gone one most like it, and what is said of the change holds of all
-of its added values; if one of them cannot be decided, neither can the change. A change that only adds or only removes
-values is compared with nothing: the signals that need both sides are null.
+If a change has several values, each added value is compared with the most similar removed one, and a signal holds for
+the change if it holds for all its added values; if it is unknown for one of them, it is unknown for the change. A
+change that only adds or only removes values has no pair to compare: signals that need both sides are null.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from kgedit.timesteps.kinds.value_signals import VALUE_SIGNALS, Signal, add_valu
 from kgedit.wikidata.times import day_number
 
 MEMORY = "192MB"
-"""What DuckDB takes for the signals of any number of changes; the rest spills to disk."""
+"""Memory limit of DuckDB for the signals, whatever the number of changes; the rest spills to disk."""
 
 _BEGUN = "coalesce(n.start_first, n.point_first)"
 _BEGUN_UNTIL = "coalesce(n.start_until, n.point_until)"
@@ -37,7 +37,7 @@ ENTITY_SIGNALS = (
     Signal("classes_differ", "both values are instances of something, and of nothing in common",
            "CASE WHEN p.old_class_ids <> [] AND p.new_class_ids <> [] "
            "THEN NOT list_has_any(p.old_class_ids, p.new_class_ids) END"),
-    # Of a place whose class alone is known nothing says where it lies: that is undecided, not false.
+    # If only the class of a place is known, its location is unknown: null, not false.
     Signal("new_within_old", "the new value is an instance of the old one, or lies within it (kgedit.store.closures)",
            "CASE WHEN w.inner_id IS NOT NULL THEN true WHEN p.new_linked THEN false END"),
     Signal("old_within_new", "the old value is an instance of the new one, or lies within it (kgedit.store.closures)",
@@ -57,8 +57,8 @@ ENTITY_SIGNALS = (
            "CASE WHEN p.old_containers > 0 AND p.new_containers > 0 THEN p.new_containers - p.old_containers END",
            number=True),
 )  # fmt: skip
-"""What snapshots say of both values, whatever statement has them. ``p`` is the pair of values, ``w`` and ``v`` are
-containment, ``near`` what both lie within."""
+"""Signals of both values that do not depend on a statement. ``p`` is the pair of values, ``w`` and ``v`` are
+containment, ``near`` the places that contain both."""
 
 SNAPSHOT_SIGNALS = (
     *ENTITY_SIGNALS,
@@ -101,9 +101,9 @@ SNAPSHOT_SIGNALS = (
            "n.value_first > $old AND n.value_until <= $until"),
     Signal("date_before", "the new value is itself a date before the older snapshot", "n.value_until <= $old"),
 )  # fmt: skip
-"""``p`` the pair of values, ``n`` and ``o`` the facts of the new and the old value, ``a`` and ``c`` the statements of
-the old value in the older and in the newer snapshot, ``b`` and ``d`` those of the new one, ``h`` earlier facts, ``s``
-the subject. ``$until`` is the day after the newer snapshot."""
+"""``p`` is the pair of values, ``n`` and ``o`` the facts of the new and the old value, ``a`` and ``c`` the statements
+of the old value in the older and in the newer snapshot, ``b`` and ``d`` those of the new value, ``h`` earlier facts,
+``s`` the subject. ``$until`` is the day after the newer snapshot."""
 
 _PROPERTY_SIGNALS = tuple(
     Signal(name, meaning, f"p.property IN {ids(properties)}")
@@ -129,20 +129,20 @@ def signal_type(signal: Signal) -> pa.DataType:
 
 
 SIGNALS_OF_CHANGES = pa.schema([*VALUES, *((signal.name, signal_type(signal)) for signal in SIGNALS)])
-"""One row per change: both values in words, and every signal."""
+"""One row per change: both values as text, and every signal."""
 
 
 def find_signals(
     old: Snapshot, new: Snapshot, earlier: Sequence[Snapshot], changes: pa.Table, *, spill: Path
 ) -> pa.Table:
-    """What can be seen of each change.
+    """Compute the signals of each change.
 
     Args:
         old: The older snapshot.
-        new: The newer one.
+        new: The newer snapshot.
         earlier: Snapshots older than `old`, in any order.
-        changes: Columns CHANGES; one row for each subject and property.
-        spill: Folder for what does not fit in memory; it goes when this is done.
+        changes: Columns CHANGES; one row per subject and property.
+        spill: Folder for data that does not fit in memory; deleted at the end.
 
     Returns:
         Columns SIGNALS_OF_CHANGES, ordered by subject and property.
@@ -157,10 +157,10 @@ def find_signals(
 
 
 def signals_of_values(values: pa.Table) -> pa.Table:
-    """The signals of values in words, without snapshots: what only snapshots can tell is null.
+    """Signals of values as text, without snapshots: signals that need snapshots are null.
 
     Args:
-        values: Columns VALUES; others are left out.
+        values: Columns VALUES; others are ignored.
 
     Returns:
         Columns SIGNALS_OF_CHANGES, in the order of the rows.
@@ -175,15 +175,16 @@ def signals_of_values(values: pa.Table) -> pa.Table:
 
 
 def signals_of_known_values(values: pa.Table, snapshots: Sequence[Snapshot], *, spill: Path) -> pa.Table:
-    """As signals_of_values, with what snapshots say of both values: containment, classes, redirects, names.
+    """As `signals_of_values`, with the signals that snapshots give for both values: containment, classes, redirects,
+    names.
 
-    What the values lack (descriptions, classes) is taken from the snapshots; what they have is kept. Dates, ranks and
-    history stay null: the statements of the values need not be in any of the snapshots.
+    Missing descriptions and classes of the values are read from the snapshots; given ones are kept. Dates, ranks and
+    history stay null, because the statements of the values need not be in any of the snapshots.
 
     Args:
         values: Columns VALUES; ``old_object`` and ``new_object`` are looked up.
-        snapshots: In any order; none gives the result of signals_of_values.
-        spill: Folder for what does not fit in memory.
+        snapshots: In any order; if empty, the result is that of `signals_of_values`.
+        spill: Folder for data that does not fit in memory.
 
     Returns:
         Columns SIGNALS_OF_CHANGES, in the order of the rows.

@@ -1,6 +1,6 @@
-"""Tables in DuckDB from which the signals of changes are read, made of two snapshots and any earlier ones.
+"""DuckDB tables for computing the signals of changes, from two snapshots and any earlier ones.
 
-Everything is joined by hash and spills: no table is larger than a snapshot's facts of a few properties.
+All joins are hash joins that can spill: no table is larger than a snapshot's facts of a few properties.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from kgedit.timesteps.kinds.properties import BEGINNINGS, ENDINGS
 from kgedit.wikidata.ids import INSTANCE_OF
 
 MAX_VALUES = 30
-"""Of a change with more values on one side the first ones by id are compared."""
+"""Maximum number of values per side that are compared; of more values, the first ones by id are used."""
 
 MAX_DEPTH = 8
-"""Steps from a value to what contains it."""
+"""Maximum number of steps from a value to the places and classes that contain it."""
 
 
 def make_tables(
@@ -32,13 +32,13 @@ def make_tables(
     earlier: Sequence[Snapshot],
     changes: pa.Table,
 ) -> None:
-    """Make the tables change, old_held, new_held, old_stated, new_stated, held_earlier, pair, subject_dates, contained
-    and near.
+    """Create the tables change, old_held, new_held, old_stated, new_stated, held_earlier, pair, subject_dates,
+    contained and near.
 
     Args:
-        connection: One that knows the macros.
+        connection: Connection with the macros.
         old: The older snapshot.
-        new: The newer one.
+        new: The newer snapshot.
         earlier: Snapshots older than `old`.
         changes: Columns CHANGES.
 
@@ -59,11 +59,11 @@ def make_tables(
 def make_tables_of_values(
     connection: duckdb.DuckDBPyConnection, snapshots: Sequence[Snapshot], values: pa.Table
 ) -> None:
-    """Make the tables pair, contained and near of pairs of values that need not be in any snapshot.
+    """Create the tables pair, contained and near of pairs of values that need not be in any snapshot.
 
     Args:
-        connection: One that knows the macros.
-        snapshots: What is known of the values, in any order; of two labels the latest one counts.
+        connection: Connection with the macros.
+        snapshots: Sources of data about the values, in any order; the latest label is used.
         values: Columns VALUES and ``row_``; only ids in old_object and new_object are looked up.
     """
     _make_known(connection, sorted(snapshots, key=lambda snapshot: snapshot.date))
@@ -89,7 +89,7 @@ def make_tables_of_values(
 
 
 def ids(names: Iterable[str]) -> str:
-    """Ids as a list in SQL."""
+    """SQL list of ids."""
     return "(" + ", ".join(f"'{name}'" for name in names) + ")"
 
 
@@ -100,7 +100,7 @@ def _make_views(connection: duckdb.DuckDBPyConnection, old: Snapshot, new: Snaps
 
 
 def _make_known(connection: duckdb.DuckDBPyConnection, snapshots: Sequence[Snapshot]) -> None:
-    """Views ``known_facts`` and ``known_entities`` of all snapshots, oldest first, and the table ``redirect``."""
+    """Create views ``known_facts`` and ``known_entities`` of all snapshots, oldest first, and table ``redirect``."""
     facts = " UNION ALL ".join(
         f"SELECT subject, property, object FROM {literal(snapshot.facts)}"  # noqa: S608 - paths through literal()
         for snapshot in snapshots
@@ -156,7 +156,7 @@ def _make_changes(connection: duckdb.DuckDBPyConnection, changes: pa.Table) -> N
 
 
 def _make_held(connection: duckdb.DuckDBPyConnection, earlier: Sequence[Snapshot]) -> None:
-    """Facts of the changed subjects and properties, under the ids that redirects lead to."""
+    """Facts of the changed subjects and properties, with redirects resolved."""
     for name in ("old", "new"):
         connection.execute(
             f"""
@@ -201,7 +201,7 @@ def _make_stated(connection: duckdb.DuckDBPyConnection) -> None:
 
 
 def _make_names(connection: duckdb.DuckDBPyConnection) -> None:
-    """Tables ``class_of`` and ``named``: classes of the compared entities; labels of them, classes and properties."""
+    """Create ``class_of`` and ``named``: classes of the compared entities; labels of them, classes and properties."""
     connection.execute(
         f"""
         CREATE TABLE class_of AS
@@ -231,10 +231,10 @@ def _make_names(connection: duckdb.DuckDBPyConnection) -> None:
 
 
 def _make_contained(connection: duckdb.DuckDBPyConnection) -> None:
-    """Tables ``reached`` (what lies around each compared entity), ``contained`` (compared pairs among it) and ``near``.
+    """Create ``reached`` (containers of each compared entity), ``contained`` (compared pairs among them) and ``near``.
 
-    ``near`` has each compared pair that lies within something in common: how many such things there are, how many lie
-    around either value, and the steps between both by way of the nearest one.
+    ``near`` has each compared pair with a common container: the number of common containers, the number of containers
+    of either value, and the steps between both through the nearest one.
     """
     connection.execute(
         f"""
@@ -275,7 +275,7 @@ _LITERAL = ("unit", "language", "precision", "calendar")
 
 
 def _side(side: str, *, value: str = "NULL") -> str:
-    """SQL: columns of one side of a pair that are looked up by its id; of _joins."""
+    """SQL of columns of one side of a pair that are looked up by its id, from the joins of _joins."""
     return f"""
         {side}_object, coalesce({side}_name.label, {value}) AS {side}_text,
         {side}_name.description AS {side}_description,
@@ -297,7 +297,7 @@ def _joins(side: str) -> str:
 
 
 def _make_pairs(connection: duckdb.DuckDBPyConnection) -> None:
-    """Table ``pair``: each added value with each gone one, in words and with what the signals need of both."""
+    """Create ``pair``: each added value with each removed one, as text, and with the inputs of signals from both."""
     sides = ", ".join(
         f"{_side(side, value=f'{side}.value')}, {', '.join(f'{side}.{name} AS {side}_{name}' for name in _LITERAL)}"
         for side in ("old", "new")
@@ -322,7 +322,7 @@ def _make_pairs(connection: duckdb.DuckDBPyConnection) -> None:
 
 
 def _make_subject_dates(connection: duckdb.DuckDBPyConnection) -> None:
-    """Table ``subject_dates``: when each changed subject began and ended, as the newer snapshot has it."""
+    """Create ``subject_dates``: start and end of each changed subject, from the newer snapshot."""
     dates = "first_day(value, precision::BIGINT) AS first, last_day(value, precision::BIGINT) + 1 AS until"
     connection.execute(
         f"""

@@ -1,7 +1,7 @@
-"""Signals of an old and a new value in words: no snapshot is needed, so labelled edits of any source have them too.
+"""Signals of an old and a new value as text: they need no snapshot, so labelled edits of any source have them too.
 
-Each signal is one SQL expression over the columns VALUES and a few that are derived from them (_DERIVED). A signal that
-cannot be decided is null, and a rule that needs it does not hold.
+Each signal is one SQL expression over the columns VALUES and a few that are derived from them (_DERIVED). An unknown
+signal is null, and a rule that needs it does not hold.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from kgedit.wikidata.times import DAY
 
 @dataclass(frozen=True, slots=True)
 class Signal:
-    """Something that can be seen of a change.
+    """An observable property of a change.
 
     Attributes:
-        name: As rules and results call it.
-        meaning: What it says when it is true; for a number, what it measures.
+        name: Name in rules and results.
+        meaning: Meaning if it is true; for a number, the quantity.
         sql: Expression that computes it.
-        number: Whether it is a number; otherwise it is true, false or undecidable.
+        number: Whether it is a number; otherwise it is true, false or null.
     """
 
     name: str
@@ -40,7 +40,7 @@ _LEVELS = (
     (3, "state|province|region|oblast|territory|land"),
     (7, "building|church|cemetery|hospital|castle|street|stadium|house"),
 )
-"""Words for places, from wide (2) to narrow (7), in the order in which they are looked for."""
+"""Words for places, from wide (2) to narrow (7), in the order in which they are searched."""
 
 _PLACE_LEVEL = "CASE " + " ".join(
     f"WHEN regexp_matches({{head}}, '\\b({words})\\b') THEN {level}" for level, words in _LEVELS
@@ -74,7 +74,7 @@ _DERIVED: tuple[dict[str, str], ...] = (
     },
     {"both_words": "list_intersect(old_words, new_words)"},
 )
-"""Columns derived in turn, each group from those before it."""
+"""Derived columns; each group uses those of the groups before it."""
 
 _SHARED = "len(both_words) / nullif(len(old_words) + len(new_words) - len(both_words), 0)"
 
@@ -156,10 +156,10 @@ VALUE_SIGNALS = (
 
 
 def add_value_signals(relation: str) -> str:
-    """A query: the relation with one more column for each of VALUE_SIGNALS.
+    """SQL query that adds a column for each of VALUE_SIGNALS to a relation.
 
     Args:
-        relation: SQL with the columns VALUES and any others, on a connection that knows the macros.
+        relation: SQL with the columns VALUES and any others, on a connection with the macros.
     """
     query = relation
     for group in _DERIVED:
@@ -171,7 +171,7 @@ def add_value_signals(relation: str) -> str:
 
 
 def compare_values(values: pa.Table) -> pa.Table:
-    """The value signals of pairs in words, row by row.
+    """Compute the value signals of pairs of texts, row by row.
 
     Args:
         values: Columns VALUES; others are kept.

@@ -1,1 +1,1 @@
-"""QAEdit: question-answering sets as edits, with subject, rephrasing, locality and topic (Mirage, appendix A.2)."""
+"""QAEdit: question-answering datasets as edits, with subject, rephrasing, locality and topic (Mirage, appendix A.2)."""

@@ -1,6 +1,7 @@
 """Subject, rephrasing and category by a language model behind a server; each reply is checked against the question.
 
-A reply that fails its check, or never comes, leaves the question as the rules worded it, which is counted and said.
+If a reply fails its check or never arrives, the question keeps the wording by rules; such cases are counted and
+reported.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from kgedit.wikidata.labels import plain_line
 Part = Literal["subject", "rephrase", "category"]
 
 PARTS: Mapping[Part, int] = {"subject": 48, "rephrase": 128, "category": 12}
-"""What a model may do, and the most tokens of its reply."""
+"""Parts that a model may do, and the maximum number of tokens of its reply."""
 
 _LIKELY: Mapping[Part, str] = {
     "subject": "Chamber of Deputies of Luxembourg",
@@ -35,19 +36,19 @@ _LIKELY: Mapping[Part, str] = {
     "category": "Geography & Environment",
 }
 _LONGEST = 2000
-"""Characters of a question that are shown."""
+"""Maximum number of characters of a question that are sent."""
 
 MODEL = "model"
 
 
 @dataclass(frozen=True, slots=True)
 class AskedParts:
-    """What a model did.
+    """Results of a model.
 
     Attributes:
         worded: Each question, in order.
-        asked: What asking brought, by part.
-        kept: "part: reason" -> questions that stay as the rules have them.
+        asked: Replies and costs, by part.
+        kept: "part: reason" -> number of questions that keep the wording by rules.
     """
 
     worded: tuple[Worded, ...]
@@ -56,7 +57,7 @@ class AskedParts:
 
 
 def requests_for(part: Part, questions: Sequence[str], model: str, instructions: Instructions) -> list[ChatRequest]:
-    """What is sent for one part of all questions."""
+    """Requests for one part of all questions."""
     template = instructions.texts[part]
     listed = "\n".join(english_categorizer().names)
     filled = template.replace("{categories}", listed)
@@ -79,7 +80,7 @@ def estimate_parts(
     instructions: Instructions,
     counter: TokenCounter,
 ) -> dict[Part, CostEstimate]:
-    """What asking would take, by part; no server is asked."""
+    """Cost estimate by part; no server is called."""
     return {
         part: client.estimate(requests_for(part, questions, model, instructions), counter, likely_reply=_LIKELY[part])
         for part in parts
@@ -96,17 +97,17 @@ def ask_parts(
     instructions: Instructions,
     progress: Callable[[int, int], None] | None = None,
 ) -> AskedParts:
-    """Have a model do some parts of the work.
+    """Use a model for some parts of the work.
 
     Args:
-        parts: Which; subjects come first whatever their order, because rephrasings are checked by them.
-        questions: As they will be asked.
-        by_rules: What the rules made of each.
-        model: As its server names it.
-        instructions: What it is told, of the group "qaedit".
+        parts: Parts to do; subjects always come first, because rephrasings are checked against them.
+        questions: Questions as they will be asked.
+        by_rules: Result of the rules for each question.
+        model: Name of the model on its server.
+        instructions: System prompts, of the group "qaedit".
 
     Raises:
-        ModelError: if the server refuses, or the budget does not hold all; replies so far are kept, in the cache.
+        ModelError: if the server refuses, or the budget does not cover all requests; replies so far stay in the cache.
     """
     worded = list(by_rules)
     kept: Counter[str] = Counter()
@@ -129,7 +130,7 @@ def ask_parts(
 
 
 _Read = tuple[Worded, str]
-"""A question with what was read of a reply, and why it was not taken; "" where it was."""
+"""A question with the parsed reply, and the reason why the reply was rejected; "" if it was accepted."""
 
 
 def _subject(question: str, words: Worded, reply: ChatReply | FailedCall) -> _Read:
@@ -176,7 +177,7 @@ _READERS: Mapping[Part, Callable[[str, Worded, ChatReply | FailedCall], _Read]] 
 
 
 def _line(reply: ChatReply | FailedCall) -> tuple[str, str]:
-    """A reply's only line, and what is wrong with it."""
+    """The only line of a reply, and an error; "" if there is none."""
     if isinstance(reply, FailedCall):
         return "", f"no reply: {reply.reason}"
     text = reply.text.strip()

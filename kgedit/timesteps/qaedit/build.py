@@ -1,4 +1,4 @@
-"""From questions and answers to edits: the rows of a QAEdit file, and what was left out."""
+"""Builds edits from questions and answers: the rows of a QAEdit file, and counts of what was left out."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from kgedit.timesteps.qaedit.subjects import Subject, SubjectFinder
 
 @dataclass(frozen=True, slots=True)
 class Worded:
-    """What a model or the rules made of one question; None where nothing was found."""
+    """Result of a model or the rules for one question; None if nothing was found."""
 
     subject: Subject | None
     rephrasing: Rephrasing | None
@@ -30,9 +30,9 @@ class BuiltRows:
     """The rows of a QAEdit file.
 
     Attributes:
-        rows: In the order of the questions.
-        left_out: Reason -> questions that became no row.
-        done: What was done to the rows: "subject", "rephrase" or "category" -> rule -> rows.
+        rows: Rows in the order of the questions.
+        left_out: Reason -> number of questions without a row.
+        done: Processing of the rows: "subject", "rephrase" or "category" -> rule -> number of rows.
     """
 
     rows: tuple[dict[str, Any], ...]
@@ -41,7 +41,7 @@ class BuiltRows:
 
 
 def distinct(questions: pa.Table) -> tuple[pa.Table, int]:
-    """Questions, each once whatever its case and accents, the first one kept; and how many were left out."""
+    """Remove duplicates, ignoring case and accents; the first is kept. Also returns the number removed."""
     seen: set[str] = set()
     keep = []
     for question in questions["question"].to_pylist():
@@ -61,11 +61,11 @@ def word_by_rules(questions: pa.Table, finder: SubjectFinder) -> Iterator[Worded
 
 
 def build_rows(questions: pa.Table, worded: Iterable[Worded], locality: LocalityDraw) -> BuiltRows:
-    """The rows of a file.
+    """Build the rows of a file.
 
     Args:
-        questions: With the schema of `sources.QUESTIONS`.
-        worded: For each question, in order.
+        questions: Table with the schema of `sources.QUESTIONS`.
+        worded: Results for each question, in order.
         locality: Draws each row's locality questions.
     """
     rows: list[dict[str, Any]] = []
@@ -121,6 +121,6 @@ def _sorted(counts: Mapping[str, int]) -> dict[str, int]:
 
 
 def category_counts(rows: Sequence[Mapping[str, Any]]) -> dict[str, int]:
-    """Rows by category, in the order of the ten."""
+    """Number of rows by category, in the order of the ten."""
     counts = Counter(row["category"] for row in rows)
     return {name: counts[name] for name in english_categorizer().names}

@@ -1,4 +1,4 @@
-"""Names in a question that is written with capitals: runs of capitalised words with what belongs to them."""
+"""Names in a question with capitalization: runs of capitalised words with the words that belong to them."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from kgedit.timesteps.qaedit.tokens import Run, Token
 from kgedit.timesteps.qaedit.words import EnglishWords
 
 POSSESSIVE = ("'s", "’s")
-"""The end of an owner's name."""
+"""Endings of a possessive."""
 
 _BE = frozenset(("is", "was", "are", "were", "who's", "what's"))
 _LATIN = re.compile(r"[a-z]{2,}(?:i|us|um|is|ensis|ana|ata|ica|oides|ella)$")
-"""The second word of a species."""
+"""Pattern of the second word of a species."""
 
 _NOBLE = re.compile(r"\d+[a-z]{2}|Jr|Sr|D\.C|Baron|Earl|Lord")
-"""What stands behind a comma and belongs to the name ahead of it."""
+"""Text that may follow a comma and belongs to the name before it."""
 
 _SENTENCE_END = frozenset('.?!:"“')
 
 
 def has_capitals(tokens: Sequence[Token], words: EnglishWords) -> bool:
-    """Whether a question is written with capitals, so that they tell names."""
+    """Whether a question is capitalised, so that capitals identify names."""
     begins_with_name = bool(tokens) and tokens[0].is_capital and not _opens(tokens[0], words)
     return begins_with_name or any(token.is_capital and token.text != "I" for token in tokens[1:])
 
@@ -33,7 +33,7 @@ def _opens(token: Token, words: EnglishWords) -> bool:
 
 
 def name_runs(tokens: Sequence[Token], words: EnglishWords) -> Iterator[Run]:
-    """Runs of capitalised words in their order, as far as they are no nationality, month or title."""
+    """Yield runs of capitalised words in order, except nationalities, months and titles."""
     for start, end in _capital_runs(tokens, words):
         first = start
         if start == 0 and end > 2 and tokens[0].lower in words.role:
@@ -60,7 +60,7 @@ def _names_nothing(token: Token, words: EnglishWords) -> bool:
 
 
 def _describes_a_name(tokens: Sequence[Token], end: int, words: EnglishWords) -> bool:
-    """Whether a run stands ahead of a role with a name: "Tory candidate Ann Vale"."""
+    """Whether a run precedes a role with a name: "Tory candidate Ann Vale"."""
     index = end
     while index < len(tokens) and tokens[index].is_word and not tokens[index].is_capital and index < end + 4:
         if words.ends_phrase(tokens[index].lower):
@@ -94,7 +94,7 @@ def _begins_run(tokens: Sequence[Token], index: int, words: EnglishWords) -> boo
 
 
 def _continued(tokens: Sequence[Token], end: int, words: EnglishWords) -> int:
-    """The end of a run after what may follow: a capital, a number, particles or "." and "," with a capital behind."""
+    """End of a run with its continuation: a capital, a number, particles, or "." and "," followed by a capital."""
     if end >= len(tokens):
         return end
     token, ahead = tokens[end], tokens[end - 1]
@@ -110,7 +110,7 @@ def _continued(tokens: Sequence[Token], end: int, words: EnglishWords) -> int:
 
 
 def _behind_particles(tokens: Sequence[Token], end: int, words: EnglishWords) -> int:
-    """Behind the capital that follows one or two words such as "of" and "the"."""
+    """Position after the capital that follows one or two words such as "of" and "the"."""
     further = end
     while further < len(tokens) and (tokens[further].lower in words.particle or tokens[further].text in ("&", "the")):
         further += 1
@@ -119,7 +119,7 @@ def _behind_particles(tokens: Sequence[Token], end: int, words: EnglishWords) ->
 
 
 def _behind_place(tokens: Sequence[Token], end: int, words: EnglishWords) -> int:
-    """Behind the region in "Dunmore, Tasmania, Australia," (a comma or the end follows it)."""
+    """Position after the region in "Dunmore, Tasmania, Australia," (a comma or the end follows it)."""
     further = end + 1
     while further < len(tokens) and tokens[further].is_capital and tokens[further].text not in words.adjective:
         further += 1
@@ -131,7 +131,7 @@ def _behind_place(tokens: Sequence[Token], end: int, words: EnglishWords) -> int
 
 
 def _with_nouns(tokens: Sequence[Token], run: Run, words: EnglishWords) -> int:
-    """The end of a run with the nouns behind it: "Skipjack engine", "Harbour Lane short stories"."""
+    """End of a run with the nouns that follow it: "Skipjack engine", "Harbour Lane short stories"."""
     start, end = run
     before = tokens[start - 1].lower if start else ""
     if before in words.auxiliary and before in ("did", "does", "do", "has", "have", "had"):
@@ -161,7 +161,7 @@ def _is_noun(token: Token, words: EnglishWords) -> bool:
 
 
 def _end_of_possession(tokens: Sequence[Token], run: Run, owner: int, words: EnglishWords) -> int:
-    """The end of what is possessed; of the owner where that is what is asked for: "Who is Ann's sister?"."""
+    """End of the possessed noun phrase; end of the owner if the question asks for it: "Who is Ann's sister?"."""
     start, end = run
     ahead = tokens[start - 2 : start] if start else []
     if any(token.lower in _BE for token in ahead[-1:]) or (

@@ -1,4 +1,4 @@
-"""The topic of a question: by what its source says, or by its words."""
+"""Topic of a question: by the topic in its source, or by its words."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kgedit.resources import data_folder
 from kgedit.wording.catalogues import read_catalogue, refuse
 
 REST = "Others"
-"""The category of questions that no word tells."""
+"""Category of questions without a word of any other category."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,8 +21,8 @@ class Category:
     """A topic.
 
     Attributes:
-        name: One of the ten.
-        rule: What told it: "topic of the source", "words", "none" or "model".
+        name: Name of one of the ten.
+        rule: Evidence: "topic of the source", "words", "none" or "model".
     """
 
     name: str
@@ -30,10 +30,10 @@ class Category:
 
 
 class Categorizer:
-    """Tells topics.
+    """Classifies questions by topic.
 
     Args:
-        catalogue: Topics and words by category, as prompts/qaedit/categories.yaml has them.
+        catalogue: Topics and words by category, as in prompts/qaedit/categories.yaml.
     """
 
     def __init__(self, catalogue: Mapping[str, Any]) -> None:
@@ -42,10 +42,10 @@ class Categorizer:
         self._patterns = {name: _pattern(entry["words"]) for name, entry in catalogue.items() if entry["words"]}
 
     def categorize(self, question: str, topic: str | None = None) -> Category:
-        """The topic of a question.
+        """Classify a question.
 
         Args:
-            topic: As its source names it; None where it names none.
+            topic: Name of the topic in its source; None without one.
         """
         if topic in self._topics:
             return Category(self._topics[topic], "topic of the source")
@@ -57,7 +57,7 @@ class Categorizer:
 
 @cache
 def english_categorizer() -> Categorizer:
-    """The topics that come with kgedit."""
+    """Categorizer with the shipped topics."""
     path = data_folder("prompts") / "qaedit" / "categories.yaml"
     categories = read_catalogue(path).get("categories")
     wrong = [] if isinstance(categories, dict) else ["'categories' must be a mapping"]
@@ -70,7 +70,7 @@ def english_categorizer() -> Categorizer:
 
 
 def _pattern(lines: list[str]) -> re.Pattern[str]:
-    """What matches a word or phrase of the lines within words apart by single spaces."""
+    """Pattern that matches a word or phrase of the lines in text whose words are separated by single spaces."""
     terms = [term for line in lines for term in (line.split("|") if "|" in line else line.split())]
     parts = [re.escape(_plain(term.removesuffix("*"))) + (r"\w*" if term.endswith("*") else "") for term in terms]
     return re.compile(rf"\b(?:{'|'.join(sorted(set(parts), key=lambda part: (-len(part), part)))})\b")

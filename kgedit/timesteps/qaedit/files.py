@@ -1,4 +1,4 @@
-"""A QAEdit file and what was done to make it, side by side: NAME.json and NAME.provenance.json."""
+"""A QAEdit file and its provenance, in one folder: NAME.json and NAME.provenance.json."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FORMAT = 1
 
 
 def provenance_path(path: Path) -> Path:
-    """Where the provenance of a file lies."""
+    """Path of the provenance of a file."""
     return path.with_name(f"{path.stem}.provenance.json")
 
 
@@ -26,7 +26,7 @@ def refuse_to_replace(path: Path, *, overwrite: bool) -> None:
     """Check that a file may be written.
 
     Raises:
-        TimestepError: if it is there, or its folder is not.
+        TimestepError: if it exists, or its folder does not.
     """
     if path.exists() and not overwrite:
         raise TimestepError(f"{path} is there already. Replace it: --overwrite")
@@ -35,7 +35,7 @@ def refuse_to_replace(path: Path, *, overwrite: bool) -> None:
 
 
 def write_rows(path: Path, rows: Sequence[Mapping[str, Any]], provenance: Mapping[str, Any]) -> dict[str, Any]:
-    """Write a JSON list with one object a line, and its provenance.
+    """Write a JSON list with one object per line, and its provenance.
 
     Returns:
         The provenance with the number of rows and the hash of the list.
@@ -48,7 +48,7 @@ def write_rows(path: Path, rows: Sequence[Mapping[str, Any]], provenance: Mappin
 
 
 def rules_hash() -> str:
-    """Hash of all rules and prompts that make rows."""
+    """Hash of all rules and prompts that rows depend on."""
     return content_hash(sorted((data_folder("prompts") / "qaedit").iterdir()))
 
 

@@ -1,4 +1,4 @@
-"""Locality questions: drawn from another file, so that none is about a row's subject."""
+"""Locality questions, drawn from another file, so that none is about a row's subject."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from kgedit.names.index import name_key
 
 _MOST_DRAWS = 200
-"""Draws for one question: among so many there is one about something else, or the file is about one thing."""
+"""Maximum number of draws for one question: if all of them are about the subject, the file is about one thing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,12 +21,12 @@ class LocalityQuestion:
 
 
 class LocalityDraw:
-    """Draws questions for rows, each row by a seed of its own, so that rows do not depend on one another.
+    """Draws questions for rows, each row with a separate seed, so that rows do not depend on one another.
 
     Args:
-        pool: What is drawn from, in file order.
-        size: Questions for a row.
-        seed: Of all draws.
+        pool: Questions to draw from, in file order.
+        size: Number of questions per row.
+        seed: Seed of all draws.
     """
 
     def __init__(self, pool: Sequence[LocalityQuestion], *, size: int, seed: int) -> None:
@@ -37,7 +37,7 @@ class LocalityDraw:
         self._seed = seed
 
     def draw(self, question: str, subject: str) -> list[LocalityQuestion]:
-        """Questions for a row that do not name its subject; fewer where the pool has no more."""
+        """Draw questions for a row that do not name its subject; fewer if the pool has no more."""
         chance = random.Random(f"{self._seed}:{question}")
         own, about = name_key(question), f" {name_key(subject)} "
         chosen: dict[int, LocalityQuestion] = {}

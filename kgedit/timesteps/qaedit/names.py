@@ -1,7 +1,7 @@
-"""The names of a store's items that occur in questions: labels and aliases, found by one pass over each snapshot.
+"""Names of a store's items that occur in questions: labels and aliases, found by one pass over each snapshot.
 
-Wikidata has hundreds of millions of names and a set of questions mentions few of them. So the store's names are joined
-with the questions' runs of words first, by hash, and only what may occur becomes a dictionary.
+Wikidata has hundreds of millions of names, of which a dataset of questions contains few. So the store's names are first
+joined with the questions' runs of words, by hash, and only candidates become a dictionary.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from kgedit.store.engine import literal, open_engine
 from kgedit.store.snapshots import Snapshot
 
 _LONGEST = 12
-"""Words of a run; a longer name is joined by its first twelve, and compared whole by the dictionary."""
+"""Maximum number of words of a run; longer names are joined by their first twelve, and the dictionary compares all."""
 
 _WORDS = r"string_split(trim(regexp_replace(strip_accents(lower({})), '[^\p{{L}}\p{{N}}_]+', ' ', 'g')), ' ')"
 
@@ -29,24 +29,24 @@ class Names:
     """A dictionary of names.
 
     Attributes:
-        index: Name -> numbers of those that bear it.
-        ids: By number.
+        index: Name -> indexes of the items with that name.
+        ids: Ids by index.
     """
 
     index: NameIndex
     ids: tuple[str, ...]
 
     def only_bearer(self, subjects: Sequence[int]) -> str:
-        """The id of a name's bearer; "" where it has several."""
+        """Id of the only item with a name; "" if there are several."""
         return self.ids[subjects[0]] if len(subjects) == 1 else ""
 
 
 def read_names(snapshots: Sequence[Snapshot], questions: pa.ChunkedArray) -> Names:
-    """Names of items that occur in questions as whole words; some that do not are among them.
+    """Read names of items that occur in questions as whole words; the result is a superset.
 
     Args:
-        snapshots: Whose labels and aliases; redirects have none.
-        questions: Texts.
+        snapshots: Snapshots with labels and aliases; redirects have none.
+        questions: Texts of the questions.
     """
     found = _joined(snapshots, questions)
     index = NameIndex()

@@ -1,4 +1,4 @@
-"""Noun phrases that a question is about, found by its word order alone."""
+"""Noun phrases that are the subject of a question, found by word order alone."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _HELPERS = frozenset(("did", "does", "do", "has", "have", "had", "can", "could",
 
 
 def ranked_phrase(tokens: Sequence[Token], words: EnglishWords) -> Run | None:
-    """What is told apart by a rank, to its end: "the only bridge in the county that ..."."""
+    """The phrase that a rank or "only" selects from, to its end: "the only bridge in the county that ..."."""
     if not tokens or (tokens[0].lower not in words.question and tokens[0].lower != "name"):
         return None
     for index in range(2, min(len(tokens) - 1, 12)):
@@ -38,7 +38,7 @@ def ranked_phrase(tokens: Sequence[Token], words: EnglishWords) -> Run | None:
 
 
 def main_phrase(tokens: Sequence[Token], words: EnglishWords) -> Run | None:
-    """The noun phrase that a question without capitals is about."""
+    """The noun phrase that is the subject of a question without capitals."""
     end = end_of_words(tokens)
     start, inverted = _behind_opener(tokens, end, words)
     if start >= end:
@@ -55,21 +55,21 @@ def main_phrase(tokens: Sequence[Token], words: EnglishWords) -> Run | None:
 
 
 def _begins_clause(tokens: Sequence[Token], at: int, words: EnglishWords) -> bool:
-    """Whether a relative clause, or a second question, begins at a token."""
+    """Whether a relative clause or a second question begins at a token."""
     if tokens[at].lower == "and":
         return at + 1 < len(tokens) and tokens[at + 1].lower in words.question
     return tokens[at].text == "," or tokens[at].lower in _CLAUSES
 
 
 def _before_verb(tokens: Sequence[Token], start: int, end: int, words: EnglishWords) -> int:
-    """The end of a subject ahead of its verb, which is the last verb of the clause as a rule."""
+    """End of a subject before its verb, which is usually the last verb of the clause."""
     verbs = [at for at in range(start, end) if tokens[at].lower in words.verb]
     closed = [at for at in verbs if at == end - 1 or tokens[at + 1].lower in words.preposition | _OBJECTS]
     return (closed or verbs or [end])[0]
 
 
 def _behind_opener(tokens: Sequence[Token], end: int, words: EnglishWords) -> tuple[int, bool]:
-    """Where the question's own phrase begins, and whether a verb may follow it."""
+    """Start of the question's own phrase, and whether a verb may follow it."""
     first = tokens[0].lower if tokens else ""
     if first in ("who's", "what's", "where's"):
         return 1, False
@@ -89,14 +89,14 @@ def _behind_opener(tokens: Sequence[Token], end: int, words: EnglishWords) -> tu
 
 
 def _behind_prepositions(tokens: Sequence[Token], index: int, end: int, words: EnglishWords) -> int:
-    """Behind "in" of "live in", "part in" of "took part in"."""
+    """Position after "in" of "live in", "part in" of "took part in"."""
     if index + 1 < end and tokens[index].lower in ("part", "place") and tokens[index + 1].lower in words.preposition:
         return index + 2
     return index + 1 if index < end - 1 and tokens[index].lower in words.preposition else index
 
 
 def _behind_role(tokens: Sequence[Token], start: int, end: int, words: EnglishWords) -> int:
-    """Behind "the meaning of", "the song" and the like."""
+    """Position after "the meaning of", "the song" and the like."""
     at = start
     while at < end - 1 and tokens[at].lower in _ARTICLES:
         at += 1
@@ -111,7 +111,7 @@ def _behind_role(tokens: Sequence[Token], start: int, end: int, words: EnglishWo
 
 
 def asked_kinds(tokens: Sequence[Token], words: EnglishWords) -> Iterator[Run]:
-    """What "which" and "what" stand ahead of: "Which wood floats ..."."""
+    """Yield the noun phrases after "which" and "what": "Which wood floats ..."."""
     for index, token in enumerate(tokens[:-1]):
         if token.lower not in ("which", "what"):
             continue

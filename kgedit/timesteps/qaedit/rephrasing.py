@@ -1,6 +1,6 @@
-"""Questions worded anew by rules of word order; what no rule fits is framed, and said to be.
+"""Questions rephrased by rules of word order; a question that no rule fits is framed, and marked as such.
 
-A rule may only move words: the new question must hold the subject as it stands, or the rule does not count.
+A rule may only move words: the new question must contain the subject verbatim, or the rule does not apply.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from kgedit.resources import data_folder
 from kgedit.wording.catalogues import read_catalogue, refuse
 
 FRAME = "frame"
-"""The rule of questions that no other fits: the same question behind a sentence, which tests little."""
+"""Rule of questions that no other rule fits: the same question after an introductory sentence, which tests little."""
 
 _FIELD = re.compile(r"\{(?:(\w+):)?(\w+)\}")
 _OPENERS = frozenset(
     ("The", "A", "An", "In", "On", "At", "From", "To", "For", "By", "With", "During", "After", "Before")
 )
 _SUBJECT = "\ua66e"
-"""A letter of no question, in place of the subject: so all patterns are compiled once."""
+"""A letter that occurs in no question and replaces the subject, so that all patterns are compiled once."""
 
 _LEADING = re.compile(r"(?:the|a|an) ", re.IGNORECASE)
 _ARTICLE = r"(?:(?:the|a|an) )?"
@@ -32,11 +32,11 @@ _NOUNS = rf"(?:{_NOUN} ){{0,5}}{_NOUN}"
 
 @dataclass(frozen=True, slots=True)
 class Rephrasing:
-    """A question worded anew.
+    """A rephrased question.
 
     Attributes:
         text: The new question.
-        rule: What made it: a rule's name, FRAME, or "model".
+        rule: Its origin: a rule's name, FRAME, or "model".
     """
 
     text: str
@@ -51,10 +51,10 @@ class _Rule:
 
 
 class Rephraser:
-    """Words questions anew.
+    """Rephrases questions.
 
     Args:
-        catalogue: Rules, a frame and verbs, as prompts/qaedit/rephrasings.yaml has them.
+        catalogue: Rules, a frame and verbs, as in prompts/qaedit/rephrasings.yaml.
     """
 
     def __init__(self, catalogue: Mapping[str, Any]) -> None:
@@ -68,14 +68,14 @@ class Rephraser:
         self._past: Mapping[str, str] = past
 
     def rephrase(self, question: str, subject: str) -> Rephrasing:
-        """Another question for the same answer.
+        """Rephrase a question so that its answer stays the same.
 
         Args:
-            question: Ends in a mark.
-            subject: A part of it.
+            question: Question that ends in a question mark.
+            subject: Part of the question.
         """
         body = question.rstrip(" ?")
-        # An article stays outside: rules look for "the first", "the only".
+        # The article is not part of the subject: rules look for "the first", "the only".
         core = _LEADING.sub("", subject, count=1) if _LEADING.match(subject) else subject
         held = body.replace(core, _SUBJECT, 1)
         for rule in self._rules:
@@ -89,7 +89,7 @@ class Rephraser:
         return Rephrasing(self._frame.replace("{question}", question), FRAME)
 
     def _say(self, rule: _Rule, found: re.Match[str]) -> str | None:
-        """The words of a rule; None if a verb has no past tense that is known."""
+        """Text of a rule; None if a verb has no known past tense."""
         words = {name: text or "" for name, text in found.groupdict().items()}
         if any(words[name].lower() in self._adverbs for how, name in _FIELD.findall(rule.say) if how == "past"):
             return None
@@ -124,7 +124,7 @@ class Rephraser:
 
 @cache
 def english_rephraser() -> Rephraser:
-    """The rules that come with kgedit."""
+    """Rephraser with the shipped rules."""
     path = data_folder("prompts") / "qaedit" / "rephrasings.yaml"
     content = read_catalogue(path)
     refuse(path, _problems(content.get("rules") or []))
@@ -132,7 +132,7 @@ def english_rephraser() -> Rephraser:
 
 
 def _problems(rules: Sequence[Mapping[str, Any]]) -> list[str]:
-    """What is wrong with rules, in words: an expression that is none, a slot without a group."""
+    """Problems of rules, as text: an invalid expression, a slot without a group."""
     found = []
     for number, rule in enumerate(rules, start=1):
         name = rule.get("name") or f"rule {number}"

@@ -1,7 +1,7 @@
-"""Question-answering sets in the forms in which they are published, told apart by content.
+"""Readers of published question-answering datasets; the format is recognised by content.
 
-A row that cannot be used is counted by reason. Only questions and answers are read: TriviaQA's search results, which
-are most of its bytes, are skipped while they are parsed.
+Unusable rows are counted by reason. Only questions and answers are read: TriviaQA's search results, which are most of
+its bytes, are skipped while parsing.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from kgedit.wikidata.labels import plain_line
 QUESTIONS = pa.schema(
     [
         ("source", pa.string()),
-        ("row", pa.int64()),  # its number in the file, from 0
+        ("row", pa.int64()),  # index in the file, from 0
         ("question", pa.string()),
         ("answer", pa.string()),
         ("aliases", pa.list_(pa.string())),  # other accepted answers
-        ("topic", pa.string()),  # as the source names it; null where it names none
+        ("topic", pa.string()),  # name in the source; null without a topic
     ]
 )
 """One row per usable question."""
@@ -49,21 +49,21 @@ FORMS = """\
   locality questions: JSON list or JSON Lines, each with "loc" and "loc_ans" (ZsRE as EasyEdit ships it)
   any JSON list, JSON Lines or CSV whose rows have question (or query, problem, prompt)
     and answer (or answers, target, target_new): a text, a list of texts, or an object with value and aliases"""
-"""What is read, for messages and help."""
+"""Supported formats, for messages and help."""
 
 
 @dataclass(frozen=True, slots=True)
 class QuestionFile:
-    """A source that was read.
+    """A source file that was read.
 
     Attributes:
         path: The file.
-        sha256: Of its bytes.
-        form: Which form it has.
-        name: What its questions are marked with.
-        rows: Rows in the file.
-        questions: With the schema QUESTIONS, in file order.
-        left_out: Reason -> rows that cannot be used.
+        sha256: Hash of its bytes.
+        form: Name of its format.
+        name: Name with which its questions are marked.
+        rows: Number of rows in the file.
+        questions: Table with the schema QUESTIONS, in file order.
+        left_out: Reason -> number of unusable rows.
     """
 
     path: Path
@@ -75,7 +75,7 @@ class QuestionFile:
     left_out: Mapping[str, int]
 
     def told(self) -> dict[str, Any]:
-        """The source as JSON has it in a provenance; its folder is no part of it."""
+        """JSON record of the source for a provenance, without its folder."""
         return {
             "file": self.path.name,
             "sha256": self.sha256,
@@ -89,7 +89,7 @@ class QuestionFile:
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """A row as the file has it, before it is checked."""
+    """A row of the file before validation."""
 
     question: Any
     answers: Any
@@ -97,13 +97,13 @@ class _Found:
 
 
 def read_questions(path: Path, *, limit: int | None = None) -> QuestionFile:
-    """Read a set of questions and answers.
+    """Read a question-answering dataset.
 
     Args:
-        limit: Most rows to read; None for all.
+        limit: Maximum number of rows to read; None means all.
 
     Raises:
-        TimestepError: if the file cannot be read, or has none of the FORMS.
+        TimestepError: if the file cannot be read, or has none of the formats in FORMS.
     """
     try:
         form, name, rows = _open(path)
@@ -116,7 +116,7 @@ def read_questions(path: Path, *, limit: int | None = None) -> QuestionFile:
 
 
 def plain_question(text: str) -> str:
-    """A question on one line, composed, with its question mark, and without the quotation marks of a CSV field.
+    """Normalize a question: one line, composed (NFC), with a question mark, without the quotation marks of a CSV field.
 
     >>> plain_question('"Who sang ""Help""?"')
     'Who sang "Help"?'
@@ -152,7 +152,7 @@ def _checked(name: str, rows: Iterable[_Found | None], limit: int | None) -> tup
 
 
 def _answers(value: Any) -> list[str]:
-    """The accepted answers of a row, the first one first, each once."""
+    """Accepted answers of a row, without duplicates, the first one first."""
     if isinstance(value, Mapping):
         names = {str(name).lower(): found for name, found in value.items()}
         value = [names.get("value"), *(names.get("aliases") or ())]
@@ -162,7 +162,7 @@ def _answers(value: Any) -> list[str]:
 
 
 def _open(path: Path) -> tuple[str, str, Iterator[_Found | None]]:
-    """Form, name and rows of a file."""
+    """Format, name and rows of a file."""
     with path.open("rb") as file:
         head = file.read(_BLOCK).removeprefix(b"\xef\xbb\xbf").lstrip()
     if head[:1] == b"{":
@@ -199,7 +199,7 @@ def _json_list(path: Path) -> list[Any]:
 
 
 def _form_of(path: Path, first: Mapping[str, Any]) -> tuple[str, str, Callable[[Mapping[str, Any]], _Found]]:
-    """Form, name and reader for rows like the first one."""
+    """Format, name and reader for rows like the first one."""
     if "loc" in first and "loc_ans" in first:
         return "locality questions", path.stem, _locality_row
     question = next((field for field in _QUESTION_FIELDS if field in first), None)
@@ -216,7 +216,7 @@ def _form_of(path: Path, first: Mapping[str, Any]) -> tuple[str, str, Callable[[
 
 def _locality_row(row: Mapping[str, Any]) -> _Found:
     question = row.get("loc")
-    # ZsRE's file marks them as questions of Natural Questions.
+    # The file of ZsRE marks them as questions of Natural Questions.
     return _Found(question.removeprefix("nq question: ") if isinstance(question, str) else None, row.get("loc_ans"))
 
 
@@ -261,7 +261,7 @@ def _csv_rows(path: Path, head: bytes) -> tuple[str, str, Iterator[_Found | None
 
 
 def _topic(metadata: str | None) -> str | None:
-    """The topic in SimpleQA's metadata, a dictionary as Python prints it."""
+    """Topic in SimpleQA's metadata, a dictionary in Python's notation."""
     try:
         found = ast.literal_eval(metadata or "")
     except (ValueError, SyntaxError):

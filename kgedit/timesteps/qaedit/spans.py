@@ -1,6 +1,6 @@
-"""The subject of a question without any dictionary: a span of it, found by quotation marks, capitals and word order.
+"""Subject of a question without a dictionary: a span found by quotation marks, capitals and word order.
 
-A span is a guess. Which rule made it is said with it, so that a reader can leave out the rules that are weak.
+A span is a guess. It records the rule that found it, so that readers can exclude weak rules.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from kgedit.timesteps.qaedit.tokens import Run, Token, tokens_of
 from kgedit.timesteps.qaedit.words import EnglishWords
 
 _DOUBLED = re.compile(r'""[^"]+""')
-"""As a field of a CSV file has it that was never decoded, as some of TriviaQA's questions were not."""
+"""Quotation in a CSV field that was never decoded, as in some of TriviaQA's questions."""
 
 _QUOTED = (
     re.compile(r'"([^"]+)"'),
@@ -32,8 +32,8 @@ class Span:
 
     Attributes:
         start: Index of its first character.
-        end: Index behind its last one.
-        rule: What found it.
+        end: Index after its last character.
+        rule: Rule that found it.
     """
 
     start: int
@@ -42,7 +42,7 @@ class Span:
 
 
 def find_span(question: str, words: EnglishWords) -> Span | None:
-    """The likeliest subject of a question; None where no rule finds one."""
+    """Find the most likely subject of a question; None if no rule finds one."""
     return next(_by_rules(question, words), None)
 
 
@@ -75,7 +75,7 @@ def _means_something(token: Token, words: EnglishWords) -> bool:
 
 
 def _quoted(question: str) -> Iterator[Span]:
-    """The first quotation, with its marks, unless there are several in a row, which are no titles."""
+    """Yield the first quotation, with its marks, unless there are several in a row, which are not titles."""
     doubled = [(found.start() + 1, found.end() - 1) for found in _DOUBLED.finditer(question)]
     found = doubled or sorted(match.span() for pattern in _QUOTED for match in pattern.finditer(question))
     titles = [(start, end) for start, end in found if _is_title(question[start + 1 : end - 1])]
@@ -84,5 +84,5 @@ def _quoted(question: str) -> Iterator[Span]:
 
 
 def _is_title(text: str) -> bool:
-    """Whether a quotation names something, and is no sentence that somebody said."""
+    """Whether a quotation is a name, not a quoted sentence."""
     return text[:1].isupper() and not re.search(r"[.!?] \w", text)

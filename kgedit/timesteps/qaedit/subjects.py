@@ -1,4 +1,4 @@
-"""The subject of a question: a name that the store knows, or a span that the rules find."""
+"""Subject of a question: a name in the store, or a span found by rules."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from kgedit.timesteps.qaedit.words import EnglishWords, english_words
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """What a question is about.
+    """Subject of a question.
 
     Attributes:
-        text: Exactly as the question has it.
-        rule: What found it: "name", a rule of `spans`, or "model".
-        entity: Id of the only item of that name; "" where it is not known.
+        text: Text, verbatim from the question.
+        rule: Rule that found it: "name", a rule of `spans`, or "model".
+        entity: Id of the only item with that name; "" if unknown.
     """
 
     text: str
@@ -30,7 +30,7 @@ class SubjectFinder:
     """Finds subjects.
 
     Args:
-        names: Of a store's items; None for rules alone.
+        names: Names of a store's items; None uses rules alone.
     """
 
     def __init__(self, names: Names | None = None, words: EnglishWords | None = None) -> None:
@@ -38,7 +38,7 @@ class SubjectFinder:
         self._words = words or english_words()
 
     def find(self, question: str) -> Subject | None:
-        """The subject of a composed question; None where neither a name nor a rule fits."""
+        """Find the subject of a question in composed Unicode (NFC); None if neither a name nor a rule matches."""
         span = find_span(question, self._words)
         named = _named(span, self._mentions(question))
         if named is not None and self._names is not None:
@@ -49,7 +49,7 @@ class SubjectFinder:
         return Subject(question[span.start : span.end], span.rule)
 
     def _mentions(self, question: str) -> list[Mention]:
-        """Names in a question that can be its subject: the longest ones, no common words."""
+        """Names in a question that can be its subject: the longest ones, without common words."""
         if self._names is None:
             return []
         found = [mention for mention in self._names.index.find(question) if not mention.nested]
@@ -71,15 +71,15 @@ class SubjectFinder:
 
 
 def _named(span: Span | None, mentions: list[Mention]) -> tuple[int, int, Mention] | None:
-    """Where the subject is a name: around the span that the rules found, or anywhere where they found none.
+    """Choose a name as subject: one that contains the span found by rules, or any if they found none.
 
-    The rules choose which thing is asked about, and names say where it begins and ends: a store knows most words of a
-    question as names of something, and few of them are what it is about.
+    Rules choose the subject, and names determine its boundaries: a store has most words of a question as names of
+    something, but few of them are its subject.
     """
     if span is None:
         longest = max(mentions, key=lambda mention: (mention.end - mention.start, -mention.start), default=None)
         return None if longest is None else (longest.start, longest.end, longest)
-    # Names are whole words: the marks of a quotation are no part of them.
+    # Names are whole words, so quotation marks are not part of them.
     marks = 1 if span.rule == "quotation" else 0
     around = next((one for one in mentions if one.start <= span.start + marks and span.end - marks <= one.end), None)
     return None if around is None else (min(around.start, span.start), max(around.end, span.end), around)

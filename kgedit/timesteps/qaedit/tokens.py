@@ -1,4 +1,4 @@
-"""Words and marks of a question, with their positions in it."""
+"""Words and punctuation marks of a question, with their positions."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Run = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A word or mark of a question, with its half-open range of characters."""
+    """A word or punctuation mark of a question, with its half-open range of characters."""
 
     text: str
     start: int
@@ -27,7 +27,7 @@ class Token:
 
     @property
     def is_word(self) -> bool:
-        """Whether it is no mark."""
+        """Whether it is a word, not a mark."""
         return self.text[0].isalnum() or self.text[0] in "$£€#_"
 
     @property
@@ -37,12 +37,12 @@ class Token:
 
 
 def tokens_of(text: str) -> list[Token]:
-    """The words and marks of a text."""
+    """Split a text into words and marks."""
     return [Token(found.group(), *found.span()) for found in _TOKEN.finditer(text)]
 
 
 def end_of_words(tokens: Sequence[Token]) -> int:
-    """Without the marks at the end, but with the point of "U.S."."""
+    """Index after the last word: without the marks at the end, but with the point of "U.S."."""
     end = len(tokens)
     while end and not tokens[end - 1].is_word:
         if tokens[end - 1].text == "." and end > 1 and "." in tokens[end - 2].text:

@@ -1,4 +1,4 @@
-"""The word lists behind the rules for subjects: prompts/qaedit/words.yaml."""
+"""Word lists of the rules for subjects: prompts/qaedit/words.yaml."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kgedit.wording.catalogues import read_catalogue, refuse
 
 @dataclass(frozen=True, slots=True)
 class EnglishWords:
-    """Words by what they do in a question; the attributes are the lists of the file."""
+    """Words by their role in a question; the attributes are the lists of the file."""
 
     question: frozenset[str]
     auxiliary: frozenset[str]
@@ -42,7 +42,7 @@ class EnglishWords:
 
 @cache
 def english_words() -> EnglishWords:
-    """The lists that come with kgedit."""
+    """The shipped lists."""
     path = data_folder("prompts") / "qaedit" / "words.yaml"
     content = read_catalogue(path)
     names = [field.name for field in fields(EnglishWords)]

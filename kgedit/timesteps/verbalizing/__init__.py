@@ -1,5 +1,5 @@
-"""Questions worded by a language model: what is asked of it, what its replies must hold, and the timestep made of them.
+"""Questions worded by a language model: requests, validation of replies, and the resulting timestep.
 
-Labels come from a wiki that anybody may edit and replies from a model: both are untrusted. Labels are sent as JSON,
-cut to a length; of a reply only texts that pass the final filters are used. Whatever fails keeps the template's.
+Labels come from a wiki that anyone may edit and replies from a model: both are untrusted. Labels are sent as JSON and
+truncated; only texts of a reply that pass the final filters are used. If a text fails, the template's is kept.
 """

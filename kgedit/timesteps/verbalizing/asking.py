@@ -1,4 +1,4 @@
-"""What a wording has to ask, and whether texts do: the final filters (kgedit.timesteps.final_filters) for records.
+"""Requirements of a wording, and the check of texts with the final filters (kgedit.timesteps.final_filters).
 
 A model also repeats the answer, which must be the object's label or an alias of it.
 """
@@ -19,16 +19,16 @@ ANSWER_DIFFERS = "the answer is not the object's label or alias"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asking:
-    """What a question has to ask.
+    """Requirements of a question.
 
     Attributes:
-        subject: As it must be named.
-        relations: Stems by which each relation may be expressed; two for a two-hop question. One without stems is not
-            looked for.
-        answer: The object's label.
-        accepted: Its aliases.
+        subject: Name that must occur.
+        relations: Stems by which each relation may be expressed; two for a two-hop question. An empty set is not
+            checked.
+        answer: Label of the object.
+        accepted: Aliases of the object.
         hidden: Label and then aliases of the entity in the middle.
-        unlike: Questions that it must not repeat.
+        unlike: Questions that must not be repeated.
     """
 
     subject: str
@@ -40,7 +40,7 @@ class Asking:
 
 
 def faults_of(records: Sequence[tuple[Asking, Sequence[str]]]) -> list[list[str | None]]:
-    """Of each record's texts, in order, the first final filter that each fails; None for one that passes all."""
+    """First final filter that each text fails, by record and in order; None for a text that passes all."""
     facts, questions = [], []
     stems: dict[str, frozenset[str]] = {}
     for index, (asking, texts) in enumerate(records):
@@ -64,11 +64,11 @@ def faults_of(records: Sequence[tuple[Asking, Sequence[str]]]) -> list[list[str 
 
 
 def is_answer(text: str, asking: Asking) -> bool:
-    """Whether a text is the answer or another name of it, whatever its case and punctuation."""
+    """Whether a text is the answer or another name of it, ignoring case and punctuation."""
     return letters(text) in {letters(name) for name in (asking.answer, *asking.accepted)}
 
 
 def letters(text: str) -> str:
-    """A text as names are compared: lower case, single spaces, no punctuation."""
+    """A text normalized as names are compared: lower case, single spaces, no punctuation."""
     plain = unicodedata.normalize("NFKC", text).casefold()
     return " ".join(re.findall(r"\w+", plain)) or plain.strip()

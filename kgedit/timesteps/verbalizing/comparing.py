@@ -1,7 +1,7 @@
-"""Several verbalizers on the same facts, side by side: what passes the final filters, how long and how varied it is.
+"""Comparison of verbalizers on the same facts: share that passes the final filters, length and variety.
 
-After WikiBigEdit, table 3, which shows one question of each model for two facts; here every text is measured as it
-came, before any fallback, and the templates too.
+After WikiBigEdit, table 3, which shows one question of each model for two facts; here every text is measured before any
+fallback, including the templates.
 """
 
 from __future__ import annotations
@@ -36,22 +36,23 @@ SUMMARY = pa.schema(
         ("faults", pa.string()),
     ]
 )
-"""A row for each verbalizer and axis.
+"""One row per verbalizer and axis.
 
-questions: that were asked for, those of unreadable replies included. passed: share of them that pass all filters, in
-[0, 1]. Of those that pass: words: their mean number; overlap: with the nearest template of the same axis, shared words
-over all words (Jaccard, mean), 1 for the templates themselves; distinct: different pairs of neighbouring words over
-all pairs, subjects left out, in (0, 1]: higher is more varied. Null where none passes. faults: reasons with counts.
+questions: number of requested questions, including those of unreadable replies. passed: share of them that pass all
+filters, in [0, 1]. Of those that pass: words: mean number of words; overlap: with the nearest template of the same
+axis, shared words over all words (Jaccard, mean), 1 for the templates themselves; distinct: different pairs of
+neighbouring words over all pairs, without subjects, in (0, 1]: higher is more varied. Null if none passes. faults:
+reasons with counts.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """One verbalizer's texts for one record, as they came.
+    """One verbalizer's texts for one record, unchanged.
 
     Attributes:
         passed: Texts that pass all filters.
-        faults: Reason of each that does not.
+        faults: Reason of each text that fails.
     """
 
     passed: tuple[str, ...]
@@ -59,7 +60,7 @@ class Said:
 
 
 def said_by_templates(wanted: Sequence[Wanted]) -> list[Said]:
-    """The templates' own wordings of some records."""
+    """Texts of the templates for records."""
     found = []
     for one, faults in zip(wanted, faults_of([(one.asking, one.templates) for one in wanted]), strict=True):
         passed = tuple(text for text, fault in zip(one.templates, faults, strict=True) if fault is None)
@@ -68,13 +69,13 @@ def said_by_templates(wanted: Sequence[Wanted]) -> list[Said]:
 
 
 def said_by_model(wanted: Sequence[Wanted], replies: Sequence[ChatReply | FailedCall]) -> list[Said]:
-    """A model's wordings of some records."""
+    """Texts of a model for records."""
     judged = judge_replies(wanted, replies)
     return [Said(tuple(passed), tuple(reason for reason, _ in failed)) for passed, failed in judged]
 
 
 def summarize(wanted: Sequence[Wanted], said: Mapping[str, Sequence[Said]]) -> pa.Table:
-    """Verbalizers compared; the schema is SUMMARY.
+    """Compare verbalizers; the schema of the result is SUMMARY.
 
     Args:
         wanted: Records.
@@ -89,7 +90,7 @@ def summarize(wanted: Sequence[Wanted], said: Mapping[str, Sequence[Said]]) -> p
 
 
 def side_by_side(wanted: Sequence[Wanted], said: Mapping[str, Sequence[Said]]) -> pa.Table:
-    """The first text of every verbalizer for each record: columns axis, fact, and one for each verbalizer."""
+    """First text of every verbalizer for each record: columns axis, fact, and one per verbalizer."""
     rows = []
     for index, one in enumerate(wanted):
         row = {"axis": one.axis, "fact": _fact(one)}

@@ -1,7 +1,8 @@
 """Templates of clozes mined from a model's statements of many facts (WikiFactDiff, section 4.5 and appendix D).
 
-Of each relation, facts of popular subjects are stated ten times each; statements that hold the subject and end in the
-object become templates, and the most frequent ones are kept: what fits one fact only is said of one fact only.
+For each relation, facts of popular subjects are stated ten times each. Statements that contain the subject and end in
+the object become templates, and the most frequent ones are kept: wordings that fit only one fact occur for one fact
+only.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ FACTS_PER_RELATION = 100
 MINED = pa.schema(
     [("property", pa.string()), ("property_label", pa.string()), ("cloze", pa.string()), ("times", pa.int64())]
 )
-"""Templates that were found, each relation's most frequent first; times counts the facts that were stated so."""
+"""Templates that were found, the most frequent of each relation first; times is the number of facts stated that way."""
 
 _FACTS = """
 WITH fact AS MATERIALIZED (
@@ -82,24 +83,25 @@ def facts_to_state(
     pageviews: Sequence[Path] = (),
     seed: int = 0,
 ) -> pa.Table:
-    """Facts of popular subjects, at most one for each subject and relation (WikiFactDiff, appendix D).
+    """Choose facts of popular subjects, at most one per subject and relation (WikiFactDiff, appendix D).
 
     Args:
-        snapshot: Of the store.
-        properties: Relations to state; none for all that have items as values.
-        per_relation: Most facts of each.
-        most_popular: So many items count as popular: the most read ones, or without page views those that most facts
-            have as their value.
+        snapshot: Snapshot of the store.
+        properties: Relations to state; empty means all that have items as values.
+        per_relation: Maximum number of facts per relation.
+        most_popular: Number of items that count as popular: the most read ones, or without page views those that are
+            the value of most facts.
         pageviews: Monthly files of page views, of which the twelve before the snapshot's month count
             (kgedit.timesteps.wikifactdiff.popularity).
-        seed: Draws the facts.
+        seed: Seed of the sample of facts.
 
     Returns:
-        Ids, labels and descriptions of subject, property and object, ordered by property. A fact whose subject's name
-        holds the object's, or the other way round, is left out: no template could be told apart.
+        Ids, labels and descriptions of subject, property and object, ordered by property. A fact is left out if the
+        name of its subject contains that of its object or the reverse, because a template could not separate them.
 
     Raises:
-        TimestepError: if a month is given twice, a name says no month, or none is of the year before the snapshot.
+        TimestepError: if a month is given twice, a file name contains no month, or no file is of the year before the
+            snapshot.
         SourceError: if a file cannot be read.
     """
     facts, entities = literal(snapshot.facts), literal(snapshot.entities)
@@ -118,7 +120,7 @@ def facts_to_state(
 def _popularity(snapshot: Snapshot, pageviews: Sequence[Path]) -> pa.Table:
     """Columns id, popularity and basis of the snapshot's items with an article."""
     with duckdb.connect() as workspace:
-        # What measure_popularity reads: a window's newer snapshot.
+        # measure_popularity reads a window's newer snapshot.
         known = f"FROM read_parquet({literal(snapshot.entities)}) WHERE redirect_target IS NULL"
         workspace.execute(f"CREATE VIEW known AS {known}")
         workspace.execute(f"CREATE VIEW new_facts AS FROM read_parquet({literal(snapshot.facts)})")
@@ -132,7 +134,7 @@ def _popularity(snapshot: Snapshot, pageviews: Sequence[Path]) -> pa.Table:
 
 
 def wanted_statements(facts: pa.Table) -> list[Wanted]:
-    """A record for each fact, with another fact of its relation as an example of how the relation is used."""
+    """One record per fact, with another fact of its relation as an example of its use."""
     rows = facts.to_pylist()
     own: dict[str, list[dict[str, Any]]] = {}
     for row in rows:
@@ -164,9 +166,9 @@ class Mined:
     """Templates of relations.
 
     Attributes:
-        table: All that were found; the schema is MINED.
-        kept: Property -> its most frequent ones, at most five.
-        dropped: Reason -> statements that became no template.
+        table: All templates found; the schema is MINED.
+        kept: Property -> its most frequent templates, at most five.
+        dropped: Reason -> number of statements that became no template.
     """
 
     table: pa.Table
@@ -175,7 +177,7 @@ class Mined:
 
 
 def mine(facts: pa.Table, replies: Sequence[ChatReply | FailedCall], *, prompts: Path | None = None) -> Mined:
-    """Templates from the replies to facts, in the order of wanted_statements."""
+    """Mine templates from the replies to facts, in the order of wanted_statements."""
     prompt = read_prompt("statements", prompts)
     found: dict[tuple[str, str], Counter[str]] = {}
     dropped: Counter[str] = Counter()
@@ -187,7 +189,7 @@ def mine(facts: pa.Table, replies: Sequence[ChatReply | FailedCall], *, prompts:
             continue
         judged = [cloze_of(text, row["subject_label"], row["object_label"]) for text in read[0]]
         dropped.update(fault for _, fault in judged if fault)
-        # A fact votes for a template once, however often the model repeats itself.
+        # A fact votes once for a template, however often the model repeats itself.
         own = {cloze for cloze, _ in judged if cloze}
         found.setdefault((row["property"], row["property_label"]), Counter()).update(own)
     rows: list[dict[str, Any]] = [
@@ -202,7 +204,7 @@ def mine(facts: pa.Table, replies: Sequence[ChatReply | FailedCall], *, prompts:
 
 
 def cloze_of(statement: str, subject: str, answer: str) -> tuple[str | None, str | None]:
-    """The template of a statement, or why it has none: (cloze, None) or (None, reason)."""
+    """Template of a statement, or the reason why it has none: (cloze, None) or (None, reason)."""
     text = " ".join(statement.split()).removesuffix(".").rstrip()
     if not text.endswith(f" {answer}"):
         return None, "it does not end in the object"
@@ -217,14 +219,14 @@ def cloze_of(statement: str, subject: str, answer: str) -> tuple[str | None, str
 
 
 def mined_catalogue(mined: Mined, *, name: str, catalogue: Path | None = None) -> str:
-    """A template catalogue as YAML: a catalogue with the mined clozes in place of its own.
+    """A template catalogue as YAML, with the mined clozes in place of the original ones.
 
-    A relation of which fewer than five were mined is filled up as its entry says. Variants for classes of subjects keep
-    what they have.
+    If fewer than five clozes were mined for a relation, those of its entry are added. Variants for classes of subjects
+    are unchanged.
 
     Args:
-        name: Of the new catalogue.
-        catalogue: Whose entries are taken; None for the shipped one.
+        name: Name of the new catalogue.
+        catalogue: Catalogue whose entries are used; None means the shipped one.
     """
     path = catalogue or shipped_templates()
     contents = [read_catalogue(file) for file in (sorted(path.glob("*.yaml")) if path.is_dir() else [path])]

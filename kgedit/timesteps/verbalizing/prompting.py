@@ -1,7 +1,7 @@
-"""Requests for wordings, from the files under prompts/verbalizer, and the one form of a reply that is read.
+"""Requests for wordings, from the files under prompts/verbalizer, and the parser of their replies.
 
-Examples are earlier turns of the chat, so that all requests of an axis begin alike; the record of untrusted texts is
-the last message, one line of JSON with nothing around it.
+Examples are earlier turns of the chat, so that all requests of an axis share a prefix; the record, which contains
+untrusted text, is the last message, as one line of JSON and nothing else.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ PromptName = Literal["fact", "rephrase", "personas", "two_hops", "statements"]
 PROMPTS: tuple[PromptName, ...] = ("fact", "rephrase", "personas", "two_hops", "statements")
 
 LONGEST = 200
-"""Characters of a label or description that are sent; a question as given may have five times as many."""
+"""Maximum number of characters of a label or description that are sent; a given question may be five times as long."""
 
 Record = Mapping[str, str | Sequence[str]]
-"""What one request is about, in the order in which it is sent."""
+"""Input of one request, in the order in which it is sent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class WorkedExample:
 
     Attributes:
         given: The record.
-        texts: What is replied to it.
+        texts: Texts of the reply to it.
     """
 
     given: Record
@@ -48,13 +48,13 @@ class Prompt:
     """One file under prompts/verbalizer.
 
     Attributes:
-        name: Of the file.
+        name: Name of the file.
         version: Raised with every change.
-        instructions: With {form}, and {persona} for a persona's description.
-        examples: By persona; under "" for all.
-        texts: How many are asked for.
-        unit: What the fields of a reply are called, "question" or "statement".
-        max_tokens: Of a reply.
+        instructions: System prompt with {form}, and {persona} for a persona's description.
+        examples: Examples by persona; those under "" are for all.
+        texts: Number of texts asked for.
+        unit: Name of the fields of a reply, "question" or "statement".
+        max_tokens: Maximum number of tokens of a reply.
     """
 
     name: str
@@ -74,20 +74,20 @@ class Prompt:
 
     @property
     def schema(self) -> str:
-        """JSON schema of a reply, in the part of the language that servers' strict modes share."""
+        """JSON schema of a reply, in the subset that the strict modes of servers share."""
         names = [*self.fields, "answer"]
         properties = {name: {"type": "string"} for name in names}
         schema = {"type": "object", "properties": properties, "required": names, "additionalProperties": False}
         return json.dumps(schema)
 
     def reply(self, texts: Sequence[str], answer: str) -> str:
-        """A reply of the right form."""
+        """A reply of the right form with these texts."""
         return _one_line({**dict(zip(self.fields, texts, strict=True)), "answer": answer})
 
     def read(self, reply: str) -> tuple[tuple[str, ...], str] | None:
-        """The texts and the answer in a reply; None if it is not exactly of the form asked for.
+        """Parse the texts and the answer of a reply; None if it does not match the requested form exactly.
 
-        A code fence around the object, as chat models like to put, is taken off.
+        A code fence around the object, as chat models often add, is removed.
         """
         fenced = re.fullmatch(r"\s*```(?:json)?\s*\n(.*?)\n\s*```\s*", reply, re.DOTALL)
         try:
@@ -103,13 +103,13 @@ class Prompt:
 
 
 def read_prompt(name: PromptName, folder: Path | None = None) -> Prompt:
-    """A prompt file.
+    """Read a prompt file.
 
     Args:
-        folder: Of files of the same names and form as the shipped ones; None for these.
+        folder: Folder of files with the names and form of the shipped ones; None means these.
 
     Raises:
-        TimestepError: if the file breaks its contract; all its problems at once.
+        TimestepError: if the file breaks its contract; lists all problems.
     """
     return _read(name, (folder or _shipped()) / f"{name}.yaml")
 
@@ -122,11 +122,11 @@ def prompts_version(folder: Path | None = None) -> str:
 def request_for(
     prompt: Prompt, record: Record, *, model: str, structured: bool, persona: tuple[str, str] | None = None
 ) -> ChatRequest:
-    """The request for the wordings of one record.
+    """Build the request for the wordings of one record.
 
     Args:
-        model: As the server names it.
-        structured: Whether the server is told the JSON schema of the reply.
+        model: Name of the model on the server.
+        structured: Whether to send the JSON schema of the reply.
         persona: Name and description, for the prompt "personas".
     """
     name, description = persona or ("", "")
@@ -142,7 +142,7 @@ def request_for(
 
 
 def _answer_of(record: Record) -> str:
-    """What the answer of a reply must repeat."""
+    """Text that the answer of a reply must repeat."""
     if "chain" in record:
         return record["chain"][-1]
     return str(record.get("answer", record.get("object")))
@@ -157,7 +157,7 @@ def _cut(name: str, value: str | Sequence[str]) -> str | list[str]:
 
 def _one_line(content: Mapping[str, Any]) -> str:
     text = json.dumps(content, ensure_ascii=False)
-    # JSON leaves these as they are, and to a model they end the line; others reorder or hide what follows.
+    # JSON leaves these unescaped, and a model reads them as ends of lines; others reorder or hide the text after them.
     return re.sub("[\x7f-\x9f\u2028-\u202e\u2066-\u2069]", lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
@@ -177,7 +177,7 @@ def _read(name: str, path: Path) -> Prompt:
 
 @lru_cache(maxsize=16)
 def _prompt(name: str, path: Path, _version: str) -> Prompt:
-    """`_version`, the hash of the file, makes a changed file a new entry of the cache."""
+    """`_version`, the hash of the file, gives a changed file a new cache entry."""
     content = read_catalogue(path)
     needed = ("version", "questions", "max_tokens", "instructions", "examples")
     refuse(path, [f"the key '{key}' is missing" for key in needed if not content.get(key)])

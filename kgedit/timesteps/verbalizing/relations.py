@@ -1,6 +1,6 @@
-"""What is known of a relation in words: its description for the model, and the words by which a question expresses it.
+"""Texts about a relation: its description for the model, and the words by which a question expresses it.
 
-Beside those of the templates (kgedit.timesteps.relation_words) these are of its label, aliases and description.
+The words are those of the templates (kgedit.timesteps.relation_words) and of its label, aliases and description.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from kgedit.timesteps.wording import choose_templates
 
 @dataclass(frozen=True, slots=True)
 class Relation:
-    """A relation in words.
+    """Texts about a relation.
 
     Attributes:
-        label: Its name.
-        description: What it means, in a sentence or less.
-        stems: Of the words by which it may be expressed; none if all of its words are empty ones.
+        label: Name of the relation.
+        description: Meaning, in a sentence or less.
+        stems: Stems that express it; empty if all of its words are function words.
     """
 
     label: str
@@ -32,13 +32,13 @@ class Relation:
 
 
 def read_relations(facts: pa.Table, snapshot: Snapshot | None, *, catalogue: Path | None = None) -> dict[str, Relation]:
-    """The relations of some facts, by PID.
+    """Read the relations of some facts, by PID.
 
     Args:
         facts: Columns property and property_label.
-        snapshot: Whose descriptions and aliases are read; None, or a snapshot without the property's entity: the
-            template's noun phrase is its description.
-        catalogue: Of templates; None for the shipped one.
+        snapshot: Snapshot whose descriptions and aliases are read. If it is None, or lacks the property's entity, the
+            template's noun phrase is the description.
+        catalogue: Catalogue of templates; None means the shipped one.
     """
     templates: dict[str, list[dict[str, object]]] = {}
     for row in choose_templates(facts, catalogue=catalogue).to_pylist():

@@ -1,7 +1,7 @@
-"""A model's replies through the final filters, and the timestep's tables with what is left of them.
+"""Applies the final filters to a model's replies, and rebuilds the timestep's tables with the texts that pass.
 
-A text that fails any filter gives way to the template's; every question has a row that says where it came from, and why
-not from the model.
+A text that fails a filter is replaced by the template's; every question has a row with its source, and the reason if it
+is not from the model.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ WORDINGS = pa.schema(
         ("template_fault", pa.string()),
     ]
 )
-"""wordings.parquet: where each question of a worded timestep comes from, ordered by axis, case and number.
+"""wordings.parquet: source of each question of a worded timestep, ordered by axis, case and number.
 
-number counts from 0 the questions of one case and axis; 0 is the one that is asked. source is "model" or "template";
-for a template, reason says why the model's text was not taken and said is that text, or the whole reply where it was of
-no use. template_fault: the final filter that the template fails, too; it stays, for want of anything better.
+number counts from 0 the questions of one case and axis; 0 is the question used. source is "model" or "template";
+for a template, reason says why the model's text was rejected and said is that text, or the whole reply if it was
+unusable. template_fault: the final filter that the template fails as well; it is kept because there is no alternative.
 """
 
 NO_FORM = "the reply is not of the form asked for"
@@ -47,7 +47,7 @@ CUT_OFF = "the reply was cut off"
 
 @dataclass(frozen=True, slots=True)
 class Wording:
-    """One question as it is used; see WORDINGS."""
+    """One question as used; see WORDINGS."""
 
     question: str
     source: str
@@ -56,13 +56,13 @@ class Wording:
 
 
 Judged = tuple[list[str], list[tuple[str, str | None]]]
-"""Texts of a reply that pass, and reason and text of those that do not."""
+"""Texts of a reply that pass, and reason and text of those that fail."""
 
 
 def choose_wordings(
     wanted: Sequence[Wanted], replies: Sequence[ChatReply | FailedCall], *, prompts: Path | None = None
 ) -> list[list[Wording]]:
-    """The questions of each record: the model's that pass, then templates in place of the others."""
+    """Choose the questions of each record: the model's that pass, then templates in place of the others."""
     judged = judge_replies(wanted, replies, prompts=prompts)
     return [
         _chosen(one, *texts, read_prompt(one.prompt, prompts).texts) for one, texts in zip(wanted, judged, strict=True)
@@ -83,7 +83,7 @@ def _chosen(wanted: Wanted, texts: list[str], failed: list[tuple[str, str | None
 def judge_replies(
     wanted: Sequence[Wanted], replies: Sequence[ChatReply | FailedCall], *, prompts: Path | None = None
 ) -> list[Judged]:
-    """The texts of each record's reply through the filters, all at once."""
+    """Apply the filters to the texts of all replies at once."""
     read = [_read(one, reply, prompts) for one, reply in zip(wanted, replies, strict=True)]
     faults = faults_of([(one.asking, texts) for one, (texts, _) in zip(wanted, read, strict=True)])
     judged = []
@@ -95,7 +95,7 @@ def judge_replies(
 
 
 def _read(wanted: Wanted, reply: ChatReply | FailedCall, prompts: Path | None) -> Judged:
-    """Texts of a reply that are to be judged; where it is of no use, why, once for each text that was asked for."""
+    """Texts of a reply to be judged; for an unusable reply the reason, once for each text that was requested."""
     prompt = read_prompt(wanted.prompt, prompts)
     if isinstance(reply, FailedCall):
         return [], [(f"no reply: {reply.reason}", None)] * prompt.texts
@@ -131,7 +131,7 @@ def wordings_table(wanted: Sequence[Wanted], chosen: Sequence[Sequence[Wording]]
 
 
 def count_wordings(wordings: pa.Table) -> dict[str, Any]:
-    """Axis -> questions by source, reasons why the model's was not taken, and templates that fail a filter as well."""
+    """Axis -> questions by source, reasons for rejecting the model's, and templates that also fail a filter."""
     counted: dict[str, Any] = {}
     rows = wordings.select(["axis", "source", "reason", "template_fault"]).to_pylist()
     for axis in dict.fromkeys(row["axis"] for row in rows):
@@ -145,7 +145,7 @@ def count_wordings(wordings: pa.Table) -> dict[str, Any]:
 
 
 def reworded_tables(timestep: Timestep, wordings: pa.Table) -> dict[str, pa.Table]:
-    """The timestep's cases, locality and two_hops with the questions of a table of wordings."""
+    """Tables cases, locality and two_hops of the timestep with the questions of a table of wordings."""
     texts: dict[tuple[str, str], list[str]] = {}
     for row in wordings.to_pylist():
         texts.setdefault((row["axis"], row["case_id"]), []).append(row["question"])

@@ -1,6 +1,7 @@
-"""Who words questions: a model behind a server, a model on this machine, or the templates alone.
+"""Verbalizers, which word questions: a model behind a server, a local model, or the templates alone.
 
-All take the records of kgedit.timesteps.verbalizing.wanted and give a reply for each, or the reason why there is none.
+All take the records of kgedit.timesteps.verbalizing.wanted and return a reply for each, or the reason why there is
+none.
 """
 
 from __future__ import annotations
@@ -25,20 +26,20 @@ from kgedit.timesteps.verbalizing.prompting import read_prompt, request_for
 from kgedit.timesteps.verbalizing.wanted import Wanted
 
 Progress = Callable[[int, int], None]
-"""Called with records that are done and all of them."""
+"""Called with the number of finished records and the number of all records."""
 
 REFUSES_SCHEMA = frozenset({"400", "422", "501"})
-"""States in which servers answer to a response_format that they do not offer."""
+"""HTTP status codes of servers that do not support response_format."""
 
 
 @dataclass(frozen=True, slots=True)
 class Replies:
-    """What a verbalizer brought.
+    """Replies of a verbalizer, with their cost.
 
     Attributes:
-        replies: One for each record, in order.
-        structured: Whether the server was told the form of a reply.
-        asked: Calls, tokens and money; None where nobody was asked over the network.
+        replies: One per record, in order.
+        structured: Whether a JSON schema was sent with the requests.
+        asked: Calls, tokens and dollars; None if no server was used.
     """
 
     replies: tuple[ChatReply | FailedCall, ...]
@@ -47,10 +48,10 @@ class Replies:
 
 
 class Verbalizer(Protocol):
-    """Words records.
+    """Words records as questions.
 
     Attributes:
-        name: Of the model.
+        name: Name of the model.
         where: Address of its server, or "local".
     """
 
@@ -61,7 +62,7 @@ class Verbalizer(Protocol):
     def where(self) -> str: ...
 
     def word(self, wanted: Sequence[Wanted], *, progress: Progress | None = None) -> Replies:
-        """A reply to each record, of whatever form."""
+        """Return a reply to each record, in any form."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,17 +70,17 @@ class RemoteVerbalizer:
     """A model behind an OpenAI-compatible server.
 
     Attributes:
-        model: As the server names it.
-        server: Where it is.
-        structured: Whether replies are asked for by a JSON schema; None to try it once and do without if the server
-            does not offer it.
+        model: Name of the model on the server.
+        server: The server.
+        structured: Whether a JSON schema is sent for replies; None tries it once and continues without it if the server
+            does not support it.
         batch: Whether the Batch API is used.
-        batch_work: How it is used.
-        effort: How hard to try.
+        batch_work: Settings of the Batch API.
+        effort: Parallel calls and attempts per request.
         prices: Table of prices.
-        budget: Most dollars to spend; None for no limit.
-        tokenizer: Model on this machine whose tokenizer counts for an estimate; None to count characters.
-        prompts: Folder of prompt files; None for the shipped ones.
+        budget: Maximum cost in dollars; None means no limit.
+        tokenizer: Local model whose tokenizer counts tokens for an estimate; None counts characters.
+        prompts: Folder of prompt files; None means the shipped ones.
     """
 
     model: str
@@ -95,16 +96,16 @@ class RemoteVerbalizer:
 
     @property
     def name(self) -> str:
-        """The model's name."""
+        """Name of the model."""
         return self.model
 
     @property
     def where(self) -> str:
-        """The server's address."""
+        """Address of the server."""
         return self.server.url
 
     def estimate(self, wanted: Sequence[Wanted]) -> CostEstimate:
-        """What wording would take; no server is asked. Replies are reckoned as long as the templates' wordings."""
+        """Estimate the cost without calling the server. Replies are assumed as long as the templates' wordings."""
         counter: TokenCounter = ByTokenizer(self.tokenizer) if self.tokenizer else ByCharacters()
         structured = self._settled(wanted)
         likely = [likely_reply(one, self.prompts) for one in wanted]
@@ -113,7 +114,7 @@ class RemoteVerbalizer:
         return client.estimate(requests, counter, likely_reply=likely)
 
     def dry_run(self, wanted: Sequence[Wanted]) -> Iterator[str]:
-        """The requests that would be sent, a line of the Batch API's input each; those in the cache too."""
+        """Yield the requests that would be sent, including cached ones, each as a line of Batch API input."""
         for request in dict.fromkeys(self._requests(wanted, structured=self._settled(wanted) is not False)):
             row = {
                 "custom_id": request_key(request, self.server.url),
@@ -124,10 +125,11 @@ class RemoteVerbalizer:
             yield json.dumps(row, ensure_ascii=False)
 
     def word(self, wanted: Sequence[Wanted], *, progress: Progress | None = None) -> Replies:
-        """Ask the server.
+        """Send the records to the server.
 
         Raises:
-            ModelError: if the server refuses, or the budget does not hold all; replies so far are kept, in the cache.
+            ModelError: if the server refuses, or the budget does not cover all requests; replies so far stay in the
+                cache.
         """
         client = self._client(self._price)
         structured, tried = self._settled(wanted), None
@@ -162,7 +164,7 @@ class RemoteVerbalizer:
         ]
 
     def _settled(self, wanted: Sequence[Wanted]) -> bool | None:
-        """Whether a schema is sent, as far as that is known without asking: a reply in the cache shows it too."""
+        """Whether a schema is sent, if known without a request; a cached reply also shows it."""
         if self.structured is not None or not wanted:
             return bool(self.structured)
         for structured in (True, False):
@@ -172,7 +174,7 @@ class RemoteVerbalizer:
         return None
 
     def _offers_schema(self, client: ChatClient, wanted: Sequence[Wanted]) -> tuple[bool, ChatReplies]:
-        """Ask for the first record with a schema; its reply is kept, so that it costs nothing more."""
+        """Send the first record with a schema; its reply is cached, so it costs nothing more."""
         asked = client.ask(self._requests(wanted[:1], structured=True))
         (reply,) = asked.replies
         return not (isinstance(reply, FailedCall) and reply.reason in REFUSES_SCHEMA), asked
@@ -210,12 +212,12 @@ class RemoteVerbalizer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocalVerbalizer:
-    """A model on this machine.
+    """A local model.
 
     Attributes:
         model: Built-in name, folder, or name on the hub.
-        device: As run-edit takes it.
-        prompts: Folder of prompt files; None for the shipped ones.
+        device: Device, as for run-edit.
+        prompts: Folder of prompt files; None means the shipped ones.
     """
 
     model: str
@@ -224,16 +226,16 @@ class LocalVerbalizer:
 
     @property
     def name(self) -> str:
-        """The model's name."""
+        """Name of the model."""
         return self.model
 
     @property
     def where(self) -> str:
-        """That it is here."""
+        """Always "local"."""
         return "local"
 
     def word(self, wanted: Sequence[Wanted], *, progress: Progress | None = None) -> Replies:
-        """Ask the model, greedily.
+        """Generate replies with greedy decoding.
 
         Raises:
             ModelError: if it cannot be loaded, or has no chat template.
@@ -260,11 +262,11 @@ class LocalVerbalizer:
 
 
 def _with_trial(asked: ChatReplies, tried: ChatReplies, *, kept: bool, own_purse: bool) -> ChatReplies:
-    """What asking took, with the one request that was sent first to see whether the server takes a schema.
+    """Add the cost of the one request that tested whether the server accepts a schema.
 
     Args:
-        kept: Whether its reply was used, and so came from the cache afterwards.
-        own_purse: Whether it was paid apart from the others.
+        kept: Whether its reply was used, and was then read from the cache.
+        own_purse: Whether its cost is not included in that of the other requests.
     """
     paid = asked.dollars
     if own_purse and paid is not None:
@@ -281,7 +283,7 @@ def _with_trial(asked: ChatReplies, tried: ChatReplies, *, kept: bool, own_purse
 
 
 def likely_reply(wanted: Wanted, prompts: Path | None = None) -> str:
-    """A reply as long as the templates' own wordings make it."""
+    """A reply with the templates' own wordings, for its length."""
     prompt = read_prompt(wanted.prompt, prompts)
     templates = wanted.templates or (str(wanted.record.get("question", "")),)
     texts = [templates[index % len(templates)] for index in range(prompt.texts)]

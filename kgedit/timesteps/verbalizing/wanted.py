@@ -1,7 +1,7 @@
-"""The wordings that a timestep wants of a model: one record for each case and axis, with the templates to fall back to.
+"""Wordings that a model should write for a timestep: one record per case and axis, with the templates as fallback.
 
-Every axis is worded from the fact or from the template's question, never from another reply of the model: all requests
-are known before the first is sent, can be estimated exactly, and go into one batch.
+Every axis is worded from the fact or from the template's question, never from another reply of the model: so all
+requests are known before the first is sent, can be estimated exactly, and go into one batch.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from kgedit.timesteps.verbalizing.relations import Relation, read_relations
 from kgedit.wording.voices import Voice, voices
 
 AXES = ("update", "rephrase", "personas", "mhop", "locality")
-"""The axes of kgedit.records that have questions of their own here."""
+"""The axes of kgedit.records that have separate questions here."""
 
 MASK = "[MASKED-ENTITY-1]"
 
@@ -42,10 +42,10 @@ class Wanted:
     """One record to be worded.
 
     Attributes:
-        axis: One of AXES; "statements" where no question is wanted (kgedit.timesteps.verbalizing.mining).
-        case_id: The case; a case has at most one on each axis.
-        record: What the model is shown.
-        templates: The questions that it has, one or several; none where every template gave the answer away.
+        axis: One of AXES; "statements" if no question is wanted (kgedit.timesteps.verbalizing.mining).
+        case_id: The case; a case has at most one record on each axis.
+        record: Input shown to the model.
+        templates: Existing questions; empty if every template gave the answer away.
         asking: What a wording must ask.
         persona: Name and description; None on other axes.
     """
@@ -59,7 +59,7 @@ class Wanted:
 
     @property
     def prompt(self) -> PromptName:
-        """The prompt file that asks for it."""
+        """Prompt file of this axis."""
         return PROMPT_OF[self.axis]
 
 
@@ -71,21 +71,21 @@ def wanted_wordings(
     personas: Path | None = None,
     case_ids: frozenset[str] | None = None,
 ) -> list[Wanted]:
-    """Everything that is to be worded, by axis in the order of AXES and then by case.
+    """List all records to be worded, by axis in the order of AXES and then by case.
 
     Args:
-        axes: Of AXES.
-        snapshot: The newer one of the timestep, for descriptions of relations; None where it is not here.
-        personas: Folder of persona catalogues; None for the shipped one.
-        case_ids: Cases to word; None for all.
+        axes: Some of AXES.
+        snapshot: The newer snapshot of the timestep, for descriptions of relations; None if it is not available.
+        personas: Folder of persona catalogues; None means the shipped one.
+        case_ids: Cases to word; None means all.
 
     Raises:
-        TimestepError: if there is no such axis, the timestep's personas are unknown, or its questions say their day.
+        TimestepError: if an axis does not exist, the timestep's personas are unknown, or its questions name their day.
     """
     if timestep.manifest.get("settings", {}).get("ask_as_of"):
         raise TimestepError(
-            f"The questions of {timestep.folder} say of which day they ask, and a model's would not. Export the "
-            "timestep without --ask-as-of."
+            f"The questions of {timestep.folder} name the day that they ask about, and a model's would not. "
+            "Export the timestep without --ask-as-of."
         )
     unknown = [axis for axis in axes if axis not in AXES]
     if unknown:
@@ -195,11 +195,11 @@ class _Maker:
 
 
 def _own_stems(row: dict[str, Any], subject: str) -> frozenset[str]:
-    """Stems of the template's question, which may be of a catalogue of the user's."""
+    """Stems of the template's question, which may come from a user's catalogue."""
     return expressing_stems([str(row["question"]).replace(subject, " ")])
 
 
 def _subject(row: dict[str, Any]) -> str:
-    """The subject as a wording must name it: with the hint that tells it from others, without the article."""
+    """The subject as a wording must name it: with its disambiguating hint, without the article."""
     name = row.get("name") or row["subject_label"]
     return str(name).strip().removeprefix("the ")

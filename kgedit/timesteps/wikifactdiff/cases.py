@@ -1,11 +1,11 @@
-"""The updates that today's editing methods can take, as the cases that every timestep has, and what is asked beside.
+"""Cases of the updates that current editing methods can apply, with their probes.
 
 A case is a ReplaceObject (its obsolete value is the old answer), or an AddRelation or AddEntity with one new value. An
-AddRelation is none where the older snapshot has a value of the relation after all, which preprocessing dropped: there
-is no saying of what it would be the old answer.
-Its locality probe is the nearest neighbour's triple whose object is none of the update's own, and which is not yet the
-probe of three other cases. A question that fails a final filter is left out on every axis, and with the update's own
-question the case.
+AddRelation is not a case if the older snapshot does have a value of the relation, which preprocessing dropped: its old
+answer would be undefined.
+Its locality probe is the nearest neighbour's triple whose object is not an object of the update, and which is not yet
+the probe of three other cases. A question that fails a final filter is left out on every axis; if it is the update
+question, so is the case.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from kgedit.timesteps.wording import persona_voiced
 from kgedit.wording.dates import lead
 
 LOCALITY_USES = 3
-"""Most cases that one triple serves as locality probe: one answer that breaks must not weigh as much as ninety."""
+"""Maximum number of cases with the same triple as locality probe, so that one wrong answer has little weight."""
 
 
 def make_cases(
@@ -40,22 +40,22 @@ def make_cases(
     as_of: str,
     days: tuple[date, date] | None = None,
 ) -> dict[str, dict[str, Any]]:
-    """Tables ``cases``, ``locality``, ``two_hops`` (without rows) and ``known_facts``.
+    """Create the tables ``cases``, ``locality``, ``two_hops`` (without rows) and ``known_facts``.
 
-    The question of a neighbour of a case becomes null where it fails a final filter.
+    The question of a neighbour of a case becomes null if it fails a final filter.
 
     Args:
-        workspace: With updates, objects and neighbours.
-        words: How relations may be expressed (kgedit.timesteps.relation_words).
-        known_facts: Most facts of the older snapshot to write questions for.
-        seed: Chooses personas.
-        personas: Folder of persona catalogues; None for the shipped ones.
+        workspace: Workspace with updates, objects and neighbours.
+        words: Stems that express each relation (kgedit.timesteps.relation_words).
+        known_facts: Maximum number of facts of the older snapshot to write questions for.
+        seed: Seed of the choice of personas.
+        personas: Folder of persona catalogues; None means the shipped ones.
         persona_style: One of kgedit.timesteps.profiles.PERSONA_STYLES.
         as_of: Day of the newer snapshot.
-        days: Where questions begin with a date: the older snapshot's day, and the newer one's, which they have.
+        days: If questions begin with a date, the older snapshot's day and the newer one's, with which they were worded.
 
     Returns:
-        What the final filters made of the questions (kgedit.timesteps.final_filters.count_faults).
+        Results of the final filters (kgedit.timesteps.final_filters.count_faults).
     """
     workspace.execute(_HAD_VALUE)
     workspace.execute(_UNJUDGED)
@@ -77,9 +77,9 @@ def make_cases(
 
 
 def _choose_locality(workspace: duckdb.DuckDBPyConnection, seed: int) -> None:
-    """Table ``locality``: each case's nearest neighbour that is not the probe of LOCALITY_USES other cases already.
+    """Create ``locality``: each case's nearest neighbour that is not yet the probe of LOCALITY_USES other cases.
 
-    Of equally similar ones those with evidence come first (kgedit.timesteps.evidence).
+    Among equally similar neighbours, those with evidence are preferred (kgedit.timesteps.evidence).
     """
     workspace.execute(_CANDIDATES, {"seed": seed})
     candidates = read_table(workspace, "SELECT place, number, score, rank FROM locality_candidate ORDER BY ALL")
@@ -96,7 +96,7 @@ def _choose_locality(workspace: duckdb.DuckDBPyConnection, seed: int) -> None:
 
 
 def _judge_neighbours(workspace: duckdb.DuckDBPyConnection, words: Words) -> dict[str, dict[str, Any]]:
-    """Take away questions of the cases' neighbours that fail, and count them, each triple once."""
+    """Remove questions of the cases' neighbours that fail, and count them, each triple once."""
     judged = judge_probes(read_table(workspace, _NEIGHBOUR_QUESTIONS), words)
     workspace.register("judged", judged.rows)
     workspace.execute(
@@ -114,7 +114,7 @@ _HAD_VALUE = """
     WHERE (coalesce(target, f.subject), f.property) IN (
         SELECT (subject, property) FROM updates WHERE scenario = 'AddRelation')
 """
-"""AddRelations whose relation was not empty: an object without an article, say, makes no fact of the profile."""
+"""AddRelations whose relation was not empty: for example, an object without an article is no fact of the profile."""
 
 _UNJUDGED = """
     CREATE TABLE unjudged AS

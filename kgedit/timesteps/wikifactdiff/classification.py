@@ -1,7 +1,7 @@
-"""New, obsolete, static, ignore or unknown: the ordered rules of WikiFactDiff (table 4), one table of them to read.
+"""Classes of facts (new, obsolete, static, ignore, unknown), by the ordered rules of WikiFactDiff (table 4).
 
-The first rule that holds decides. All comparisons are strict and between intervals of days: "2021" lies before
-1 March 2021 only if all its days do. A comparison that cannot be decided makes its rule not hold.
+The first rule that holds decides. All comparisons are strict and between intervals of days: "2021" is before
+1 March 2021 only if all its days are. A rule with an undecidable comparison does not hold.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ PREDICATES: dict[str, str] = {
     "ends_after_window": "end_first > $new",
     "ended_before_window_in_older": "old_end_until <= $old",
 }
-"""What a rule may ask of a fact: name and SQL; null counts as false. $old and $new are the snapshots' day numbers, the
-window lies between them. ``since`` is the start time, or else the point in time (section 4.1)."""
+"""Predicates of a fact for rules: name and SQL; null counts as false. $old and $new are the snapshots' day numbers, the
+window is between them. ``since`` is the start time, or else the point in time (section 4.1)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,10 +55,10 @@ class ClassRule:
     """One rule.
 
     Attributes:
-        number: Of the paper's order as the design of kgedit counts it.
-        meaning: In words.
+        number: Number in the paper's order, as counted in kgedit's design.
+        meaning: Description.
         condition: PREDICATES joined by AND, OR and NOT.
-        decision: The class of a fact for which it holds.
+        decision: Class of the facts for which it holds.
     """
 
     number: str
@@ -111,8 +111,8 @@ RULES: tuple[ClassRule, ...] = (
     ),
     ClassRule("11", "added, and its object is a new entity", "only_new AND object_is_new", "new"),
 )
-"""The paper's rules, with what it says of the classes put into them: what the newer snapshot lacks is neither new nor
-static, and what starts and ends in the window is not new."""
+"""The paper's rules, with its descriptions of the classes as conditions: facts that the newer snapshot lacks are
+neither new nor static, and facts that start and end in the window are not new."""
 
 RULES_RELEASED_2024: tuple[ClassRule, ...] = (
     *_COMMON,
@@ -146,30 +146,30 @@ RULES_RELEASED_2024: tuple[ClassRule, ...] = (
     ClassRule("11", "removed, and had ended before the window", "only_old AND ended_before_window_in_older", "ignore"),
     ClassRule("11", "added, and its object is a new entity", "only_new AND object_is_new", "new"),
 )
-"""The order of the released code, which asks nothing but single values of single-valued relations."""
+"""Order of the released code, which tests only for single values of single-valued relations."""
 
 NO_RULE = "no rule holds"
 SECOND_PASS = "second pass: the value that a new one of a temporal functional relation replaced"
 
 
 def rules_of(behaviour: Behaviour) -> tuple[ClassRule, ...]:
-    """The rules in their order."""
+    """The rules in order."""
     return RULES_RELEASED_2024 if behaviour.functional_relations_by_first_rules_only else RULES
 
 
 def classify(
     workspace: duckdb.DuckDBPyConnection, behaviour: Behaviour, *, old: int, new: int
 ) -> dict[str, dict[str, int]]:
-    """Table ``classified``: the facts with ``decision``, ``rule`` (the meaning of the rule that decided) and times.
+    """Create ``classified``: the facts with ``decision``, ``rule`` (the meaning of the deciding rule) and times.
 
     Args:
-        workspace: With the tables fact, new_entity, functional and moment.
-        behaviour: Of the released code, or the paper's.
+        workspace: Workspace with the tables fact, new_entity, functional and moment.
+        behaviour: Behaviour of the released code, or the paper's.
         old: Day number of the older snapshot.
-        new: Day number of the newer one.
+        new: Day number of the newer snapshot.
 
     Returns:
-        Facts by decision, and by rule; the second pass included.
+        Number of facts by decision, and by rule, including the second pass.
     """
     released = behaviour.functional_relations_by_first_rules_only
     rules = rules_of(behaviour)
@@ -229,7 +229,7 @@ _PARTS = ("time", "precision", "first", "until")
 
 
 def _times_asked(released: bool) -> str:
-    """SQL of start, end and point: of the newest snapshot with the fact; the released code knows the newer's only."""
+    """SQL of start, end and point in the newest snapshot with the fact; the released code reads only the newer one."""
     newest = "new_{0}" if released else "CASE WHEN side = 'old' THEN old_{0} ELSE new_{0} END"
     names = [f"{field}_{part}" for field in TIME_FIELDS for part in _PARTS]
     return ", ".join(f"{newest.format(name)} AS {name}" for name in names)
@@ -241,6 +241,6 @@ def _since(released: bool) -> str:
 
 
 def _differ() -> str:
-    """SQL: whether the qualifiers that are times differ between the snapshots."""
+    """SQL: whether the time qualifiers differ between the snapshots."""
     parts = [f"{field}_{part}" for field in TIME_FIELDS for part in ("time", "precision")]
     return " OR ".join(f"old_{part} IS DISTINCT FROM new_{part}" for part in parts)

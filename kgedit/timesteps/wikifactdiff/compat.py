@@ -1,4 +1,4 @@
-"""How a timestep is made: as the paper says, or as the code released with it does."""
+"""Behaviour of an export: that of the paper, or of the code released with it."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from kgedit.timesteps.profiles import COMPATS
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Behaviour:
-    """Where the released code departs from the paper. All false is the paper.
+    """Differences between the released code and the paper. All false is the paper.
 
     Attributes:
-        name: Of COMPATS; None for the paper's own.
-        first_day_of_coarse_dates: "2021" is 1 January 2021, and a time known to exist but not when is no time.
-        functional_by_point_in_time_only: Of a single-valued relation the latest P585 is kept only where P585 is a
+        name: One of COMPATS; None means the paper's own.
+        first_day_of_coarse_dates: "2021" is 1 January 2021, and a time known to exist with an unknown value is no time.
+        functional_by_point_in_time_only: The latest P585 of a single-valued relation is kept only if P585 is a
             separator; every single-valued relation, with separators or without, keeps its one preferred statement.
-        functional_relations_by_first_rules_only: Single-valued relations are judged by rules 1 to 6 and none other.
+        functional_relations_by_first_rules_only: Single-valued relations are judged only by rules 1 to 6.
         objects_unchecked: An object needs no article and may be a list, category, template or disambiguation page.
-        stops_at_unseen_qualifier: Of a statement's qualifiers the first that no earlier statement bore decides alone.
-        changed_values_only: A group whose values are the same in both snapshots is skipped, whatever became of dates.
+        stops_at_unseen_qualifier: The first of a statement's qualifiers that no earlier statement had decides alone.
+        changed_values_only: A group whose values are the same in both snapshots is skipped even if its dates changed.
         entities_by_filtered_part: An entity is new if the older snapshot has none of its statements after filtering;
-            the first date of creation decides, and it may lie after the newer snapshot.
-        last_entities_lost: What follows the last full thousand of entities, by popularity, is not written.
+            the first date of creation decides, and it may be after the newer snapshot.
+        last_entities_lost: Entities after the last full thousand, by popularity, are not written.
     """
 
     name: str | None = None
@@ -53,10 +53,10 @@ RELEASED_2024 = Behaviour(
 
 
 def behaviour(compat: str | None) -> Behaviour:
-    """The behaviour of a name; None for the paper's.
+    """Behaviour by name; None means the paper's.
 
     Raises:
-        TimestepError: if there is none of that name.
+        TimestepError: if the name is unknown.
     """
     if compat is None:
         return PAPER

@@ -1,7 +1,7 @@
-"""The naive difference: which facts only the older snapshot has, only the newer, or both (WikiFactDiff, section 4.1).
+"""The naive difference: facts that only the older snapshot has, only the newer, or both (WikiFactDiff, section 4.1).
 
-Facts are compared by value; qualifiers do not count, but both sides' are kept. Where one snapshot has a value twice
-(a second term of office), statements are paired by likeness, the likest first.
+Facts are compared by value; qualifiers do not count, but both sides' are kept. If one snapshot has a value twice
+(a second term of office), statements are paired by similarity, most similar first.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from kgedit.store.schemas import TIME_FIELDS
 from kgedit.timesteps.wikifactdiff.workspace import count_rows
 
 VALUE = ("object", "value_type", "value", "unit", "language", "precision", "calendar", "term")
-"""What a fact says: an entity, or a literal; and the id of either."""
+"""Columns of a fact's value: an entity, or a literal; and the id of either."""
 
 _TIMES = [f"{field}_{part}" for field in TIME_FIELDS for part in ("time", "precision", "first", "until")]
 
@@ -23,18 +23,18 @@ _LIKENESS: tuple[tuple[str, ...], ...] = (
     ("term", "end_time"),
     ("term",),
 )
-"""What two statements of a subject and property have in common to be taken as one fact, the strictest first."""
+"""Columns in which two statements of a subject and property must agree to be one fact, strictest first."""
 
 
 def compare(workspace: duckdb.DuckDBPyConnection) -> dict[str, int]:
-    """Table ``fact``: one row for each fact of old_kept and new_kept.
+    """Create ``fact``: one row for each fact of old_kept and new_kept.
 
     Columns: subject, property, term, the value as the newest snapshot writes it, ``side`` (old, new or both),
     ``refined`` (a date that only became more or less precise), the statement and times of either side
     (old_..., new_...).
 
     Returns:
-        How many facts only the older has, only the newer, both, and how many of these were refined.
+        Number of facts in the older snapshot only, in the newer only, in both, and how many of these were refined.
     """
     for side in ("old", "new"):
         workspace.execute(
@@ -71,7 +71,7 @@ def _pair(workspace: duckdb.DuckDBPyConnection, alike: str, columns: tuple[str, 
 
 
 def _pair_refined(workspace: duckdb.DuckDBPyConnection) -> None:
-    """Pair dates of one calendar of which one lies within the other: 2021 and 12 March 2021 are no change."""
+    """Pair dates of one calendar if one contains the other: 2021 and 12 March 2021 are not a change."""
     workspace.execute(
         """
         INSERT INTO pair

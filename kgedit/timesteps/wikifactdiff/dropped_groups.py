@@ -1,6 +1,7 @@
-"""The changed groups of a subject and a relation that became no update, each with its reason: table ``dropped``.
+"""Changed groups of a subject and a relation that became no update, each with its reason: table ``dropped``.
 
-It lies beside the tables of a timestep as in the other profile (kgedit.timesteps.dropped); nothing is asked from it.
+It is stored with the tables of a timestep as in the other profile (kgedit.timesteps.dropped); no question is made from
+it.
 """
 
 from __future__ import annotations
@@ -12,13 +13,13 @@ from kgedit.timesteps.wikifactdiff.scenarios import LOST, UNCHANGED
 
 
 def find_dropped(workspace: duckdb.DuckDBPyConnection) -> None:
-    """Table ``dropped`` with the columns of kgedit.timesteps.dropped.DROPPED.
+    """Create ``dropped`` with the columns of kgedit.timesteps.dropped.DROPPED.
 
-    Values are those of either snapshot under the ids of the newer one, "V..." for a literal, which has its own words as
-    label; a value in both snapshots stands on both sides.
+    Values of both snapshots have the newer one's ids; a literal has an id "V..." and its text as label. A value in both
+    snapshots is listed on both sides.
 
     Args:
-        workspace: With judged_group, told, known and, where the released code lost entities, lost.
+        workspace: Workspace with judged_group, told, known and, if the released code lost entities, lost.
     """
     tables = {row[0] for row in workspace.execute("SHOW TABLES").fetchall()}
     lost = "subject IN (FROM lost)" if "lost" in tables else "false"

@@ -1,7 +1,7 @@
-"""`export-timestep --profile wikifactdiff`: the same bytes every time and from either engine.
+"""`export-timestep --profile wikifactdiff`: deterministic, and identical with either engine.
 
-The steps are those of the paper's section 4, each in a module of its own that says what it drops and counts it. The
-same snapshots and settings give the same bytes.
+The steps are those of the paper's section 4, each in a separate module that counts what it drops and why. The same
+snapshots and settings give the same bytes.
 """
 
 from __future__ import annotations
@@ -69,17 +69,17 @@ class WikiFactDiffSettings:
     """Settings that change the content of a timestep; all of them are recorded in it.
 
     Attributes:
-        seed: Chooses personas, random neighbours and their order where they are equally similar, the clozes of
-            neighbours, and the populations of the replacement set.
-        known_facts: Most facts of the older snapshot to write questions for.
-        compat: Behaviour of other code (kgedit.timesteps.wikifactdiff.compat); None for the paper's.
-        pageviews: Monthly files of page views; without any the popularity is null.
-        templates: Catalogue of question templates; None for the shipped one.
-        personas: Folder of persona catalogues; None for the shipped ones.
-        functional_by: What says that a relation is functional (kgedit.timesteps.profiles.FUNCTIONAL_BY).
-        ask_as_of: Whether questions say of which day they ask.
+        seed: Seed of the choice of personas, of random neighbours and their order among equally similar ones, of the
+            clozes of neighbours, and of the populations of the replacement set.
+        known_facts: Maximum number of facts of the older snapshot to write questions for.
+        compat: Behaviour of other code (kgedit.timesteps.wikifactdiff.compat); None means the paper's.
+        pageviews: Monthly files of page views; if empty, popularity is null.
+        templates: Catalogue of question templates; None means the shipped one.
+        personas: Folder of persona catalogues; None means the shipped ones.
+        functional_by: Evidence that a relation is functional (kgedit.timesteps.profiles.FUNCTIONAL_BY).
+        ask_as_of: Whether questions name the day that they ask about.
         persona_style: "reworded", or "framed": the unchanged question in a frame, which is easier.
-        only: File of the subjects and relations whose changes count (kgedit.timesteps.selected); None for all.
+        only: File of the subjects and relations whose changes count (kgedit.timesteps.selected); None means all.
         counts: Counts of a corpus, or its texts (kgedit.timesteps.corpus_counts); None leaves counts null.
     """
 
@@ -105,25 +105,25 @@ def export_timestep(
     engine: Engine | None = None,
     writers: Sequence[Callable[[Timestep], Path]] = (),
 ) -> Timestep:
-    """Make the timestep between two snapshots, written aside and renamed when it is complete.
+    """Export the timestep between two snapshots to a temporary folder, which is renamed when it is complete.
 
     Args:
         old: The older snapshot.
-        new: The newer one.
-        folder: Where it is put; a folder there is replaced.
-        settings: What it is made with.
-        engine: Answers the questions of the export; the manifest names it. None asks the store.
-        writers: Write further files beside the tables, before the folder is put in place.
+        new: The newer snapshot.
+        folder: Output folder; an existing one is replaced.
+        settings: Settings of the export.
+        engine: Engine that answers the queries of the export; recorded in the manifest. None means the store.
+        writers: Functions that write further files next to the tables before the folder is renamed.
 
     Raises:
-        TimestepError: if the dates are in the wrong order, a file or name is not what it must be, or the engine lacks
-            a snapshot or the statements.
+        TimestepError: if the dates are reversed, a file or name is invalid, or the engine lacks a snapshot or the
+            statements.
         SourceError: if page views cannot be read.
     """
     if old.date >= new.date:
         raise TimestepError(not_before(old.name, new.name))
     engine = engine or StoreEngine()
-    behaviour(settings.compat)  # a wrong name or file is told before any work
+    behaviour(settings.compat)  # reports a wrong name or file before any work
     selection = None if settings.only is None else read_selection(settings.only)
     if settings.compat and settings.functional_by != "constraints":
         raise TimestepError(
@@ -149,8 +149,8 @@ def export_timestep(
 
 
 def describe_export(old: Snapshot, new: Snapshot, *, settings: WikiFactDiffSettings) -> dict[str, Any]:
-    """What timestep.json begins with: all that an export depends on. Two exports that agree in it are the same;
-    the engine is not among it, since both give the same rows."""
+    """First part of timestep.json: everything that an export depends on. Exports that agree in it are identical;
+    the engine is not part of it, since both engines return the same rows."""
     return {
         "timestep": f"{old.date}_{new.date}",
         "profile": PROFILE,
@@ -161,12 +161,12 @@ def describe_export(old: Snapshot, new: Snapshot, *, settings: WikiFactDiffSetti
 
 
 _STEPS = 6
-"""Steps that an export tells of."""
+"""Number of steps of an export, for its progress."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Compared:
-    """What was counted up to the updates, by step."""
+    """Counts of the steps up to the updates."""
 
     changed: dict[str, int]
     preprocessing: dict[str, dict[str, object]]
@@ -180,7 +180,7 @@ class _Compared:
 def _make_tables(
     engine: Engine, window: Window, settings: WikiFactDiffSettings, selection: pa.Table | None
 ) -> dict[str, Any]:
-    """Make the tables of a timestep; returns what was counted on the way."""
+    """Create the tables of a timestep; returns the counts of all steps."""
     workspace, old, new = window.connection, window.old, window.new
     compared = _find_updates(engine, window, settings, selection)
     step("finding neighbours", 3, _STEPS)
@@ -205,7 +205,7 @@ def _make_tables(
 
 
 def _add_specificity(workspace: duckdb.DuckDBPyConnection, settings: WikiFactDiffSettings) -> dict[str, Any]:
-    """The columns of SPECIFICITY in ``cases``; what the manifest reports of them."""
+    """Add the columns of SPECIFICITY to ``cases``; returns their entry in the manifest."""
     cases = read_table(workspace, "SELECT case_id, subject, subject_label, object, object_label FROM cases")
     found, counted = measure_specificity(workspace, cases, counts=settings.counts)
     workspace.register("found", found)
@@ -218,7 +218,7 @@ def _add_specificity(workspace: duckdb.DuckDBPyConnection, settings: WikiFactDif
 def _find_updates(
     engine: Engine, window: Window, settings: WikiFactDiffSettings, selection: pa.Table | None
 ) -> _Compared:
-    """The steps of the paper up to the updates and their popularity."""
+    """Run the paper's steps up to the updates and their popularity."""
     workspace, old, new = window.connection, window.old, window.new
     rules, days = behaviour(settings.compat), {"old": old.date, "new": new.date}
     step("keeping facts", 0, _STEPS)
@@ -241,7 +241,7 @@ def _find_updates(
 def _counted(
     workspace: duckdb.DuckDBPyConnection, compared: _Compared, final_filters: Mapping[str, object]
 ) -> dict[str, Any]:
-    """What the manifest says of the steps and the tables."""
+    """Entry of the manifest with the counts of steps and tables."""
     scenarios = count_by(workspace, "scenario", "updates")
     return {
         "changed_statements": compared.changed,
@@ -268,7 +268,7 @@ def _counted(
 
 
 def _word(workspace: duckdb.DuckDBPyConnection, settings: WikiFactDiffSettings, day: date) -> pa.Table:
-    """Tables ``updates``, ``objects`` and ``neighbours``; returns the templates, without a day."""
+    """Create the tables ``updates``, ``objects`` and ``neighbours``; returns the templates, without a day."""
     workspace.execute(
         "CREATE TABLE asked_property AS SELECT property FROM update_group "
         "UNION SELECT neighbour_property FROM random_triple"
@@ -288,7 +288,7 @@ _ASKED_FACTS = """
 """
 
 _PROPERTY_LABEL = f"CASE WHEN p.label IS NULL OR {is_id('p.label')} THEN t.label ELSE p.label END"
-"""SQL: the snapshot's label of a property, or the catalogue's; without both, find_updates drops the group."""
+"""SQL: the snapshot's label of a property, or else the catalogue's; without either, find_updates drops the group."""
 
 _UPDATES = f"""
     CREATE TABLE updates AS
@@ -364,7 +364,7 @@ def _write_tables(workspace: duckdb.DuckDBPyConnection, folder: Path) -> dict[st
 
 
 def _columns(workspace: duckdb.DuckDBPyConnection, table: str, schema: pa.Schema) -> str:
-    """SQL of a schema's columns; what another profile alone can fill is null, or an empty list."""
+    """SQL of a schema's columns; columns that only the other profile can fill are null, or an empty list."""
     there = {row[0] for row in workspace.execute(f"DESCRIBE {table}").fetchall()}
     absent = {field.name: "[]" if pa.types.is_list(field.type) else "NULL" for field in schema}
     return ", ".join(name if name in there else f"{absent[name]} AS {name}" for name in schema.names)

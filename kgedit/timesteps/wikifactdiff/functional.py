@@ -1,6 +1,6 @@
-"""Which relations have one value at a time: as Wikidata's editors declare, or as the newer snapshot's statements show.
+"""Relations with one value at a time, by constraints of Wikidata's editors or by the newer snapshot's statements.
 
-The paper honours the constraints alone (appendix A). They miss relations whose values follow one another (head coach,
+The paper uses only constraints (appendix A). They miss relations whose values succeed one another (head coach,
 chairperson, position held), and a slice of Wikidata may lack them altogether.
 """
 
@@ -15,10 +15,10 @@ from kgedit.timesteps.wikifactdiff.workspace import count_rows
 
 
 def find_functional(engine: Engine, window: Window, by: str) -> None:
-    """Table ``functional`` (property, temporal, by_point, exceptions) of single-valued relations, in the window.
+    """Create ``functional`` (property, temporal, by_point, exceptions) of single-valued relations, in the window.
 
-    ``temporal`` is what the paper calls temporal functional. ``by_point`` (a constraint separates by point in time) and
-    ``exceptions`` (a constraint names some) are false where the data decide.
+    ``temporal`` is the paper's temporal functional. ``by_point`` (a constraint has point in time as separator) and
+    ``exceptions`` (a constraint names some) are false if the data decide.
 
     Args:
         engine: Counts values, or finds constraints.
@@ -33,11 +33,11 @@ def find_functional(engine: Engine, window: Window, by: str) -> None:
 
 
 def count_functional(workspace: duckdb.DuckDBPyConnection) -> dict[str, object]:
-    """What the verdict says of the relations that have a fact in either snapshot to be judged.
+    """Count verdicts of the relations with a fact to classify in either snapshot.
 
     Returns:
-        Numbers of relations: all, temporal functional ones, single-valued ones; and how many of the temporal ones have
-        constraints with exceptions, which the store does not know by name.
+        Numbers of relations: all, temporal functional ones, single-valued ones; and of the temporal ones with
+        constraints that have exceptions, which the store does not keep.
     """
     temporal = "property IN (SELECT property FROM fact) AND temporal"
     return {

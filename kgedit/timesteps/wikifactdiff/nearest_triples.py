@@ -1,8 +1,8 @@
-"""Neighbours of an update: triples of its relation about similar subjects that an edit must leave as they are.
+"""Neighbours of an update: triples of its relation about similar subjects that an edit must not change.
 
 For each subject the 500 most similar entities are found (kgedit.engines.sparse_cosine); of these, the
-likest ten with an unchanged fact of the relation give one triple each (WikiFactDiff, section 4.4). Beside them stand
-triples drawn by lot from the neighbours of all updates.
+ten most similar ones with an unchanged fact of the relation give one triple each (WikiFactDiff, section 4.4). They are
+complemented by random triples from the neighbours of all updates.
 """
 
 from __future__ import annotations
@@ -32,21 +32,21 @@ UNCHANGED_TRIPLES = """
     SELECT o.subject, o.property, o.objects[1] AS object FROM o JOIN n USING (subject, property, objects)
     ANTI JOIN update_group USING (subject, property)
 """
-"""Facts of groups that both snapshots have alike; of several objects the one whose id sorts first."""
+"""Facts of groups that are equal in both snapshots; of several objects the one whose id sorts first."""
 
 
 def find_neighbours(
     engine: Engine, window: Window, *, seed: int | None = None, n: int = NEAREST_ENTITIES, k: int = TRIPLES
 ) -> None:
-    """Table ``nearest_triple`` (subject, property, place, neighbour, object, cosine), cosine in millionths.
+    """Create ``nearest_triple`` (subject, property, place, neighbour, object, cosine), cosine in millionths.
 
     Args:
         engine: Finds the most similar entities.
-        window: With update_group, unchanged_triple, and ``document`` (id): the items of the older snapshot among
-            which neighbours are sought.
-        seed: Orders entities that are equally similar; None for the order of their ids, as in Cypher.
-        n: Most similar entities to look at for each subject.
-        k: Triples for each update.
+        window: Window with update_group, unchanged_triple, and ``document`` (id): items of the older snapshot that may
+            be neighbours.
+        seed: Seed of the order of equally similar entities; None orders them by id, as in Cypher.
+        n: Number of most similar entities to consider per subject.
+        k: Maximum number of triples per update.
     """
     window.run(
         "CREATE TABLE nearest_triple (subject VARCHAR, property VARCHAR, place BIGINT, neighbour VARCHAR, "
@@ -73,10 +73,10 @@ def find_neighbours(
 
 
 def draw_random_neighbours(workspace: duckdb.DuckDBPyConnection, *, seed: int, k: int = TRIPLES) -> None:
-    """Table ``random_triple`` (subject, property, place, neighbour, neighbour_property, object).
+    """Create ``random_triple`` (subject, property, place, neighbour, neighbour_property, object).
 
     For each update k triples from the nearest neighbours of all updates, none about its own subject and none that names
-    one of its values. What is drawn depends on the seed, the update and the set drawn from.
+    one of its values. The draw depends on the seed, the update and the set drawn from.
     """
     workspace.execute(
         """
@@ -110,10 +110,10 @@ def similarity(cosine: str) -> str:
 
 
 def find_unchanged_triples(workspace: duckdb.DuckDBPyConnection) -> None:
-    """Tables ``document``, items with an article that are no pages of Wikimedia's, and ``unchanged_triple`` of them.
+    """Create ``document``, items with an article that are not Wikimedia pages, and ``unchanged_triple`` of these.
 
-    Only triples stay whose subject and property have labels, and whose object can be told and is not part of the
-    subject's label (New York City is a city). ``triple_object`` has the objects' words.
+    Triples are kept if their subject and property have labels, and their object has a text that is not part of the
+    subject's label (New York City is a city). ``triple_object`` has the texts of the objects.
     """
     workspace.execute(
         """

@@ -1,7 +1,7 @@
-"""Entities that came into being in the window (WikiFactDiff, section 4.2).
+"""Entities created in the window (WikiFactDiff, section 4.2).
 
-New is what the older snapshot lacks as a whole, whatever was filtered out of it, and whose earliest date of creation
-lies in (older, newer]. A date that may lie on either side of a bound makes nothing new.
+An entity is new if the older snapshot lacks it entirely, before any filtering, and its earliest date of creation is in
+(older, newer]. A date that may be on either side of a bound makes no entity new.
 """
 
 from __future__ import annotations
@@ -24,22 +24,22 @@ def find_new_entities(
     new: int,
     older_is_slice: bool = False,
 ) -> dict[str, int]:
-    """Tables ``new_entity`` (id) and ``created_entities``, with their dates of creation, from new_kept.
+    """Create ``new_entity`` (id) and ``created_entities``, with their dates of creation, from new_kept.
 
     Args:
-        workspace: With known, old_kept, new_kept and moment.
-        behaviour: Of the released code, or the paper's.
+        workspace: Workspace with known, old_kept, new_kept and moment.
+        behaviour: Behaviour of the released code, or the paper's.
         old: Day number of the older snapshot.
-        new: Day number of the newer one.
-        older_is_slice: Whether the older snapshot holds chosen items only. What it lacks may be old: nothing is
-            new, and facts of subjects that only the newer snapshot has are taken out of new_kept.
+        new: Day number of the newer snapshot.
+        older_is_slice: Whether the older snapshot contains only chosen items. Items that it lacks may be old, so
+            nothing is new, and facts of subjects that only the newer snapshot has are removed from new_kept.
 
     Returns:
-        Items that only the newer snapshot has and of which something was kept, by what their dates of creation say.
+        Number of items that only the newer snapshot has and that have statements left, by their dates of creation.
     """
     workspace.execute(_ABSENT_FROM_FILTERED if behaviour.entities_by_filtered_part else _ABSENT)
     order = "property_place, publication, place" if behaviour.entities_by_filtered_part else "first, until"
-    # Dates of one day: the relation that comes first in the paper's list.
+    # Of dates on the same day, the relation that comes first in the paper's list.
     order += f", list_position({list(CREATION_DATES)}, property), created"
     workspace.execute(
         f"""
@@ -65,7 +65,7 @@ def find_new_entities(
     workspace.execute(_CREATED_ENTITIES)
     absent = count_rows(workspace, "absent_entity")
     if older_is_slice:
-        # What such an item said on the older day is unknown, so nothing that it says now can be called added.
+        # Values of such an item on the older day are unknown, so none of its current values can be called added.
         workspace.execute("DELETE FROM new_kept WHERE subject IN (SELECT id FROM absent_entity)")
     undated = count_rows(workspace, "absent_entity WHERE first IS NULL")
     found = count_rows(workspace, "new_entity")
@@ -91,7 +91,7 @@ _ABSENT = """
     WHERE subject NOT IN (SELECT id FROM old_entities)
       AND subject NOT IN (SELECT target FROM redirect SEMI JOIN old_entities USING (id))
 """
-"""What an item of the older snapshot was merged into is not new."""
+"""An item that an item of the older snapshot was merged into is not new."""
 
 _ABSENT_FROM_FILTERED = (
     "CREATE TABLE absent AS SELECT DISTINCT subject AS id FROM new_kept ANTI JOIN old_kept USING (subject)"

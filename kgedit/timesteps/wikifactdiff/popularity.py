@@ -15,23 +15,23 @@ from kgedit.wikidata.ids import INSTANCE_OF
 def measure_popularity(
     workspace: duckdb.DuckDBPyConnection, files: Sequence[Path], *, wiki: str, date: int
 ) -> dict[str, object]:
-    """Table ``popularity`` (id, popularity, basis) of every item with an article; empty without files.
+    """Create ``popularity`` (id, popularity, basis) of every item with an article; empty without files.
 
-    An article's first month is the first in which it was read, so that young articles are not punished; later months
-    without views count as none. An item that is in no file takes the mean of a class of its own (the most popular of
-    its classes), else the median of all.
+    An article's first month is the first with a view, so that young articles are not penalized; later months without
+    views count as 0. An item that is in no file gets the mean of one of its classes (the most popular one), or else
+    the median of all.
 
     Args:
-        workspace: With known, new_facts.
-        files: One for each month; those outside the year before `date` are left out.
-        wiki: Whose titles the snapshots know.
+        workspace: Workspace with known, new_facts.
+        files: One per month; those outside the year before `date` are left out.
+        wiki: Wiki of the titles in the snapshots.
         date: Day number of the newer snapshot.
 
     Returns:
-        Months used, files left out, rows by what became of them, items by basis.
+        Months used, files left out, rows by outcome, items by basis.
 
     Raises:
-        TimestepError: if a month is given twice, or a name says no month.
+        TimestepError: if a month is given twice, or a file name contains no month.
         SourceError: if a file cannot be read.
     """
     counts = read_viewed(

@@ -1,7 +1,7 @@
-"""Which statements are facts about the world that can be compared (WikiFactDiff, section 4.1); every drop is counted.
+"""Selects statements that are comparable facts about the world (WikiFactDiff, section 4.1), with counts of every drop.
 
-A statement is dropped for the first reason that holds. What is dropped on one side is, as far as its property, its
-classes and its article go, dropped on the other side too.
+A statement is dropped for the first reason that holds. Statements dropped on one side because of their property, their
+classes or their article are dropped on the other side too.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from kgedit.timesteps.wikifactdiff.workspace import SIDES, count_by, count_rows
 from kgedit.wikidata.ids import TIME_QUALIFIERS
 
 KEPT_DATATYPES = ("wikibase-item", "quantity", "time", "monolingualtext", "string")
-"""Datatypes whose values can be told in words; urls, external ids, media, coordinates and all others are dropped."""
+"""Datatypes whose values can be written as text; urls, external ids, media, coordinates and all others are dropped."""
 
 REASONS: tuple[tuple[str, str], ...] = (
     ("deprecated", "rank = 'deprecated'"),
@@ -45,14 +45,14 @@ _OBJECT_REASONS = ("object without an article", "object is a list, category, tem
 
 
 def find_changed(engine: Engine, window: Window) -> dict[str, int]:
-    """Table ``touched`` (id): items with a changed statement. All statements of any other are in both snapshots.
+    """Create ``touched`` (id): items with a changed statement. All statements of other items are in both snapshots.
 
     Args:
-        engine: Finds what changed.
+        engine: Finds changed statements.
         window: From open_workspace.
 
     Returns:
-        How many subjects and properties have a changed statement, and how many subjects.
+        Number of subjects and properties with a changed statement, and number of subjects.
     """
     changed = engine.changed_statements(window)
     window.run("CREATE TABLE touched AS SELECT DISTINCT subject AS id FROM changed", changed=changed)
@@ -62,16 +62,16 @@ def find_changed(engine: Engine, window: Window) -> dict[str, int]:
 def preprocess(
     workspace: duckdb.DuckDBPyConnection, behaviour: Behaviour, *, old: int, new: int
 ) -> dict[str, dict[str, object]]:
-    """Tables ``old_kept`` and ``new_kept``: statements of touched items that are facts, with their ``term``.
+    """Create ``old_kept`` and ``new_kept``: statements of touched items that are facts, with their ``term``.
 
     Args:
-        workspace: After find_changed; items with a date in the window are added to its table ``touched``.
-        behaviour: Of the released code, or the paper's.
+        workspace: Workspace after find_changed; items with a date in the window are added to its table ``touched``.
+        behaviour: Behaviour of the released code, or the paper's.
         old: Day number of the older snapshot.
-        new: Day number of the newer one.
+        new: Day number of the newer snapshot.
 
     Returns:
-        For either side: statements read, dropped by reason, and kept.
+        For each side: statements read, dropped by reason, and kept.
     """
     workspace.execute(_DATED.format(times=_times(behaviour)), {"old": old, "new": new})
     for side in SIDES:
@@ -102,8 +102,8 @@ _DATED = """
         start_first > $old AND start_until <= $new OR end_first > $old AND end_until <= $new
         OR start_precision IS NULL AND point_first > $old AND point_until <= $new)
 """
-"""Items whose statements did not change, with a date in the window: what was entered before the older snapshot and
-begins, ends or is observed after it."""
+"""Items whose statements did not change, with a date in the window: entered before the older snapshot, with a start,
+end or point in time after it."""
 
 _READ = f"""
     CREATE TABLE {{side}}_read AS
@@ -114,7 +114,7 @@ _READ = f"""
     FROM {{side}}_claims c LEFT JOIN redirect s ON s.id = c.subject LEFT JOIN redirect o ON o.id = c.object
     WHERE coalesce(s.target, c.subject) IN (FROM touched)
 """  # noqa: S608 - our own names
-"""An item merged into another speaks for that one, and so does one that is named as an object."""
+"""An item merged into another counts as that one, also as an object."""
 
 
 def _times(behaviour: Behaviour) -> str:
@@ -173,15 +173,16 @@ def _judge(side: str, behaviour: Behaviour) -> str:
 
 _TERM = """coalesce(object, 'V' || md5(concat_ws(chr(31), value_type, coalesce(value, ''), coalesce(unit, ''),
            coalesce(language, ''), coalesce(precision, ''), coalesce(calendar, ''))))"""
-"""The value in canonical form: bounds are no part of it."""
+"""The value in canonical form, without bounds."""
 
 
 def _let_through(workspace: duckdb.DuckDBPyConnection) -> dict[str, list[int]]:
-    """Places of statements that a restrictive qualifier should have dropped, by side, as the released code reads them.
+    """Indexes of statements that a restrictive qualifier should have dropped, by side, as in the released code.
 
-    It remembers the qualifiers it has met. Of one it meets for the first time it asks whether it is restrictive, and
-    looks at no further qualifier of that statement. The store keeps qualifiers in the order of their ids, so this is
-    the order taken. Of a pattern of n qualifiers only the first n statements can meet one for the first time.
+    The code remembers the qualifiers it has seen. If one is seen for the first time, it checks whether it is
+    restrictive, and skips the remaining qualifiers of that statement. The store keeps qualifiers in the order of their
+    ids, so this is the order used. Of a pattern of n qualifiers only the first n statements can have one seen for the
+    first time.
     """
     restrictive = {row[0] for row in workspace.execute("FROM restrictive").fetchall()}
     found = {}

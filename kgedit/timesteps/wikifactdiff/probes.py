@@ -1,7 +1,7 @@
-"""Neighbours of a timestep's cases as locality probes: the nearest, and some drawn by lot from those of all updates.
+"""Neighbours of a timestep's cases as locality probes: the nearest, and random ones from those of all updates.
 
-An object of the case's own is no neighbour, nor is one whose question fails a final filter: the export leaves it null
-(timesteps of earlier versions have it, so that giving the answer away is looked for here as well).
+A triple is not used if its object is an object of the case, or if its question fails a final filter: the export leaves
+it null (timesteps of earlier versions have it, so questions that give the answer away are also filtered here).
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ _AXES: dict[str, Axis] = {"nearest": "locality", "random": "random_locality"}
 
 
 def has_neighbours(timestep: Timestep) -> bool:
-    """Whether a timestep tells the neighbours of its cases."""
+    """Whether a timestep has the neighbours of its cases."""
     return has_own_tables(timestep) and (timestep.folder / "neighbours.parquet").is_file()
 
 
 def neighbour_probes(timestep: Timestep, most: int) -> Iterator[tuple[str, Probe]]:
-    """Case ids with their probes, ordered by case, the nearest first, then those drawn by lot.
+    """Yield case ids with their probes, ordered by case, nearest first, then random ones.
 
     Args:
-        timestep: Of the profile WikiFactDiff.
-        most: Probes of each case on either axis.
+        timestep: Timestep of the profile WikiFactDiff.
+        most: Maximum number of probes of each case on either axis.
     """
     with duckdb.connect() as connection:
         connection.register(
@@ -57,7 +57,7 @@ def neighbour_probes(timestep: Timestep, most: int) -> Iterator[tuple[str, Probe
 
 
 def subject_popularities(timestep: Timestep) -> dict[tuple[str, str], float]:
-    """Subject and property of each update -> popularity of the subject, where the timestep tells it."""
+    """Subject and property of each update -> popularity of the subject, if the timestep has it."""
     if not has_own_tables(timestep):
         return {}
     rows = own_table(timestep, "updates").select(["subject", "property", "popularity"]).to_pylist()
@@ -65,7 +65,7 @@ def subject_popularities(timestep: Timestep) -> dict[tuple[str, str], float]:
 
 
 def replaced(timestep: Timestep) -> dict[tuple[str, str], bool]:
-    """Subject and property of each update -> whether it belongs to WFD_repl, where the timestep tells it."""
+    """Subject and property of each update -> whether it belongs to WFD_repl, if the timestep has it."""
     if not has_own_tables(timestep):
         return {}
     rows = own_table(timestep, "updates").select(["subject", "property", "in_replacement_set"]).to_pylist()

@@ -1,7 +1,7 @@
-"""From classified facts to updates: groups of one subject and relation, each with its scenario, every drop counted.
+"""Updates from classified facts: groups of one subject and relation, each with its scenario, and counts of every drop.
 
-A group is kept if all of its facts are understood and one of them is new or obsolete (WikiFactDiff, sections 3 and 4.3,
-appendix C).
+A group is kept if all of its facts have a known class and one of them is new or obsolete (WikiFactDiff, sections 3 and
+4.3, appendix C).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from kgedit.wikidata.ids import POPULATION
 from kgedit.wording.templates import read_templates
 
 POPULATION_UNDERSAMPLED_BY = 14
-"""Share of the replaced populations that the replacement set keeps: one in so many."""
+"""The replacement set keeps one in this many replaced populations."""
 
 SCENARIOS: tuple[tuple[str, str], ...] = (
     ("AddEntity", "subject_is_new"),
@@ -29,7 +29,7 @@ SCENARIOS: tuple[tuple[str, str], ...] = (
     ("AddObject", "new > 0 AND static > 0 AND obsolete = 0"),
     ("Other", "true"),
 )
-"""Scenario and condition over the numbers of new, obsolete and static facts in a group, in order."""
+"""Scenario and its condition over the numbers of new, obsolete and static facts in a group, in order."""
 
 UNCHANGED = "nothing changed"
 
@@ -45,7 +45,7 @@ REASONS: tuple[tuple[str, str], ...] = (
     ("subject or value without a label", "unlabelled"),
     ("no label of the property", "property IN (FROM unnamed_property)"),
 )
-"""Why a group is dropped, and the condition, in order; "unknown" is told apart by the rule that said so."""
+"""Reasons for dropping a group, and their conditions, in order; "unknown" is split by the rule that decided it."""
 
 
 def find_updates(
@@ -56,20 +56,20 @@ def find_updates(
     templates: Path | None = None,
     selection: pa.Table | None = None,
 ) -> dict[str, object]:
-    """Tables ``update_group`` (subject, property, scenario, ...) and ``update_object``, one row for each of its values.
+    """Create ``update_group`` (subject, property, scenario, ...) and ``update_object``, one row per value of an update.
 
-    Table ``unnamed_property`` has the properties that no question can name: a label they have neither in a snapshot nor
-    in the catalogue.
+    The table ``unnamed_property`` has the properties that no question can name, because they have a label neither in a
+    snapshot nor in the catalogue.
 
     Args:
-        workspace: With classified and label.
-        behaviour: Of the released code, or the paper's.
-        seed: Chooses the populations of the replacement set.
-        templates: Catalogue of question templates; None for the shipped one.
-        selection: The subjects and relations that count (kgedit.timesteps.selected); None for all.
+        workspace: Workspace with classified and label.
+        behaviour: Behaviour of the released code, or the paper's.
+        seed: Seed of the choice of populations for the replacement set.
+        templates: Catalogue of question templates; None means the shipped one.
+        selection: Subjects and relations to include (kgedit.timesteps.selected); None means all.
 
     Returns:
-        The funnel: groups compared, unchanged, changed, dropped by reason and kept.
+        The funnel: number of groups compared, unchanged, changed, dropped by reason and kept.
     """
     _find_unnamed_properties(workspace, templates)
     same = "label" if behaviour.changed_values_only else "term"
@@ -170,23 +170,23 @@ _OBJECTS = """
     FROM told t SEMI JOIN update_group USING (subject, property)
     WHERE nth = 1 AND decision IN ('new', 'obsolete', 'static')
 """
-"""One row for each value of an update; of a value said twice, static before new."""
+"""One row per value of an update; if a value occurs twice, static is preferred to new."""
 
 
 LOST = "lost at the end, as by the released code"
 
 
 def lose_last_entities(workspace: duckdb.DuckDBPyConnection, behaviour: Behaviour, funnel: dict[str, object]) -> None:
-    """Drop the groups of the entities that the released code never wrote, if it is asked to be like that.
+    """Drop the groups of the entities that the released code never wrote, if its behaviour is requested.
 
-    It went through all entities with an article, the most popular first, and wrote after the first and after each
-    thousand more; what came after the last such point was lost. Entities of one popularity stand in the order of their
-    ids here; in its database they had none.
+    The code iterated over all entities with an article, most popular first, and wrote after the first and after every
+    thousand more; entities after the last write were lost. Entities of equal popularity are ordered by id here; in its
+    database their order was undefined.
 
     Args:
-        workspace: With known, page, update_group, update_object and popularity.
-        behaviour: Of the released code, or the paper's.
-        funnel: From find_updates; what is dropped here is counted in it.
+        workspace: Workspace with known, page, update_group, update_object and popularity.
+        behaviour: Behaviour of the released code, or the paper's.
+        funnel: From find_updates; updated with the groups dropped here.
     """
     if not behaviour.last_entities_lost:
         return

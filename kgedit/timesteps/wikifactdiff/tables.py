@@ -1,4 +1,4 @@
-"""The tables of a WikiFactDiff timestep, beside those that every timestep has (kgedit.timesteps.timestep)."""
+"""Tables of a WikiFactDiff timestep, in addition to those of every timestep (kgedit.timesteps.timestep)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ UPDATES = pa.schema(
         ("property_description", pa.string()),
         ("scenario", pa.string()),
         ("subject_is_new", pa.bool_()),
-        ("temporal_functional", pa.bool_()),  # by the verdict in the settings
+        ("temporal_functional", pa.bool_()),  # according to functional_by in the settings
         ("in_replacement_set", pa.bool_()),  # WFD_repl, populations undersampled
         ("popularity", pa.float64()),  # ln(median monthly views + 1); null without page views
         ("popularity_basis", pa.string()),  # page views, class or median of all
@@ -28,7 +28,7 @@ UPDATES = pa.schema(
         ("rephrase", pa.string()),
         ("cloze", pa.string()),
         ("rephrases", pa.list_(pa.string())),
-        ("clozes", pa.list_(pa.string())),  # of the edit, and four of its generalization
+        ("clozes", pa.list_(pa.string())),  # one for the edit, and four to test generalization
         ("template", pa.string()),
     ]
 )
@@ -38,13 +38,13 @@ OBJECTS = pa.schema(
     [
         *_GROUP,
         ("object", pa.string()),  # id of an item, or V... for a literal
-        ("object_label", pa.string()),  # a literal as people write it
-        ("object_description", pa.string()),  # of a literal: Date, Month, Year, Quantity or String
+        ("object_label", pa.string()),  # a literal in text form
+        ("object_description", pa.string()),  # for a literal: Date, Month, Year, Quantity or String
         ("object_aliases", pa.list_(pa.string())),
         ("decision", pa.string()),  # new, obsolete or static
-        ("rule", pa.string()),  # that decided
+        ("rule", pa.string()),  # the deciding rule
         ("side", pa.string()),  # old, new or both: the snapshots that have the value
-        ("value_type", pa.string()),  # of a literal: quantity, time, monolingualtext or string
+        ("value_type", pa.string()),  # type of a literal: quantity, time, monolingualtext or string
         ("value", pa.string()),
         ("unit", pa.string()),
         ("language", pa.string()),
@@ -67,18 +67,18 @@ NEIGHBOURS = pa.schema(
         ("neighbour", pa.string()),
         ("neighbour_label", pa.string()),
         ("neighbour_description", pa.string()),
-        ("neighbour_property", pa.string()),  # the update's own where the basis is nearest
+        ("neighbour_property", pa.string()),  # equal to the update's if basis is nearest
         ("neighbour_property_label", pa.string()),
         ("object", pa.string()),
         ("object_label", pa.string()),
         ("object_description", pa.string()),
         ("object_aliases", pa.list_(pa.string())),
-        ("similarity", pa.float64()),  # cosine; null where drawn by lot
-        ("popularity", pa.float64()),  # the neighbour's; null without page views
-        ("question", pa.string()),  # null where it is a case's and fails a final filter
+        ("similarity", pa.float64()),  # cosine; null for random neighbours
+        ("popularity", pa.float64()),  # of the neighbour; null without page views
+        ("question", pa.string()),  # null if it belongs to a case and fails a final filter
         ("rephrase", pa.string()),
         ("cloze", pa.string()),  # drawn from the template's five
-        ("evidence", pa.string()),  # dated or edited (kgedit.timesteps.evidence); null for none
+        ("evidence", pa.string()),  # dated or edited (kgedit.timesteps.evidence); null without evidence
     ]
 )
 """neighbours.parquet: unchanged triples of the older snapshot, in the order of the updates."""
@@ -89,12 +89,12 @@ CREATED_ENTITIES = pa.schema(
         ("label", pa.string()),
         ("description", pa.string()),
         ("created", pa.string()),  # the earliest date of creation, at its precision ("2022-03")
-        ("property", pa.string()),  # that states it; of several the first of the paper's list
+        ("property", pa.string()),  # property with that date; of several the first in the paper's list
         ("property_label", pa.string()),
     ]
 )
-"""created_entities.parquet: the paper's set E+ of new entities (section 4.2), by id; absent in timesteps of earlier
-versions. They include those of which no update was kept."""
+"""created_entities.parquet: the paper's set E+ of new entities (section 4.2), by id, including those without a kept
+update; absent in timesteps of earlier versions."""
 
 OWN_TABLES = {
     "updates": UPDATES,
@@ -110,6 +110,6 @@ def has_own_tables(timestep: Timestep) -> bool:
 
 
 def own_table(timestep: Timestep, name: str) -> pa.Table:
-    """One of OWN_TABLES, read whole; empty where an earlier version did not write it."""
+    """Read one of OWN_TABLES; empty if an earlier version did not write it."""
     path = timestep.folder / f"{name}.parquet"
     return pq.read_table(path, schema=OWN_TABLES[name]) if path.is_file() else OWN_TABLES[name].empty_table()

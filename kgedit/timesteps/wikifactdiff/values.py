@@ -1,4 +1,4 @@
-"""Literals: their canonical form, the days that a date may mean, and how people write them."""
+"""Literals: canonical form, the days that a date may mean, and text form."""
 
 from __future__ import annotations
 
@@ -13,20 +13,19 @@ CANONICAL_VALUE = r"""
          WHEN c.datatype = 'time' THEN c.value
          ELSE regexp_replace(trim(c.value), '\s+', ' ', 'g') END
 """
-"""A claim's literal without what says nothing: zeros at the end of a fraction, spaces around and in a row."""
+"""A claim's literal without insignificant parts: trailing zeros of a fraction, surrounding and repeated spaces."""
 
 _MOMENTS = pa.schema([("value", pa.string()), ("precision", pa.string()), ("first", pa.int64()), ("until", pa.int64())])
 
 
 def moments(values: pa.Table) -> pa.Table:
-    """The days that dates may mean.
+    """Compute the days that dates may mean.
 
     Args:
         values: Columns value (text at its precision, as in a claim) and precision; distinct rows.
 
     Returns:
-        These columns with ``first`` and ``until``, a half-open interval of day numbers. What cannot be read is left
-        out.
+        These columns with ``first`` and ``until``, a half-open interval of day numbers. Unreadable values are left out.
     """
     rows = []
     for row in values.to_pylist():
@@ -43,7 +42,7 @@ def _padded(text: str) -> str:
 
 
 def prepare_moments(workspace: duckdb.DuckDBPyConnection) -> None:
-    """Table ``moment`` (value, precision, first, until) of all dates in old_read and new_read."""
+    """Create ``moment`` (value, precision, first, until) of all dates in old_read and new_read."""
     distinct = workspace.sql(
         "SELECT value, precision FROM old_read WHERE value_type = 'time' AND value IS NOT NULL UNION "
         "SELECT value, precision FROM new_read WHERE value_type = 'time' AND value IS NOT NULL ORDER BY ALL"
@@ -127,11 +126,12 @@ _MACROS = rf"""
 
 
 def prepare_wording_of_literals(workspace: duckdb.DuckDBPyConnection) -> None:
-    """Macros that word literals: say_literal, spell_literal (value_type, value, precision, unit_name) and name_literal.
+    """Create macros that format literals: say_literal, spell_literal (value_type, value, precision, unit_name),
+    name_literal.
 
-    A quantity is written with commas, its unit's name and at most six decimals ("83,190,556", "1.5 kilometres"), a date
-    at its precision ("12 March 2021", "March 2021", "2021", "1990s", "19th century", "44 BC"), a text as it is. The
-    second macro lists all accepted spellings ("83190556", "March 12, 2021", "427 BCE"), the third gives WikiFactDiff's
-    word for the kind of literal: Quantity, Date, Month, Year or String.
+    say_literal writes a quantity with commas, its unit's name and at most six decimals ("83,190,556", "1.5
+    kilometres"), a date at its precision ("12 March 2021", "March 2021", "2021", "1990s", "19th century", "44 BC"), and
+    a text unchanged. spell_literal lists all accepted spellings ("83190556", "March 12, 2021", "427 BCE"); name_literal
+    returns WikiFactDiff's name of the kind of literal: Quantity, Date, Month, Year or String.
     """
     workspace.execute(_MACROS)

@@ -1,4 +1,4 @@
-"""Words for values and questions for updates: labels, literals as people write them, and the shipped templates."""
+"""Texts of values and questions of updates: labels, formatted literals, and the shipped templates."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from kgedit.wikidata.ids import UNIT_SYMBOL
 from kgedit.wording.dates import date_templates
 
 BLANK = "____"
-"""Where the answer stands in a prompt of WikiFactDiff."""
+"""Placeholder of the answer in a prompt of WikiFactDiff."""
 
 
 DRAWN_CLOZE = (
     "t.clozes[1 + (md5_number_lower(concat_ws('|', $seed, 'cloze', f.subject, f.property, f.neighbour, f.object)) "
     "% len(t.clozes))::BIGINT]"
 )
-"""SQL: one of a template's clozes, drawn for each neighbour f of an update (WikiFactDiff, section 5)."""
+"""SQL of one of a template's clozes, drawn for each neighbour f of an update (WikiFactDiff, section 5)."""
 
 
 def word_values(workspace: duckdb.DuckDBPyConnection) -> None:
-    """Table ``worded_value``: label, description and aliases of each term in ``classified``; null without a label."""
+    """Create ``worded_value``: label, description and aliases of each term in ``classified``; null without a label."""
     prepare_wording_of_literals(workspace)
     workspace.execute(_UNITS)
     workspace.execute(
@@ -65,18 +65,18 @@ _UNITS = f"""
     SELECT unit, coalesce(label, symbol) AS unit_name
     FROM used LEFT JOIN known ON id = unit LEFT JOIN symbol USING (unit)
 """  # noqa: S608 - our own names
-"""A unit is called by its label, and where it has none by its symbol."""
+"""Name of a unit: its label, or its symbol if it has no label."""
 
 
 def prepare_templates(
     workspace: duckdb.DuckDBPyConnection, catalogue: Path | None, *, as_of: date | None = None
 ) -> pa.Table:
-    """Table ``template``: property and its wordings with {subject}, for every property in table ``asked_property``.
+    """Create ``template``: property and its wordings with {subject}, for every property in table ``asked_property``.
 
     Args:
-        workspace: With the table ``asked_property``.
-        catalogue: Of question templates; None for the shipped one.
-        as_of: The day of which the wordings say that they ask; None for none.
+        workspace: Workspace with the table ``asked_property``.
+        catalogue: Catalogue of question templates; None means the shipped one.
+        as_of: Day that the wordings name; None means that they name none.
 
     Returns:
         The templates of all properties, without a day.
@@ -95,12 +95,12 @@ def prepare_templates(
 
 
 def prepare_subjects(workspace: duckdb.DuckDBPyConnection, facts: str) -> None:
-    """Table ``named``: id, label, description, name and subject_class of the subjects of some facts.
+    """Create ``named``: id, label, description, name and subject_class of the subjects of some facts.
 
-    The hint of a name is left out where it would give an answer away.
+    The hint of a name is left out if it would give an answer away.
 
     Args:
-        workspace: With ``known``.
+        workspace: Workspace with ``known``.
         facts: SQL with the columns id and answer.
     """
     workspace.execute(f"CREATE TABLE asked_subject AS {facts}")

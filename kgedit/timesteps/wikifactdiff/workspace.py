@@ -1,7 +1,7 @@
-"""Both snapshots in one DuckDB connection, under the ids of the newer one, and what it knows of classes and properties.
+"""Both snapshots in one DuckDB connection, with the newer one's ids, and data about classes and properties.
 
-Every step of the profile reads tables of this connection and adds some. What a property or a class is, is taken from
-the newer snapshot, and from the older one for what the newer lacks: a statement is judged alike on both sides.
+Every step of the profile reads tables of this connection and adds some. Data about properties and classes is taken from
+the newer snapshot, or from the older one if the newer lacks it, so a statement is judged alike on both sides.
 """
 
 from __future__ import annotations
@@ -29,22 +29,22 @@ from kgedit.wikidata.ids import (
 SIDES = ("old", "new")
 
 _MEMORY = "1GB"
-"""What DuckDB takes; the rest spills to disk."""
+"""Memory limit of DuckDB; the rest spills to disk."""
 
 _PROPERTY_CLASS_DEPTH = 4
-"""Steps over subclass of that are taken from a property's class, as in the paper's code."""
+"""Number of subclass-of steps from a property's class, as in the paper's code."""
 
 
 def open_workspace(old: Snapshot, new: Snapshot, *, spill: Path) -> Window:
-    """A window whose connection has more views and tables over both snapshots.
+    """Open a window whose connection has more views and tables over both snapshots.
 
-    View: ``known``, each entity as the newest snapshot that has it describes it. Tables: ``redirect`` (id, target),
+    View: ``known``, each entity as described by the newest snapshot that has it. Tables: ``redirect`` (id, target),
     ``meta``, ``restrictive``, ``page``.
 
     Args:
         old: The older snapshot.
-        new: The newer one.
-        spill: Folder for what does not fit in memory.
+        new: The newer snapshot.
+        spill: Folder for data that does not fit in memory.
     """
     window = Window(old, new, spill=spill, memory=_MEMORY)
     for statement in ("CREATE TABLE redirect AS FROM new_redirects", _KNOWN):
@@ -54,18 +54,18 @@ def open_workspace(old: Snapshot, new: Snapshot, *, spill: Path) -> Window:
 
 
 def read_table(workspace: duckdb.DuckDBPyConnection, query: str) -> pa.Table:
-    """A query's result as one Arrow table."""
+    """Run a query and return its result as one Arrow table."""
     found: pa.Table = workspace.sql(query).to_arrow_table()
     return found
 
 
 def count_rows(workspace: duckdb.DuckDBPyConnection, table: str) -> int:
-    """How many rows a table has; `table` may end in a WHERE clause."""
+    """Number of rows of a table; `table` may end in a WHERE clause."""
     return int(workspace.execute(f"SELECT count(*) FROM {table}").fetchall()[0][0])  # noqa: S608 - our own names
 
 
 def count_by(workspace: duckdb.DuckDBPyConnection, column: str, table: str) -> dict[str, int]:
-    """Rows of a table by a column's value, sorted by it; nulls do not count."""
+    """Number of rows of a table by a column's value, sorted by it; nulls do not count."""
     query = f"SELECT {column}, count(*) FROM {table} WHERE {column} IS NOT NULL GROUP BY 1 ORDER BY 1"  # noqa: S608 - our own names
     return dict(workspace.execute(query).fetchall())
 
@@ -91,7 +91,7 @@ _SAID = "rank <> 'deprecated' AND snak = 'value' AND object IS NOT NULL"
 
 
 def _find_classes(connection: duckdb.DuckDBPyConnection) -> None:
-    """Tables ``meta``, ``restrictive`` and ``page`` (id)."""
+    """Create ``meta``, ``restrictive`` and ``page`` (id)."""
     connection.execute(_EDGES.format(name="subclass_of", condition=f"property = '{SUBCLASS_OF}' AND {_SAID}"))
     connection.execute(
         _EDGES.format(name="property_class", condition=f"property = '{INSTANCE_OF}' AND subject[1] = 'P' AND {_SAID}")
@@ -110,6 +110,6 @@ def _find_classes(connection: duckdb.DuckDBPyConnection) -> None:
 
 
 def _properties_of(root: str) -> str:
-    """SQL for the properties whose class is `root` or at most _PROPERTY_CLASS_DEPTH steps below it."""
+    """SQL of the properties whose class is `root` or at most _PROPERTY_CLASS_DEPTH steps below it."""
     classes = below([("class", root)], _SUBCLASS_LINKS, depth=_PROPERTY_CLASS_DEPTH)
     return f"SELECT DISTINCT subject AS id FROM property_class WHERE object IN (SELECT id FROM ({classes}))"  # noqa: S608 - our own names
