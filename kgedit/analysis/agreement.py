@@ -1,4 +1,4 @@
-"""How far a judge and the rules say the same of stored answers."""
+"""Agreement between a judge and the rules on stored answers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kgedit.analysis.tables import METHOD, Column, Table
 
 
 def agreement_table(runs: Sequence[Run]) -> Table | None:
-    """A row for each run, preset and rule; None where nobody judged."""
+    """One row per run, preset and rule; None if no answer was judged."""
     rows = tuple(
         (
             *(number, run.spec.method, item.preset, item.rule, item.n),
