@@ -60,7 +60,7 @@ def averages_tables(runs: Sequence[Run]) -> list[Table]:
 
 
 def _pairs(runs: Sequence[Run]) -> list[tuple[Preset, Preset]]:
-    """Pairs of presets scored by shares that some run evaluated both of; not clozes, which word questions differently."""
+    """Pairs of presets scored by shares that a run evaluated both of; clozes are left out, their wording differs."""
     presets = [
         preset
         for run in runs

@@ -81,7 +81,7 @@ def _over_models(runs: Sequence[Run]) -> list[Table]:
 
 
 def _by_group(runs: Sequence[Run], tables_of: Callable[[Sequence[Run]], list[Table]]) -> list[Table]:
-    """Tables of each group; if there are several, preceded by a table of the groups, and with their numbers in all titles."""
+    """Tables of each group; several groups are listed in a table first, and their numbers are added to all titles."""
     groups = comparable_groups(runs)
     if len(groups) == 1:
         return tables_of(groups[0].runs)
