@@ -137,7 +137,7 @@ def other_devices(*, without: Sequence[torch.dtype] = ()) -> Iterator[tuple[torc
 
 
 def spread_over(model: Any, first: torch.device, second: torch.device) -> None:
-    """Let accelerate place the lowest block and everything outside the blocks on one device, other blocks on another."""
+    """Let accelerate place the lowest block and all modules outside blocks on one device, other blocks on another."""
     blocks = next(name for name, module in model.named_modules() if isinstance(module, torch.nn.ModuleList))
     lowest, _, inner = blocks.partition(".")
     around = [name for name, _ in model.named_children() if name != lowest]
