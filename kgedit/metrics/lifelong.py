@@ -13,7 +13,7 @@ from kgedit.records.scores import Retention, RetrievalScore
 
 
 def mean_of_lasting(group: Judged) -> float | None:
-    """Mean of the preset's own metric over questions that no later timestep makes outdated; None if there are none.
+    """Mean of the preset's own metric over questions that no later timestep makes outdated; None if none was scored.
 
     All rows of a column therefore cover the same questions.
     """
