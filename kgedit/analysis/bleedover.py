@@ -50,8 +50,8 @@ def bleedover_table(runs: Sequence[Run], preset: str) -> Table | None:
     )
     note = (
         "Mean of max(0, P before any edit less P after) of a neighbour's own answer, in % (WikiFactDiff, table 7) with "
-        "its 95 % interval clustered by relation. nearest: of the edited relation, about similar subjects, where "
-        "the timestep tells such. random: drawn from the neighbours of all edits."
+        "its 95 % interval clustered by relation. nearest: of the edited relation, about similar subjects, if "
+        "the timestep has any. random: drawn from the neighbours of all edits."
     )
     return Table(f"Bleedover, preset {preset}", columns, tuple(rows), note)
 

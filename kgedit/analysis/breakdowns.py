@@ -87,7 +87,7 @@ def breakdown_table(runs: Sequence[Run], by: str, *, preset: str, counts: Counts
         "relation. Answers about a single relation are taken as independent."
     )
     if by == "popularity":
-        note += " Tenths of the cases by the popularity of the subject, as the timestep tells it, 1 the least."
+        note += " Tenths of the cases by the subject's popularity in the timestep, 1 the lowest."
     if by in SPECIFICITY:
         note += f" {_tenths_note(by)}"
     if by == "year":

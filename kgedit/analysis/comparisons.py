@@ -117,7 +117,7 @@ def seeds_table(runs: Sequence[Run], preset: str) -> Table | None:
     note = f"{metrics_of(runs, preset)} after the edits, of runs that differ in their seed only. "
     note += "Spread: standard deviation."
     if not any(row[4] for row in rows):
-        note += " All spreads are 0: what these runs do may not depend on the seed."
+        note += " All spreads are 0: these runs may not depend on the seed."
     return Table(f"Over seeds, preset {preset}", columns, tuple(rows), note)
 
 

@@ -31,8 +31,8 @@ def speed_table(runs: Sequence[Run]) -> Table | None:
         *(Column(name, "rate") for name in ("ms each", "prompt tokens each", "new tokens each")),
     )
     note = (
-        "Wall time of the model for each question that it was asked, before any edit and after. Replies from the "
-        "cache, which took no time, are counted and stand in no other column."
+        "Wall time of the model per question, before any edit and after. Replies from the cache, which took no time, "
+        "are counted in their own column only."
     )
     return Table("Forward time", columns, rows, note)
 

@@ -20,7 +20,7 @@ _JUDGED_CLASSES: tuple[ErrorClass, ...] = tuple(name for name in ERROR_CLASSES i
 _BEYOND: tuple[ErrorClass, ...] = ("repetition", "irrelevant", "incorrect")
 """Continuations of edited models after the target (Mirage, table 7)."""
 
-_MEANINGS = "empty: no word. repetition: the same words again and again. old: an answer that was right before the edit."
+_MEANINGS = "empty: no words. repetition: the same words repeated. old: an answer that was right before the edit."
 
 _SharesOf = Callable[[pa.Table], tuple[Cell, ...] | None]
 """Computes the cells after the run's name from the answers of one run on one axis."""
@@ -55,8 +55,8 @@ def judged_error_table(runs: Sequence[Run], preset: str) -> Table | None:
         Column("as by rules", "percent"),
     )
     note = (
-        f"Shares of the answers with a verdict, in %, by what the judge says is wrong. {_MEANINGS} irrelevant: no "
-        "try to answer the question. incorrect: anything else. no class: the judge named none. as by rules: of the "
+        f"Shares of the answers with a verdict, in %, by the judge's error class. {_MEANINGS} irrelevant: no "
+        "attempt to answer the question. incorrect: anything else. no class: the judge named none. as by rules: of the "
         "answers that rules and judge both gave a class, those with the same one."
     )
     return Table(f"Errors by the judge, preset {preset}", columns, tuple(rows), note)
@@ -79,10 +79,10 @@ def beyond_answer_table(runs: Sequence[Run], preset: str) -> Table | None:
     )
     note = (
         "Shares of all answers in %. At the answer's length: the first tokens are the target's. At the natural stop: "
-        "right as generated and truncated, by the judge where one was asked (kgedit score --metric judge), else by the "
-        "preset's metric. The others begin with the target and are wrong because of what follows: meaningless "
-        "repetition, irrelevant or incorrect information (table 7), as the judge says (--judge-errors). Rules see "
-        "repetition only; what else they or the judge do not sort is in the last column."
+        "right as generated and truncated, by the judge if there are verdicts (kgedit score --metric judge), else by "
+        "the preset's metric. The others begin with the target and are wrong because of what follows: meaningless "
+        "repetition, irrelevant or incorrect information (table 7), by the judge (--judge-errors). Rules detect only "
+        "repetition; answers that neither rules nor judge classify are in the last column."
     )
     return Table(f"Errors beyond the answer, preset {preset}", columns, tuple(rows), note)
 

@@ -29,7 +29,7 @@ def read_cutoff(text: str) -> str:
         TimestepError: if it is not a month.
     """
     if not _MONTH.fullmatch(text):
-        raise TimestepError(f"'{text}' is no month. Give the knowledge cutoff as YYYY-MM, such as 2023-09.")
+        raise TimestepError(f"'{text}' is not a month. Give the knowledge cutoff as YYYY-MM, such as 2023-09.")
     return text
 
 

@@ -131,7 +131,7 @@ def means_table(runs: Sequence[Run], preset: str) -> Table | None:
     )
     note = (
         f"{metrics_of(runs, preset)}: before any edit for unedited, else right after a timestep's own edits, over all "
-        "timesteps, which so weigh by their questions; with the 95 % interval clustered by relation. ±: standard "
+        "timesteps, weighted by their questions; with the 95 % interval clustered by relation. ±: standard "
         "deviation over timesteps, weighted likewise. mean: over models, question by question, each model alike; "
         "without interval where models have different questions (--only-failed)."
     )

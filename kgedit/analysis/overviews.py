@@ -43,8 +43,8 @@ def groups_table(groups: Sequence[RunGroup]) -> Table:
     words = ("model", "trained in", "cases", "presets", "runs")
     columns = (Column("group", "count", key=True), *(Column(name) for name in words))
     note = (
-        "Runs of different groups differ in cases, model, training format or in what a preset is, and are not ranked "
-        "together. Methods that train nothing stand in every group of their cases and model."
+        "Runs of different groups differ in cases, model, training format or the meaning of a preset, and are not "
+        "ranked together. Methods without training are in every group of their cases and model."
     )
     return Table("Groups", columns, rows, note)
 

@@ -213,7 +213,7 @@ def _size_of(dump: RemoteDump, manners: Manners) -> int:
         with temporary_errors(), urllib.request.urlopen(request, timeout=manners.time_limit) as answer:
             said = answer.headers.get("Content-Length")
         if said is None or not said.isdigit() or int(said) == 0:
-            raise TemporaryError("the server does not say how long the file is")
+            raise TemporaryError("the server does not report the file's size")
         return int(said)
 
     try:
@@ -240,7 +240,7 @@ def _resume(dump: RemoteDump, part: Path, size: int, manners: Manners, update: C
         with temporary_errors(), urllib.request.urlopen(request, timeout=manners.time_limit) as answer:
             resumed = answer.status == http.client.PARTIAL_CONTENT
             if resumed and not str(answer.headers.get("Content-Range", "")).startswith(f"bytes {have}-"):
-                raise TemporaryError("the server gives another range than the one asked for")
+                raise TemporaryError("the server returned another range than requested")
             with part.open("ab" if resumed else "wb") as file:
                 done = have if resumed else 0
                 while data := answer.read(_CHUNK):
@@ -259,7 +259,7 @@ def _resume(dump: RemoteDump, part: Path, size: int, manners: Manners, update: C
 def _check(dump: RemoteDump, part: Path, size: int) -> None:
     if part.stat().st_size != size:
         part.unlink()
-        raise SourceError(f"{dump.name} is not as long as the server says. It was thrown away. Fetch it again.")
+        raise SourceError(f"{dump.name} is not as long as the server reports. It was deleted. Fetch it again.")
     if dump.checksum is None:
         return
     algorithm, _, expected = dump.checksum.partition(":")
@@ -270,6 +270,6 @@ def _check(dump: RemoteDump, part: Path, size: int) -> None:
     if digest.hexdigest() != expected:
         part.unlink()
         raise SourceError(
-            f"The {algorithm} of {dump.name} is {digest.hexdigest()}, and the server says {expected}. It was thrown "
-            "away. Fetch it again, from another mirror if this happens twice."
+            f"The {algorithm} of {dump.name} is {digest.hexdigest()}, but the server reports {expected}. The file was "
+            "deleted. Fetch it again, from another mirror if this happens twice."
         )

@@ -224,7 +224,7 @@ class _Fetching:
             found = answer["query"]["pages"][0].get("revisions", []) if answer else []
             return int(found[0]["revid"]) if found else None
         except (KeyError, IndexError, TypeError, ValueError) as error:
-            raise TemporaryError("the answer is not what the API gives") from error
+            raise TemporaryError("the response is not in the API's format") from error
 
     def _entity_at(self, address: str) -> Json | None:
         answer = _json_at(address, self._order.manners)
@@ -233,7 +233,7 @@ class _Fetching:
         entities = answer.get("entities")
         found = [one for one in entities.values() if isinstance(one, dict)] if isinstance(entities, dict) else []
         if len(found) != 1 or "id" not in found[0]:
-            raise TemporaryError("the answer holds no entity")
+            raise TemporaryError("the response contains no entity")
         return found[0]
 
 
@@ -246,9 +246,9 @@ def _json_at(address: str, manners: Manners) -> Json | None:
             return None
         raise SourceError(f"{address} answers HTTP {error.code} {error.reason}. Check the address.") from error
     except ValueError as error:
-        raise TemporaryError("the answer is no JSON, or breaks off") from error
+        raise TemporaryError("the response is not JSON, or is truncated") from error
     if not isinstance(answer, dict):
-        raise TemporaryError("the answer is not what the site gives")
+        raise TemporaryError("the response is not a JSON object")
     return answer
 
 

@@ -71,7 +71,7 @@ def persistently(ask: Callable[[], Answer], *, of: str, manners: Manners) -> Ans
         except TemporaryError as error:
             if attempt == manners.attempts:
                 raise SourceError(
-                    f"{of} failed {attempt} times, the last time so: {error}. Try again later: the same command "
+                    f"{of} failed {attempt} times, most recently with: {error}. Try again later: the same command "
                     "resumes."
                 ) from error
             wait = error.retry_after if error.retry_after is not None else manners.pause * 2**attempt

@@ -209,7 +209,7 @@ def _items(order: SliceOrder, pages: FetchedPages) -> list[str]:
 def _query_of_ids(order: SliceOrder, size: int, offset: int) -> str:
     if order.of_class is not None:
         if not _ID.fullmatch(order.of_class):
-            raise SourceError(f"{order.of_class!r} is no id of a class. Write one such as Q6256.")
+            raise SourceError(f"{order.of_class!r} is not the id of a class. Give one such as Q6256.")
         direct = "http://www.wikidata.org/prop/direct/"
         path = f"<{direct}{INSTANCE_OF}>/<{direct}{SUBCLASS_OF}>*"
         inner = f"?item {path} <{WD}{order.of_class}>"
@@ -309,11 +309,11 @@ def _asked_once(order: SliceOrder, query: str, columns: tuple[str, ...]) -> list
         first = str(error).strip().splitlines()[0][:200] if str(error).strip() else type(error).__name__
         raise SourceError(f"{order.endpoint} refuses the query: {first}. Check the address and the query.") from error
     except OSError as error:
-        raise SourceError(f"{order.endpoint} cannot be asked: {error}. Check the address.") from error
+        raise SourceError(f"{order.endpoint} cannot be queried: {error}. Check the address.") from error
     try:
         rows: list[Row] = json.loads(body)["results"]["bindings"]
         complete = [row for row in rows if all(name in row for name in columns)]
     except (ValueError, KeyError, TypeError) as error:
         # If an endpoint times out while sending a response, it has already sent status 200.
-        raise TemporaryError("the answer breaks off, or is no result of SPARQL") from error
+        raise TemporaryError("the response is truncated, or is not a SPARQL result") from error
     return complete

@@ -51,8 +51,8 @@ def curve_exhibits(view: View) -> Iterator[Exhibit]:
         drawn = tuple(_drawn(panel, panels) for panel in panels)
         tables = [table for preset, _ in presets if (table := schedule_table(view.runs, preset.name))]
         note = (
-            "Asked at so many edits, of all edits made so far that were asked about, in %; bars: 95 % intervals. "
-            "Unrelated answers are those of the timestep under way."
+            "Scores after each number of edits, over all edits so far that were evaluated, in %; bars: 95 % "
+            "intervals. Unrelated answers are those of the current timestep."
         )
         yield Exhibit("curves", Figure(f"as-edits-add-up-{view.key}", "As edits add up", drawn, note), tuple(tables))
 

@@ -31,7 +31,7 @@ def word_figure(facts: Iterable[Fact]) -> Figure | None:
         "Words of objects": _words(fact.object_label for fact in listed),
     }
     panels = tuple(word_cloud(title, counts) for title, counts in counted.items() if counts)
-    note = "Sized by the number of cases. Words that find no place are left out."
+    note = "Sized by the number of cases. Words without room are left out."
     return Figure("words", "What the edits are about", panels, note) if panels else None
 
 
