@@ -69,7 +69,7 @@ class Asked:
     """A question for the gate.
 
     Attributes:
-        kind: Kind of wording, and what is missing.
+        kind: Kind of wording, and missing facts if any.
         text: The question.
         needed: Ids of the edits that it needs; empty if the memory lacks the fact.
         relation: Relation of the question; questions about one relation are worded alike and form one cluster in

@@ -104,7 +104,7 @@ def scenario_breakdown(runs: Sequence[Run], preset: str) -> Table | None:
 def over_time_table(runs: Sequence[Run], by: str, *, preset: str, counts: Counts | None = None) -> Table | None:
     """Update scores by tenths of SPECIFICITY for each timestep (WikiBigEdit, figures 13 and 14).
 
-    None for other breakdowns, or if no run has several timesteps.
+    None if `by` is another breakdown, or no run has several timesteps.
     """
     timesteps = list(dict.fromkeys(step for run in runs for step in run.scores.timesteps))
     if by not in SPECIFICITY or len(timesteps) < 2:

@@ -37,7 +37,7 @@ class ItemsOrder:
             fetched (kgedit.fetching.ancestors); 0 disables this.
         date: The last revision up to the end of this day is fetched; None means the current one.
         revisions: Id -> revision, for ids wanted at a certain revision.
-        limit: Maximum number of entities, without properties; None means no limit.
+        limit: Maximum number of entities, not counting properties; None means no limit.
         properties: Whether to fetch the properties of the statements as well.
         manners: Settings of the requests.
     """

@@ -36,7 +36,7 @@ def change_figures(cards: Sequence[Card], manifest: dict[str, Any] | None) -> li
     """All figures for which there is data.
 
     Args:
-        manifest: Manifest of the timestep; None for a file of edits.
+        manifest: Manifest of the timestep; None means a file of edits.
     """
     makers = (
         _funnel(len(cards), manifest),

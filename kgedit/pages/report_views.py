@@ -35,7 +35,7 @@ class MethodView:
 
     Attributes:
         name: Name that distinguishes it from the other runs of the view.
-        run: The run; None for the unedited model if no run is without edits.
+        run: The run; None means the unedited model, if no run is without edits.
         free: Scores by axis, free decoding; empty if the view has no free preset.
         forced: Scores by axis, teacher forcing.
         kept: Share of unchanged unrelated answers, under the view's free preset, or the forced one if it has none.
