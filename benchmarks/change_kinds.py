@@ -1,18 +1,18 @@
-"""Kinds of change on human-labelled edits: the rules alone, and the classifier by five folds over entities.
+"""Kinds of change on human-labelled edits: the rules alone, and the classifier with five folds over entities.
 
     OMP_NUM_THREADS=1 python benchmarks/change_kinds.py --edits ../shared/data/wd_change_gold/edits.csv
 
-The rules were developed on the entities whose id has an even CRC-32 and are measured on the others; both halves are
-printed. The classifier never sees an entity that it is measured on. The file has no snapshots, so containment, dates of
-statements, ranks and history are unknown here, and its "update" is any other value, corrections included: nothing in it
-says when a value became true. Of an edit with several labels the first one counts.
+The rules were developed on the entities whose id has an even CRC-32 and are evaluated on the others; both halves are
+printed. The classifier is never evaluated on entities it was trained on. The file has no snapshots, so containment,
+dates of statements, ranks and history are unknown here, and its "update" is any other value, including corrections: it
+does not record when a value became true. For edits with several labels, the first one counts.
 
-With ``--snapshots`` what real data knows of the items is joined with them (classes, containment, descriptions), as an
-export joins labelled changes with its snapshots: each given file is loaded by the loader of its format, as a snapshot
-of a temporary home. Several tables of KGTK are one dump. The lines "both known" are of the edits of items where
-something lies around both values.
+With ``--snapshots``, real data about the items is joined (classes, containment, descriptions), just as an export joins
+labelled changes with its snapshots: each given file is loaded by the loader of its format into a snapshot of a
+temporary home. Several KGTK tables form one dump. Lines with "both known" cover item edits for which the surroundings
+of both values are known.
 
-Meanings of texts need an embedder (``--embedder all-minilm-l6-v2``, a few minutes of CPU) and are left out without.
+Text similarity needs an embedder (``--embedder all-minilm-l6-v2``, a few minutes of CPU) and is left out without one.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ RECALL = 0.8
 
 @dataclass(frozen=True)
 class Edits:
-    """Labelled edits as columns VALUES, their kinds, the ids of their entities, and their signals."""
+    """Labelled edits as columns VALUES, with their kinds, the ids of their entities, and their signals."""
 
     values: pa.Table
     kinds: NDArray[np.str_]
@@ -67,14 +67,14 @@ class Edits:
 
     @property
     def both_known(self) -> NDArray[np.bool_]:
-        """Whether something lies around both values."""
+        """Mask of edits for which the surroundings of both values are known."""
         within, around = (self.signals[name].is_valid().to_numpy() for name in ("new_within_old", "old_within_new"))
         known: NDArray[np.bool_] = within & around
         return known
 
 
 def read_edits(path: Path, dumps: Sequence[Path] = ()) -> Edits:
-    """The labelled edits, with values in the spelling of the store, joined with what some dumps know of them."""
+    """Read the labelled edits, with values in the store's spelling, and join data from the dumps."""
     with path.open(encoding="utf-8", newline="") as file:
         entities = np.array([row["entity_id"] for row in csv.DictReader(file)])
     labelled = read_labelled(path)
@@ -89,7 +89,7 @@ def read_edits(path: Path, dumps: Sequence[Path] = ()) -> Edits:
 
 
 def load_dumps(home: Path, dumps: Sequence[Path]) -> list[Snapshot]:
-    """Each dump as a snapshot; the days are those of the order given. Tables of KGTK become one dump."""
+    """Load each dump as a snapshot, with dates in the given order. KGTK tables form one dump."""
     tables = [path for path in dumps if path.name.endswith(".tsv.gz")]
     others = [path for path in dumps if path not in tables]
     sources = [("wikidata_json", path) for path in others]
@@ -105,7 +105,7 @@ def load_dumps(home: Path, dumps: Sequence[Path]) -> list[Snapshot]:
 
 
 def write_edges(tables: Sequence[Path], path: Path) -> Path:
-    """All edges of some KGTK tables in one file, in the order that the loader needs."""
+    """Write all edges of KGTK tables to one file, in the order required by the loader."""
     read = "read_csv($tables, delim='\t', quote='', all_varchar=true, union_by_name=true)"
     with duckdb.connect() as connection:
         connection.execute("SET threads = 1")
@@ -118,7 +118,7 @@ def write_edges(tables: Sequence[Path], path: Path) -> Path:
 
 
 def measure(edits: Edits, kinds: NDArray[np.str_], update: NDArray[np.float64]) -> dict[str, tuple[int, float, float]]:
-    """Edits, precision of "update" at the recall by how sure of an update, and macro-F1; overall and by value type."""
+    """Number of edits, precision of "update" at recall RECALL, and macro-F1; overall and by value type."""
     types = np.array(edits.values["value_type"].to_pylist())
     measured = {}
     for name in SHOWN:
@@ -152,7 +152,7 @@ def by_rules(edits: Edits, *, show_rules: bool = False) -> dict[str, tuple[int, 
 
 
 def halves(edits: Edits) -> tuple[Edits, Edits]:
-    """The edits on which the rules were developed, and those on which they are measured."""
+    """Edits on which the rules were developed, and edits on which they are evaluated."""
     developed = np.array([zlib.crc32(str(entity).encode()) % 2 == 0 for entity in edits.entities])
     return edits.take(np.flatnonzero(developed)), edits.take(np.flatnonzero(~developed))
 

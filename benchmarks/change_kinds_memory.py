@@ -1,9 +1,9 @@
-"""Time and memory of judging the kinds of many changes, on two made-up snapshots.
+"""Time and memory needed to judge the kinds of many changes, on two generated snapshots.
 
     python benchmarks/change_kinds_memory.py --changes 100000
 
-Each subject has an item, a number and a text of which one changes; places lie in a tree of five levels and classes in
-one of seven. The snapshots are written with DuckDB, without a dump; a child process judges, and says what it took.
+Each subject has an item, a number and a text, one of which changes; places form a tree of five levels, classes one of
+seven. The snapshots are written with DuckDB, without a dump; a child process judges the changes and reports its costs.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ FACTS_OF = """
 
 
 def write_snapshot(folder: Path, name: str, changes: int) -> Snapshot:
-    """A snapshot with the three files that kinds are judged from."""
+    """Write a snapshot with the three files from which kinds are judged."""
     date, day = DATES[name]
     target = folder / str(date)
     target.mkdir()
@@ -101,7 +101,7 @@ def judge(folder: Path) -> None:
 
 
 def peak_of_memory() -> float:
-    """MB of this process since it began. The resource module would count what its parent had."""
+    """Peak memory of this process in MB. The resource module would include the parent's."""
     [peak] = (
         line.split()[1] for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM")
     )

@@ -1,16 +1,16 @@
-"""Throughput of answering, preset by preset, against batch 1 without a cache in the same run.
+"""Throughput of answering by preset, compared with batch size 1 without a cache in the same run.
 
     OMP_NUM_THREADS=1 python benchmarks/decoding.py --model smollm2-135m --questions 420 --alone 16 --rounds 1
 
-Questions are drawn from the probes of a file of edits (QAEdit where it is there). The baseline decodes as the papers'
-code does: one question at a time, the whole text run again for each token; `light` (--light) is the same with logits of
-the last token only. Under teacher forcing it is a pass for each thing that is measured of a text: match ratio, P of the
-new answer, P of each old one. Ours is the backend of runs, tokenizing and all. Each round asks ours all questions
-and the baseline its share of the first --alone ones, in turn, in processor seconds of one thread, so that other work on
-the machine matters little.
+Questions are sampled from the probes of a file of edits (QAEdit if available). The baseline decodes like the papers'
+code: one question at a time, running the whole text again for each token; `light` (--light) does so with logits of only
+the last token. Under teacher forcing it takes one pass for each measurement of a text: match ratio, P of the new
+answer, P of each old answer. kgedit's side is the backend used in runs, including tokenization. In each round, kgedit
+answers all questions and the baseline its share of the first --alone ones, alternating, measured in CPU seconds of one
+thread, so that other work on the machine matters little.
 
-Texts must be the same token for token, but for ties: where they first differ, the baseline's own logits of both tokens
-must be closer than rounding explains, or the script fails.
+Texts must be identical token by token, except for ties: where they first differ, the baseline's logits of both tokens
+must be within rounding error, or the script fails.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ from kgedit.timesteps.sample_facts import sample_facts
 
 EDITS = Path(__file__).resolve().parents[2] / "shared" / "data" / "editing_sets" / "QAEdit_inter_1k.json"
 TIE = 1e-3
-"""Largest gap of two logits that counts as a tie; logits here are of the order of 20."""
+"""Maximum difference of two logits that counts as a tie; logits here are of the order of 20."""
 
 
 @dataclass(frozen=True)
 class Drawn:
-    """A question with its right answer and those before the edit."""
+    """A question with its correct answer and the answers before the edit."""
 
     text: str
     gold: str
@@ -52,7 +52,7 @@ class Drawn:
 
 @dataclass
 class Measured:
-    """Processor seconds and what was said, by question."""
+    """CPU seconds and answers, by question."""
 
     seconds: dict[str, float] = field(default_factory=lambda: {"base": 0.0, "light": 0.0, "ours": 0.0})
     asked: dict[str, int] = field(default_factory=lambda: {"base": 0, "light": 0, "ours": 0})
@@ -62,11 +62,11 @@ class Measured:
     differing: int = 0
 
     def rate(self, way: str) -> float:
-        """Questions per processor second."""
+        """Questions per CPU second."""
         return self.asked[way] / self.seconds[way] if self.asked[way] else float("nan")
 
     def length(self, way: str) -> float:
-        """Mean tokens of an answer."""
+        """Mean number of tokens per answer."""
         return sum(self.tokens[way].values()) / len(self.tokens[way])
 
 
@@ -82,14 +82,14 @@ def draw(edits: Path, count: int, seed: int) -> list[Drawn]:
 
 
 def prompts_of(model: LanguageModel, preset: Preset, drawn: Sequence[Drawn]) -> list[Question]:
-    """The questions as they are sent."""
+    """Prompts as sent to the model."""
     context: Context = asked_contexts([preset], sample_facts())[preset.name].for_model(model.chat)
     forced = preset.generation == "teacher_forcing"
     return [Question(context.prompt(one.text), one.gold, one.old if forced else ()) for one in drawn]
 
 
 def decode_alone(model: LanguageModel, question: Question, preset: Preset, *, light: bool) -> list[int]:
-    """Batch 1, the whole text run again for every token."""
+    """Baseline with batch size 1, running the whole text again for every token."""
     ids = model.encode(question.prompt)
     start, end = len(ids), end_of_answer(model, preset.truncation)
     for _ in range(preset.max_new_tokens):
@@ -102,7 +102,7 @@ def decode_alone(model: LanguageModel, question: Question, preset: Preset, *, li
 
 
 def feed_alone(model: LanguageModel, question: Question, *, light: bool) -> list[int]:
-    """A pass for the match ratio and, unless `light`, one for the probability of each answer."""
+    """One pass for the match ratio and, unless `light`, one for the probability of each answer."""
     prompt = model.encode(question.prompt)
     best: list[int] = []
     for number, answer in enumerate((question.gold,) if light else (question.gold, question.gold, *question.old)):
@@ -117,7 +117,7 @@ def feed_alone(model: LanguageModel, question: Question, *, light: bool) -> list
 
 
 def alone(model: LanguageModel, question: Question, preset: Preset, *, light: bool) -> tuple[str, int]:
-    """The baseline's text and its tokens."""
+    """Text and tokens generated by the baseline."""
     if preset.generation == "teacher_forcing":
         ids = feed_alone(model, question, light=light)
         return model.decode(ids).strip(), len(ids)
@@ -126,7 +126,7 @@ def alone(model: LanguageModel, question: Question, preset: Preset, *, light: bo
 
 
 def timed(measured: Measured, way: str, count: int, work: Callable[[], None]) -> None:
-    """Add the processor time of some work."""
+    """Add the CPU time of a block."""
     started = time.process_time()
     work()
     measured.seconds[way] += time.process_time() - started
@@ -134,7 +134,7 @@ def timed(measured: Measured, way: str, count: int, work: Callable[[], None]) ->
 
 
 def measure(model: LanguageModel, preset: Preset, drawn: Sequence[Drawn], *, options: argparse.Namespace) -> Measured:
-    """Both ways, in turn."""
+    """Measure both ways, alternating."""
     measured, questions, backend = Measured(), prompts_of(model, preset, drawn), TransformersBackend(model)
 
     def run_ours() -> None:
@@ -150,7 +150,7 @@ def measure(model: LanguageModel, preset: Preset, drawn: Sequence[Drawn], *, opt
             measured.texts[way][index] = text
             measured.tokens[way][index] = tokens
 
-    ask(model, questions[:2], preset)  # what is found out about a model once
+    ask(model, questions[:2], preset)  # model properties that are determined only once
     for number in range(options.rounds):
         share = range(number, options.alone, options.rounds)
         timed(measured, "base", len(share), lambda share=share: run_alone("base", share))
@@ -165,7 +165,7 @@ def measure(model: LanguageModel, preset: Preset, drawn: Sequence[Drawn], *, opt
 
 
 def gap(model: LanguageModel, question: Question, preset: Preset) -> float:
-    """The smallest lead of a best token over the second best along the baseline's answer."""
+    """Minimum margin of the best token over the second best along the baseline's answer."""
     if preset.generation == "teacher_forcing":
         prompt, said = model.encode(question.prompt), model.encode_target(question.gold, after=question.prompt)
     else:

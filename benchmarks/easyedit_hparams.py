@@ -1,4 +1,4 @@
-"""EasyEdit's hyperparameters that say the same as kgedit's resolved settings, one function for each method."""
+"""EasyEdit's hyperparameters equivalent to kgedit's resolved settings, one function per method."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Hparams = dict[str, Any]
 
 
 def of_ft_m(editor: Any, common: Hparams) -> Hparams:
-    """Of FT-M."""
+    """Hyperparameters of FT-M."""
     own = editor.settings
     return common | {
         "alg_name": "FT",
@@ -27,7 +27,7 @@ def of_ft_m(editor: Any, common: Hparams) -> Hparams:
 
 
 def of_search(editor: Any, common: Hparams) -> Hparams:
-    """Of what ROME, MEMIT and AlphaEdit share."""
+    """Hyperparameters shared by ROME, MEMIT and AlphaEdit."""
     own = editor.settings
     return common | {
         "layers": list(editor.layers),
@@ -47,13 +47,13 @@ def of_search(editor: Any, common: Hparams) -> Hparams:
 
 
 def of_rome(editor: Any, common: Hparams) -> Hparams:
-    """Of ROME."""
+    """Hyperparameters of ROME."""
     lengths = [[editor.settings.prefix_tokens, editor.settings.prompts - 1]]
     return of_search(editor, common) | {"alg_name": "ROME", "context_template_length_params": lengths}
 
 
 def of_memit(editor: Any, common: Hparams) -> Hparams:
-    """Of MEMIT."""
+    """Hyperparameters of MEMIT."""
     weight = editor.preserve(editor.layers[0])
     return of_search(editor, common) | {
         "alg_name": "MEMIT",
@@ -63,7 +63,7 @@ def of_memit(editor: Any, common: Hparams) -> Hparams:
 
 
 def of_alphaedit(editor: Any, common: Hparams) -> Hparams:
-    """Of AlphaEdit; the null space is written to a file, as EasyEdit would have computed it before."""
+    """Hyperparameters of AlphaEdit. The null space is written to a file, as if EasyEdit had computed it before."""
     path = Path(common["model_name"]).parent / "null_space.pt"
     if not path.is_file():
         spaces = [editor.basis(layer) for layer in editor.layers]
@@ -79,7 +79,7 @@ def of_alphaedit(editor: Any, common: Hparams) -> Hparams:
 
 
 def of_grace(editor: Any, common: Hparams) -> Hparams:
-    """Of GRACE."""
+    """Hyperparameters of GRACE."""
     own = editor.settings
     return {
         "edit_lr": own.learning_rate,
@@ -102,7 +102,7 @@ def of_grace(editor: Any, common: Hparams) -> Hparams:
 
 
 def of_wise(editor: Any, common: Hparams) -> Hparams:
-    """Of WISE."""
+    """Hyperparameters of WISE."""
     own = editor.settings
     return {
         "edit_lr": own.learning_rate,
@@ -129,5 +129,5 @@ def of_wise(editor: Any, common: Hparams) -> Hparams:
 
 
 def _memory_layer(editor: Any) -> str:
-    """The layer of a method with a memory, in the words of EasyEdit's configurations for Llama."""
+    """Layer of a method with a side memory, named as in EasyEdit's configurations for Llama."""
     return f"model.layers[{editor.layer}].mlp.down_proj.weight"

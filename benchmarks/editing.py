@@ -1,18 +1,19 @@
-"""Speed of answering and of editing, each against a stated baseline in the same run.
+"""Speed of answering and editing, each compared with a stated baseline in the same run.
 
     OMP_NUM_THREADS=1 python benchmarks/editing.py --model smollm2-135m --questions 24 --edits 3
     OMP_NUM_THREADS=1 python benchmarks/editing.py --method rome --method memit --edits 10
     OMP_NUM_THREADS=1 python benchmarks/editing.py --edits 4 --peer ../EasyEdit --peer-python ../env/bin/python
 
-Answering: left-padded batches with a key-value cache, sorted by length, rows leaving when they end; against batch 1
-without a cache, as Mirage's code decodes. Editing: FT-M with what lies below the edited block computed once; against
-running the whole model at each step. Both sides must give the same answers and losses, or the script fails. Then every
-method that changes the model, on CounterFact edits, one at a time or as many as AT_ONCE says: UltraEdit's and MEND's
-loss is that before the update; beside it stands how much of the answers is right under teacher forcing afterwards.
+Answering: left-padded batches with a key-value cache, sorted by length, with finished rows dropped; compared with batch
+size 1 without a cache, as in Mirage's code. Editing: FT-M with everything below the edited block computed once;
+compared with running the whole model at each step. Both sides must give the same answers and losses, or the script
+fails. Then every method that changes the model, on CounterFact edits, one at a time or in batches of AT_ONCE. The loss
+of UltraEdit and MEND is the one before the update; next to it is the share of answer tokens correct under teacher
+forcing afterwards.
 
-With `--peer` nothing of this is run: kgedit's methods and those of the user's checkout of EasyEdit edit in turns, at
-equal settings, and the table says how many times faster ours are and whether they did the same (`side_by_side.py`).
-Without it no figure is compared with EasyEdit's.
+With `--peer` none of this is run. Instead, kgedit's methods and those of the user's checkout of EasyEdit alternate at
+equal settings, and the table shows the speedup and whether both did the same (`side_by_side.py`). Without it, no figure
+is compared with EasyEdit's.
 """
 
 from __future__ import annotations
@@ -49,12 +50,12 @@ STEMS = ["What is the capital of {}?", "Who is the head of state of {} at the mo
 
 
 def questions(count: int) -> list[str]:
-    """Questions of differing length."""
+    """Questions of different lengths."""
     return [STEMS[n % len(STEMS)].format(PLACES[n // len(STEMS) % len(PLACES)]) for n in range(count)]
 
 
 def baseline_decode(model: LanguageModel, prompt: list[int], *, stop_ids: frozenset[int], limit: int) -> list[int]:
-    """Batch 1, the whole text run again for every token."""
+    """Baseline with batch size 1, running the whole text again for every token."""
     ids = list(prompt)
     for _ in range(limit):
         logits = model.module(torch.tensor([ids], device=model.device), use_cache=False).logits
@@ -90,13 +91,13 @@ def measure_answering(model: LanguageModel, count: int) -> None:
 
 @contextmanager
 def whole_model(model: LanguageModel, layer: int, targets: TargetBatch) -> Iterator[object]:
-    """The baseline of forward_above: everything is run at each step."""
+    """Baseline of forward_above: runs everything at each step."""
     del layer
     yield lambda: model.forward(targets.ids, targets.mask, last=targets.last).logits
 
 
 def measure_editing(model: LanguageModel, count: int) -> None:
-    """Seconds per FT-M edit, CPU time, with and without it."""
+    """CPU seconds per FT-M edit, with and without it."""
     cases = question_cases(count)
     seconds, losses = {}, {}
     for name, way in (("above", forward_above), ("whole", whole_model)):
@@ -141,14 +142,14 @@ TIMED = (
 """Methods that change the model."""
 
 AT_ONCE = {"memit": 10, "encore": 10, "rlsedit": 10, "alphaedit": 10}
-"""Edits that are given together."""
+"""Number of edits given together."""
 
 NOT_TIMED = {"mend": {"train_steps": 5}}
-"""Settings that only shorten what comes before the first edit: MEND's training is printed beside."""
+"""Settings that only shorten the preparation before the first edit; MEND's training is printed separately."""
 
 
 def measure_methods(model: LanguageModel, names: Sequence[str], count: int) -> None:
-    """CPU seconds per edit of methods that change the model, by the published settings."""
+    """CPU seconds per edit of methods that change the model, with the published settings."""
     edits = EditFile.open(EDITS) if EDITS.is_file() else None
     cases = list(edits.cases())[:count] if edits else question_cases(count)
     every = edits.known_facts()[100:3100] if edits else []
@@ -178,7 +179,7 @@ def measure_methods(model: LanguageModel, names: Sequence[str], count: int) -> N
 
 
 def measure_with_peer(model: LanguageModel, options: argparse.Namespace) -> None:
-    """Side by side with EasyEdit, on CounterFact edits whose subjects both sides find."""
+    """Compare with EasyEdit on CounterFact edits whose subjects both sides find."""
     edits = EditFile.open(EDITS)
     fine = [case for case in edits.cases() if not subject_problem(case)][: options.edits + 1]
     with tempfile.TemporaryDirectory() as scratch:
@@ -194,7 +195,7 @@ def measure_with_peer(model: LanguageModel, options: argparse.Namespace) -> None
 
 
 def _silent(done: int, total: int) -> None:
-    """Progress that nobody looks at."""
+    """Progress callback that does nothing."""
 
 
 def question_cases(count: int) -> list[Case]:
@@ -226,7 +227,7 @@ def main() -> None:
         measure_answering(model, options.questions)
         measure_editing(model, options.edits)
     with tempfile.TemporaryDirectory() as scratch:
-        os.environ["KGEDIT_HOME"] = scratch  # MEND keeps its network under the home folder
+        os.environ["KGEDIT_HOME"] = scratch  # MEND stores its network under the home folder
         measure_methods(model, options.method or TIMED, options.edits)
 
 

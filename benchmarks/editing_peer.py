@@ -1,11 +1,11 @@
-"""EasyEdit's own code, run in a process of its own: what `editing.py --peer` compares with.
+"""Runs EasyEdit's own code in a separate process, for comparison by `editing.py --peer`.
 
-Started by `side_by_side.py`, it reads one request per line as JSON and answers with one line. Nothing of EasyEdit is
-here: its modules are imported from the user's checkout. Two things stand between, so that no package is needed that the
-text editors do not use: the `__init__` files of `easyeditor`, `easyeditor.models` and `easyeditor.util`, which import
-every method for texts and images, are replaced by empty packages with the same folders; and `matplotlib`, which one
-module imports without using it, by an empty module where it is missing. Random prefixes, C and the null space come with
-the requests and are put where EasyEdit caches its own.
+Started by `side_by_side.py`, it reads one JSON request per line and answers with one line. It contains no code of
+EasyEdit: its modules are imported from the user's checkout. Two workarounds avoid packages that the text editors do not
+use. The `__init__` files of `easyeditor`, `easyeditor.models` and `easyeditor.util`, which import all methods for texts
+and images, are replaced by empty packages with the same folders. `matplotlib`, which one module imports without using
+it, is replaced by an empty module if missing. Random prefixes, C and the null space are part of the requests and are
+stored where EasyEdit caches its own.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ ENTRIES = {
     "grace": ("grace.grace_main", "apply_grace_to_model", "GraceHyperParams"),
     "wise": ("wise.wise_main", "apply_wise_to_model", "WISEHyperParams"),
 }
-"""Module under easyeditor.models, its function and its class of hyperparameters, by kgedit's name of the method."""
+"""Module under easyeditor.models, its function and its hyperparameter class, by kgedit's name of the method."""
 
 
 def prepare_imports(checkout: Path) -> None:
@@ -49,10 +49,10 @@ def prepare_imports(checkout: Path) -> None:
 
 
 class Peer:
-    """A model, and EasyEdit's methods applied to it one request at a time; each leaves the model as it was.
+    """A model to which EasyEdit's methods are applied, one request at a time; each request leaves the model unchanged.
 
     Args:
-        folder: The model as transformers reads it.
+        folder: Folder of the model, readable by transformers.
         statistics: C of each layer by its number, or None.
     """
 
@@ -67,11 +67,11 @@ class Peer:
         self.model.get_output_embeddings().register_forward_hook(self._count)
 
     def answer(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Edit, measure, write down what changed, and undo.
+        """Edit, measure, record the changes, and undo them.
 
         Returns:
-            CPU seconds of EasyEdit's function, forward passes that it took gradients of, and for each edit how much of
-            its target is right under teacher forcing.
+            CPU seconds of EasyEdit's function, number of forward passes with gradients, and for each edit the share of
+            its target tokens that are correct under teacher forcing.
         """
         method = request["method"]
         module_name, function, hparams_name = ENTRIES[method]
@@ -103,7 +103,7 @@ class Peer:
         return {"seconds": spent, "passes": passes, "right": right}
 
     def _give(self, main: Any, request: dict[str, Any], hparams: Any) -> None:
-        """Put prefixes and C where EasyEdit looks for its own of an earlier call."""
+        """Store prefixes and C where EasyEdit looks for those of an earlier call."""
         prefixes = request["prefixes"]
         name = self.model.config._name_or_path.replace("/", "_")
         covariances = {
@@ -125,7 +125,7 @@ class Peer:
             texts.CONTEXT_TEMPLATES_CACHE = ["{}", *(f"{prefix} {{}}" for prefix in prefixes)]
 
     def _right(self, edited: Any, request: dict[str, str]) -> float:
-        """Share of the target's tokens that are the likeliest, each after the right ones."""
+        """Share of the target's tokens that are the most likely, each given the correct preceding ones."""
         prompt = self.tokenizer.encode(request["prompt"])
         target = self.tokenizer.encode(f" {request['target_new'].strip()}", add_special_tokens=False)
         ids = torch.tensor([prompt + target])
@@ -142,7 +142,7 @@ def _layers(hparams: Any) -> list[int]:
 
 
 def _memory_of(edited: Any) -> dict[str, torch.Tensor]:
-    """What a method with a memory beside the weights learned in its one edit."""
+    """Content that a method with a side memory stored for its one edit."""
     for module in edited.modules() if isinstance(edited, torch.nn.Module) else ():
         if type(module).__name__ == "GRACEAdapter":
             return {"value": module.values.detach().clone()}
@@ -153,7 +153,7 @@ def _memory_of(edited: Any) -> dict[str, torch.Tensor]:
 
 @contextmanager
 def _mask_of(request: dict[str, Any]) -> Iterator[None]:
-    """Draw WISE's mask as kgedit drew its own, instead of from numpy's global state."""
+    """Sample WISE's mask like kgedit, instead of from numpy's global state."""
     if "mask" not in request:
         yield
         return
@@ -168,13 +168,13 @@ def _mask_of(request: dict[str, Any]) -> Iterator[None]:
 
 
 def main() -> None:
-    """Answer requests until there are no more."""
+    """Answer requests until the input ends."""
     if len(sys.argv) == 1:
         print(__doc__)
         return
     setting = json.loads(sys.argv[1])
     replies = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # what EasyEdit prints goes with the errors
+    os.dup2(2, 1)  # EasyEdit's output goes to stderr
     torch.set_num_threads(setting["threads"])
     prepare_imports(Path(setting["checkout"]))
     peer = Peer(setting["model"], setting["statistics"])

@@ -1,10 +1,10 @@
-"""Processor seconds of both engines for each question of an export, client and server together.
+"""CPU seconds of both engines for each question of an export, client and server together.
 
     python benchmarks/engines.py --statements 250000 1000000
 
-Generates dumps of each size at two dates (generated_dumps.py), loads them, and asks both engines: the graph warm, after
-as many rounds as --warm-up. Prints for each question the processor seconds of both, their ratio, and whether the rows
-are equal. With --home an existing home is asked instead, for its first two snapshots.
+Generates dumps of each size at two dates (generated_dumps.py), loads them, and queries both engines; the graph after
+--warm-up rounds. For each question it prints the CPU seconds of both, their ratio, and whether the rows are equal. With
+--home, the first two snapshots of an existing home are queried instead.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ _EDITS = """
 
 
 _SUBJECTS = 20
-"""Subjects whose nearest entities are asked for: every item is compared with each."""
+"""Number of subjects whose nearest entities are computed: every item is compared with each."""
 
 
 def questions(window: Window) -> dict[str, Question]:
-    """What an export asks, about the changes of this window."""
+    """Questions of an export about the changes of this window."""
     changed = StoreEngine().changed_edges(window)
     edits = window.select(_EDITS, changed=changed)
     print(f"{changed.num_rows:,} changed edges, {edits.num_rows:,} edits", file=sys.stderr)
@@ -74,7 +74,7 @@ def questions(window: Window) -> dict[str, Question]:
 
 
 def measure(home: Path, *, warm_up: int) -> None:
-    """Print one line for each question."""
+    """Print one line per question."""
     old, new = list_snapshots(home)[:2]
     meter = Meter(home)
     print(f"{'processor s (wall s)':<28}{'graph':>18}{'store':>18}{'ratio':>8}  equal rows")
@@ -94,7 +94,7 @@ def measure(home: Path, *, warm_up: int) -> None:
 
 
 def make_home(folder: Path, statements: int) -> Path:
-    """A home with both snapshots in store and graph."""
+    """Create a home with both snapshots in store and graph."""
     write_dumps(folder / "dumps", statements=statements, seed=0)
     home = folder / "home"
     kgedit = [sys.executable, "-m", "kgedit"]

@@ -1,11 +1,11 @@
-"""How long `kgedit explore` takes to answer, against the same questions asked of the store's files without its indexes.
+"""Response times of `kgedit explore`, compared with the same queries on the store's files without its indexes.
 
 python benchmarks/generated_dumps.py dumps --statements 4000000 --dates 3
 kgedit load-dump ... (each of them, --no-graph)
 python benchmarks/explore.py --home HOME
 
-Each question is asked of the application as a browser asks it, JSON included, in turn with its naive form. Wall time is
-what a user waits; processor time is what it costs on a machine that others use as well.
+Each request is sent to the application like a browser's, including JSON, alternating with its naive form. Wall time is
+the user's waiting time; CPU time is the cost on a shared machine.
 """
 
 from __future__ import annotations
@@ -34,41 +34,41 @@ from kgedit.store.snapshots import Snapshot
 Question = Callable[[], None]
 
 RELATION = "P6"
-"""One of the relations of generated dumps that change."""
+"""One of the changing relations of generated dumps."""
 
 _HOST, _TOKEN = "127.0.0.1:8000", "token"
 
 
 @dataclass
 class Times:
-    """Seconds of several runs of one question."""
+    """Seconds of several runs of one request."""
 
     wall: list[float] = field(default_factory=list)
     processor: list[float] = field(default_factory=list)
 
     @contextmanager
     def taken(self) -> Iterator[None]:
-        """Measure once."""
+        """Measure one run."""
         wall, processor = time.perf_counter(), time.process_time()
         yield
         self.wall.append(time.perf_counter() - wall)
         self.processor.append(time.process_time() - processor)
 
     def said(self) -> str:
-        """Median and worst in milliseconds, wall and processor."""
+        """Median and maximum in milliseconds, wall and CPU."""
         return "".join(
             f" {1000 * statistics.median(one):>8,.0f}{1000 * max(one):>9,.0f}" for one in (self.wall, self.processor)
         )
 
 
 class Naive:
-    """The same questions without any index: DuckDB over the whole files of the snapshots."""
+    """The same requests without an index: DuckDB over the whole files of the snapshots."""
 
     def __init__(self, snapshots: Sequence[Snapshot]) -> None:
         self._snapshots, self._connection = snapshots, duckdb.connect()
 
     def search(self, text: str) -> None:
-        """Labels and aliases that hold the text, by the facts of their items."""
+        """Labels and aliases that contain the text, ordered by the number of facts of their items."""
         newest = self._snapshots[-1]
         self._connection.execute(
             f"""
@@ -116,7 +116,7 @@ class Naive:
 
 
 def measure(home: Path, *, runs: int, seed: int) -> None:
-    """Ask, and print."""
+    """Run the requests, and print."""
     made: list[str] = []
     start = Times()
     with start.taken():
@@ -193,7 +193,7 @@ def _compare(title: str, ours: Sequence[Question], naive: Sequence[Question]) ->
 
 
 def main() -> None:
-    """Read the arguments, measure."""
+    """Read the arguments and measure."""
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("--home", type=Path, required=True, help="with two or more snapshots")
     arguments.add_argument("--runs", type=int, default=12, help="of each question")

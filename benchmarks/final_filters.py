@@ -1,8 +1,9 @@
-"""How many questions the filter "the relation is not expressed" refuses when they ask for another relation.
+"""How often the filter "the relation is not expressed" rejects questions about another relation.
 
     python benchmarks/final_filters.py
 
-Every template's question is taken for one of every other relation. Prints the number of pairs and the share refused.
+Every template's question is tested as if it were about each other relation. Prints the number of pairs and the share
+rejected.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from kgedit.wording.templates import ANY_CLASS, template_table
 
 
 def main() -> None:
-    """Print the pairs and the share of them that is refused."""
+    """Print the number of pairs and the share rejected."""
     rows = [row for row in template_table().to_pylist() if row["subject_class"] == ANY_CLASS]
     asked = {row["property"]: said_stems(row["question"]) for row in rows}
     words = RelationWords(template_table())

@@ -1,7 +1,7 @@
-"""How fast each format's loader parses the same entities on one core, beside the JSON loader in the same run.
+"""Parsing speed of each format's loader on one core, for the same entities, compared with the JSON loader.
 
-A format needs more or fewer bytes for the same entity, so entities a second are what compares formats; MB a second is
-for the length of a dump. The entities are those of 2015, written in each format by the tests' own writers.
+Formats need different numbers of bytes per entity, so entities per second compare formats; MB per second give the time
+for a dump. The entities are those of 2015, written in each format by the tests' own writers.
 Run: PYTHONPATH=tests python benchmarks/formats.py [--every 2] [--turtle-every 20]
 """
 
@@ -25,7 +25,7 @@ Json = dict[str, Any]
 
 
 def entities(every: int) -> list[Json]:
-    """Each so many-th of the real entities."""
+    """Every n-th of the real entities."""
     lines = [line.strip().rstrip(b",") for line in bz2.decompress(REAL.read_bytes()).splitlines()]
     return [json.loads(line) for line in lines if len(line) > 2][::every]
 
@@ -41,7 +41,7 @@ def pages(chosen: list[Json]) -> bytes:
 
 
 def edges(chosen: list[Json]) -> bytes:
-    """Item-valued statements and English labels as KGTK's edges: less than the other formats hold."""
+    """Item-valued statements and English labels as KGTK's edges, which contain less than the other formats."""
     rows = ["node1\tlabel\tnode2\tid"]
     for one in chosen:
         label = dict(one.get("labels") or {}).get("en", {}).get("value", "x").replace("'", "\\'")
@@ -52,7 +52,7 @@ def edges(chosen: list[Json]) -> bytes:
 
 
 def measure(name: str, title: str, text: bytes, count: int) -> None:
-    """Print one line: the best of three, in processor time."""
+    """Print one line with the best of three, in CPU time."""
     loader = LOADERS[name](LoaderOptions())
     best = min(_seconds(loader, text) for _ in range(3))
     size = len(text) / 1e6

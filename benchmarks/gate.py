@@ -1,10 +1,10 @@
-"""Learns the gate of the graph memory, chooses its threshold, and prints what it keeps and lets pass.
+"""Fits the gate of the graph memory, chooses its threshold, and prints the shares that it accepts.
 
     OMP_NUM_THREADS=1 python benchmarks/gate.py --aliases aliases.property.en.tsv.gz --write prompts/memory/gates.yaml
 
-Three sets of relations without a common one (benchmarks/gate_questions.py). Two of them judge each other: the threshold
-is chosen and the curve printed of gates that were fitted on the other set. The gate that is written is fitted on both.
-The third set, and benchmarks/memory.py's made-up world, ask for relations that no fit has seen.
+There are three sets of relations without overlap (benchmarks/gate_questions.py). Two of them evaluate each other: the
+threshold and the printed curve come from gates fitted on the other set. The gate that is written is fitted on both. The
+third set, and the made-up world of benchmarks/memory.py, use relations that no fit has seen.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ THRESHOLDS = (0.1, 0.3, 0.5, 0.7, 0.9)
 WORLD = "made-up world"
 Numbers = NDArray[np.float64]
 Evaluated = tuple[list[Asked], Numbers, NDArray[np.bool_]]
-"""Questions, their evidence, and whether the memory has what they ask for."""
+"""Questions, their evidence, and whether the memory has the facts they need."""
 
 
 def ask(embed: Embedder, pool: Pool, subjects: int, seed: int) -> Evaluated:
-    """Questions with their evidence, and whether the rows found hold what they need."""
+    """Questions with their evidence, and whether the rows found contain the facts they need."""
     draw = np.random.default_rng(seed)
     unknown = frozenset(name for name in sorted(pool.rows) if draw.random() < 0.3)
     cases, of_subject = make_facts(pool, subjects, seed)
@@ -47,7 +47,7 @@ def ask(embed: Embedder, pool: Pool, subjects: int, seed: int) -> Evaluated:
 
 
 def evidence(asked: Sequence[Asked], findings: Sequence[Finding]) -> Evaluated:
-    """Of questions that name a subject; those of which other facts were found than needed are left out."""
+    """Evidence of questions that name a subject; questions are left out if the facts found are not those needed."""
     kept, rows, labels = [], [], []
     for question, finding in zip(asked, findings, strict=True):
         found = {case_id for path in finding.paths for row in path.rows for case_id in row.case_ids}
@@ -59,7 +59,7 @@ def evidence(asked: Sequence[Asked], findings: Sequence[Finding]) -> Evaluated:
 
 
 def fit(rows: Numbers, labels: NDArray[np.bool_]) -> Gate:
-    """Logistic regressions, both classes of equal weight."""
+    """Fit logistic regressions with balanced classes."""
     short = rows[:, -1] == 1
     return Gate(_fit(rows[short, :-1], labels[short]), _fit(rows[~short, :-1], labels[~short]))
 
@@ -71,20 +71,20 @@ def _fit(rows: Numbers, labels: NDArray[np.bool_]) -> Logistic:
 
 
 def probabilities_of(gate: Gate, rows: Numbers) -> Numbers:
-    """For each row of evidence."""
+    """Probability for each row of evidence."""
     short, long = (each.intercept + rows[:, :-1] @ np.array(each.weights) for each in (gate.short, gate.long))
     found: Numbers = 1 / (1 + np.exp(-np.where(rows[:, -1] == 1, short, long)))
     return found
 
 
 def held_out(first: Evaluated, second: Evaluated) -> tuple[list[Asked], Numbers]:
-    """The questions of two sets, with probabilities by the gate that was fitted on the other one."""
+    """Questions of two sets, with probabilities by the gate fitted on the other set."""
     told = [probabilities_of(fit(*other[1:]), own[1]) for own, other in ((first, second), (second, first))]
     return [*first[0], *second[0]], np.concatenate(told)
 
 
 def choose(asked: Sequence[Asked], probabilities: Numbers, most: float) -> float:
-    """The least threshold at which at most so many (%) of the questions about another relation pass."""
+    """Lowest threshold that at most the given percentage of the questions about another relation passes."""
     absent = [
         probability
         for question, probability in zip(asked, probabilities.tolist(), strict=True)
@@ -94,13 +94,13 @@ def choose(asked: Sequence[Asked], probabilities: Numbers, most: float) -> float
 
 
 def shifted(gate: Gate, threshold: float) -> Gate:
-    """The same gate, with .5 for what was the threshold."""
+    """The same gate, rescaled so that the threshold becomes 0.5."""
     by = float(np.log(threshold / (1 - threshold)))
     return Gate(*(Logistic(each.intercept - by, each.weights) for each in (gate.short, gate.long)))
 
 
 def made_up(embed: Embedder, gate: Gate, facts: int) -> Evaluated:
-    """The questions of benchmarks/memory.py."""
+    """Questions of benchmarks/memory.py."""
     world = make_world(facts, seed=2)
     chains = world.chains(250, seed=2)
     memory = GraphMemory(embed, gate=gate)
@@ -116,9 +116,9 @@ def made_up(embed: Embedder, gate: Gate, facts: int) -> Evaluated:
 
 
 def curve(sets: Mapping[str, tuple[Sequence[Asked], Numbers]]) -> str:
-    """A table of what passes at each threshold, and at .5 between which shares in 95 % of draws of relations.
+    """Table of the shares accepted at each threshold, and at 0.5 with the 95 % range over resampled relations.
 
-    Questions about one relation are worded alike, so that relations are drawn and not questions.
+    Questions about one relation are worded alike, so relations are resampled instead of questions.
     """
     lines = [
         f"| questions | number | relations | {' | '.join(map(str, THRESHOLDS))} | interval at 0.5 |",
@@ -142,7 +142,7 @@ def _merged(kind: str) -> str:
 
 
 def _interval(passed: NDArray[np.bool_], relations: Sequence[str]) -> str:
-    """95 % interval of the share that passes, in %, clustered by relation."""
+    """95 % interval of the share accepted, in %, clustered by relation."""
     _, place = np.unique(relations, return_inverse=True)
     ends = clustered_interval(passed.astype(np.float64), place.astype(np.int64))
     return "–" if ends is None else "–".join(f"{100 * end:.0f}" for end in ends)
@@ -182,13 +182,13 @@ def main() -> None:
 
 
 def entry(learnt: Logistic) -> dict[str, float]:
-    """As it is written."""
+    """The gate as written to the file."""
     named = {"intercept": learnt.intercept, **dict(zip(FEATURES, learnt.weights, strict=True))}
     return {name: round(float(value), 4) for name, value in named.items()}
 
 
 def write(path: Path, embedder: str, gate: Gate) -> None:
-    """Put a gate into a file of gates, beside those of other embedders."""
+    """Write a gate into a file of gates, next to those of other embedders."""
     head = "".join(line for line in path.read_text(encoding="utf-8").splitlines(keepends=True) if line.startswith("#"))
     gates = yaml.safe_load(path.read_text(encoding="utf-8"))["gates"]
     gates[embedder] = {"short": entry(gate.short), "long": entry(gate.long)}

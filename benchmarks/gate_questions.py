@@ -1,9 +1,9 @@
-"""Questions that teach a memory's gate: about facts that it has, in wordings that it has not, and about facts it lacks.
+"""Questions for fitting a memory's gate: facts in the memory, in unseen wordings, and facts missing from it.
 
 Made-up subjects have relations of the catalogue. The memory knows a relation by its question, its first rephrase and
-its phrase; it is asked in the other rephrases, by personas, and by Wikidata aliases that share no word
-with what it knows. None of the relations that anything is reported about (`REPORTED`: those of benchmarks/memory.py, of
-the bundled sample and of the pat slices) is ever asked for.
+its phrase; questions use the other rephrases, personas, and Wikidata aliases that share no word with these. Relations
+used in published results (`REPORTED`: those of benchmarks/memory.py, of the bundled sample and of the pat slices) are
+never used in questions.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ FRAMES = (
 
 
 class HalfCatalogue(CatalogueWordings):
-    """The catalogue without the wordings that are asked, and without some of its relations.
+    """The catalogue without the wordings used in questions, and without some of its relations.
 
     Args:
         embed: Computes the vectors of texts.
-        unknown: Properties that no catalogue has: what a question about a property without a template is like.
+        unknown: Properties missing from all catalogues, to simulate questions about a property without a template.
     """
 
     def __init__(self, embed: Embedder, unknown: frozenset[str]) -> None:
@@ -56,7 +56,7 @@ class HalfCatalogue(CatalogueWordings):
 
     @cached_property
     def relations(self) -> Mapping[str, tuple[Mapping[str, Any], ...]]:
-        """The first row of each property that is known, shortened."""
+        """First row of each known property, shortened."""
         return {
             name: ({**rows[0], "rephrases": rows[0]["rephrases"][:1], "clozes": rows[0]["clozes"][:1]},)
             for name, rows in CatalogueWordings(self._embed).relations.items()
@@ -69,10 +69,11 @@ class Asked:
     """A question for the gate.
 
     Attributes:
-        kind: How it is worded, and what is missing.
+        kind: Kind of wording, and missing facts if any.
         text: The question.
-        needed: Ids of the edits that it needs; none where the memory lacks what is asked.
-        relation: What is asked for; questions about one relation are worded alike and count together in intervals.
+        needed: Ids of the edits that it needs; empty if the memory lacks the fact.
+        relation: Relation of the question; questions about one relation are worded alike and form one cluster in
+            intervals.
     """
 
     kind: str
@@ -83,12 +84,12 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Pool:
-    """Relations that may be asked for.
+    """Relations available for questions.
 
     Attributes:
-        rows: The catalogue's first row of each.
-        near: For each relation the others, the most similarly worded first.
-        aliases: Wikidata's other names of each, where there are any that share no word with its wordings.
+        rows: First row of each relation in the catalogue.
+        near: For each relation, the others by descending similarity of wording.
+        aliases: Wikidata's aliases of each relation that share no word with its wordings, if there are any.
     """
 
     rows: Mapping[str, Mapping[str, Any]]
@@ -97,7 +98,7 @@ class Pool:
 
 
 def make_pools(embed: Embedder, aliases: Mapping[str, Sequence[str]], seed: int) -> tuple[Pool, Pool, Pool]:
-    """Pools without a common relation: two to fit with and to test each other's fit, and what is reported about."""
+    """Disjoint pools of relations: two for fitting and testing each other's fit, and the reported ones."""
     catalogue = CatalogueWordings(embed)
     names = [name for name, rows in catalogue.relations.items() if name not in REPORTED and len(rows[0]["rephrases"])]
     chosen = np.random.default_rng(seed).random(len(names)) < 0.5
@@ -116,7 +117,7 @@ def _questions(catalogue: CatalogueWordings, names: Sequence[str]) -> Any:
 
 
 def read_aliases(path: Path | None) -> dict[str, list[str]]:
-    """English aliases of properties from a table of KGTK (node1 as PID, node2 as 'text'@en); none without a file."""
+    """English aliases of properties from a KGTK table (node1 as PID, node2 as 'text'@en); empty without a file."""
     aliases: dict[str, list[str]] = {}
     if path is not None:
         with gzip.open(path, "rt", encoding="utf-8") as file:
@@ -146,7 +147,7 @@ def _pool(catalogue: CatalogueWordings, names: list[str], vectors: Any, chosen: 
 
 
 def make_facts(pool: Pool, subjects: int, seed: int) -> tuple[list[Case], dict[str, list[Case]]]:
-    """Made-up subjects with facts, and for each the facts of what these lead to."""
+    """Made-up subjects with facts, and the facts of these facts' objects."""
     draw = np.random.default_rng(seed)
     cases: list[Case] = []
     of_subject: dict[str, list[Case]] = {}
@@ -191,7 +192,7 @@ def _name(draw: np.random.Generator) -> str:
 
 
 def make_questions(pool: Pool, of_subject: Mapping[str, list[Case]], seed: int) -> Iterator[Asked]:
-    """Questions about every first subject: of one and two hops, about what is there and about what is not."""
+    """Questions about every first subject, with one and two hops, about present and missing facts."""
     draw = np.random.default_rng(seed)
     for subject, cases in of_subject.items():
         if "-" in subject:
@@ -222,7 +223,7 @@ def make_questions(pool: Pool, of_subject: Mapping[str, list[Case]], seed: int) 
 
 
 def _absent(pool: Pool, own: set[str], draw: np.random.Generator) -> str:
-    """A relation that a subject lacks, half of the time one worded like one that it has."""
+    """A relation that a subject lacks; half of the time one worded like a relation that it has."""
     names = list(pool.rows)
     if draw.random() < 0.5:
         some = sorted(own)[int(draw.integers(len(own)))]
@@ -264,6 +265,6 @@ def _by_alias(alias: str, answer: str, phrase: str) -> str:
 
 
 def _overlap(phrase: str, said: str) -> float:
-    """Share of the content words of a phrase that are in what a persona makes of it."""
+    """Share of a phrase's content words that are in a persona's version of it."""
     stems = content_stems(phrase.replace(SLOT, " "))
     return sum(stem in content_stems(said.replace(SLOT, " ")) for stem in stems) / max(1, len(stems))

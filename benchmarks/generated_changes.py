@@ -1,10 +1,10 @@
-"""How the generated world changes from one date to the next: about 2 % of its statements, in the kinds that occur.
+"""Changes of the generated world from one date to the next: about 2 % of its statements, in realistic kinds.
 
-Shares of the changed statements: 38 % an object replaced (55 % of them keep the old statement with an end and give the
-new one a start, 37 % remove the old one, 8 % rank the new one preferred), 22 % added, 10 % removed, 8 % a literal
-corrected, 8 % ended and not replaced, 7 % new with a new item, 4 % gone with their item; 3 % count for labels. Half of
-what is replaced or ended is of properties that have one holder at a time (heads of government, coaches, chairs).
-Besides, one item of 250 is merged into another, and three in five statements that name it are retargeted.
+Shares of the changed statements: 38 % an object replaced (55 % of them end the old statement and start the new one,
+37 % remove the old one, 8 % give the new one preferred rank), 22 % added, 10 % removed, 8 % a literal corrected, 8 %
+ended without replacement, 7 % new with a new item, 4 % deleted with their item; 3 % are counted for labels. Half of the
+replaced or ended statements have properties with one holder at a time (heads of government, coaches, chairs). In
+addition, one in 250 items is merged into another, and three in five statements that refer to it are retargeted.
 """
 
 from __future__ import annotations
@@ -37,21 +37,21 @@ from generated_world import (
 CHURN = 0.02
 _MERGED = 1 / 250
 _TO_ANOTHER_CHANGED_SUBJECT = 0.3
-"""Share of new objects that are themselves subjects of a change: chains of two hops."""
+"""Share of new objects that are themselves subjects of a change, which gives chains of two hops."""
 
 _HELD_BY_ONE = [PROPERTY_OF[pid] for pid in ("P6", "P35", "P286", "P488", "P169", "P1308")]
 _MERGEABLE = [KIND_OF[name] for name in ("human", "place", "company", "work", "club")]
 
 
 def next_world(random: np.random.Generator, world: World, *, step: int, first: date, last: date) -> World:
-    """The world at the next date.
+    """Compute the world at the next date.
 
     Args:
         random: Source of all choices.
-        world: At the date before.
-        step: Number of the new date, the first one being 0.
-        first: The date before.
-        last: The new date.
+        world: World at the previous date.
+        step: Number of the new date; the first date is 0.
+        first: Previous date.
+        last: New date.
     """
     changes = _Changes(random, world, step, first, last)
     changes.remove_items(0.04)
@@ -66,7 +66,7 @@ def next_world(random: np.random.Generator, world: World, *, step: int, first: d
 
 
 class _Changes:
-    """One step; each method changes what the ones before it left."""
+    """One step; each method changes the result of the previous ones."""
 
     def __init__(self, random: np.random.Generator, world: World, step: int, first: date, last: date) -> None:
         self._random = random
@@ -79,7 +79,7 @@ class _Changes:
         self._budget = CHURN * len(self._rows)
 
     def world(self) -> World:
-        """What came of it."""
+        """The resulting world."""
         new = np.concatenate(self._new)
         every = without_repetitions(np.concatenate([self._rows[self._kept], new]))
         new = every[np.count_nonzero(self._kept) :]
@@ -89,7 +89,7 @@ class _Changes:
         return replace(world, statements=every)
 
     def add_items(self, share: float) -> None:
-        """New items, of the kinds that may be any number, with about as many statements each as the old ones."""
+        """Add items of kinds without a fixed count, with about as many statements each as the old ones."""
         random, world = self._random, self._world
         count = round(share * self._budget / STATEMENTS_PER_ITEM)
         shares = np.array([kind.share for kind in KINDS.values()])
@@ -104,12 +104,12 @@ class _Changes:
         self._add(np.concatenate([certain, free]))
 
     def remove_items(self, share: float) -> None:
-        """Items that are deleted with their statements; what names them stays."""
+        """Delete items with their statements; statements that refer to them remain."""
         candidates = np.flatnonzero(self._world.items["present"] & np.isin(self._world.items["kind"], _MERGEABLE))
         self._take_away(self._random.choice(candidates, round(share * self._budget / STATEMENTS_PER_ITEM), False))
 
     def merge_items(self, share: float) -> None:
-        """Little used items that turn out to be others; what names them is partly retargeted."""
+        """Merge rarely used items into others; statements that refer to them are partly retargeted."""
         random, items = self._random, self._world.items
         named = np.bincount(self._rows["object"][IS_ITEM[self._rows["property"]]], minlength=len(items))
         targets = np.isin(np.arange(len(items)), items["target"])
@@ -127,7 +127,7 @@ class _Changes:
         self._world = replace(self._world, pools=pools_of(items))
 
     def replace_and_end(self, *, replaced: float, ended: float) -> None:
-        """Values that hold now and are succeeded by others, or by nothing."""
+        """Replace or end current values."""
         random, rows = self._random, self._rows
         live = self._kept & ~self._changed & SUCCEEDS[rows["property"]] & (rows["end"] == 0) & (rows["rank"] == 0)
         by_one = np.isin(rows["property"], _HELD_BY_ONE)
@@ -147,7 +147,7 @@ class _Changes:
         new = new[new["object"] != new["subject"]]
         days, drawn = self._days(len(new)), random.random(len(new))
         ended, preferred = drawn < 0.55, drawn > 0.92
-        # Rows without a possible object were left out: each new row is found again by the old one's number.
+        # Rows without a possible object were left out, so new rows are matched by the old row's number.
         order = chosen[np.argsort(rows["guid"][chosen])]
         old = order[np.searchsorted(rows["guid"][order], new["guid"])]
         rows["end"][old[ended]] = days[ended]
@@ -157,7 +157,7 @@ class _Changes:
         self._new.append(new)
 
     def _chain(self, new: Rows, subjects: Numbers) -> None:
-        """Give some of the new statements an object that is a subject of one of them."""
+        """Change objects of some new statements to the subject of another one."""
         kinds = self._world.items["kind"][subjects]
         to_subject = self._random.random(len(new)) < _TO_ANOTHER_CHANGED_SUBJECT
         for number in np.unique(new["property"]):
@@ -167,22 +167,22 @@ class _Changes:
                 new["object"][mine] = self._random.choice(pool, len(mine))
 
     def remove(self, share: float) -> None:
-        """Statements that are deleted."""
+        """Delete statements."""
         removed = self._random_rows(self._rows["property"] != PROPERTY_OF["P31"], share)
         self._kept[removed] = False
 
     def correct_literals(self, share: float) -> None:
-        """Literals that the same statement now says otherwise."""
+        """Correct literals of existing statements."""
         corrected = self._random_rows(~IS_ITEM[self._rows["property"]], share)
         self._rows["object"][corrected] = with_objects(self._random, self._world, self._rows[corrected])["object"]
 
     def add(self, share: float) -> None:
-        """Statements beside the others, of any subject and property."""
+        """Add statements of any subject and property."""
         present = np.flatnonzero(self._world.items["present"])
         self._add(free_statements(self._random, self._world, present, round(share * self._budget)))
 
     def rename_items(self, share: float) -> None:
-        """Items that get another label."""
+        """Change labels of items."""
         items = self._world.items
         candidates = np.flatnonzero(items["present"] & (items["kind"] != KIND_OF["special"]))
         renamed = self._random.choice(candidates, round(share * self._budget), False)
@@ -214,7 +214,7 @@ class _Changes:
         self._world.items["touched"][items] = self._step
 
     def _days(self, count: int) -> Numbers:
-        """Days between the two dates, as far as they are said."""
+        """Days between the two dates, with the precision of the statement."""
         days = np.datetime64(self._first) + self._random.integers(1, (self._last - self._first).days, count)
         months = days.astype("M8[M]")
         years = days.astype("M8[Y]").astype(np.int64) + 1970

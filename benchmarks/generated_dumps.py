@@ -1,23 +1,24 @@
-"""Writes dumps in Wikidata's JSON of a generated world at two or three dates, and the redirects between them.
+"""Writes dumps of a generated world at two or three dates in Wikidata's JSON, with the redirects between them.
 
     python benchmarks/generated_dumps.py FOLDER --statements 1000000 --seed 0 [--dates 3]
 
 FOLDER gets 20210104.json.zst, 20230227.json.zst, with --dates 3 also 20240603.json.zst, and redirects.tsv (from, to,
 first date). Equal arguments give equal bytes. The first date has exactly N statements of items:
 
-* N / 7 items of 17 kinds in no order, seven in ten of them humans; about 70 % of statements name an item, the others
-  are quantities, times, strings, external ids and monolingual texts of 310 properties;
-* objects and subjects by zipf distributions: about N / 10 statements name Q5 (100,000 of a million), N / 25 each of the
-  two genders, N / 70 the largest country; the largest subject has about N / 700 statements;
+* N / 7 items of 17 kinds in random order, seven in ten of them humans; about 70 % of statements have an item as value,
+  the others are quantities, times, strings, external ids and monolingual texts of 310 properties;
+* objects and subjects by zipf distributions: about N / 10 statements refer to Q5 (100,000 of a million), N / 25 to each
+  of the two genders, N / 70 to the largest country; the largest subject has about N / 700 statements;
 * labels of two or three Latin words, mostly unique (.5 % have none, .4 % six words, .3 % Cyrillic letters),
   descriptions, aliases on a fifth, an English article on two in five;
-* offices, coaches, clubs, employers, parties and spouses succeed one another: the last holds, the others ended; 20 % of
-  all statements bear P580, P582 or P585 to the day, the month or the year, .3 % the restrictive qualifier P518;
+* offices, coaches, clubs, employers, parties and spouses succeed one another: the last one is current, earlier ones
+  have ended; 20 % of all statements have P580, P582 or P585 to the day, the month or the year, .3 % the restrictive
+  qualifier P518;
 * 1 % of statements are preferred, .5 % deprecated; eleven properties declare a single value (P2302), most with the
   separators P580 and P582.
 
-From date to date 2 % of statements change, in the kinds and shares that generated_changes.py lists. A statement keeps
-its GUID for life, and `lastrevid` moves only when something in the entity's line did.
+From date to date 2 % of statements change, in the kinds and shares listed in generated_changes.py. A statement keeps
+its GUID, and `lastrevid` changes only if the entity's line does.
 """
 
 from __future__ import annotations
@@ -46,20 +47,20 @@ from generated_world import IS_ITEM, PROPERTIES, PROPERTY_OF, SPECIAL_ITEMS, SUC
 
 DATES = (date(2021, 1, 4), date(2023, 2, 27), date(2024, 6, 3))
 REVISIONS = (1_336_000_000, 1_842_000_000, 2_171_000_000)
-"""About the revision numbers that Wikidata had reached at the three dates."""
+"""Approximate revision numbers of Wikidata at the three dates."""
 
 _ITEMS_AT_ONCE = 20_000
 _CALENDAR = "http://www.wikidata.org/entity/Q1985727"
-_RANKS = ("normal", "preferred", "deprecated")  # as an index, -1 is the last
+_RANKS = ("normal", "preferred", "deprecated")  # index -1 is the last one
 _KIND_NAMES = tuple(KINDS)
 _SPECIAL_LABELS = tuple(SPECIAL_ITEMS.values())
 
 
 def write_dumps(folder: Path, *, statements: int, seed: int = 0, dates: int = 2) -> list[Path]:
-    """Write the dumps and ``redirects.tsv``; the same bytes each time.
+    """Write the dumps and ``redirects.tsv``; the same arguments give the same bytes.
 
     Returns:
-        The dumps, oldest first.
+        Paths of the dumps, oldest first.
     """
     folder.mkdir(parents=True, exist_ok=True)
     random = np.random.default_rng(seed)
@@ -96,7 +97,7 @@ def _write_dump(path: Path, world: World) -> None:
 
 
 def _item_lines(world: World) -> Iterator[list[str]]:
-    """The lines of some thousand items at a time, in an order that has nothing to do with their kinds."""
+    """Lines of several thousand items at a time, in an order unrelated to their kinds."""
     items, rows = world.items, world.statements
     place = np.random.default_rng(1).permutation(len(items))
     place_of_row = place[rows["subject"]]
@@ -120,7 +121,7 @@ def _fields(rows: Rows) -> Iterator[tuple[Any, ...]]:
 def _item_line(
     item: int, number: int, kind: int, seed: int, _present: bool, touched: int, _target: int, claims: str | None
 ) -> str:
-    """One item; what is not made from its label's seed never changes."""
+    """One item; everything derived from its label's seed is constant over time."""
     label = label_of(_KIND_NAMES[kind], seed) if kind else _SPECIAL_LABELS[item]
     labels = f'{{"en":{{"language":"en","value":"{label}"}}}}' if label else "{}"
     description = f"{_KIND_NAMES[kind]} of {word(number, 3).title()}"
@@ -139,7 +140,7 @@ def _item_line(
 
 
 def _claims(world: World, rows: Rows) -> dict[int, str]:
-    """JSON of the claims of each subject of these rows, which are sorted by subject and property."""
+    """JSON of the claims of each subject in these rows, which are sorted by subject and property."""
     texts = _statements(world, rows)
     keys = (rows["subject"].astype(np.int64) << 9) + rows["property"]
     bounds = [*np.flatnonzero(np.diff(keys, prepend=-1)).tolist(), len(rows)]

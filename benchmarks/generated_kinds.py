@@ -1,7 +1,7 @@
-"""What the generated world is made of: kinds of items, properties, and how items are called.
+"""Definition of the generated world: kinds of items, properties, and labels.
 
-`certain` maps a property to the share of a kind's items that state it, `frequent` to its weight among the statements
-that are drawn freely. `*item`, `*external` and `*literal` stand for the generated properties of that sort.
+`certain` maps a property to the share of a kind's items that have it, `frequent` to its weight among randomly sampled
+statements. `*item`, `*external` and `*literal` represent the generated properties of that type.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 GENERATED = {"*item": 60, "*external": 120, "*literal": 80}
-"""How many properties without a name of their own there are, by sort."""
+"""Number of generated properties by type."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,10 +18,10 @@ class Kind:
     """One kind of item.
 
     Attributes:
-        share: Share of all items; 0 if `count` says how many there are.
-        count: Number of items, whatever the size of the world.
-        certain: Property -> share of the items that state it.
-        frequent: Property -> weight among freely drawn statements.
+        share: Share of all items; 0 if `count` is given.
+        count: Number of items, independent of the size of the world.
+        certain: Property -> share of the items that have it.
+        frequent: Property -> weight among randomly sampled statements.
     """
 
     share: float = 0.0
@@ -37,10 +37,10 @@ class Property:
     Attributes:
         id: PID.
         label: English label.
-        datatype: Wikidata's name for it.
+        datatype: Wikidata's name of the datatype.
         pool: Kind of its objects; empty for a literal, "any" for items of several kinds.
         skew: Exponent of the zipf distribution over the pool; 0 is uniform.
-        succeeds: Whether its values succeed one another in time, with a start and an end each.
+        succeeds: Whether its values succeed one another in time, each with a start and an end.
     """
 
     id: str
@@ -186,14 +186,14 @@ QUALIFIER_PROPERTIES: tuple[Property, ...] = (
 """Properties of qualifiers and constraints: no generated item states them as a main value."""
 
 RESTRICTIVE = "P518"
-"""The qualifier under which a statement holds of a part only; it bears P31 restrictive qualifier."""
+"""The qualifier that restricts a statement to a part; it has the statement P31 restrictive qualifier."""
 
 SINGLE_VALUE = ("P6", "P35", "P36", "P169", "P488", "P286", "P1308", "P569", "P570", "P21", "P118")
-"""Properties that declare a single value; those whose values succeed one another with separators P580 and P582."""
+"""Properties that declare a single value; those with successive values use the separators P580 and P582."""
 
 
 def all_properties() -> tuple[Property, ...]:
-    """Named properties first, then the generated ones, sort by sort."""
+    """Named properties first, then the generated ones by type."""
     properties = list(NAMED_PROPERTIES)
     literals = ("quantity", "string", "time", "monolingualtext")
     for sort, count in GENERATED.items():
@@ -214,7 +214,7 @@ _SYLLABLES = tuple(onset + vowel + end for end in ("", "n") for onset in _ONSETS
 
 
 def word(number: int, syllables: int) -> str:
-    """A word of Latin letters in lower case; equal numbers give equal words.
+    """A word of lower-case Latin letters; equal numbers give equal words.
 
     >>> word(0, 2), word(181, 2)
     ('baba', 'bebe')
@@ -236,9 +236,9 @@ _FORMS: Mapping[str, str] = {
 
 
 def label_of(kind: str, seed: int) -> str | None:
-    """The English label of an item of a kind: mostly unique, of two or three words.
+    """English label of an item of a kind: mostly unique, with two or three words.
 
-    Of a thousand seeds four give a label of six words, three one in Cyrillic and five none at all.
+    Of a thousand seeds, four give a label of six words, three one in Cyrillic and five none at all.
     """
     quirk = seed % 1000
     if quirk < 5:

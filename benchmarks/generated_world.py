@@ -1,6 +1,6 @@
-"""The generated world in columns: items and statements at the first date, and how they change from date to date.
+"""The generated world as columns: items and statements at the first date, and at later dates.
 
-Everything is a numpy table with one row per item or statement; an item is its row number until it is written.
+Everything is a numpy table with one row per item or statement; items are identified by row number until written.
 """
 
 from __future__ import annotations
@@ -20,14 +20,15 @@ STATEMENT = np.dtype(
         ("start", "i4"), ("end", "i4"), ("point", "i4"), ("part", "i4"), ("guid", "i8"),
     ]
 )  # fmt: skip
-"""`object` is an item, or the number that a literal is made from. Times are yyyymmdd, zeros for what is not said, 0
-for none. `rank` is 1 preferred, 0 normal, -1 deprecated. `part` is the value of the restrictive qualifier, or -1."""
+"""`object` is an item, or the number from which a literal is made. Times are yyyymmdd, with zeros for unspecified parts
+and 0 for no time. `rank` is 1 preferred, 0 normal, -1 deprecated. `part` is the value of the restrictive qualifier, or
+-1."""
 
 ITEM = np.dtype(
     [("number", "i8"), ("kind", "i1"), ("label", "i8"), ("present", "?"), ("touched", "i1"), ("target", "i4")]
 )
-"""`number` is that of the QID, `touched` the number of the date at which its line last changed, `target` the item that
-it was merged into, or -1."""
+"""`number` is that of the QID, `touched` the number of the date at which its line last changed, `target` the item into
+which it was merged, or -1."""
 
 PROPERTIES = all_properties()
 PROPERTY_OF = {made.id: number for number, made in enumerate(PROPERTIES)}
@@ -37,18 +38,18 @@ IS_ITEM = np.array([bool(made.pool) for made in PROPERTIES])
 _HUMAN_CLASS, _GENDERS, _PAGE_CLASSES = [0], [1, 2], [6, 7, 8]
 STATEMENTS_PER_ITEM = 7
 _HUBS = 0.6
-"""Zipf exponent of subjects: how unevenly freely drawn statements are shared out."""
+"""Zipf exponent of subjects: skew of the distribution of sampled statements."""
 
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """All items that ever were, and the statements of one date.
+    """All items that ever existed, and the statements of one date.
 
     Attributes:
-        items: In order of kind; items of later dates follow.
-        statements: In no order.
-        pools: Kind of objects -> its items, the most frequent first.
-        guids: How many statements were ever made.
+        items: Items ordered by kind, followed by items of later dates.
+        statements: Statements in no particular order.
+        pools: Kind of objects -> its items, most frequent first.
+        guids: Number of statements created so far.
     """
 
     items: Rows
@@ -58,7 +59,7 @@ class World:
 
 
 def first_world(random: np.random.Generator, statements: int) -> World:
-    """The world at the first date, with exactly so many statements of items."""
+    """The world at the first date, with exactly the given number of statements of items."""
     items = new_items(random, kinds_of(statements // STATEMENTS_PER_ITEM))
     items["number"][: len(SPECIAL_ITEMS)] = [int(qid[1:]) for qid in SPECIAL_ITEMS]
     world = World(items, np.zeros(0, STATEMENT), pools_of(items), 0)
@@ -71,13 +72,13 @@ def first_world(random: np.random.Generator, statements: int) -> World:
 
 
 def number_statements(world: World, new: Rows) -> World:
-    """Give these rows, which are part of the world's or will be, their numbers."""
+    """Number these rows, which are or will be part of the world."""
     new["guid"] = world.guids + np.arange(len(new))
     return replace(world, guids=world.guids + len(new))
 
 
 def zipf(random: np.random.Generator, size: int, skew: float, count: int) -> Numbers:
-    """Ranks from 0 to size - 1, rank r with a probability of about (r + 1) ** -skew."""
+    """Ranks from 0 to size - 1; rank r has a probability of about (r + 1) ** -skew."""
     drawn = random.random(count)
     if skew == 1:
         ranks = float(size + 1) ** drawn
@@ -87,7 +88,7 @@ def zipf(random: np.random.Generator, size: int, skew: float, count: int) -> Num
 
 
 def kinds_of(size: int) -> Numbers:
-    """The kind of each of about `size` items."""
+    """Kind of each of about `size` items."""
     free = size - sum(kind.count for kind in KINDS.values())
     counts = [kind.count or round(kind.share * free) for kind in KINDS.values()]
     return np.repeat(np.arange(len(KINDS)), counts)
@@ -102,7 +103,7 @@ def new_items(random: np.random.Generator, kinds: Numbers, *, first_number: int 
 
 
 def pools_of(items: Rows) -> dict[str, Numbers]:
-    """The least items of a pool are the last ones of their kind."""
+    """The least frequent items of a pool are the last ones of their kind."""
     pools = {name: np.flatnonzero((items["kind"] == number) & items["present"]) for name, number in KIND_OF.items()}
     anything = ("human", "place", "company", "work", "club", "class")
     return pools | {"gender": np.array(_GENDERS), "any": np.concatenate([pools[name] for name in anything])}
@@ -116,7 +117,7 @@ def rows_of(subjects: Numbers, properties: Numbers) -> Rows:
 
 
 def certain_statements(random: np.random.Generator, world: World, items: Numbers) -> Rows:
-    """What each of these items states by its kind; values that succeed one another have up to three predecessors."""
+    """Statements that follow from the items' kinds; values that succeed one another have up to three predecessors."""
     subjects, properties = [], []
     kinds = world.items["kind"][items]
     for name, kind in KINDS.items():
@@ -130,7 +131,7 @@ def certain_statements(random: np.random.Generator, world: World, items: Numbers
 
 
 def free_statements(random: np.random.Generator, world: World, items: Numbers, count: int) -> Rows:
-    """So many statements of properties that the subjects' kinds use, unevenly shared out."""
+    """The given number of statements of properties used by the subjects' kinds, with a skewed distribution."""
     shuffled = random.permutation(items)
     subjects = shuffled[zipf(random, len(items), _HUBS, count)]
     kinds = world.items["kind"][subjects]
@@ -162,7 +163,7 @@ def _named_or_generated(random: np.random.Generator, pid: str, count: int) -> Nu
 
 
 def with_objects(random: np.random.Generator, world: World, rows: Rows) -> Rows:
-    """Fill in objects; statements without a possible one (an item about itself) are left out."""
+    """Fill in objects; statements without a possible object (other than the item itself) are left out."""
     order = np.argsort(rows["property"], kind="stable")
     bounds = np.searchsorted(rows["property"][order], np.arange(len(PROPERTIES) + 1))
     for number, made in enumerate(PROPERTIES):
@@ -181,7 +182,7 @@ def with_objects(random: np.random.Generator, world: World, rows: Rows) -> Rows:
 
 
 def _classify(random: np.random.Generator, world: World, rows: Rows) -> None:
-    """What an item is an instance of follows from its kind; other kinds use twenty classes each."""
+    """Class of an item, derived from its kind; other kinds use twenty classes each."""
     mine = np.flatnonzero(rows["property"] == PROPERTY_OF["P31"])
     kinds = world.items["kind"][rows["subject"][mine]]
     classes = world.pools["class"]
@@ -191,9 +192,9 @@ def _classify(random: np.random.Generator, world: World, rows: Rows) -> None:
 
 
 def without_repetitions(rows: Rows) -> Rows:
-    """The same rows in the same order, without a second one of the same subject, property and object."""
+    """The same rows in the same order, without duplicates of subject, property and object."""
     key = (rows["subject"].astype(np.int64) << 9) + rows["property"]
-    # A hash of the three: where two differ and it does not, one statement less is made.
+    # Based on a hash of the three; a hash collision only costs one statement.
     hashed = (key.astype(np.uint64) * _ODD) ^ (rows["object"].astype(np.uint64) * _ODDER)
     _, first = np.unique(hashed, return_index=True)
     return rows[np.sort(first)]
@@ -209,7 +210,7 @@ def any_day(random: np.random.Generator, count: int, first_year: int, last_year:
 
 
 def blurred(random: np.random.Generator, days: Numbers) -> Numbers:
-    """Days said to the day, the month or the year."""
+    """Days with a precision of day, month or year."""
     drawn = random.random(len(days))
     months = np.where(drawn < 0.7, days // 100 * 100, days // 10000 * 10000)
     return np.where(drawn < 0.5, days, months)
@@ -229,7 +230,7 @@ def date_statements(random: np.random.Generator, rows: Rows, *, parts: Numbers) 
 
 
 def _date_succeeding(random: np.random.Generator, rows: Rows) -> None:
-    """The last of values that succeed one another holds, the others ended."""
+    """The last of successive values is current; the others have ended."""
     succeeding = np.flatnonzero(SUCCEEDS[rows["property"]])
     succeeding = succeeding[np.lexsort((rows["property"][succeeding], rows["subject"][succeeding]))]
     key = (rows["subject"][succeeding].astype(np.int64) << 9) + rows["property"][succeeding]
@@ -240,7 +241,7 @@ def _date_succeeding(random: np.random.Generator, rows: Rows) -> None:
     rows["start"][succeeding] = np.where((random.random(len(key)) < 0.85) & (start < 20201201), start, 0)
     ended = (age > 0) | (random.random(len(key)) < 0.2)
     end = blurred(random, (year + 3) * 10000 + random.integers(1, 13, len(key)) * 100 + 15)
-    # A few terms are known to end after the first date.
+    # Some terms are already known to end after the first date.
     ahead = (age == 0) & (random.random(len(key)) < 0.02)
     announced = np.where(ahead, any_day(random, len(key), 2021, 2025), 0)
     rows["end"][succeeding] = np.where(ended & (end < 20201201), end, announced)

@@ -1,15 +1,15 @@
-"""What the graph costs as it grows: load, delta, queries, locality, export and disk, at several sizes.
+"""Scaling of the graph: costs of load, delta, queries, locality, export and disk at several sizes.
 
     python benchmarks/graph.py --statements 250000 1000000 4000000 [--json FILE] [--data FOLDER]
 
-Makes dumps of each size (see generated_dumps.py), loads two snapshots into a home with a server of its own, and prints
-for each figure the processor seconds of the whole job, client and server together, the seconds on the clock, and how
-the processor seconds grow: the exponent between one size and the next, 1 where twice the statements take twice as long.
-DuckDB answers the same questions from the store in the same run. With --data the dumps and the store are kept there,
-and the dumps are used again.
+Generates dumps of each size (see generated_dumps.py), loads two snapshots into a home with its own server, and prints
+for each figure the CPU seconds of the whole job, client and server together, the wall-clock seconds, and the growth of
+the CPU seconds: the exponent between one size and the next, which is 1 if twice the statements take twice as long.
+DuckDB answers the same queries from the store in the same run. With --data, the dumps and the store are kept there, and
+existing dumps are reused.
 
-It measures the kgedit that is imported: PYTHONPATH=CHECKOUT measures another one's, earlier or later. A size whose
-function for a delta has another name needs --compute; --show prints files of several runs as one table.
+The imported kgedit is measured: PYTHONPATH=CHECKOUT measures another version. If its function for a delta has another
+name, pass --compute; --show prints the files of several runs as one table.
 """
 
 from __future__ import annotations
@@ -56,21 +56,21 @@ LOCALITY = "kgedit.timesteps.export:find_locality"
 
 Figures = dict[str, Cost]
 Facts = dict[str, Any]
-"""Counts and sizes of one run: what was found, so that two runs can be seen to have done the same."""
+"""Counts and sizes of one run, to verify that two runs produced the same results."""
 
 
 def measure(
     folder: Path, statements: int, *, seed: int, compute: str, keep_graph: bool, evidence: bool
 ) -> tuple[Figures, Facts]:
-    """All figures of one size.
+    """Measure all figures of one size.
 
     Args:
-        folder: Dumps are written, or found, in ``dumps``; the home is ``home``, made anew.
-        statements: In the older snapshot.
-        seed: Of the dumps.
-        compute: The function that computes a delta, "module:name".
-        keep_graph: Whether the home's Neo4j folder is to stay.
-        evidence: Whether the graph holds versions of statements beside the facts.
+        folder: Folder with the dumps in ``dumps``, generated if missing; the home in ``home`` is recreated.
+        statements: Number of statements in the older snapshot.
+        seed: Seed of the dumps.
+        compute: Function that computes a delta, as "module:name".
+        keep_graph: Whether to keep the home's Neo4j folder.
+        evidence: Whether the graph contains versions of statements in addition to facts.
     """
     home = folder / "home"
     shutil.rmtree(home, ignore_errors=True)
@@ -119,11 +119,11 @@ def _job(path: Path, day: date) -> Load:
 
 
 def _fill(meter: Meter, compute: str, *, evidence: bool) -> None:
-    """The first snapshot by bulk import, server start included; the second as a delta."""
+    """Load the first snapshot by bulk import, including server start, and the second as a delta."""
     snapshots = list_snapshots(meter.home)
     scope: dict[str, Any] = {}
     if not evidence:
-        from kgedit.store.scope import Scope  # earlier checkouts have none
+        from kgedit.store.scope import Scope  # missing in earlier checkouts
 
         scope = {"scope": Scope(evidence=False)}
     _say("bulk import")
@@ -135,7 +135,7 @@ def _fill(meter: Meter, compute: str, *, evidence: bool) -> None:
 
 
 def _ask(meter: Meter, facts: Facts) -> None:
-    """Both queries on a warm server, and DuckDB's answers to the same questions."""
+    """Both queries on a warm server, and DuckDB's answers to them."""
     old, new = list_snapshots(meter.home)
     with Graph.open(meter.home) as graph:
         for name in QUERIES:
@@ -158,7 +158,7 @@ def _repeat(meter: Meter, name: str, work: Callable[[], pa.Table]) -> pa.Table:
 
 
 def _export_apart(home: Path) -> dict[str, Any]:
-    """An export in a process of its own, which knows its peak memory."""
+    """Export in a separate process, so that its peak memory can be measured."""
     _say("export")
     command = [sys.executable, str(Path(__file__).resolve()), "--export-of", str(home)]
     answer = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -169,7 +169,7 @@ def _export_apart(home: Path) -> dict[str, Any]:
 
 
 def _export(home: Path) -> None:
-    """What that process does: export, then print costs and counts as one line of JSON."""
+    """Body of that process: export, then print costs and counts as one line of JSON."""
     meter, folder = Meter(home), home / "timesteps"
     old, new = list_snapshots(home)
     with Graph.open(home) as graph, meter.calls_of(LOCALITY, "export: locality"), meter.measure("export: all"):
@@ -181,7 +181,7 @@ def _export(home: Path) -> None:
 
 
 def _edges(home: Path) -> Facts:
-    """Counts that the server has ready."""
+    """Counts available from the server's statistics."""
     with Graph.open(home) as graph:
         counts = {
             "edges": "()-[r]->()",
@@ -218,7 +218,7 @@ def growth(smaller: tuple[int, float], larger: tuple[int, float]) -> float:
 
 
 def as_table(runs: list[tuple[Figures, Facts]]) -> str:
-    """One line for each figure, and then for each count."""
+    """Print one line for each figure, followed by one for each count."""
     sizes = [facts["statements"] for _, facts in runs]
     heads = "".join(f"{f'{size:,}':>22}" for size in sizes)
     lines = [f"{'processor s (wall s)':<42}{heads}   growth"]
@@ -242,7 +242,7 @@ def _exponents(sizes: list[int], values: list[float]) -> str:
 
 
 def as_json(runs: list[tuple[Figures, Facts]]) -> str:
-    """Everything that was measured, and of which code."""
+    """All measurements, with the version of the code."""
     code = Path(kgedit.__file__).parent
     version = ["git", "-C", code, "describe", "--always", "--dirty", "--abbrev=12"]
     commit = subprocess.run(version, capture_output=True, text=True, check=False)
@@ -257,7 +257,7 @@ def as_json(runs: list[tuple[Figures, Facts]]) -> str:
 
 
 def read_runs(paths: list[Path]) -> list[tuple[Figures, Facts]]:
-    """The runs in files that as_json made, by size."""
+    """Runs in files written by as_json, by size."""
     found = [run for path in paths for run in json.loads(path.read_text(encoding="utf-8"))["runs"]]
     found.sort(key=lambda run: run["statements"])
     return [({name: Cost(**cost) for name, cost in run.pop("seconds").items()}, run) for run in found]
@@ -268,7 +268,7 @@ def _say(text: str) -> None:
 
 
 def _silent(_done: int, _counted: int) -> None:
-    """Progress is not wanted here."""
+    """Progress callback that does nothing."""
 
 
 def main() -> None:

@@ -1,8 +1,8 @@
-"""Changed edges and two hops between two snapshots by DuckDB alone, straight from the store's claims.
+"""Changed edges and two hops between two snapshots with DuckDB alone, directly from the store's claims.
 
-It is what the graph's figures are compared with, so it must not change with the graph's model: it knows only
-``claims.parquet`` and ``entities.parquet``, and decides what is current on each run. One rule came with the facts of
-a store: what holds under a restrictive qualifier is none. A store without facts.parquet is compared without it.
+Baseline of the graph's figures, so it must not change with the graph's model: it reads only ``claims.parquet`` and
+``entities.parquet``, and determines the current statements in each run. One rule was added with the store's facts:
+statements with a restrictive qualifier are excluded. For stores without facts.parquet, this rule is not applied.
 """
 
 from __future__ import annotations
@@ -67,12 +67,12 @@ _TWO_HOPS = """
 
 
 def changed_edges(old: Snapshot, new: Snapshot) -> pa.Table:
-    """What cypher/read/changed_edges.cypher finds."""
+    """Result of cypher/read/changed_edges.cypher."""
     return _answer(old, new, _CHANGED_EDGES)
 
 
 def two_hop_changes(old: Snapshot, new: Snapshot) -> pa.Table:
-    """What cypher/read/two_hop_changes.cypher finds."""
+    """Result of cypher/read/two_hop_changes.cypher."""
     return _answer(old, new, _TWO_HOPS.format(stop=TWO_HOP_STOP_LIST))
 
 

@@ -1,6 +1,6 @@
-"""What a piece of work costs a client and its graph server together: processor time, wall time, peak memory.
+"""Costs of work for a client and its graph server together: CPU time, wall time, peak memory.
 
-Processor time moves less than wall time on a shared machine. The server's share is read from /proc, so Linux only.
+CPU time varies less than wall time on a shared machine. The server's share is read from /proc, so this is Linux only.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ _TICKS = os.sysconf("SC_CLK_TCK")
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """Seconds.
+    """Costs in seconds.
 
     Attributes:
-        client: Processor time of this process and of children that have ended (import tool, workers).
-        server: Processor time of the managed server.
-        wall: Time on the clock.
+        client: CPU time of this process and of finished child processes (import tool, workers).
+        server: CPU time of the managed server.
+        wall: Wall-clock time.
     """
 
     client: float
@@ -38,7 +38,7 @@ class Cost:
 
     @property
     def processor(self) -> float:
-        """All processor time."""
+        """Total CPU time."""
         return self.client + self.server
 
     def __sub__(self, other: Cost) -> Cost:
@@ -47,11 +47,11 @@ class Cost:
 
 @dataclass(slots=True)
 class Meter:
-    """Measures pieces of work by name.
+    """Measures blocks of work by name.
 
     Attributes:
-        home: The home whose server counts.
-        costs: What was measured: name -> one cost for each time it was done.
+        home: Home whose server is measured.
+        costs: Measurements: name -> one cost per execution.
     """
 
     home: Path
@@ -59,23 +59,23 @@ class Meter:
 
     @contextmanager
     def measure(self, name: str) -> Iterator[None]:
-        """Measure a block that succeeds."""
+        """Measure a block; blocks that raise are not recorded."""
         pid, server = _server_seconds(self.home)
         client, begun = _client_seconds(), time.perf_counter()
         yield
         wall, client = time.perf_counter() - begun, _client_seconds() - client
         pid_now, server_now = _server_seconds(self.home)
-        # A server that was started meanwhile has all its time from this block.
+        # If the server was started within this block, all of its time belongs to it.
         server = server_now - (server if pid_now == pid else 0.0)
         self.costs.setdefault(name, []).append(Cost(client, server, wall))
 
     @contextmanager
     def calls_of(self, function: str, name: str) -> Iterator[None]:
-        """Measure every call of a function within a block, whichever module of kgedit calls it.
+        """Measure every call of a function within a block, from whichever module of kgedit.
 
         Args:
-            function: "module:name", or several after one another with commas, of which the first that exists counts.
-            name: Of the costs. If there is no such function they stay empty, and a line on stderr says so.
+            function: "module:name", or several separated by commas, of which the first existing one is used.
+            name: Name of the costs. If no such function exists, they stay empty and a line on stderr reports it.
         """
         original = next(filter(None, map(_find, function.split(","))), None)
         if original is None:
@@ -98,20 +98,20 @@ class Meter:
                 setattr(module, attribute, original)
 
     def total(self, name: str) -> Cost:
-        """The sum of what was measured under a name; nothing if it was not."""
+        """Sum of the measurements with a name; zero if there are none."""
         costs = self.costs.get(name, [])
         return Cost(sum(c.client for c in costs), sum(c.server for c in costs), sum(c.wall for c in costs))
 
     def median(self, name: str) -> Cost:
-        """The cost with the median processor time."""
+        """Cost with the median CPU time."""
         costs = sorted(self.costs[name], key=lambda cost: cost.processor)
         return costs[len(costs) // 2]
 
 
 def peak_memory() -> int:
-    """Bytes that this process had in memory at most.
+    """Peak memory of this process in bytes.
 
-    getrusage's ru_maxrss would not do: a child starts with its parent's.
+    getrusage's ru_maxrss is unsuitable, because a child starts with its parent's value.
     """
     status = Path("/proc/self/status").read_text(encoding="utf-8")
     return next(int(line.split()[1]) * 1024 for line in status.splitlines() if line.startswith("VmHWM:"))
@@ -123,7 +123,7 @@ def _client_seconds() -> float:
 
 
 def _server_seconds(home: Path) -> tuple[int | None, float]:
-    """The server's process number and its processor time so far."""
+    """Process id of the server, and its CPU time so far."""
     pid = ManagedServer(home).pid()
     if pid is None:
         return None, 0.0
@@ -141,6 +141,6 @@ def _find(function: str) -> Callable[..., Any] | None:
 
 
 def _users(function: Callable[..., Any]) -> list[tuple[Any, str]]:
-    """Modules of kgedit that hold a function under some name."""
+    """Modules of kgedit that contain a function under the given name."""
     loaded = [module for name, module in list(sys.modules.items()) if name.partition(".")[0] == "kgedit"]
     return [(module, name) for module in loaded for name, value in list(vars(module).items()) if value is function]

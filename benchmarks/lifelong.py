@@ -1,12 +1,13 @@
-"""What an edit costs after 200 and after 20,000 others: time, floating-point work, memory, bytes of a checkpoint.
+"""Costs of an edit after 200 and after 20,000 others: time, floating-point operations, memory, checkpoint size.
 
     OMP_NUM_THREADS=1 python benchmarks/lifelong.py
     OMP_NUM_THREADS=1 python benchmarks/lifelong.py --method alphaedit --width 1536
 
-A random Llama of three blocks is edited by whole calls of each method. What came before is put into the method's memory
-by the memory's own functions, with made-up keys: 20,000 whole edits of each method would take hours. Edits at both
-lengths alternate and the median counts, since the machine may be shared; the work is counted by PyTorch and exact.
-`--width` times the closed form alone at the inner width of a real model. A ratio above 1.2 fails the script.
+A random Llama with three blocks is edited by whole calls of each method. Previous edits are put into the method's
+memory by the memory's own functions, with made-up keys, because 20,000 whole edits of each method would take hours.
+Edits at both lengths alternate and the median is used, since the machine may be shared; operations are counted by
+PyTorch and exact. `--width` measures only the closed form, at the inner width of a real model. The script fails if a
+ratio exceeds 1.2.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ METHODS: dict[str, dict[str, Any]] = {
 
 
 def tiny_model() -> LanguageModel:
-    """A random model that reads bytes."""
+    """A random model with a byte tokenizer."""
     alphabet = {character: index for index, character in enumerate(sorted(pre_tokenizers.ByteLevel.alphabet()))}
     raw = Tokenizer(models.BPE(vocab={**alphabet, "<end>": len(alphabet)}, merges=[]))
     raw.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
@@ -71,7 +72,7 @@ def tiny_model() -> LanguageModel:
 
 
 def case(number: int) -> Case:
-    """A made-up edit; its question has as many tokens as every other one's."""
+    """A made-up edit; all questions have the same number of tokens."""
     name = f"T{number:07d}"
     fact = Fact(f"Q{number}", name, "P6", "mayor", "Q1", "x")
     return Case(name, "t", "update", fact, f"Who is the mayor of {name}?", f"M{number % 97:02d}", "", (), (), ())
@@ -92,7 +93,7 @@ def known_facts() -> list[KnownFact]:
 
 
 def fill(editor: Any, edits: int) -> None:
-    """Put so many made-up edits into an editor's memory, by the memory's own functions."""
+    """Put the given number of made-up edits into an editor's memory, with the memory's own functions."""
     generator = torch.Generator().manual_seed(1)
     if hasattr(editor, "solve"):
         for layer in editor.layers:
@@ -126,10 +127,10 @@ def _keys(inputs: int, edits: int, generator: torch.Generator) -> torch.Tensor:
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What one edit costs, and what the state takes.
+    """Costs of one edit, and sizes of the state.
 
     Attributes:
-        matrix_bytes: Most that closed forms hold, which is in a state only once edits are folded.
+        matrix_bytes: Peak memory of closed forms, which are part of a state only once edits are folded.
     """
 
     seconds: float
@@ -140,9 +141,9 @@ class Cost:
 
 
 def measure(name: str, *, repeats: int) -> list[Cost]:
-    """The costs of an edit at each length."""
+    """Costs of an edit at each length."""
     editors = [_editor(name, length) for length in LENGTHS]
-    group = 10 if name == "wise" else 1  # its edits come with a merge after every tenth
+    group = 10 if name == "wise" else 1  # its edits include a merge after every tenth
     seconds: list[list[float]] = [[], []]
     for repeat in range(repeats):
         for spent, editor in zip(seconds, editors, strict=True):
@@ -165,7 +166,7 @@ def measure(name: str, *, repeats: int) -> list[Cost]:
 
 
 def _editor(name: str, length: int) -> Any:
-    """An editor with so many edits behind it."""
+    """An editor after the given number of edits."""
     editor = make_editor(name.partition(",")[0], tiny_model(), METHODS[name], seed=1)
     if editor.capabilities.needs_known_facts:
         editor.prepare(known_facts(), advance=lambda _done, _total: None)
@@ -180,7 +181,7 @@ def _bytes(state: EditorState) -> int:
 
 
 def _checkpoint_bytes(editor: Any) -> int:
-    """What a run writes for fifty edits after a checkpoint."""
+    """Bytes written by a run for fifty edits after a checkpoint."""
     with tempfile.TemporaryDirectory() as folder:
         checkpoints = Checkpoints(Path(folder))
         checkpoints.save(Checkpoint("t", 0, 0, editor.next_checkpoint()))
@@ -204,16 +205,16 @@ def measure_solve(width: int) -> list[float]:
         while done < length:
             solve.add(torch.zeros(1, 200, dtype=torch.float64), _keys(width, 200, generator))
             done += 200
-        # As many edits as are folded together, so that each bears its share of that.
+        # The number of edits that are folded together, so that each has its share of the folding.
         spent = _spent(lambda: [solve.add(torch.zeros(1, 1).double(), _keys(width, 1, generator)) for _ in range(256)])
         found.append(spent / 256)
     return found
 
 
 def measure_spread(name: str, layers: str, *, prompts: int, edits: int = 20) -> float:
-    """How far edits one by one end from the same edits at once: norm of the difference as a share of the change.
+    """Distance between sequential edits and the same edits at once: norm of the difference relative to the change.
 
-    Both bring the layers' output to the same values, found on the unedited model.
+    Both set the layers' output to the same values, computed on the unedited model.
     """
     changes, found = [], None
     for size in (edits, 1):

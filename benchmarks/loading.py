@@ -1,8 +1,8 @@
-"""How fast a dump is parsed to Parquet on one core, against Python's json.loads of every line in the same run.
+"""Speed of parsing a dump to Parquet on one core, compared with Python's json.loads of every line in the same run.
 
-Figures of a shared machine move; their ratio moves less. The dump is made by repeating a real one (the shared data of
-2015, where it lies beside the checkout) or the sample world, with other ids each time, until it has about the size
-asked for. Run: python benchmarks/loading.py [--megabytes 200] [--profile]
+Absolute figures vary on a shared machine; their ratio varies less. The dump repeats a real one (the shared data of
+2015, if present next to the checkout) or the sample world, with different ids each time, up to about the given size.
+Run: python benchmarks/loading.py [--megabytes 200] [--profile]
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _SUBJECT = re.compile(rb'("id":"[QPqp]\d+)(["$])')
 
 
 def entities(folder: Path) -> tuple[str, list[bytes]]:
-    """What the dump repeats, by name and as lines."""
+    """Name and lines of the data that the dump repeats."""
     if REAL.is_file():
         return "1,000 entities of 2015", [
             line for line in bz2.decompress(REAL.read_bytes()).splitlines() if len(line) > 9
@@ -41,7 +41,7 @@ def entities(folder: Path) -> tuple[str, list[bytes]]:
 
 
 def write_dump(path: Path, lines: list[bytes], size: int) -> int:
-    """Write about `size` bytes of entities with ids of their own; returns the exact number."""
+    """Write about `size` bytes of entities with distinct ids; returns the exact number."""
     written = 0
     with path.open("wb") as file:
         number = 0
@@ -54,21 +54,21 @@ def write_dump(path: Path, lines: list[bytes], size: int) -> int:
 
 
 def seconds(work: Callable[[], None]) -> float:
-    """Processor time of a piece of work: this is one core's share, whatever else the machine does."""
+    """CPU time of a function, which is one core's share regardless of other work on the machine."""
     begun = time.process_time()
     work()
     return time.process_time() - begun
 
 
 def with_json(path: Path) -> None:
-    """The baseline: decode each line, keep nothing."""
+    """Baseline: decode each line and discard the result."""
     with path.open("rb") as file:
         for line in file:
             json.loads(line.rstrip(b",\n"))
 
 
 def to_parquet(path: Path, folder: Path, parser: JsonParser) -> None:
-    """What a worker process of load-dump does with each block."""
+    """Work of a load-dump worker process on each block."""
     for number, block in enumerate(DumpFile(path).blocks()):
         parsed = parser.parse(block)
         pq.write_table(parsed.claims, folder / f"claims-{number}.parquet", compression="zstd")

@@ -1,6 +1,7 @@
-"""A made-up world of people, places and organisations, for benchmarks of memories: facts that chain into two hops.
+"""A made-up world of people, places and organisations, for benchmarks of memories: facts that form two-hop chains.
 
-Names are made of syllables; one in twenty is borne by two. `other_words` asks in words that no catalogue has.
+Names consist of syllables; one in twenty is shared by two. `other_words` creates questions in words outside the
+catalogue.
 """
 
 from __future__ import annotations
@@ -71,7 +72,7 @@ _TYPES = tuple(_SHARES)
 _KINDS = ("northern", "former", "young", "famous", "little", "wealthy", "coastal")
 _AT_ONCE = 50_000
 LACKING = ("P37", "P38", "P106", "P1412", "P166", "P30")
-"""Relations of the catalogue that no fact of the world has."""
+"""Relations of the catalogue that no fact of the world uses."""
 
 _OTHER_WORDS = {
     "P6": ("Who runs the administration in {}?", "the person in charge of the cabinet of {}"),
@@ -100,12 +101,12 @@ WOVEN = (
     "Arr, afore we hoist the sails, {}? Speak up, matey!",
     "Consider, friend, how little we know of anything; still, {}? Or can it not be known?",
 )
-"""Persona's talk around a question that begins in lower case and has lost its question mark."""
+"""Persona text around a question, which starts in lower case and has no question mark."""
 
 
 @dataclass(frozen=True, slots=True)
 class Chain:
-    """Two edits of which the second begins where the first ends."""
+    """Two edits; the second starts at the object of the first."""
 
     first: Case
     second: Case
@@ -113,11 +114,11 @@ class Chain:
 
 @dataclass(frozen=True)
 class MadeUpWorld:
-    """Facts as columns, and how to ask for them.
+    """Facts as columns, and questions about them.
 
     Attributes:
-        schema: For each fact its place in SCHEMA.
-        subjects: For each fact the number of its subject among the names of its type; likewise `things`.
+        schema: Index into SCHEMA of each fact.
+        subjects: Index of each fact's subject among the names of its type; `things` likewise for objects.
         names: Names by type.
         templates: Rows of the catalogue by property.
     """
@@ -153,7 +154,7 @@ class MadeUpWorld:
         )
 
     def table(self, chosen: NDArray[np.int64], *, since: str = "2022-01-01") -> pa.Table:
-        """Some facts, or all in turn, with the schema kgedit.graph_memory.learning.LEARNED."""
+        """Some facts, or all in chunks, with the schema kgedit.graph_memory.learning.LEARNED."""
         columns: dict[str, list[str]] = {name: [] for name in LEARNED.names}
         for place, subject, thing in zip(
             self.schema[chosen].tolist(), self.subjects[chosen].tolist(), self.things[chosen].tolist(), strict=True
@@ -174,12 +175,12 @@ class MadeUpWorld:
         return pa.table(columns, LEARNED)
 
     def tables(self) -> Iterator[pa.Table]:
-        """All facts, some ten thousand at a time."""
+        """All facts, in chunks of several ten thousand."""
         for start in range(0, len(self), _AT_ONCE):
             yield self.table(np.arange(start, min(start + _AT_ONCE, len(self))))
 
     def superseded(self, chosen: NDArray[np.int64]) -> pa.Table:
-        """Later edits of some facts: another object in place of the one that each has."""
+        """Later edits of some facts, which replace the object with another one."""
         before = self.table(chosen)
         objects, answers = before["object"].to_pylist(), before["answer"].to_pylist()
         moved, labels = [*objects[1:], objects[0]], [*answers[1:], answers[0]]
@@ -196,7 +197,7 @@ class MadeUpWorld:
 
     @cached_property
     def _order(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Facts by their subject, and the keys of the subjects, both sorted."""
+        """Facts ordered by subject, and the keys of the subjects, both sorted."""
         keys = _key(
             np.array([_TYPES.index(SCHEMA[place][0]) for place in range(len(SCHEMA))])[self.schema], self.subjects
         )
@@ -210,7 +211,7 @@ class MadeUpWorld:
         return sorted(order[first:last].tolist())
 
     def chains(self, count: int, seed: int, *, among: int | None = None) -> list[Chain]:
-        """Random chains, never back to the start; both facts are among the first `among`."""
+        """Random chains that do not return to the start; both facts are among the first `among`."""
         draw = np.random.default_rng(seed)
         most = among or len(self)
         found: list[Chain] = []
@@ -228,7 +229,7 @@ class MadeUpWorld:
         return found
 
     def holds(self, subject: str, relation: str) -> bool:
-        """Whether a subject, by its id, has a relation."""
+        """Whether a subject, given by its id, has a relation."""
         kind = subject.rstrip("0123456789")
         own = self.of_subject(kind, int(subject.removeprefix(kind)))
         return any(SCHEMA[self.schema[place]][1] == relation for place in own)
@@ -242,7 +243,7 @@ class MadeUpWorld:
         return found
 
     def bearers(self, label: str) -> list[str]:
-        """Ids of all that bear a name, with facts or without."""
+        """Ids of all entities with a name, with or without facts."""
         return self._bearers[label]
 
     def nested(self, chain: Chain, wording: str = "question") -> str:
@@ -251,17 +252,17 @@ class MadeUpWorld:
         return self.nested_with(first.property, second.property, first.subject_label, wording)
 
     def nested_with(self, first: str, second: str, label: str, wording: str = "question") -> str:
-        """A two-hop question about any two relations."""
+        """A two-hop question about two arbitrary relations."""
         inner = self.templates[first]["phrase"].replace("{subject}", label)
         return self.templates[second][wording].replace("{subject}", inner)
 
     def asked(self, case: Case, wording: str = "rephrase") -> str:
-        """A question for one edit in a wording of the catalogue."""
+        """A question about one edit in a wording of the catalogue."""
         return self.templates[case.fact.property][wording].replace("{subject}", case.fact.subject_label)
 
 
 def other_words(*cases: Case) -> str:
-    """One edit, or two that chain, asked in words that no catalogue has."""
+    """A question about one edit, or two chained ones, in words outside the catalogue."""
     inner = cases[0].fact.subject_label
     for case in cases[:-1]:
         inner = _OTHER_WORDS[case.fact.property][1].format(inner)
@@ -269,29 +270,29 @@ def other_words(*cases: Case) -> str:
 
 
 def alone_in_other_words(relation: str, label: str) -> str:
-    """A question about any relation of the world in words that no catalogue has."""
+    """A question about any relation of the world, in words outside the catalogue."""
     return _OTHER_WORDS[relation][0].format(label)
 
 
 def woven(question: str, index: int) -> str:
-    """A question with a persona's talk around it."""
+    """A question surrounded by a persona's text."""
     return WOVEN[index % len(WOVEN)].format(question[:1].lower() + question[1:].rstrip("?"))
 
 
 def alias_of(name: str, number: int) -> str:
-    """Another name of whatever bears a name."""
+    """Another name of the entities with a name."""
     return (
         f"{name[:3]}{_SYLLABLES[number % len(_SYLLABLES)]}x{_SYLLABLES[number // 80 % len(_SYLLABLES)]} {number % 9973}"
     )
 
 
 def description_of(kind: str, number: int) -> str:
-    """What tells a thing from another of its name."""
+    """Text that distinguishes an entity from others with the same name."""
     return f"{_KINDS[number % len(_KINDS)]} {kind} of {_word([number // 7 % 80, number // 560 % 80])}"
 
 
 def make_world(facts: int, seed: int = 0) -> MadeUpWorld:
-    """A world of about that many facts."""
+    """A world of about the given number of facts."""
     draw = np.random.default_rng(seed)
     templates = {row["property"]: row for row in template_table().to_pylist() if not row["subject_class"]}
     names = _names(max(40, facts // 4), draw)

@@ -1,12 +1,13 @@
-"""How well and how fast memories find the facts that a question needs, at growing numbers of facts.
+"""Recall and speed with which memories find the facts that a question needs, for growing numbers of facts.
 
     OMP_NUM_THREADS=1 python benchmarks/memory.py --facts 1000 10000 100000 1000000 --questions 250 --rag 1000
 
-A made-up world (benchmarks/made_up_facts.py) is learned; two-hop questions ask for two of its facts, single ones for
-one: as exported, in the catalogue's other words, in words of no catalogue, and with a persona's talk around these.
-"found" is the share of questions of which all facts needed are among the first rows; "rows" is how many were taken;
-"kept" the share that the gate lets pass. The gate is off but for "kept" and for questions that should get nothing.
-`rag`, up to --rag facts, is asked with 2, 4 and 8 rows. Times are processor seconds without those of the embedder.
+The memory contains a made-up world (benchmarks/made_up_facts.py). Two-hop questions need two of its facts, single ones
+one: as exported, in other words of the catalogue, in words outside the catalogue, and with a persona's text around
+these. "found" is the share of questions for which all needed facts are among the first rows; "rows" is the number of
+rows taken; "kept" is the share accepted by the gate. The gate is off except for "kept" and for questions that should
+return nothing. `rag`, for up to --rag facts, is evaluated with 2, 4 and 8 rows. Times are CPU seconds without those of
+the embedder.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ ADDED = 10_000
 
 
 class Timed:
-    """An embedder that embeds a text once, and tells how long it has taken and would have taken without that."""
+    """An embedder that embeds each text once, and records the time it took with and without this cache."""
 
     def __init__(self, embed: Embedder) -> None:
         self._embed, self._vectors = embed, dict[str, Vectors]()
@@ -44,12 +45,12 @@ class Timed:
 
     @property
     def seconds(self) -> float:
-        """Seconds of the processor that were spent, not those that were saved."""
+        """CPU seconds spent, without those saved by the cache."""
         return self._spent
 
     @property
     def each(self) -> float:
-        """Seconds for a text, on average."""
+        """Mean seconds per text."""
         return self._spent / max(1, self._embedded)
 
     def __call__(self, texts: Sequence[str]) -> Vectors:
@@ -65,10 +66,10 @@ class Timed:
 
 
 def measure_graph(world: MadeUpWorld, chains: Sequence[Chain], embed: Timed) -> dict[str, Any]:
-    """What a graph memory of all facts finds, and what it costs."""
+    """Recall and costs of a graph memory with all facts."""
     memory = GraphMemory(embed)
     measured: dict[str, Any] = learn(memory, world)
-    memory.find([chains[0].first.question])  # vectors of the catalogue, once
+    memory.find([chains[0].first.question])  # computes the vectors of the catalogue, once
     for name, (questions, needed) in questions_of(world, chains).items():
         findings, spent = timed(lambda asked=questions: memory.find(asked, OPEN), embed, len(questions))
         passing = [found.probability is not None and found.probability >= Search().gate for found in findings]
@@ -86,7 +87,7 @@ def measure_graph(world: MadeUpWorld, chains: Sequence[Chain], embed: Timed) -> 
 
 
 def learn(memory: GraphMemory, world: MadeUpWorld) -> dict[str, float]:
-    """Learn all facts of a world: seconds, bytes for each by the columns' own count, and by the process's."""
+    """Store all facts of a world: seconds, and bytes per fact as counted by the columns and measured by the process."""
     gc.collect()
     before, seconds = resident(), 0.0
     for table in world.tables():
@@ -102,15 +103,15 @@ def learn(memory: GraphMemory, world: MadeUpWorld) -> dict[str, float]:
 
 
 def resident() -> int:
-    """Bytes of this process in memory."""
+    """Memory of this process in bytes."""
     pages = int(Path("/proc/self/statm").read_text().split()[1])
     return pages * 4096
 
 
 def grow(memory: GraphMemory, world: MadeUpWorld, rebuilding: float) -> dict[str, float]:
-    """Seconds to add some facts to a memory of many, of which half supersede what it knows.
+    """Seconds to add facts to a large memory, half of which supersede existing ones.
 
-    And what is found of these: the new values now, the old ones as of the time before, none of the old ones now.
+    Also the share found: new values now, old values as of the earlier date, and old values now, which must be none.
     """
     more = make_world(2 * ADDED, seed=9).table(np.arange(ADDED // 2), since="2023-01-01")
     known = np.random.default_rng(5).choice(len(world), size=min(ADDED // 2, len(world)), replace=False)
@@ -131,7 +132,7 @@ def grow(memory: GraphMemory, world: MadeUpWorld, rebuilding: float) -> dict[str
 
 
 def special(memory: GraphMemory, probing: Probing) -> dict[str, float]:
-    """What is found for questions that are out of the ordinary, with the gate as it is shipped."""
+    """Results for unusual questions, with the shipped gate."""
     findings = memory.find(probing.questions, as_of=probing.as_of)
     return {
         **share(findings, probing.needed),
@@ -141,7 +142,7 @@ def special(memory: GraphMemory, probing: Probing) -> dict[str, float]:
 
 
 def kept(memory: GraphMemory, questions: Sequence[str]) -> float:
-    """Share of questions that get something from the memory as it is shipped, in %."""
+    """Share of questions for which the memory with the shipped gate returns something, in %."""
     return round(_percent([bool(found.paths) for found in memory.find(questions)]), 1)
 
 
@@ -150,7 +151,7 @@ def _percent(answers: Sequence[bool]) -> float:
 
 
 def share(findings: Iterable[Finding], needed: Sequence[tuple[str, ...]]) -> dict[str, float]:
-    """In %, how often all that is needed is among the first rows, and the rows taken on average."""
+    """Share of questions whose needed facts are all among the first rows, in %, and the mean number of rows taken."""
     taken = [[row.case_ids for path in found.paths for row in path.rows] for found in findings]
     rows = [[*dict.fromkeys(each)] for each in taken]
     return {
@@ -168,7 +169,7 @@ def _share(rows: Sequence[Sequence[tuple[str, ...]]], needed: Sequence[tuple[str
 
 
 def timed(find: Callable[[], list[Any]], embed: Timed, questions: int) -> tuple[list[Any], dict[str, float]]:
-    """What is found, and milliseconds of the processor for a question, with and without its embedding."""
+    """Results, and CPU milliseconds per question, with and without its embedding."""
     embedding, saved, started = embed.seconds, embed.cached, time.process_time()
     found = find()
     whole, embedding, saved = time.process_time() - started, embed.seconds - embedding, embed.cached - saved
@@ -179,7 +180,7 @@ def timed(find: Callable[[], list[Any]], embed: Timed, questions: int) -> tuple[
 
 
 def measure_rag(world: MadeUpWorld, chains: Sequence[Chain], embed: Timed) -> dict[str, Any]:
-    """The same of the nearest questions."""
+    """Results, and CPU milliseconds per question, for the most similar questions."""
     memory = FactMemory(TextIndex(embed))
     cases: list[Case] = [world.case(index) for index in range(len(world))]
     started = time.process_time()
@@ -193,7 +194,7 @@ def measure_rag(world: MadeUpWorld, chains: Sequence[Chain], embed: Timed) -> di
 
 
 def main() -> None:
-    """Print one JSON object for each number of facts, then the tables of docs/graph-memory.md."""
+    """Print one JSON object per number of facts, then the tables of docs/graph-memory.md."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--facts", type=int, nargs="+", default=[1000, 10_000])
     parser.add_argument("--questions", type=int, default=100)

@@ -1,10 +1,10 @@
-"""What a memory of exported timesteps finds for their own questions, and to how many of others it says something.
+"""Recall of a memory of exported timesteps on their own questions, and the share of other questions it responds to.
 
     OMP_NUM_THREADS=1 python benchmarks/memory_of_timesteps.py kgedit-data/timesteps/20210104_20230227
 
-All cases of a timestep are learned. By axis: how often all facts needed are among the first 2, 4 and 8 rows with the
-gate off, rows taken, and the share that the gate lets pass; for locality that share should be small. "alias" asks the
-update with each of the subject's other names (at most three) in place of its label.
+The memory contains all cases of a timestep. By axis: share of questions whose needed facts are all among the first 2, 4
+and 8 rows with the gate off, rows taken, and the share accepted by the gate, which should be small for locality.
+"alias" replaces the subject's label in the update question with each of its other names (at most three).
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def asked(cases: list[Case]) -> dict[str, list[tuple[str, tuple[str, ...]]]]:
 
 
 def main() -> None:
-    """Print a table for each timestep."""
+    """Print one table per timestep."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("timesteps", type=Path, nargs="+")
     parser.add_argument("--embedder", default="all-minilm-l6-v2")

@@ -1,12 +1,11 @@
-"""What the memory's proxy adds to a request: the same questions asked directly and through it, in turns, in one run.
+"""Overhead of the memory's proxy per request: the same questions sent directly and through it, alternating.
 
     OMP_NUM_THREADS=1 python benchmarks/memory_proxy.py --facts 10000 --requests 200 --at-once 1 8 50
 
-A model's server that answers at once stands in for the real one, in a process of its own, so that the difference is the
-proxy's: reading the request, finding the facts with MiniLM, passing on. Other questions come first, since every path of
-relations is embedded when it is met first. No two questions are worded alike, so that none is in the cache of vectors.
-In the last round the memory is exchanged for another file. Prints a table of seconds as clocks show them, and what
-failed.
+A separate process acts as the model's server and answers immediately, so that the difference is the proxy's: reading
+the request, finding the facts with MiniLM, forwarding. Other questions come first, because every path of relations is
+embedded on its first use. All questions are worded differently, so that no vector is cached. In the last round the
+memory is replaced by another file. Prints a table of wall-clock seconds and the failures.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ REPLY = json.dumps({"choices": [{"message": {"role": "assistant", "content": "Ye
 
 
 class Model(BaseHTTPRequestHandler):
-    """Answers every request at once."""
+    """Answers every request immediately."""
 
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True
@@ -51,24 +50,24 @@ class Model(BaseHTTPRequestHandler):
         self.wfile.write(REPLY)
 
     def log_message(self, *_: object) -> None:
-        """Say nothing."""
+        """Disable logging."""
 
 
 class ModelServer(ThreadingHTTPServer):
-    """Takes as many connections at once as come."""
+    """Accepts any number of concurrent connections."""
 
     request_queue_size = 256
 
 
 def serve_model() -> None:
-    """Run the made-up model; prints its port."""
+    """Run the fake model; prints its port."""
     server = ModelServer(("127.0.0.1", 0), Model)
     print(server.server_port, flush=True)
     server.serve_forever()
 
 
 def write_memory(path: Path, facts: int) -> list[str]:
-    """A memory of a made-up world; returns questions about it."""
+    """Write a memory of a made-up world; returns questions about it."""
     memory = GraphMemory(load_embedder("character-ngrams", device="cpu"))
     questions: list[str] = []
     for table in make_world(facts, seed=1).tables():
@@ -87,7 +86,7 @@ def start(command: Sequence[str | Path], log: Path) -> subprocess.Popen[str]:
 
 
 def started_proxy(memory: Path, upstream: str, log: Path) -> tuple[subprocess.Popen[str], str]:
-    """The proxy, once it answers, and its address."""
+    """Start the proxy and wait until it answers; yields its address."""
     process = start(["-m", "kgedit", "memory", "serve", memory, "--upstream", upstream, "--port", "0"], log)
     while "running on " not in (said := log.read_text()):
         if process.poll() is not None:
@@ -97,7 +96,7 @@ def started_proxy(memory: Path, upstream: str, log: Path) -> tuple[subprocess.Po
 
 
 def ask(client: httpx2.Client, address: str, question: str) -> tuple[float, bool, int]:
-    """Seconds, whether it was answered, and the number of facts."""
+    """Seconds, whether the request was answered, and the number of facts."""
     started = time.perf_counter()
     try:
         body = {"model": "m", "messages": [{"role": "user", "content": question}]}
@@ -109,7 +108,7 @@ def ask(client: httpx2.Client, address: str, question: str) -> tuple[float, bool
 
 
 def measure(addresses: dict[str, str], questions: Sequence[str], at_once: int) -> dict[str, dict[str, float]]:
-    """Both addresses with the same questions, in blocks that take turns, so that both see the same machine."""
+    """Send the same questions to both addresses in alternating blocks, so that both see the same machine."""
     found: dict[str, list[tuple[float, bool, int]]] = {name: [] for name in addresses}
     spent = dict.fromkeys(addresses, 0.0)
     block = max(at_once, 20)

@@ -1,4 +1,4 @@
-"""The tables of docs/graph-memory.md, from what benchmarks/memory.py measured."""
+"""Tables of docs/graph-memory.md from the measurements of benchmarks/memory.py."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from typing import Any
 
 _MOST_ELSEWHERE = 100_000
-"""Facts below which what the process needs for other things is more than what it needs for them."""
+"""Below this number of facts, the process uses more memory for other things than for the facts."""
 
 _LEAST_QUESTIONS = 20
 
 
 def markdown(results: Sequence[dict[str, Any]]) -> str:
-    """Recall, costs, what should get nothing, and questions out of the ordinary."""
+    """Recall, costs, questions that should return nothing, and unusual questions."""
     return "\n\n".join(table(results) for table in (_recall, _costs, _time, _silence, _special))
 
 

@@ -1,10 +1,10 @@
-"""Nearest entities for many subjects: subjects per second, peak memory, and a plain sparse product in the same run.
+"""Nearest entities for many subjects: subjects per second and peak memory, compared with a plain sparse product.
 
     python benchmarks/neighbours.py --subjects 100000
 
-Entities have about ten objects, drawn by power laws: the commonest is in a fifth of all entities, most are in a few.
-The baseline is what one writes first with scipy: a block of subjects times the whole transposed matrix, made dense,
-divided by the lengths, and the best of each row taken. Both answers are compared.
+Entities have about ten objects, drawn from power laws: the most frequent is in a fifth of all entities, most are in
+few. The baseline is the obvious scipy code: a block of subjects times the whole transposed matrix, converted to dense,
+divided by the norms, with the best of each row selected. Both results are compared.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ _BASELINE_AT_ONCE = 100
 
 
 def generated_features(entities: int, *, seed: int) -> sparse.csr_array:
-    """Documents of a made world: each entity's id, its (relation, object) pairs and its objects."""
+    """Documents of a made-up world: each entity's id, its (relation, object) pairs and its objects."""
     random = np.random.default_rng(seed)
     each = random.integers(4, 17, entities)
     subject = np.repeat(np.arange(entities), each)
     relation = random.integers(0, RELATIONS, subject.size)
-    # The first statements of an entity say its class, its sex or the like, and its country: few objects serve all.
+    # The first statements of an entity give its class, sex or country, which have few objects.
     nth = np.arange(subject.size) - np.repeat(np.cumsum(each) - each, each)
     relation = np.where(nth < HUB_RELATIONS, RELATIONS + nth, relation)
-    # Rank r with a probability of about 1 / r, among few objects or many.
+    # Rank r with a probability of about 1 / r, among few or many objects.
     reach = np.where(nth < HUB_RELATIONS, entities ** (0.3 * (nth % HUB_RELATIONS + 1)), entities)
     rank = np.floor(np.exp(random.random(subject.size) * np.log(reach))).astype(np.int64) - 1
     target = (rank * 7919 + relation * 104_729) % entities
@@ -51,7 +51,7 @@ def generated_features(entities: int, *, seed: int) -> sparse.csr_array:
 
 
 def plain_nearest(vectors: sparse.csr_array, turned: sparse.csr_array, start: int, n: int) -> NDArray[np.int64]:
-    """The n-th best cosine of some subjects, the plain way."""
+    """The n-th best cosine of each subject, computed the plain way."""
     norms = np.sqrt((vectors.multiply(vectors)).sum(axis=1))
     some = vectors[start : start + _BASELINE_AT_ONCE]
     cosines = (some @ turned).toarray() / norms / norms[start : start + some.shape[0], None]

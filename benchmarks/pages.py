@@ -2,10 +2,10 @@
 
     python benchmarks/pages.py --answers 50000
 
-A made-up run: so many rows of the answer browser, each with an answer before and one after, free and under teacher
-forcing, so four times as many lines in answers.jsonl. Told are the time to make the page, its size, the time from the
-request to the answers being there to filter, and the time of each filter, search and choice of an answer with its
-layout. Above 2 s to open or 100 ms to filter the script fails. Needs Chromium: make browser.
+Uses a made-up run with the given number of rows in the answer browser, each with an answer before and after, free and
+under teacher forcing, so four times as many lines in answers.jsonl. Reports the time to make the page, its size, the
+time from the request until answers can be filtered, and the time of each filter, search and selection of an answer
+including layout. Fails if opening takes more than 2 s or filtering more than 100 ms. Needs Chromium: make browser.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from kgedit.runs.edited_cases import write_edited_cases
 from kgedit.runs.scoring import write_scores
 
 OPENS_IN, FILTERS_IN = 2.0, 0.1
-"""Seconds that a reader waits without noticing the first, and the second."""
+"""Maximum seconds to open the page, and to filter."""
 
 TIMESTEP = "20220101_20230101"
 RELATIONS = tuple((f"P{number}", f"relation {number}") for number in range(1, 41))
@@ -46,7 +46,7 @@ def name(draw: random.Random) -> str:
 
 
 def made_up_cases(count: int, draw: random.Random) -> list[Case]:
-    """Edits with names of their own."""
+    """Edits with distinct names."""
     cases = []
     for number in range(count):
         relation, label = RELATIONS[number % len(RELATIONS)]
@@ -59,7 +59,7 @@ def made_up_cases(count: int, draw: random.Random) -> list[Case]:
 
 
 def made_up_answers(cases: list[Case], draw: random.Random) -> Iterator[Answer]:
-    """For each case two axes, before and after, free and forced."""
+    """Two axes for each case, before and after, free and forced."""
     for case in cases:
         for axis in ("update", "rephrase"):
             asked = case.question if axis == "update" else f"{case.question[:-1]} today?"
@@ -91,7 +91,7 @@ def made_up_answers(cases: list[Case], draw: random.Random) -> Iterator[Answer]:
 
 
 def write_run(folder: Path, rows: int) -> Path:
-    """A finished run whose page has so many rows."""
+    """A finished run whose page has the given number of rows."""
     draw = random.Random(0)
     cases = made_up_cases(rows // 2, draw)
     spec = RunSpec(
@@ -135,7 +135,7 @@ STEPS: dict[str, str] = {
     "axis": "page.answers.update({axis: turn % 2 ? 'update' : ''})",
     "an answer": "document.getElementById('list').children[0].children[1 + turn % 5].click()",
 }
-"""What is done in the browser, and as what."""
+"""Actions in the browser, with their names."""
 
 TIMED = """([turns]) => {{
   const took = [];
@@ -150,7 +150,7 @@ TIMED = """([turns]) => {{
 
 
 def time_steps(opened: Page) -> dict[str, list[float]]:
-    """Milliseconds of each step with its layout; the first search only once."""
+    """Milliseconds of each action including layout; the first search is measured only once."""
     return {
         what: opened.evaluate(TIMED.format(step=step), [1 if what.startswith("first") else 9])
         for what, step in STEPS.items()
@@ -158,7 +158,7 @@ def time_steps(opened: Page) -> dict[str, list[float]]:
 
 
 def time_openings(browser: Any, path: Path, times: int) -> tuple[list[float], Page]:
-    """Seconds from the request to the answers being ready, each in a window of its own; the last one stays open."""
+    """Seconds from the request until the answers are ready, each in a new window; the last window stays open."""
     seconds = []
     for _ in range(times):
         opened = browser.new_context(viewport={"width": 1280, "height": 900}).new_page()
@@ -169,7 +169,7 @@ def time_openings(browser: Any, path: Path, times: int) -> tuple[list[float], Pa
 
 
 def main() -> None:
-    """Read the arguments, make the run and the page, time it."""
+    """Read the arguments, make the run and the page, and time it."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--answers", type=int, default=50_000, help="rows of the answer browser; default 50000")
     parser.add_argument("--chromium", default=shutil.which("chromium"), help="its binary; default: the one on PATH")
@@ -181,7 +181,7 @@ def main() -> None:
         path = Path(folder) / "report.html"
         print(f"page made in {time.perf_counter() - start:.1f} s, {path.stat().st_size / 2**20:.1f} MiB")
         with sync_playwright() as playwright:
-            # Chromium's sandbox does not start as root, which is who one is in most containers.
+            # Chromium's sandbox does not start as root, which is the user in most containers.
             browser = playwright.chromium.launch(executable_path=arguments.chromium, args=["--no-sandbox"])
             seconds, opened = time_openings(browser, path, 5)
             rows = opened.evaluate("page.answers.size")

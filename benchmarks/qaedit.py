@@ -1,7 +1,7 @@
-"""How well build-qaedit finds subjects, beside those of a QAEdit file, and how fast, beside names looked up one by one.
+"""Agreement of build-qaedit's subjects with those of a QAEdit file, and its speed compared with looking up each name.
 
-The rules were written with one half of the file in view (``--half look``); the other half (``--half report``) is for
-figures. Which half a row belongs to follows from a hash of its id.
+The rules were written using one half of the file (``--half look``); the other half (``--half report``) is for figures.
+A hash of its id decides which half a row belongs to.
 Run: python benchmarks/qaedit.py agreement QAEDIT.json [--home FOLDER] [--half report] [--rows]
      python benchmarks/qaedit.py speed [--questions 20000] [--entities 1000000]
      python benchmarks/qaedit.py build [--questions 95000]
@@ -44,18 +44,18 @@ Row = dict[str, Any]
 
 
 def half_of(row: Row) -> str:
-    """The half that a row belongs to."""
+    """Half that a row belongs to."""
     digest = hashlib.sha256(f"kgedit-qaedit:{row['id']}".encode()).hexdigest()
     return "report" if int(digest, 16) % 2 else "look"
 
 
 def same_name(text: str) -> str:
-    """A subject without case, marks and the article ahead of it."""
+    """A subject without case, punctuation and leading article."""
     return re.sub(r"^(?:the|a|an) ", "", re.sub(r"[^\w ]+", "", text.lower())).strip()
 
 
 def difference(ours: str, theirs: str) -> str:
-    """How two subjects differ."""
+    """Kind of difference between two subjects."""
     one, other = same_name(ours), same_name(theirs)
     if ours == theirs:
         return "the same"
@@ -71,7 +71,7 @@ def difference(ours: str, theirs: str) -> str:
 
 
 def agreement(rows: list[Row], names: Names | None) -> list[Row]:
-    """Each row with the subject found and how it differs."""
+    """Each row with the subject found and the kind of difference."""
     finder = SubjectFinder(names)
     told = []
     for row in rows:
@@ -102,7 +102,7 @@ def share(count: int, total: int) -> str:
 
 
 def print_agreement(told: list[Row]) -> None:
-    """Shares exact and alike, by source and rule, and how the rest differs."""
+    """Shares of exact and similar subjects, by source and rule, and the other differences."""
     exact = {"the same"}
     alike = exact | {"only article, case or marks"}
 
@@ -143,13 +143,13 @@ def _mentions(names: Names, row: Row) -> bool:
 
 
 def made_up_words(chance: random.Random, number: int) -> list[str]:
-    """Pronounceable words, of which the first ones are frequent in what is made of them."""
+    """Pronounceable words; the first ones are frequent in texts made from them."""
     syllables = [first + vowel for first in "bcdfghklmnprstvw" for vowel in "aeiou"]
     return ["".join(chance.choices(syllables, k=chance.randint(2, 4))) for _ in range(number)]
 
 
 def prepare(folder: Path, entities: int, questions: int, seed: int) -> list[str]:
-    """Write a snapshot and make questions about its items; in a process of its own, so that it leaves no memory."""
+    """Write a snapshot and questions about its items; in a separate process, so that its memory is released."""
     chance = random.Random(seed)
     labels = write_snapshot(folder, entities, chance)
     made: list[str] = made_up_questions(questions, labels, chance)["question"].to_pylist()
@@ -157,7 +157,7 @@ def prepare(folder: Path, entities: int, questions: int, seed: int) -> list[str]
 
 
 def write_snapshot(folder: Path, entities: int, chance: random.Random) -> list[str]:
-    """A snapshot of made-up items with labels of one to four words and an alias each; returns the labels."""
+    """Write a snapshot of made-up items with labels of one to four words and an alias each; returns the labels."""
     words = made_up_words(chance, 50_000)
     labels = [" ".join(chance.choices(words, k=chance.choice((1, 2, 2, 2, 3, 4)))).title() for _ in range(entities)]
     aliases = [[f"{label} {chance.choice(words)}"] for label in labels]
@@ -181,14 +181,14 @@ def made_up_questions(number: int, labels: list[str], chance: random.Random) -> 
 
 
 def timed(work: Callable[[], Any]) -> tuple[Any, float]:
-    """A result, and the processor seconds that it took."""
+    """Result of a function, and its CPU seconds."""
     begun = time.process_time()
     made = work()
     return made, time.process_time() - begun
 
 
 def index_of_all(snapshot: Snapshot) -> NameIndex:
-    """The baseline: every name of the store in a dictionary."""
+    """Baseline: a dictionary of all names in the store."""
     index = NameIndex()
     table = pq.read_table(snapshot.entities, columns=["label", "aliases"]).to_pydict()
     for number, (label, aliases) in enumerate(zip(table["label"], table["aliases"], strict=True)):
@@ -249,7 +249,7 @@ def run_build(given: argparse.Namespace) -> None:
 
 
 def peak() -> float:
-    """Most memory of this process so far, in MB."""
+    """Peak memory of this process in MB."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 

@@ -1,4 +1,4 @@
-"""Measures the questions of two snapshots in a store: coverage by templates, overlap of personas, what retrieval finds.
+"""Measures the questions of two snapshots in a store: template coverage, overlap of personas, and recall of retrieval.
 
     python benchmarks/questions.py coverage HOME 2021-12-30 2023-12-30
     python benchmarks/questions.py read HOME 2021-12-30 2023-12-30 --cases 60
@@ -6,12 +6,12 @@
     python benchmarks/questions.py recall made-up --facts 10000 --queries 1000
     python benchmarks/questions.py table HOME 2021-01-04 2023-02-27 --cases 30
 
-coverage   share of changed facts (literals included) whose property has a template of its own
-read       changed facts in words, for reading; the same seed gives the same cases
-recall     facts of a snapshot, or of a made-up world, as RAG stores them (by their question); how often the fact that
-           is asked for is the nearest, or one of the rows that RAG takes, by axis and persona; and the overlap of words
-           with that question
-table      changed facts on all axes, two for each property, as a table in Markdown
+coverage   share of changed facts (including literals) whose property has its own template
+read       changed facts as text, for reading; the same seed gives the same cases
+recall     facts of a snapshot or of a made-up world, stored by their question as in RAG; share of queries for which the
+           right fact is the nearest, or among the rows that RAG takes, by axis and persona; and word overlap with the
+           stored question
+table      changed facts on all axes, two per property, as a Markdown table
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from kgedit.wording.voices import overlap, voices
 LITERALS = ("quantity", "time")
 MADE_UP = "made-up"
 NOT_SHOWN = ("P31", "P279", "P910")
-"""Properties that say little about a thing."""
+"""Properties that say little about an entity."""
 AXES = ("question", "rephrase", "personas", "framed")
 _CLASSES = dict.fromkeys(("city", "country", "venue"), "place") | dict.fromkeys(
     ("company", "party", "university"), "organization"
@@ -73,7 +73,7 @@ def connect(home: Path, older: datetime.date, newer: datetime.date) -> duckdb.Du
 
 
 def labelled(connection: duckdb.DuckDBPyConnection, table: str) -> pa.Table:
-    """Item-valued facts of a table whose labels can be asked for, as cases."""
+    """Item-valued facts of a table whose labels can be used in questions, as cases."""
     return connection.sql(
         f"""
         SELECT DISTINCT ON (f.subject, f.property) concat_ws(':', f.subject, f.property, f.object) AS case_id,
@@ -129,7 +129,7 @@ def read(connection: duckdb.DuckDBPyConnection, cases: int, seed: int) -> None:
 
 
 def made_up(facts: int, seed: int) -> list[dict[str, Any]]:
-    """Facts of a made-up world in the shipped wordings, for as many facts as no slice at hand has."""
+    """Facts of a made-up world in the shipped wordings, for more facts than any available slice has."""
     said = {(row["property"], row["subject_class"]): row for row in template_table().to_pylist()}
     rows = []
     world = make_world(facts, seed)
@@ -154,7 +154,7 @@ def made_up(facts: int, seed: int) -> list[dict[str, Any]]:
 
 
 def recall(rows: list[dict[str, Any]], queries: int, seed: int, embedder: str) -> None:
-    """Print, as tables in Markdown, what RAG finds by axis and by persona."""
+    """Print recall of RAG by axis and by persona, as Markdown tables."""
     from kgedit.llm.embeddings import embedder_on_demand
 
     plain = pa.Table.from_pylist(rows).select(["case_id", "question"])
@@ -186,7 +186,7 @@ def _found(name: str, ranks: np.ndarray[Any, Any], shared: Sequence[float], take
 
 
 def table(connection: duckdb.DuckDBPyConnection, cases: int, seed: int) -> None:
-    """Print cases on all axes as a table in Markdown: two for each property, those with most cases first."""
+    """Print cases on all axes as a Markdown table: two per property, properties with most cases first."""
     rows = [row for row in worded(connection, labelled(connection, "changed"), seed) if row["personas"]]
     often = Counter(row["property"] for row in rows)
     chosen: list[dict[str, Any]] = []
@@ -207,7 +207,7 @@ def table(connection: duckdb.DuckDBPyConnection, cases: int, seed: int) -> None:
 
 
 def second_hops(connection: duckdb.DuckDBPyConnection, rows: list[dict[str, Any]]) -> dict[str, str]:
-    """By case, a question that goes on from its answer to a fact about it, if the newer snapshot has one."""
+    """Case -> a question that continues from its answer to a fact about it, if the newer snapshot has one."""
     answers = {row["object"]: row["object_label"] for row in rows}
     objects = pa.table({"subject": list(answers), "subject_label": list(answers.values())})
     classes = {row["subject"]: row["subject_class"] for row in describe_subjects(connection, objects).to_pylist()}

@@ -1,11 +1,11 @@
-"""Speed of finding remembered facts, each against a stated baseline in the same run.
+"""Speed of searching stored facts, each method compared with a stated baseline in the same run.
 
     OMP_NUM_THREADS=1 python benchmarks/retrieval.py --vectors 100000 --queries 200
 
-Made-up unit vectors around random centres, as questions of one relation lie around one another; the embedder is not
-timed. Exact search, which sorts only candidates, against a full sort of all scores: both must find the same, or the
-script fails. HNSW against exact search, with the share of exact's best K that it finds: below 0.95 the script fails.
-GRACE's codebook, in batches of 16 queries, against stacking its keys at every look; both must find the same.
+Uses made-up unit vectors around random centres, because questions of one relation are close to one another; embedding
+is not timed. Exact search, which sorts only candidates, against a full sort of all scores: results must be equal, or
+the script fails. HNSW against exact search, with the share of the exact K best that it finds: below 0.95 the script
+fails. GRACE's codebook, in batches of 16 queries, against stacking its keys at every look-up; results must be equal.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Found = Sequence[Sequence[int | None]]
 
 
 def made_up_vectors(count: int, width: int) -> Vectors:
-    """A centre for every hundred vectors; the distance from it is about as long as the centre."""
+    """One centre per hundred vectors; the distance from it is about the length of the centre."""
     draw = np.random.default_rng(0)
     centres = draw.standard_normal((max(1, count // 100), width), dtype=np.float32)
     vectors = centres[draw.integers(0, len(centres), count)] + draw.standard_normal((count, width), dtype=np.float32)
@@ -34,13 +34,13 @@ def made_up_vectors(count: int, width: int) -> Vectors:
 
 
 def by_full_sort(vectors: Vectors, queries: Vectors, k: int) -> Found:
-    """The baseline: every score of the memory is sorted, the later first among equals."""
+    """Baseline: sort all scores of the memory, later entries first among equals."""
     later_first = -np.arange(len(vectors))
     return [np.lexsort((later_first, -scores))[:k].tolist() for scores in queries @ vectors.T]
 
 
 def build(kind: str, vectors: Vectors) -> VectorIndex:
-    """An index of all vectors, with the time that it took."""
+    """An index of all vectors, with the time to build it."""
     index = VECTOR_INDEXES[kind]()
     started = time.perf_counter()
     for start in range(0, len(vectors), 1000):
@@ -51,14 +51,14 @@ def build(kind: str, vectors: Vectors) -> VectorIndex:
 
 
 def timed(search: Callable[[], Found], queries: int) -> tuple[Found, float]:
-    """What is found, and milliseconds per query."""
+    """Results, and milliseconds per query."""
     started = time.perf_counter()
     found = search()
     return found, 1000 * (time.perf_counter() - started) / queries
 
 
 def look_up_codebook(entries: int, queries: int) -> None:
-    """Look for keys in a codebook that reads SmolLM2's down-projections."""
+    """Look up keys in a codebook for SmolLM2's down-projections."""
     draw = torch.Generator().manual_seed(0)
     keys = torch.randn(entries, 1536, generator=draw)
     asked = keys[torch.randperm(entries, generator=draw)[:queries]]

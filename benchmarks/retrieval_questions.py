@@ -1,4 +1,4 @@
-"""Questions that benchmarks ask of a memory of the made-up world, by how they are worded and by what they need."""
+"""Questions to a memory of the made-up world for benchmarks, by wording and by needed facts."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ from made_up_facts import (
 from kgedit.records.cases import Case
 
 Questions = Mapping[str, tuple[list[str], list[tuple[str, ...]]]]
-"""By how they are worded: questions, and for each the ids of the edits that it needs."""
+"""By wording: questions, and the ids of the edits that each needs."""
 
 
 @dataclass(frozen=True, slots=True)
 class Probing:
-    """Questions out of the ordinary.
+    """Unusual questions.
 
     Attributes:
-        name: What is out of the ordinary.
-        questions: As asked.
-        needed: For each the ids of the edits that it needs.
-        as_of: Date that the memory is asked about; "" for what the questions say.
+        name: Kind of unusual question.
+        questions: Questions as sent.
+        needed: Ids of the edits that each question needs.
+        as_of: Date passed to the memory; "" means the date in the questions, if any.
     """
 
     name: str
@@ -65,10 +65,10 @@ def questions_of(world: MadeUpWorld, chains: Sequence[Chain]) -> Questions:
 
 
 def unanswerable(world: MadeUpWorld, chains: Sequence[Chain]) -> dict[str, list[str]]:
-    """Questions that a memory should say nothing to, by why.
+    """Questions for which a memory should return nothing, by reason.
 
-    Those of the same type ask a subject for a relation that others of its type have: nothing but the relation tells
-    that the memory lacks it.
+    Those of the same type ask for a relation that the subject lacks and others of its type have: only the relation
+    shows that the memory lacks the fact.
     """
     subjects = {chain.first.fact.subject: chain.first.fact.subject_label for chain in chains}
     absent = [
@@ -104,7 +104,7 @@ def unanswerable(world: MadeUpWorld, chains: Sequence[Chain]) -> dict[str, list[
 
 
 def special_questions(world: MadeUpWorld, chains: Sequence[Chain], seed: int) -> Iterator[Probing]:
-    """By alias, misspelt, of namesakes, against the direction of facts, and with a date."""
+    """By alias, misspelt, with ambiguous names, against the direction of facts, and with a date."""
     draw = np.random.default_rng(seed)
     one = [(chain.first.case_id,) for chain in chains]
     two = [(chain.first.case_id, chain.second.case_id) for chain in chains]
@@ -138,7 +138,7 @@ def special_questions(world: MadeUpWorld, chains: Sequence[Chain], seed: int) ->
 
 
 def _is_shared(world: MadeUpWorld, case: Case) -> bool:
-    """Whether several of the subject's name have the relation."""
+    """Whether several entities with the subject's name have the relation."""
     return sum(world.holds(other, case.fact.property) for other in world.bearers(case.fact.subject_label)) > 1
 
 
@@ -151,7 +151,7 @@ def _kind(thing: str) -> str:
 
 
 def _gap(world: MadeUpWorld, thing: str, leading_to: str = "") -> str:
-    """A relation that a thing lacks and others of its type have, perhaps one that leads to a type; "" for none."""
+    """A relation that an entity lacks and others of its type have, optionally one that leads to a type; "" if none."""
     lacking = (
         each
         for own, each, other in SCHEMA
@@ -174,7 +174,7 @@ def _renamed(texts: Sequence[str], names: Sequence[str], others: Sequence[str]) 
 
 
 def _misspelt(name: str, draw: np.random.Generator) -> str:
-    """A name with a letter of its first word dropped, doubled, exchanged with the next, or wrong."""
+    """A name with a letter of its first word dropped, doubled, swapped with the next, or replaced."""
     at, how = int(draw.integers(1, len(name.split(maxsplit=1)[0]) - 1)), int(draw.integers(4))
     before, letter, after = name[:at], name[at], name[at + 1 :]
     wrong = (after, f"{letter}{letter}{after}", f"{after[:1]}{letter}{after[1:]}", f"q{after}")

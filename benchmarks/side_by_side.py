@@ -1,9 +1,9 @@
-"""kgedit and EasyEdit on the same edits, turn by turn, in CPU seconds: what `editing.py --peer` measures.
+"""kgedit and EasyEdit on the same edits, alternating, in CPU seconds: the measurement of `editing.py --peer`.
 
-Both edit the same weights in float32 with the same threads. EasyEdit's hyperparameters are made from kgedit's resolved
-settings, so that they are equal by construction; random prefixes, C, null space, WISE's mask and GRACE's random starts
-are one side's, given to the other. After each edit both models are as they were. A first edit of each side is not
-counted: it computes what is computed once.
+Both edit the same weights in float32 with the same number of threads. EasyEdit's hyperparameters are derived from
+kgedit's resolved settings, so they are equal by construction; random prefixes, C, null space, WISE's mask and GRACE's
+random starts are computed by one side and passed to the other. Both models are restored after each edit. The first edit
+of each side is not counted, because it includes one-time computations.
 """
 
 from __future__ import annotations
@@ -38,15 +38,15 @@ from kgedit.records.cases import Case, KnownFact
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """One line of the table.
+    """Definition of one row of the table.
 
     Attributes:
         method: Name in METHODS.
-        goal: How many times as fast as EasyEdit it is to be.
-        hparams: EasyEdit's hyperparameters that say the same as an editor's settings.
-        settings: Settings of ours that are not the default, each because EasyEdit has no other.
-        at_once: Most edits in one call of ours.
-        batches: Whether EasyEdit takes them in one call too.
+        goal: Required speedup over EasyEdit.
+        hparams: EasyEdit's hyperparameters equivalent to an editor's settings.
+        settings: kgedit's settings that differ from the default, each because EasyEdit has no alternative.
+        at_once: Maximum number of edits in one call of kgedit.
+        batches: Whether EasyEdit also takes them in one call.
     """
 
     method: str
@@ -57,20 +57,20 @@ class Comparison:
     batches: bool = False
 
     def name(self, edits: int) -> str:
-        """How it is called in the table, for so many edits."""
+        """Name in the table, for the given number of edits."""
         calls = min(self.at_once, edits)
         return self.method if self.at_once == 1 else f"{self.method}, {calls} in a call"
 
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """What one side did with some edits.
+    """Result of one side for several edits.
 
     Attributes:
-        seconds: Of CPU time, for all of them.
+        seconds: CPU time of all edits together.
         passes: Forward passes with gradients.
-        right: Of each edit the share of the target's tokens that is right under teacher forcing.
-        change: Changes of weights, or the learned memory, by name.
+        right: For each edit, share of the target's tokens that are correct under teacher forcing.
+        change: Changes of weights, or the side memory, by name.
     """
 
     seconds: float
@@ -90,21 +90,21 @@ COMPARISONS = (
     Comparison("grace", 4.0, of_grace, {"steps": 50, "stop_loss": 0}, at_once=4),
     Comparison("wise", 2.0, of_wise, {"margin_weight": 1.0, "counted": "read", "one_token_more": True}),
 )
-"""Goals of kgedit's issue on speed. GRACE takes all of its steps on both sides, and EasyEdit's number of them."""
+"""Goals of kgedit's issue on speed. On both sides, GRACE takes all of its steps, with EasyEdit's number of steps."""
 
 
 class Peer:
-    """EasyEdit in a process of its own; requests and answers are lines of JSON."""
+    """EasyEdit in a separate process; requests and answers are lines of JSON."""
 
     def __init__(self, process: subprocess.Popen[str], scratch: Path) -> None:
         self._process, self._scratch = process, scratch
         self._line()
 
     def edit(self, request: dict[str, Any]) -> Measured:
-        """Have it edit.
+        """Send an edit request.
 
         Raises:
-            SystemExit: if it ended; what it said is in the scratch folder's log.
+            SystemExit: if the process ended; its output is in the scratch folder's log.
         """
         out = self._scratch / "change.safetensors"
         assert self._process.stdin is not None
@@ -122,12 +122,12 @@ class Peer:
 
 @contextmanager
 def peer(checkout: Path, python: str, model: Path, scratch: Path, statistics: Path) -> Iterator[Peer]:
-    """EasyEdit's process within the context.
+    """Run EasyEdit's process within the context.
 
     Args:
-        python: Interpreter that has what EasyEdit's text editors import.
+        python: Interpreter with the packages that EasyEdit's text editors import.
         model: Folder of the model.
-        scratch: For what it prints and learns.
+        scratch: Folder for its output and its files.
         statistics: C by layer.
     """
     setting = {
@@ -154,11 +154,11 @@ def peer(checkout: Path, python: str, model: Path, scratch: Path, statistics: Pa
 
 
 class SideBySide:
-    """Both sides with one model.
+    """Both sides with the same model.
 
     Args:
-        scratch: Where the model's copy and what is exchanged lie.
-        cases: Edits to measure, and one more for warming up, the last.
+        scratch: Folder for the copy of the model and for exchanged files.
+        cases: Edits to measure, followed by one for warm-up.
         known: Facts for statistics and unrelated prompts.
     """
 
@@ -166,12 +166,12 @@ class SideBySide:
         self.model, self.scratch = model, scratch
         self.cases, self.known = list(cases), list(known)
         self.passes = 0
-        self.folder = scratch / "llama-copy"  # EasyEdit tells architectures by such names
+        self.folder = scratch / "llama-copy"  # EasyEdit recognises architectures by such names
         save_pretrained(model, self.folder)
         model.module.get_output_embeddings().register_forward_hook(self._count)
 
     def statistics(self, comparisons: Sequence[Comparison]) -> Path:
-        """C of every layer that these need, damped as kgedit's, in a file."""
+        """C of every layer that these methods need, with kgedit's damping, in a file."""
         found: dict[str, torch.Tensor] = {}
         for own in comparisons:
             editor = make_editor(own.method, self.model, own.settings)
@@ -183,7 +183,7 @@ class SideBySide:
         return path
 
     def compare(self, own: Comparison, other: Peer) -> str:
-        """One line of the table."""
+        """Measure one row of the table."""
         editor = self._editor(own)
         ours: list[Measured] = []
         theirs: list[Measured] = []
@@ -222,7 +222,7 @@ class SideBySide:
         return editor
 
     def _wise_scale(self) -> dict[str, object]:
-        """Unit and learning rate as kgedit measures them on the first edit; EasyEdit's decay goes with the rate."""
+        """Unit and learning rate as measured by kgedit on the first edit; EasyEdit's decay is scaled with the rate."""
         editor = make_editor("wise", self.model, {"steps": 1})
         editor.prepare(self.known, advance=_silent)
         editor.apply(self.cases[-1:])
@@ -231,7 +231,7 @@ class SideBySide:
         return {"unit": unit, "learning_rate": rate, "decay": _DECAY * rate}
 
     def _prefixes(self, settings: Any) -> list[list[int]]:
-        """Random prefixes that EasyEdit, which is given texts, reads as the same tokens ahead of every prompt."""
+        """Random prefixes as texts that EasyEdit tokenizes to the same tokens before every prompt."""
         count = settings.prompts - 1
         sampled = sample_random_prefixes(self.model, 10 * count, tokens=settings.prefix_tokens, seed=0)
         good = [ids for ids in sampled if all(self._reads_the_same(ids, case) for case in self.cases)]
@@ -265,7 +265,7 @@ class SideBySide:
         return Measured(spent, passes, right, change)
 
     def _theirs(self, own: Comparison, editor: Any, other: Peer, batch: Sequence[Case], *, short: bool) -> Measured:
-        """With one step only, if `short`: enough to compute what is computed once."""
+        """If `short`, with only one step: enough for one-time computations."""
         requests = [self._request(own, editor, part) for part in _parts(own, batch)]
         for request in requests if short else ():
             request["hparams"] |= {name: 1 for name in _STEPS if name in request["hparams"]}
@@ -316,7 +316,7 @@ class SideBySide:
         return path
 
     def _unrelated(self, case: Case) -> KnownFact:
-        """The same known fact for both sides, about another subject and short of the edit's longest prompt."""
+        """The same known fact for both sides, about another subject and shorter than the edit's longest prompt."""
         other = [fact for fact in self.known if fact.fact.property != case.fact.property]
         return min(other[:50], key=lambda fact: (len(fact.question), fact.question))
 
@@ -332,10 +332,10 @@ class SideBySide:
 
 
 _DECAY = 1e-5
-"""Of EasyEdit's optimizer in WISE; it has no other."""
+"""Settings of EasyEdit's optimizer in WISE, which has no alternative."""
 
 _STEPS = ("num_steps", "v_num_grad_steps", "n_iter")
-"""EasyEdit's names of a number of steps."""
+"""EasyEdit's names for the number of steps."""
 
 
 def _parts(own: Comparison, batch: Sequence[Case]) -> list[Sequence[Case]]:
@@ -343,7 +343,7 @@ def _parts(own: Comparison, batch: Sequence[Case]) -> list[Sequence[Case]]:
 
 
 def _row(own: Comparison, theirs: Sequence[Measured], ours: Sequence[Measured], *, edits: int) -> str:
-    """A line of the table, means over edits; changes of batches are compared call by call."""
+    """One row of the table, with means over edits; changes of batches are compared call by call."""
     slow, quick = (sum(one.seconds for one in side) / edits for side in (theirs, ours))
     right = [sum(sum(one.right) for one in side) / edits for side in (theirs, ours)]
     passes = [sum(one.passes for one in side) / edits for side in (theirs, ours)]
@@ -368,8 +368,8 @@ HEADER = (
     "| method | edits | EasyEdit, s | kgedit, s | ratio | goal | passes | right | size of the change | cosine of the "
     "changes |\n|---|---|---|---|---|---|---|---|---|---|"
 )
-"""CPU seconds per edit; of both sides the forward passes with gradients and the share of target tokens that are right
-under teacher forcing; kgedit's change as a multiple of EasyEdit's; the least cosine of the two."""
+"""CPU seconds per edit; forward passes with gradients of both sides, and their shares of target tokens that are correct
+under teacher forcing; kgedit's change relative to EasyEdit's; the lowest cosine of the two."""
 
 
 def compare_all(
@@ -382,13 +382,13 @@ def compare_all(
     python: str,
     scratch: Path,
 ) -> None:
-    """Print the table of all methods that EasyEdit has too.
+    """Print the table of all methods that EasyEdit also has.
 
     Args:
-        methods: Which of them; none for all.
+        methods: Methods to measure; empty means all.
         cases: Edits to measure, and one more.
         checkout: EasyEdit's repository.
-        python: Interpreter for it.
+        python: Interpreter for EasyEdit.
         scratch: An empty folder.
     """
     chosen = [own for own in COMPARISONS if not methods or own.method in methods]
@@ -400,4 +400,4 @@ def compare_all(
 
 
 def _silent(done: int, total: int) -> None:
-    """Progress that nobody looks at."""
+    """Progress callback that does nothing."""

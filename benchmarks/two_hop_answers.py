@@ -1,10 +1,10 @@
-"""What a model answers to two-hop questions, and how many it answers where both facts were put ahead.
+"""Answers of a model to two-hop questions, and the share answered correctly when both facts were retrieved.
 
     OMP_NUM_THREADS=1 python benchmarks/two_hop_answers.py kgedit-data/timesteps/20210104_20230227 --out runs
 
-Runs of graph_rag and rag on whole timesteps, of which only the two-hop questions are asked: all other edits are there
-to be mixed up. "both facts" counts the questions for which both cases were retrieved; "given both" is the share of
-these that are right by the preset's metric, with its 95 % interval (Wilson).
+Runs graph_rag and rag on whole timesteps, but evaluates only the two-hop questions; all other edits serve as
+distractors. "both facts" counts the questions for which both cases were retrieved; "given both" is the share of these
+that are correct by the preset's metric, with its 95 % interval (Wilson).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from kgedit.timesteps.timestep import Timestep
 
 
 def only_two_hops() -> None:
-    """Let timesteps give their cases with no other probes than those of two hops."""
+    """Restrict the probes of timesteps to two-hop questions."""
     whole = Timestep.cases
 
     def cases(timestep: Timestep, **given: Any) -> Iterator[Case]:
@@ -35,7 +35,7 @@ def only_two_hops() -> None:
 
 
 def lines(folder: Path, named: str) -> Iterator[str]:
-    """A row of the table for each preset of a run."""
+    """One row of the table per preset of a run."""
     rows = [row for row in pq.read_table(folder / "answers.parquet").to_pylist() if row["axis"] == "mhop"]
     for preset in dict.fromkeys(row["preset"] for row in rows):
         own = [row for row in rows if row["preset"] == preset]
@@ -74,7 +74,7 @@ def main() -> None:
         for model in given.models:
             for method in given.methods:
                 folder = given.out / f"{timestep.name}-{model}-{method}"
-                # A model without a chat template has no presets of chats.
+                # Models without a chat template have no chat presets.
                 presets = [name for name in given.presets if model != "tiny" or "chat" not in name]
                 options = [f"--preset={name}" for name in presets]
                 command(

@@ -1,10 +1,11 @@
-"""What a model makes of what is ahead of a two-hop question: nothing, the nearest facts, both hops, both hops linked.
+"""Effect of the text before a two-hop question: nothing, the nearest facts, both hops, both hops linked.
 
     OMP_NUM_THREADS=1 python benchmarks/two_hop_reading.py kgedit-data/timesteps/20211230_20231230 --questions 120
 
-Edits are few and rarely chain, so that all known facts of a timestep are edits here, next to its cases. Questions are
-two of them in one sentence, as many of each pair of relations as there is room for. The same questions are put under
-each layout; no weight changes. Prints the share that is right with its 95 % interval (Wilson), and with --show answers.
+Edits are few and rarely form chains, so all known facts of a timestep are used as edits in addition to its cases.
+Questions combine two of them in one sentence, evenly distributed over the pairs of relations. The same questions are
+evaluated with each layout; no weights change. Prints the share of correct answers with its 95 % interval (Wilson), and
+with --show the answers.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ class TwoHops:
 
 
 def edits_of(timestep: Timestep) -> list[Case]:
-    """The cases of a timestep, and its known facts about anything else as edits."""
+    """Cases of a timestep, and its known facts about other subjects as edits."""
     cases = [replace(case, probes=()) for case in timestep.cases()]
     edited = {(case.fact.subject, case.fact.property) for case in cases}
     known = [fact for fact in timestep.known_facts() if (fact.fact.subject, fact.fact.property) not in edited]
@@ -74,7 +75,7 @@ def _edit(known: KnownFact, timestep: str) -> Case:
 
 
 def chains(cases: Sequence[Case], count: int, seed: int) -> list[TwoHops]:
-    """Pairs of edits whose objects have one answer, in turn from each pair of relations."""
+    """Pairs of edits whose objects have one answer, taken in turn from each pair of relations."""
     templates = {row["property"]: row for row in template_table().to_pylist() if not row["subject_class"]}
     rows: dict[tuple[str, str], list[Case]] = defaultdict(list)
     for case in cases:
@@ -98,7 +99,7 @@ def chains(cases: Sequence[Case], count: int, seed: int) -> list[TwoHops]:
 
 
 def layouts(cases: Sequence[Case], embed: Embedder) -> dict[str, Layout]:
-    """What is put ahead of questions, by name."""
+    """Texts prepended to questions, by name."""
     nearest, memory = FactMemory(TextIndex(embed)), GraphMemory(embed)
     nearest.add(cases)
     memory.learn(cases)
@@ -142,7 +143,7 @@ def rows_of(
     dtype: str,
     lesson: Lesson,
 ) -> Iterator[dict[str, object]]:
-    """Every answer of a model under a preset; "tiny" has learned a lesson."""
+    """All answers of a model under a preset; "tiny" is trained on a lesson."""
     model, preset = load_model(model_name, device="cpu", dtype=dtype, lesson=lesson), PRESETS[preset_name]
     context = read_context(preset.context).for_model(model.chat if preset.context.startswith("chat") else None)
     context = context.with_demonstrations(choose_demonstrations(known, preset))
@@ -165,7 +166,7 @@ def rows_of(
 
 
 def main() -> None:
-    """Ask, and print the table."""
+    """Run the evaluation, and print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("timestep", type=Path)
     parser.add_argument("--models", nargs="+", default=["smollm2-135m", "tiny"])
@@ -189,7 +190,7 @@ def main() -> None:
     print("| model | preset | ahead | both facts | right, % (95 %) | first hop instead |", flush=True)
     print("| :-- | :-- | :-- | --: | --: | --: |")
     for model in given.models:
-        # A model without a chat template has no presets of chats.
+        # Models without a chat template have no chat presets.
         for preset in [name for name in given.presets if model != "tiny" or "chat" not in name]:
             answers: dict[str, list[dict[str, object]]] = defaultdict(list)
             taught = choose_lesson(

@@ -1,6 +1,6 @@
-"""What all tests share: one thread for arithmetic, and real data that is there or is missed aloud.
+"""Shared setup of all tests: one thread for arithmetic, and real data that is either present or reported as missing.
 
-No network and no GPU. Tests that need a server carry the marker `graph`.
+Uses no network and no GPU. Tests that need a server carry the marker `graph`.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ from xdist.scheduler import LoadFileScheduling
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
-# Matrices here have 32 columns: a second thread would wait for the first, and a second worker wants its core. By the
-# environment, because tests start processes too.
+# Matrices here have 32 columns: a second thread would wait for the first and take a core from the second worker. Set in
+# the environment because tests also start processes.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-# Hundreds of processes of tests import kgedit, and workers rewrite the tests' assertions: once, and not each time anew,
-# though images of containers often ask for that.
+# Hundreds of test processes import kgedit, and workers rewrite the tests' assertions. Write bytecode so that this is
+# done only once, although container images often disable it.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
-# What is imported from here to the end of the collection stays, so looking for garbage in it finds none.
+# Imports up to the end of the collection stay alive, so garbage collection would find nothing in them.
 gc.disable()
 
-# No property depends on how fast the machine is, and a run that fails can be repeated.
+# No property depends on the machine's speed, and failing runs must be repeatable.
 settings.register_profile("kgedit", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("kgedit")
 
@@ -52,12 +52,12 @@ LONGEST = (
     "tests/unit/llm/test_harness.py",
     "tests/unit/proxy/test_real_model_server.py",
 )
-"""What takes longest, as measured: begun first, so that none of it runs on alone when all else is done."""
+"""The slowest files, as measured; they start first so that none of them runs alone at the end."""
 
 
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
-    """Chromium, once for a worker, because Playwright allows one at a time; a missing one is a failure."""
+    """Chromium, once per worker, because Playwright allows only one at a time; fails if it is missing."""
     from world.chromium import open_chromium
 
     with open_chromium() as found:
@@ -66,13 +66,13 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture(scope="session")
 def transformers_address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Address, without /v1, of a real OpenAI-compatible server; it loads smollm2-135m once for all tests."""
+    """Address, without /v1, of a real OpenAI-compatible server that loads smollm2-135m once for all tests."""
     with transformers_serve(tmp_path_factory.mktemp("serve") / "serve.log") as address:
         yield address
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the option that `make test` gives."""
+    """Add the option used by `make test`."""
     parser.addoption(
         "--shared",
         choices=("if-there", "required"),
@@ -83,7 +83,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """In a worker: the longest files first, then those of many tests, as xdist would have them."""
+    """In a worker: the slowest files first, then files with many tests, as in xdist."""
     if "PYTEST_XDIST_WORKER" in os.environ:
         tests = Counter(item.path for item in items)
         items.sort(key=lambda item: _turn(item.nodeid, tests[item.path]))
@@ -97,27 +97,27 @@ def _turn(nodeid: str, tests: int) -> tuple[int, int]:
 
 
 def pytest_collection_finish() -> None:
-    """Leave out of every later garbage collection what was imported and collected: a million things that stay."""
+    """Exclude everything imported and collected, about a million objects, from later garbage collections."""
     gc.collect()
     gc.freeze()
     gc.enable()
 
 
 def pytest_configure() -> None:
-    """Do not wait for the disk, 8 ms a file on a busy machine: what tests write need not survive a power loss.
+    """Skip fsync, which takes 8 ms per file on a busy machine; test files need not survive a power loss.
 
-    That files are on the disk before they are renamed is tested in tests/unit/test_files.py.
+    tests/unit/test_files.py checks that files are synced before they are renamed.
     """
     pytest.MonkeyPatch().setattr(os, "fsync", lambda _: None)
 
 
 def pytest_unconfigure() -> None:
-    """Let the end of the process collect it: nanobind tells of everything that is left."""
+    """Leave collection to the end of the process, because nanobind reports all remaining objects."""
     gc.unfreeze()
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Skip tests on real data where there is none, or fail them if they were asked for."""
+    """Skip tests on real data if it is missing, or fail them if it was required."""
     if item.get_closest_marker("shared") is None or SHARED.is_dir():
         return
     said = f"needs real data in {SHARED}"
@@ -128,8 +128,8 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_cmdline_main(config: pytest.Config) -> None:
-    """Two workers for all tests; one process for those that somebody names, which is quicker for a few."""
-    if "PYTEST_XDIST_WORKER" in os.environ:  # a worker comes here too, and would start workers of its own
+    """Two workers for all tests; one process for files named on the command line, which is faster for a few."""
+    if "PYTEST_XDIST_WORKER" in os.environ:  # this hook also runs in workers, which must not start further workers
         return
     if config.args_source is pytest.Config.ArgsSource.TESTPATHS and config.option.numprocesses is None:
         config.option.numprocesses = 0 if config.option.usepdb or config.option.collectonly else 2
@@ -138,11 +138,11 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
 
 
 TOGETHER = (("/graph/reading/",), ("/remote/test_real_server.py", "/proxy/test_real_model_server.py"))
-"""Files of tests that ask the same servers, each dear to start."""
+"""Groups of test files that use the same servers, which are expensive to start."""
 
 
 class OneWorkerForWorlds(LoadFileScheduling):
-    """A file's tests on one worker, and so are files that ask the same servers."""
+    """Assigns all tests of a file to one worker, and files of the same group too."""
 
     def _split_scope(self, nodeid: str) -> str:
         groups = (group[0] for group in TOGETHER if any(part in nodeid for part in group))
@@ -151,5 +151,5 @@ class OneWorkerForWorlds(LoadFileScheduling):
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> OneWorkerForWorlds | None:
-    """Only the whole suite is spread so; whoever chooses another way by -n and --dist gets it."""
+    """Only for the whole suite; other choices of -n and --dist are respected."""
     return OneWorkerForWorlds(config, log) if config.getvalue("dist") == "loadfile" else None

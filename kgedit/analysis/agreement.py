@@ -1,4 +1,4 @@
-"""How far a judge and the rules say the same of stored answers."""
+"""Agreement between a judge and the rules on stored answers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kgedit.analysis.tables import METHOD, Column, Table
 
 
 def agreement_table(runs: Sequence[Run]) -> Table | None:
-    """A row for each run, preset and rule; None where nobody judged."""
+    """One row per run, preset and rule; None if no answer was judged."""
     rows = tuple(
         (
             *(number, run.spec.method, item.preset, item.rule, item.n),
@@ -32,8 +32,8 @@ def agreement_table(runs: Sequence[Run]) -> Table | None:
         Column("judge"),
     )
     note = (
-        "Share of the free answers, of every axis and stage, that the judge and the rule call the same, with the 95 % "
-        "interval clustered by relation, and Cohen's kappa, which is 0 for chance and missing where either says the "
-        "same of all. token_f1 counts as right from 0.5 on."
+        "Share of the free answers, over all axes and stages, on which the judge and the rule agree, with the 95 % "
+        "interval clustered by relation, and Cohen's kappa, which is 0 for chance agreement and missing if either "
+        "gives all answers the same verdict. token_f1 counts as right from 0.5."
     )
     return Table("Judge agreement", columns, rows, note)

@@ -1,4 +1,4 @@
-"""Answers of a run as arrays: what comparisons, breakdowns and two-hop tables are computed from."""
+"""Answers of a run as arrays, the input of comparisons, breakdowns and two-hop tables."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ class JudgedQuestions:
     """Answers to one kind of question at one stage, ordered by question.
 
     Attributes:
-        questions: Their hashes, ascending.
-        values: By the preset's own metric, or another column of answers.parquet.
-        relations: Property of each.
+        questions: Hashes of the questions, ascending.
+        values: Scores by the preset's own metric, or another column of answers.parquet.
+        relations: Property of each question.
     """
 
     questions: Hashes
@@ -37,7 +37,7 @@ class JudgedQuestions:
 
 
 def rows_of(run: Run, stage: EvaluationStage, axis: Axis, preset: str) -> pa.Table:
-    """Rows of answers.parquet at a stage, over all timesteps."""
+    """Rows of answers.parquet at one stage, over all timesteps."""
     return run.answers.filter(
         (pc.field("stage") == stage) & (pc.field("axis") == axis) & (pc.field("preset") == preset)
     )
@@ -46,16 +46,16 @@ def rows_of(run: Run, stage: EvaluationStage, axis: Axis, preset: str) -> pa.Tab
 def judged_questions(
     run: Run, stage: EvaluationStage, axis: Axis, preset: str, *, column: str = "value"
 ) -> JudgedQuestions:
-    """Answers that have a value.
+    """Return the answers that have a value.
 
     Args:
-        column: Of answers.parquet: "value" for the preset's own metric.
+        column: Column of answers.parquet; "value" is the preset's own metric.
     """
     return judged_rows(rows_of(run, stage, axis, preset), column=column)
 
 
 def judged_rows(rows: pa.Table, *, column: str = "value") -> JudgedQuestions:
-    """Those of some rows of answers.parquet that have a value, truth values as 1 and 0; one row for each question."""
+    """Rows of answers.parquet that have a value, one per question; booleans become 1 and 0."""
     rows = rows.filter(pc.field(column).is_valid()).sort_by("question")
     return JudgedQuestions(
         rows["question"].to_numpy(),
@@ -65,14 +65,14 @@ def judged_rows(rows: pa.Table, *, column: str = "value") -> JudgedQuestions:
 
 
 def mean_over_runs(several: Sequence[JudgedQuestions]) -> JudgedQuestions:
-    """The mean over runs, question by question, of the questions that all of them answered."""
+    """Mean over runs for each question that all of them answered."""
     common = common_questions(several)
     same = [at_questions(item, common) for item in several]
     return JudgedQuestions(common, np.mean([item.values for item in same], axis=0), same[0].relations)
 
 
 def common_questions(several: Sequence[JudgedQuestions]) -> Hashes:
-    """Questions that all of them answered, ascending."""
+    """Questions in all of the given results, ascending."""
     found = several[0].questions
     for other in several[1:]:
         found = np.intersect1d(found, other.questions, assume_unique=True)
@@ -80,18 +80,18 @@ def common_questions(several: Sequence[JudgedQuestions]) -> Hashes:
 
 
 def at_questions(judged: JudgedQuestions, questions: Hashes) -> JudgedQuestions:
-    """Only these questions, which must be among them."""
+    """Select the given questions, all of which must be present."""
     index = np.searchsorted(judged.questions, questions)
     return JudgedQuestions(questions, judged.values[index], judged.relations[index])
 
 
 def numbered(names: np.ndarray[Any, Any]) -> Integers:
-    """Small integers in the order of names, as clusters."""
+    """Index of each name in the sorted distinct names, used as cluster id."""
     return np.unique(names, return_inverse=True)[1].astype(np.int64) if len(names) else np.zeros(0, dtype=np.int64)
 
 
 def estimate_of(values: Floats, relations: np.ndarray[Any, Any], scale: MetricScale = SHARE) -> Estimate | None:
-    """Mean and 95 % interval clustered by relation; None without values."""
+    """Mean and 95 % interval, clustered by relation; None if there are no values."""
     if not len(values):
         return None
     low, high = interval_of(values, numbered(relations), scale) or (None, None)
@@ -99,10 +99,10 @@ def estimate_of(values: Floats, relations: np.ndarray[Any, Any], scale: MetricSc
 
 
 def estimates_by(rows: pa.Table, names: Sequence[str], scale: MetricScale) -> dict[str, Estimate]:
-    """Mean and interval of the answers of each name.
+    """Mean and interval of the answers, grouped by name.
 
     Args:
-        rows: Of answers.parquet; those without a value do not count.
+        rows: Rows of answers.parquet; rows without a value are ignored.
         names: One per row.
     """
     values = rows["value"].to_numpy(zero_copy_only=False).astype(np.float64)
@@ -114,7 +114,7 @@ def estimates_by(rows: pa.Table, names: Sequence[str], scale: MetricScale) -> di
 
 
 def interval_of(values: Floats, clusters: Integers, scale: MetricScale) -> tuple[float, float] | None:
-    """The 95 % interval of a mean of values on a scale."""
+    """95 % interval of the mean of values on a scale."""
     minimum = -math.inf if scale.minimum is None else scale.minimum
     maximum = math.inf if scale.maximum is None else scale.maximum
     return clustered_interval(values, clusters, minimum=minimum, maximum=maximum)

@@ -1,4 +1,4 @@
-"""Forced against free answers over data sets, models and methods, with their averages (Mirage, tables 1, 3 and 9)."""
+"""Teacher-forced and free answers by data set, model and method, with averages (Mirage, tables 1, 3 and 9)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from kgedit.records.cases import Axis
 from kgedit.records.runs import Preset
 
 _AXES: dict[Axis, str] = {"update": "reliability", "rephrase": "generalization", "locality": "locality"}
-"""Axes of the paper's tables, with its names."""
+"""Axes of the paper's tables, with the paper's names for them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,10 +27,10 @@ class _Asked:
     """One axis under two presets.
 
     Attributes:
-        axis: Asked.
+        axis: The evaluated axis.
         forced: Preset that feeds the target.
         free: Preset that generates.
-        judged: Whether free answers count by a judge's verdicts.
+        judged: Whether free answers are scored by a judge's verdicts.
     """
 
     axis: Axis
@@ -40,13 +40,13 @@ class _Asked:
 
 
 _Triple = tuple[Estimate | None, Estimate | None, Estimate | None]
-"""Forced, free, and free less forced."""
+"""Teacher-forced score, free score, and free minus teacher-forced."""
 
 
 def averages_tables(runs: Sequence[Run]) -> list[Table]:
-    """A table for each pair of a preset that feeds the target and one that generates, and each way of editing.
+    """Build a table for each pair of a teacher-forced and a generating preset, and each protocol.
 
-    None without two methods or two models to average over.
+    Pairs without two methods or two models to average over are left out.
     """
     tables = []
     for protocol, batch_size in dict.fromkeys((run.spec.protocol, run.spec.batch_size) for run in runs):
@@ -60,7 +60,7 @@ def averages_tables(runs: Sequence[Run]) -> list[Table]:
 
 
 def _pairs(runs: Sequence[Run]) -> list[tuple[Preset, Preset]]:
-    """Pairs of presets, judged by shares, that some run asked in both; clozes word the questions differently."""
+    """Pairs of presets scored by shares that a run evaluated both of; clozes are left out, their wording differs."""
     presets = [
         preset
         for run in runs
@@ -95,7 +95,7 @@ def _table(runs: Sequence[Run], forced: Preset, free: Preset, *, editing: str) -
             Column(f"{_AXES[asked[index].axis]}, difference", "points"),
         )
     ]
-    # With a single data set there is nothing to tell apart.
+    # A single data set needs no column of its name.
     keys = ("data", "model", "method")[len(data) == 1 :]
     body = tuple(
         (*names[-len(keys) :], *(cell for index in measured for cell in triples[index])) for *names, triples in rows
@@ -109,7 +109,7 @@ def _table(runs: Sequence[Run], forced: Preset, free: Preset, *, editing: str) -
 
 
 def _rows(runs: Sequence[Run], asked: Sequence[_Asked]) -> list[tuple[str, str, list[_Triple]]]:
-    """Of one data set: each model and method, the average of each model, that of all rows; none for a single one."""
+    """Rows of one data set: each model and method, the mean per model and over all rows; no mean of a single row."""
     cells: dict[str, dict[str, list[_Triple]]] = {}
     names = {run.spec.model: run.model for run in runs}
     for approach in approaches(runs):
@@ -129,7 +129,7 @@ def _rows(runs: Sequence[Run], asked: Sequence[_Asked]) -> list[tuple[str, str, 
 
 
 def _data_sets(runs: Sequence[Run]) -> dict[object, str]:
-    """What the runs edit -> the names of its timesteps, with the cases' hash where two choices have the same ones."""
+    """Names of the timesteps by edited cases, with the cases' hash if two selections share the names."""
     first = {choice_of(run): run for run in reversed(runs)}
     found = {choice_of(run): first[choice_of(run)] for run in runs}
     names = {choice: ", ".join(dates(name) for name in run.scores.timesteps) for choice, run in found.items()}
@@ -150,7 +150,7 @@ def _note(asked: _Asked) -> str:
 
 
 def _cells(runs: Sequence[Run], asked: _Asked) -> _Triple:
-    """Of one method and model, the mean over seeds."""
+    """Cells of one method and model: the mean over seeds."""
     unchanged = "unchanged" if asked.axis == "locality" else None
     forced = _judged(runs, asked, asked.forced, unchanged or "value")
     free = _judged(runs, asked, asked.free, unchanged or ("judged_right" if asked.judged else "value"))
@@ -167,7 +167,7 @@ def _estimate(judged: JudgedQuestions) -> Estimate | None:
 
 
 def _averaged(rows: Sequence[Sequence[_Triple]]) -> list[_Triple]:
-    """Column by column over the rows that have a value: not every method can edit every model."""
+    """Column means over the rows that have a value; not every method can edit every model."""
     return [
         tuple(_mean([triple[part] for triple in column]) for part in range(3))  # type: ignore[misc]
         for column in zip(*rows, strict=True)

@@ -1,4 +1,4 @@
-"""Everything that was measured on one axis under one preset, a row a run."""
+"""Table of all measurements on one axis under one preset, one row per run."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kgedit.records.cases import Axis
 
 
 def axis_table(runs: Sequence[Run], axis: Axis, *, preset: str) -> Table | None:
-    """All that was measured on one axis under one preset; None if no run asked."""
+    """All measurements on one axis under one preset; None if no run evaluated it."""
     measured = [run.pooled("own", axis, preset) for run in runs]
     earlier = [run.pooled("before", axis, preset) for run in runs]
     found = [score for scores in (*measured, *earlier) for score in scores.values()]

@@ -1,4 +1,4 @@
-"""Each batch of a sequential run followed through the edits after it (Mirage, section 7.2, figure 5)."""
+"""Follows each batch of a sequential run through later edits (Mirage, section 7.2, figure 5)."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from kgedit.analysis.tables import METHOD, Column, Table, metrics_of, preset_sca
 from kgedit.clustered_statistics import Integers
 
 _MOST_POINTS = 20
-"""Measurements that are shown: a run of 1,000 edits that was asked after every 10 has 100, which no page holds."""
+"""Maximum number of measurements shown; 1,000 edits evaluated after every 10 have 100, too many for a page."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Measured:
-    """Update answers of a run, one entry for each answer.
+    """Update answers of a run, one entry per answer.
 
     Attributes:
-        at: Edits that the model had received when it was asked.
-        edit: Index of the edit that was asked about, in the order of editing.
-        value: By the preset's own metric.
-        relation: Of the edit.
+        at: Number of edits applied when the question was evaluated.
+        edit: Index of the edit that the question is about, in the order of editing.
+        value: Score by the preset's own metric.
+        relation: Relation of the edit.
     """
 
     at: Integers
@@ -39,12 +39,12 @@ class _Measured:
 
 
 def batches_table(runs: Sequence[Run], preset: str) -> Table | None:
-    """Update score of each batch right after it and at each later measurement.
+    """Update score of each batch directly after it and at each later measurement.
 
-    A batch is what was edited between two measurements (`evaluate_every`, and the end of each timestep).
+    A batch consists of the edits between two measurements (`evaluate_every`, and the end of each timestep).
 
     Returns:
-        None where no run was asked about the same edits at several numbers of edits.
+        None if no run evaluated the same edits after different numbers of edits.
     """
     found = {number: _measured(run, preset) for number, run in enumerate(runs, start=1)}
     shown = {number: _points(measured) for number, measured in found.items() if measured is not None}
@@ -78,7 +78,7 @@ def batches_table(runs: Sequence[Run], preset: str) -> Table | None:
 
 
 def _measured(run: Run, preset: str) -> _Measured | None:
-    """None under `single`, where every edit is undone, and for runs of versions that did not record the order."""
+    """None under `single`, which undoes every edit, and for runs of versions that did not record the order."""
     if run.spec.protocol != "sequential" or not len(run.cases):
         return None
     asked = (pc.field("axis") == "update") & (pc.field("preset") == preset) & pc.field("value").is_valid()
@@ -100,7 +100,7 @@ def _hashes(rows: pa.Table) -> Hashes:
 
 
 def _edits_at(rows: pa.Table, sizes: dict[str, int]) -> Integers:
-    """Edits of all timesteps that the model had received at each row."""
+    """Number of edits of all timesteps that had been applied at each row."""
     names = list(sizes)
     before = np.cumsum([0, *sizes.values()])
     index = pc.index_in(rows["model_timestep"], pa.array(names)).to_numpy()
@@ -109,7 +109,7 @@ def _edits_at(rows: pa.Table, sizes: dict[str, int]) -> Integers:
 
 
 def _order(cases: Hashes, asked: Hashes) -> Integers:
-    """Where in the order of editing each asked case is."""
+    """Index of each evaluated case in the order of editing."""
     order = np.argsort(cases)
     return order[np.searchsorted(cases, asked, sorter=order)]
 
@@ -124,7 +124,7 @@ def _points(measured: _Measured | None) -> list[int]:
 
 
 def _lasting(measured: _Measured, first: int, last: int, points: Sequence[int]) -> Integers:
-    """Edits of a batch that were asked about whenever any of them was, so that a row compares the same questions."""
+    """Edits of a batch that were evaluated at every point where any of them was, so that rows compare equal sets."""
     batch = (measured.edit >= first) & (measured.edit < last)
     asked = [found for point in points if len(found := measured.edit[batch & (measured.at == point)])]
     return reduce(np.intersect1d, asked) if asked else np.zeros(0, dtype=np.int64)

@@ -1,6 +1,6 @@
-"""Bleedover: what answers of facts that an edit must leave alone lose in probability, nearest and random ones apart.
+"""Bleedover: loss of probability of facts that an edit must not change, for nearest and for random neighbours.
 
-Also by how popular and how similar the neighbour is (WikiFactDiff, figure 2), in fourths of the questions.
+Also by popularity and similarity of the neighbour (WikiFactDiff, figure 2), in quarters of the questions.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from kgedit.clustered_statistics import Floats
 from kgedit.records.cases import LOCALITY_AXES, Axis
 
 NEIGHBOUR_BREAKDOWNS = ("neighbour_similarity", "neighbour_popularity")
-"""What bleedover can be broken down by."""
+"""Breakdowns of bleedover."""
 
 _NAMES: Mapping[Axis, str] = {"locality": "nearest", "random_locality": "random"}
 PARTS = ("lowest fourth", "second", "third", "highest fourth")
-"""Names of what `fourths` finds."""
+"""Names of the quarters returned by `fourths`."""
 
 _LEAST = 4
 
 
 def bleedover_table(runs: Sequence[Run], preset: str) -> Table | None:
-    """Mean loss of probability with its interval, on nearest and on random neighbours; None where none was measured."""
+    """Mean loss of probability with its interval, on nearest and on random neighbours; None if not measured."""
     rows: list[tuple[Cell, ...]] = []
     for number, run in enumerate(runs, start=1):
         for axis in LOCALITY_AXES:
@@ -50,8 +50,8 @@ def bleedover_table(runs: Sequence[Run], preset: str) -> Table | None:
     )
     note = (
         "Mean of max(0, P before any edit less P after) of a neighbour's own answer, in % (WikiFactDiff, table 7) with "
-        "its 95 % interval clustered by relation. nearest: of the edited relation, about similar subjects, where "
-        "the timestep tells such. random: drawn from the neighbours of all edits."
+        "its 95 % interval clustered by relation. nearest: of the edited relation, about similar subjects, if "
+        "the timestep has any. random: drawn from the neighbours of all edits."
     )
     return Table(f"Bleedover, preset {preset}", columns, tuple(rows), note)
 
@@ -64,11 +64,11 @@ def _around(run: Run, axis: Axis, preset: str) -> tuple[Cell, Cell]:
 def bleedover_split_table(
     runs: Sequence[Run], by: str, *, preset: str, counts: Mapping[str, int] | None = None
 ) -> Table | None:
-    """Bleedover by fourths of a property of the neighbour; None where too few neighbours have it.
+    """Bleedover by quarters of a property of the neighbour; None if too few neighbours have it.
 
     Args:
-        by: Of NEIGHBOUR_BREAKDOWNS.
-        counts: Label or id of a neighbour -> how well known it is, in place of the timestep's popularity.
+        by: One of NEIGHBOUR_BREAKDOWNS.
+        counts: Label or id of a neighbour -> popularity, which replaces that of the timestep.
     """
     rows: list[tuple[Cell, ...]] = []
     for number, run in enumerate(runs, start=1):
@@ -98,7 +98,7 @@ def bleedover_split_table(
 
 
 def measured(run: Run, axis: Axis, preset: str) -> pa.Table:
-    """Answers after a timestep's own edits whose bleedover is known."""
+    """Answers after a timestep's own edits that have a bleedover."""
     rows = rows_of(run, "own", axis, preset)
     return rows.filter(pc.field("bleedover").is_valid())
 
@@ -108,7 +108,7 @@ def _estimate(asked: pa.Table) -> Estimate | None:
 
 
 def neighbour_values(asked: pa.Table, by: str, counts: Mapping[str, int] | None) -> Floats:
-    """The property of each neighbour; NaN where it is not known."""
+    """Property of each neighbour; NaN if unknown."""
     if by == "neighbour_popularity" and counts:
         pairs = zip(asked["neighbour"].to_pylist(), asked["neighbour_label"].to_pylist(), strict=True)
         found = [counts.get(name, counts.get(label)) for name, label in pairs]
@@ -119,9 +119,9 @@ def neighbour_values(asked: pa.Table, by: str, counts: Mapping[str, int] | None)
 
 
 def fourths(values: Floats) -> list[Booleans]:
-    """Which values are in each fourth of those that are known; equal ones fall into the same."""
+    """Masks of the quarters of the known values; equal values are in the same quarter."""
     known = np.sort(values[~np.isnan(values)])
     low, high = np.searchsorted(known, values, "left"), np.searchsorted(known, values, "right")
-    # By the middle of its rank among equals, which is below the number of all.
+    # Mid-rank among equal values, which is below the number of values.
     fourth = np.where(np.isnan(values), -1, len(PARTS) * (low + high) // 2 // len(known))
     return [fourth == number for number in range(len(PARTS))]

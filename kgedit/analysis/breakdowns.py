@@ -1,4 +1,4 @@
-"""Scores by what an edit is about: relation, tag, kind of change, year, how often a corpus names subject and object."""
+"""Scores by properties of an edit: relation, tag, kind of change, year, corpus counts of subject and object."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from kgedit.records.cases import SPECIFICITY, Axis
 from kgedit.records.scores import EvaluationStage
 
 Counts = Mapping[str, int]
-"""Label or id -> how often a corpus names it, or a page was viewed."""
+"""Label or id -> number of mentions in a corpus, or of page views."""
 
 LOCALITY_BASIS = "locality_basis"
-"""How locality probes were found."""
+"""Breakdown by how locality probes were found."""
 
 SCENARIO = "scenario"
-"""WikiFactDiff's scenario of a case."""
+"""Breakdown by WikiFactDiff's scenario of a case."""
 
 CUTOFF = "cutoff"
-"""Whether a fact is dated after the model's knowledge cutoff."""
+"""Breakdown by whether a fact is dated after the model's knowledge cutoff."""
 
 TWO_HOP_BREAKDOWNS = ("two_hop_count", "two_hop_views")
-"""Of two-hop questions, by how well known their entities are (kgedit.analysis.specificity)."""
+"""Breakdowns of two-hop questions by popularity of their entities (kgedit.analysis.specificity)."""
 
 BREAKDOWNS = (
     *("relation", "tag", "kind", SCENARIO, "year", CUTOFF, "category", "popularity", *SPECIFICITY, LOCALITY_BASIS),
@@ -40,8 +40,8 @@ BREAKDOWNS = (
     *NEIGHBOUR_BREAKDOWNS,
     *TWO_HOP_BREAKDOWNS,
 )
-"""What scores can be broken down by. Those that end in _count need counts (the timestep's or others), those of
-neighbours are of bleedover."""
+"""All breakdowns. Names ending in _count need counts (from the timestep or elsewhere); those of neighbours apply to
+bleedover."""
 
 _STAGES: tuple[EvaluationStage, ...] = ("before", "own")
 _UNKNOWN = "not known"
@@ -49,11 +49,11 @@ _DECILES = 10
 
 
 def breakdown_table(runs: Sequence[Run], by: str, *, preset: str, counts: Counts | None = None) -> Table | None:
-    """Scores before and after by one property of the cases; None where no run knows its cases.
+    """Scores before and after by one property of the cases; None if no run has its cases.
 
     Args:
-        by: One of BREAKDOWNS that is not of two-hop questions.
-        counts: For subject_count and object_count: cases are then put into tenths, the rarest first.
+        by: One of BREAKDOWNS, except those of two-hop questions.
+        counts: For subject_count and object_count, which group cases into tenths, rarest first.
     """
     if by == LOCALITY_BASIS:
         return locality_table(runs, preset)
@@ -70,7 +70,7 @@ def breakdown_table(runs: Sequence[Run], by: str, *, preset: str, counts: Counts
         sizes = Counter(groups.values())
         changes = {axis: _changes(run, axis, preset, groups) for axis in asked} if groups else {}
         for group in sorted({group for found in changes.values() for group in found}, key=group_order):
-            shown = (changes[axis].get(group) for axis in asked)  # a question of no known case is in no group
+            shown = (changes[axis].get(group) for axis in asked)  # a question of an unknown case is in no group
             rows.append((number, run.spec.method, group, sizes[group], *shown))
     if not rows:
         return None
@@ -87,7 +87,7 @@ def breakdown_table(runs: Sequence[Run], by: str, *, preset: str, counts: Counts
         "relation. Answers about a single relation are taken as independent."
     )
     if by == "popularity":
-        note += " Tenths of the cases by the popularity of the subject, as the timestep tells it, 1 the least."
+        note += " Tenths of the cases by the subject's popularity in the timestep, 1 the lowest."
     if by in SPECIFICITY:
         note += f" {_tenths_note(by)}"
     if by == "year":
@@ -96,15 +96,15 @@ def breakdown_table(runs: Sequence[Run], by: str, *, preset: str, counts: Counts
 
 
 def scenario_breakdown(runs: Sequence[Run], preset: str) -> Table | None:
-    """Scores by scenario; None where no run has cases of several."""
+    """Scores by scenario; None if no run has cases of several scenarios."""
     several = any(len(set(run.cases[SCENARIO].drop_null().to_pylist())) > 1 for run in runs)
     return breakdown_table(runs, SCENARIO, preset=preset) if several else None
 
 
 def over_time_table(runs: Sequence[Run], by: str, *, preset: str, counts: Counts | None = None) -> Table | None:
-    """Update scores by tenths of SPECIFICITY in each timestep (WikiBigEdit, figures 13 and 14).
+    """Update scores by tenths of SPECIFICITY for each timestep (WikiBigEdit, figures 13 and 14).
 
-    None for another breakdown, or where no run has several timesteps.
+    None if `by` is another breakdown, or no run has several timesteps.
     """
     timesteps = list(dict.fromkeys(step for run in runs for step in run.scores.timesteps))
     if by not in SPECIFICITY or len(timesteps) < 2:
@@ -142,7 +142,7 @@ def _cutoffs(runs: Sequence[Run]) -> list[str]:
 
 
 def locality_table(runs: Sequence[Run], preset: str) -> Table | None:
-    """Locality before and after by how the probes were found; None where no run knows it."""
+    """Locality before and after by how the probes were found; None if no run recorded it."""
     rows: list[tuple[Cell, ...]] = []
     for number, run in enumerate(runs, start=1):
         asked = (rows_of(run, stage, "locality", preset) for stage in _STAGES)
@@ -168,7 +168,7 @@ def locality_table(runs: Sequence[Run], preset: str) -> Table | None:
 
 
 def _groups(run: Run, by: str, counts: Counts) -> dict[int, str]:
-    """Case -> the group that it belongs to."""
+    """Group of each case."""
     cases = run.cases
     if by.endswith("_count") and counts:
         names = tenths(_counted(cases, by.partition("_")[0], counts))
@@ -190,13 +190,13 @@ def _counted(cases: pa.Table, part: str, counts: Counts) -> list[int | None]:
 
 
 def tenths(counts: Sequence[float | None]) -> list[str]:
-    """The tenth of each count among all that are known, "1" the lowest; equal counts fall into the same one."""
+    """Tenth of each count among the known counts, "1" being the lowest; equal counts are in the same tenth."""
     known = np.array(sorted(count for count in counts if count is not None))
     return [_UNKNOWN if count is None else _tenth(count, known) for count in counts]
 
 
 def _tenth(count: float, known: np.ndarray[Any, Any]) -> str:
-    # By the middle of its rank among equals, which is below the number of all.
+    # Mid-rank among equal counts, which is below the number of counts.
     low, high = np.searchsorted(known, count, "left"), np.searchsorted(known, count, "right")
     return str(1 + int(_DECILES * (low + high) / 2 / len(known)))
 
@@ -219,7 +219,7 @@ def _by_name(run: Run, rows: pa.Table, column: str, preset: str) -> dict[str, Es
 
 
 def group_order(group: str) -> tuple[int, int, str]:
-    """Numbers by size, then words, what is not known last."""
+    """Sort key: numbers by size, then words, unknown last."""
     if group == _UNKNOWN:
         return 2, 0, ""
     try:

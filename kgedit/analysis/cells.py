@@ -1,7 +1,7 @@
-"""Cells of a report's tables: values first, words only when they are drawn.
+"""Cells of a report's tables, kept as values until they are rendered.
 
-A table holds numbers, estimates with their interval, and changes; the terminal and Markdown show them as text, JSON and
-CSV as numbers. "–" stands where nothing was measured.
+A table contains numbers, estimates with intervals, and changes. The terminal and Markdown show them as text, JSON and
+CSV as numbers. "–" marks a missing measurement.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from kgedit.records.scores import Score
 NOTHING = "–"
 
 Unit = Literal["text", "count", "percent", "points", "plain", "change", "seconds", "rate", "gibibytes", "p"]
-"""How a column's numbers are written.
+"""Format of a column's numbers.
 
 percent: a share, as % with one decimal. points: a difference of shares, in percentage points with its sign. plain: four
 significant digits. change: a difference of plain values, with its sign. p: a p-value.
@@ -28,10 +28,10 @@ class Estimate:
 
     Attributes:
         mean: The mean.
-        low: Lower end of the interval; None where there is none.
+        low: Lower end of the interval; None means no interval.
         high: Upper end.
-        n: Answers that it is the mean of; None where that is not known.
-        deviation: Standard deviation over timesteps, weighted by their answers; None where it is not reported.
+        n: Number of answers; None if unknown.
+        deviation: Standard deviation over timesteps, weighted by their answers; None if not reported.
     """
 
     mean: float
@@ -43,11 +43,11 @@ class Estimate:
 
 @dataclass(frozen=True, slots=True)
 class MeanChange:
-    """Before any edit and after.
+    """A score before any edit and after the edits.
 
     Attributes:
-        before: Mean before; None where it was not measured.
-        after: After the edits; None where it was not measured.
+        before: Mean before any edit; None if not measured.
+        after: Mean after the edits; None if not measured.
     """
 
     before: float | None
@@ -58,31 +58,31 @@ Cell = str | int | float | None | Estimate | MeanChange
 
 
 def estimate(score: Score | None) -> Estimate | None:
-    """A score's mean with its interval."""
+    """Mean of a score with its interval."""
     return None if score is None else Estimate(score.mean, score.low, score.high, score.n)
 
 
 def mean(score: Score | None) -> float | None:
-    """A score's mean alone."""
+    """Mean of a score without interval."""
     return None if score is None else score.mean
 
 
 def change(before: Score | None, after: Score | None) -> MeanChange | None:
-    """From one score to another; None where neither was measured."""
+    """Change from one score to another; None if neither was measured."""
     return MeanChange(mean(before), estimate(after)) if before or after else None
 
 
 def count_of(cell: Cell) -> int | None:
-    """Answers behind an estimate or a change."""
+    """Number of answers behind an estimate or a change."""
     found = cell.after if isinstance(cell, MeanChange) else cell
     return found.n if isinstance(found, Estimate) else None
 
 
 def as_text(cell: Cell, unit: Unit, *, with_count: bool = False) -> str:
-    """A cell in words.
+    """Render a cell as text.
 
     Args:
-        with_count: Whether the number of answers stands beside it.
+        with_count: Whether to append the number of answers.
     """
     match cell:
         case None:
@@ -101,7 +101,7 @@ def as_text(cell: Cell, unit: Unit, *, with_count: bool = False) -> str:
 
 
 def as_values(cell: Cell) -> Any:
-    """A cell for JSON: numbers, text, null, or a mapping of these."""
+    """Convert a cell for JSON: numbers, text, null, or a mapping of these."""
     match cell:
         case MeanChange(before, after):
             return {"before": _rounded(before), "after": as_values(after)}
@@ -115,7 +115,7 @@ def as_values(cell: Cell) -> Any:
 
 
 def flattened(cell: Cell) -> dict[str, Any]:
-    """A cell for CSV: the values behind it by what follows the column's name."""
+    """Convert a cell for CSV: its values, keyed by the suffix of the column name."""
     match cell:
         case MeanChange(before, after):
             return {" before": _rounded(before), **flattened(after)}
@@ -137,7 +137,7 @@ def _number(value: float, unit: Unit) -> str:
 
 
 def _seconds(value: float) -> str:
-    """Three digits that count; less than half a millisecond is none."""
+    """Three significant digits; values under half a millisecond are shown as zero."""
     if value < 5e-4:
         return "0"
     return f"{value:.0f}" if value >= 100 else f"{value:.3g}"

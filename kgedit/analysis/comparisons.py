@@ -1,4 +1,4 @@
-"""Methods compared on the same questions: paired differences with intervals and tests; runs of several seeds as one."""
+"""Paired comparison of methods on the same questions, with intervals and tests; runs of several seeds are averaged."""
 
 from __future__ import annotations
 
@@ -35,15 +35,15 @@ from kgedit.records.cases import AXES, Axis
 from kgedit.records.scores import SHARE, MetricScale
 
 SURE = 0.05
-"""A corrected p-value below this counts as a difference."""
+"""Corrected p-values below this are significant."""
 
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """Runs that differ in nothing but their seed.
+    """Runs that differ only in their seed.
 
     Attributes:
-        numbers: Of the runs, as in the other tables of their group.
+        numbers: Numbers of the runs, as in the other tables of their group.
         runs: The runs.
     """
 
@@ -58,16 +58,16 @@ class Variant:
 
 @dataclass(frozen=True, slots=True)
 class PairedResult:
-    """Two variants on the questions that both answered.
+    """Comparison of two variants on the questions that both answered.
 
     Attributes:
-        n: Questions.
-        relations: Different relations among them, the clusters of interval and test; with 1 the questions are taken as
+        n: Number of questions.
+        relations: Number of distinct relations, the clusters of interval and test; with 1, the questions are treated as
             independent.
-        difference: Mean of second less first, with its 95 % interval.
-        only_first: Questions that only the first answers right; None where values are not just 0 and 1.
-        only_second: Likewise of the second.
-        p: Of the sign-flip test over relations, not corrected.
+        difference: Mean of second minus first, with its 95 % interval.
+        only_first: Questions that only the first answers correctly; None if values are not all 0 or 1.
+        only_second: Questions that only the second answers correctly.
+        p: Uncorrected p-value of the sign-flip test over relations.
     """
 
     n: int
@@ -79,7 +79,7 @@ class PairedResult:
 
 
 def variants(runs: Sequence[Run]) -> list[Variant]:
-    """Runs of one group by what they differ in beside the seed, in the order of the first of each."""
+    """Group runs that differ only in their seed, in the order of the first run of each."""
     parts: list[list[int]] = []
     for index, run in enumerate(runs):
         alike = next((part for part in parts if _but_seed(runs[part[0]]) == _but_seed(run)), None)
@@ -95,7 +95,7 @@ def _but_seed(run: Run) -> object:
 
 
 def seeds_table(runs: Sequence[Run], preset: str) -> Table | None:
-    """Mean and spread over seeds; None where nothing was run with several."""
+    """Mean and spread over seeds; None if nothing was run with several seeds."""
     rows: list[tuple[Cell, ...]] = []
     for variant in variants(runs):
         if len({run.spec.seed for run in variant.runs}) < 2:
@@ -117,14 +117,14 @@ def seeds_table(runs: Sequence[Run], preset: str) -> Table | None:
     note = f"{metrics_of(runs, preset)} after the edits, of runs that differ in their seed only. "
     note += "Spread: standard deviation."
     if not any(row[4] for row in rows):
-        note += " All spreads are 0: what these runs do may not depend on the seed."
+        note += " All spreads are 0: these runs may not depend on the seed."
     return Table(f"Over seeds, preset {preset}", columns, tuple(rows), note)
 
 
 def paired_table(runs: Sequence[Run], preset: str) -> Table | None:
-    """Every pair of variants on every axis; None with fewer than two that answered any.
+    """Every pair of variants on every axis; None if fewer than two have answers.
 
-    P-values are corrected by Holm over the pairs of an axis.
+    P-values are corrected by Holm's method over the pairs of an axis.
     """
     several, scale = variants(runs), preset_scale(runs, preset)
     found = [
@@ -161,7 +161,7 @@ def paired_table(runs: Sequence[Run], preset: str) -> Table | None:
 
 
 def limits_of_tests(results: Iterable[PairedResult]) -> str:
-    """What few relations mean for these tests, or ""."""
+    """Note on the limits of these tests if there are few relations; "" otherwise."""
     counts = {result.relations for result in results}
     said = []
     if 1 in counts:
@@ -182,7 +182,7 @@ class _AxisResult:
 
 
 def _judged(several: Sequence[Variant], axis: Axis, preset: str) -> list[tuple[Variant, JudgedQuestions]]:
-    """Variants with their answers, those that have any."""
+    """Variants that have answers, with their answers."""
     found = [(variant, _mean_over_seeds(variant, axis, preset)) for variant in several]
     return [(variant, judged) for variant, judged in found if len(judged.questions)]
 
@@ -204,10 +204,10 @@ def _mean_over_seeds(variant: Variant, axis: Axis, preset: str) -> JudgedQuestio
 
 
 def paired_result(first: JudgedQuestions, second: JudgedQuestions, scale: MetricScale = SHARE) -> PairedResult:
-    """The difference of two methods on the questions that both answered.
+    """Compare two methods on the questions that both answered.
 
     Args:
-        scale: Of the values.
+        scale: Scale of the values.
     """
     common = common_questions([first, second])
     one, other = at_questions(first, common), at_questions(second, common)
@@ -227,7 +227,7 @@ def paired_result(first: JudgedQuestions, second: JudgedQuestions, scale: Metric
 
 
 def of_differences(scale: MetricScale) -> MetricScale:
-    """The scale of differences between two values."""
+    """Scale of the difference between two values."""
     if scale.minimum is None or scale.maximum is None:
         return MetricScale(minimum=None, maximum=None, higher_is_better=scale.higher_is_better)
     width = scale.maximum - scale.minimum

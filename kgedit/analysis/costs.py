@@ -1,4 +1,4 @@
-"""What asking cost, and general ability before and after."""
+"""Cost of evaluation, and general ability before and after editing."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kgedit.records.scores import AbilityScore
 
 
 def speed_table(runs: Sequence[Run]) -> Table | None:
-    """Forward time under each preset, before and after the edits apart; None where no run asked anything."""
+    """Forward time under each preset, separately before and after editing; None if no run evaluated anything."""
     rows = tuple(
         (
             *(number, run.spec.method, speed.preset, "after" if speed.edited else "before", speed.questions),
@@ -31,8 +31,8 @@ def speed_table(runs: Sequence[Run]) -> Table | None:
         *(Column(name, "rate") for name in ("ms each", "prompt tokens each", "new tokens each")),
     )
     note = (
-        "Wall time of the model for each question that it was asked, before any edit and after. Replies from the "
-        "cache, which took no time, are counted and stand in no other column."
+        "Wall time of the model per question, before any edit and after. Replies from the cache, which took no time, "
+        "are counted in their own column only."
     )
     return Table("Forward time", columns, rows, note)
 
@@ -42,7 +42,7 @@ def _each(total: float, questions: int) -> float | None:
 
 
 def ability_table(runs: Sequence[Run]) -> Table | None:
-    """Perplexity on a text that has nothing to do with the edits, before and after; None where no run measured it."""
+    """Perplexity on a text unrelated to the edits, before and after; None if not measured."""
     rows = [
         (
             *(number, run.spec.method, dates(score.model_state.timestep or "")),
@@ -74,7 +74,7 @@ def ability_table(runs: Sequence[Run]) -> Table | None:
 
 
 def tasks_table(runs: Sequence[Run]) -> Table | None:
-    """Tasks of lm-evaluation-harness before and after; None where no run measured any."""
+    """Tasks of lm-evaluation-harness before and after; None if not measured."""
     rows = []
     for number, run in enumerate(runs, start=1):
         scores = run.scores.ability_tasks
@@ -111,6 +111,6 @@ def tasks_table(runs: Sequence[Run]) -> Table | None:
 
 
 def _with_unedited(run: Run) -> list[tuple[AbilityScore, AbilityScore | None]]:
-    """Every score after edits with that of the unedited model on the same text."""
+    """Each score after editing, with the unedited model's score on the same text."""
     before = {score.text_sha256: score for score in run.scores.ability if score.model_state == UNEDITED}
     return [(score, before.get(score.text_sha256)) for score in run.scores.ability if score.model_state != UNEDITED]

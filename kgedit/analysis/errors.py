@@ -1,4 +1,4 @@
-"""What is wrong with wrong free answers, as shares of all answers: by rules, and by a judge."""
+"""Error classes of wrong free answers, as shares of all answers, by rules and by a judge."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from kgedit.records.runs import Preset
 _HEADINGS = {"old answer": "old", "more than the answer": "more"}
 _JUDGED_CLASSES: tuple[ErrorClass, ...] = tuple(name for name in ERROR_CLASSES if name != "more than the answer")
 _BEYOND: tuple[ErrorClass, ...] = ("repetition", "irrelevant", "incorrect")
-"""What edited models say behind the target (Mirage, table 7)."""
+"""Continuations of edited models after the target (Mirage, table 7)."""
 
-_MEANINGS = "empty: no word. repetition: the same words again and again. old: an answer that was right before the edit."
+_MEANINGS = "empty: no words. repetition: the same words repeated. old: an answer that was right before the edit."
 
 _SharesOf = Callable[[pa.Table], tuple[Cell, ...] | None]
-"""From the answers of one run on one axis to the cells behind its name."""
+"""Computes the cells after the run's name from the answers of one run on one axis."""
 
 
 def error_table(runs: Sequence[Run], preset: str) -> Table | None:
-    """Answers by error class, on every axis but locality; None where nothing was answered freely."""
+    """Answers by error class, on every axis except locality; None if there are no free answers."""
     rows = _rows(runs, preset, _shares_by_rules)
     if not rows:
         return None
@@ -44,7 +44,7 @@ def error_table(runs: Sequence[Run], preset: str) -> Table | None:
 
 
 def judged_error_table(runs: Sequence[Run], preset: str) -> Table | None:
-    """The same as a judge sees it; None where no judge was asked for error classes."""
+    """Answers by error class as judged by a model; None if no judge classified errors."""
     rows = _rows(runs, preset, _shares_by_judge)
     if not rows:
         return None
@@ -55,19 +55,19 @@ def judged_error_table(runs: Sequence[Run], preset: str) -> Table | None:
         Column("as by rules", "percent"),
     )
     note = (
-        f"Shares of the answers with a verdict, in %, by what the judge says is wrong. {_MEANINGS} irrelevant: no "
-        "try to answer the question. incorrect: anything else. no class: the judge named none. as by rules: of the "
+        f"Shares of the answers with a verdict, in %, by the judge's error class. {_MEANINGS} irrelevant: no "
+        "attempt to answer the question. incorrect: anything else. no class: the judge named none. as by rules: of the "
         "answers that rules and judge both gave a class, those with the same one."
     )
     return Table(f"Errors by the judge, preset {preset}", columns, tuple(rows), note)
 
 
 def beyond_answer_table(runs: Sequence[Run], preset: str) -> Table | None:
-    """Answers that begin with the target and are wrong by what follows it (Mirage, section 6.3, tables 6 and 7).
+    """Answers that begin with the target and are made wrong by what follows (Mirage, section 6.3, tables 6 and 7).
 
     Returns:
-        None where nothing was answered freely, or where all runs were scored by a version that did not compare the
-        beginnings of answers.
+        None if there are no free answers, or if all runs were scored by a version that did not compare the beginnings
+        of answers.
     """
     rows = _rows(runs, preset, _shares_beyond)
     if not rows:
@@ -79,10 +79,10 @@ def beyond_answer_table(runs: Sequence[Run], preset: str) -> Table | None:
     )
     note = (
         "Shares of all answers in %. At the answer's length: the first tokens are the target's. At the natural stop: "
-        "right as generated and truncated, by the judge where one was asked (kgedit score --metric judge), else by the "
-        "preset's metric. The others begin with the target and are wrong because of what follows: meaningless "
-        "repetition, irrelevant or incorrect information (table 7), as the judge says (--judge-errors). Rules see "
-        "repetition only; what else they or the judge do not sort is in the last column."
+        "right as generated and truncated, by the judge if there are verdicts (kgedit score --metric judge), else by "
+        "the preset's metric. The others begin with the target and are wrong because of what follows: meaningless "
+        "repetition, irrelevant or incorrect information (table 7), by the judge (--judge-errors). Rules detect only "
+        "repetition; answers that neither rules nor judge classify are in the last column."
     )
     return Table(f"Errors beyond the answer, preset {preset}", columns, tuple(rows), note)
 
@@ -104,7 +104,7 @@ def _rows(runs: Sequence[Run], preset: str, shares_of: _SharesOf) -> list[tuple[
     rows: list[tuple[Cell, ...]] = []
     asking = [run if _asks_freely(run, preset) else None for run in runs]
     for axis in (axis for axis in AXES if axis not in LOCALITY_AXES):
-        # Before any edit the runs of a group are the same model: one row stands for all.
+        # Before any edit, all runs of a group have the same model: one row is enough.
         unedited = next(
             (cells for run in asking if run and (cells := shares_of(rows_of(run, "before", axis, preset)))), None
         )

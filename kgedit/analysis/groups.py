@@ -1,7 +1,7 @@
-"""Runs that may be ranked together: of the same cases and model, trained in the same format, asked in the same ways.
+"""Groups of comparable runs: same cases, model, training format and evaluation.
 
-A method that trains nothing has no training format, so its run belongs to every group of its cases and its model. Means
-over models are taken over runs of the same cases that were asked in the same ways.
+A method without training has no training format, so its runs belong to every group of their cases and model. Means over
+models are taken over runs with the same cases and evaluation.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from kgedit.records.runs import Preset
 
 @dataclass(frozen=True, slots=True)
 class RunGroup:
-    """Runs that compare.
+    """Comparable runs.
 
     Attributes:
-        runs: In the order of reports.
-        train_context: The format that all of them were trained in; None where none of them trains anything.
+        runs: In report order.
+        train_context: Training format of all runs; None if none of them trains anything.
     """
 
     runs: tuple[Run, ...]
@@ -27,7 +27,7 @@ class RunGroup:
 
 
 def comparable_groups(runs: Sequence[Run]) -> list[RunGroup]:
-    """The groups of some runs, in the order of the first run of each."""
+    """Comparable groups, in the order of their first runs."""
     groups: list[RunGroup] = []
     for same in _partition(runs, _same_cases):
         formats: list[str | None] = list(
@@ -40,15 +40,15 @@ def comparable_groups(runs: Sequence[Run]) -> list[RunGroup]:
 
 
 def groups_over_models(runs: Sequence[Run]) -> list[list[Run]]:
-    """Runs of the same cases asked in the same ways, whatever their model, method and training format.
+    """Group runs with the same cases and evaluation, regardless of model, method and training format.
 
-    With `only_failed` each model has other cases; those that were chosen from the same draw belong together.
+    With `only_failed`, each model has different cases; those selected from the same sample belong together.
     """
     return _partition(runs, lambda one, other: choice_of(one) == choice_of(other))
 
 
 def choice_of(run: Run) -> object:
-    """What decides which cases a run edits: the cases themselves, or with `only_failed` the draw they were left of."""
+    """Key of the edited cases: the cases themselves, or with `only_failed` the sample from which they were selected."""
     spec = run.spec
     if not spec.only_failed:
         return run.scores.cases_sha256
@@ -57,7 +57,7 @@ def choice_of(run: Run) -> object:
 
 
 def _partition(runs: Sequence[Run], alike: Callable[[Run, Run], bool]) -> list[list[Run]]:
-    """Runs that are alike, apart where a name of a preset means different things."""
+    """Partition into groups of similar runs, split further if a preset's name means different things."""
     parts: list[list[Run]] = []
     for run in runs:
         part = next((part for part in parts if alike(part[0], run) and _same_presets(part, run)), None)

@@ -1,7 +1,7 @@
-"""Multi-hop questions by the number of facts that they need, and against the questions about these facts alone.
+"""Multi-hop questions by number of hops, compared with the single-hop questions about their facts.
 
-MQuAKE (Zhong et al. 2023, section 4) counts a chain as answered if any of its wordings is; its hop-wise accuracy counts
-a chain whose facts are all answered alone.
+MQuAKE (Zhong et al. 2023, section 4) counts a chain as answered if any of its wordings is; hop-wise accuracy counts a
+chain if all of its facts are answered individually.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from kgedit.analysis.runs import Run
 from kgedit.analysis.tables import METHOD, Column, Table, metrics_of, preset_scale, preset_unit
 
 HOPS = "hops"
-"""The breakdown's name."""
+"""Name of the breakdown."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Chain:
-    """A chain at one stage: whether any of its wordings is answered, and whether each of its facts alone is."""
+    """A chain at one stage: whether any wording is answered, and whether each of its facts is answered individually."""
 
     relation: str
     answered: bool
@@ -33,7 +33,7 @@ class _Chain:
 
 
 def hops_table(runs: Sequence[Run], preset: str) -> Table | None:
-    """Multi-hop scores before and after by the number of hops; None where no run asked any."""
+    """Multi-hop scores before and after by number of hops; None if no run evaluated any."""
     rows: list[tuple[Cell, ...]] = []
     for number, run in enumerate(runs, start=1):
         before, after = (rows_of(run, stage, "mhop", preset) for stage in ("before", "own"))
@@ -76,7 +76,7 @@ def _chain_cells(asked: pa.Table, singles: dict[int, bool | None]) -> tuple[Cell
 
 
 def _chains(asked: pa.Table, singles: dict[int, bool | None]) -> list[_Chain]:
-    """The chains among the rows of one stage whose wordings could be judged."""
+    """Chains among the rows of one stage whose wordings could be scored."""
     found: dict[int, _Chain] = {}
     for row in _columns(asked.filter(pc.field("chain").is_valid() & pc.field("right").is_valid())):
         known = [singles.get(question) for question in row["hop_questions"]]

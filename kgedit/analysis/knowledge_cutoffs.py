@@ -1,4 +1,4 @@
-"""Scores of facts dated up to a model's knowledge cutoff, and of later ones (WikiBigEdit, section 3.3, figure 2 b)."""
+"""Scores of facts dated before and after a model's knowledge cutoff (WikiBigEdit, section 3.3, figure 2 b)."""
 
 from __future__ import annotations
 
@@ -23,30 +23,30 @@ _MONTH = re.compile(r"\d{4}-(0[1-9]|1[0-2])")
 
 
 def read_cutoff(text: str) -> str:
-    """A cutoff that a user gave.
+    """Check a cutoff given by the user.
 
     Raises:
-        TimestepError: if it is no month.
+        TimestepError: if it is not a month.
     """
     if not _MONTH.fullmatch(text):
-        raise TimestepError(f"'{text}' is no month. Give the knowledge cutoff as YYYY-MM, such as 2023-09.")
+        raise TimestepError(f"'{text}' is not a month. Give the knowledge cutoff as YYYY-MM, such as 2023-09.")
     return text
 
 
 def published_cutoff(model: str) -> str | None:
-    """The cutoff of a published model as YYYY-MM, by its name on the hub or its folder's; None if it is not listed."""
+    """Cutoff of a published model as YYYY-MM, by its name on the hub or its folder; None if it is not listed."""
     return _published().get(model.rstrip("/").rpartition("/")[2].casefold())
 
 
 @cache
 def _published() -> dict[str, str]:
-    # A month without quotes is text in YAML, as a day would not be.
+    # YAML reads an unquoted month as text, but an unquoted day as a date.
     rows = yaml.safe_load(_FILE.read_text(encoding="utf-8"))
     return {name.casefold(): row["cutoff"] for row in rows for name in row["models"]}
 
 
 def cutoff_table(runs: Sequence[Run], preset: str) -> Table | None:
-    """Means before any edit and after, by how facts are dated; None where no run has a cutoff and dated cases."""
+    """Means before and after by date of the fact; None if no run has a cutoff and dated cases."""
     rows: list[tuple[Cell, ...]] = []
     for number, run in enumerate(runs, start=1):
         groups = cutoff_groups(run)
@@ -81,7 +81,7 @@ def cutoff_groups(run: Run) -> dict[int, str]:
     cutoff = run.knowledge_cutoff
     if cutoff is None:
         return {}
-    # Runs of earlier versions have the year alone.
+    # Runs of earlier versions recorded only the year.
     columns = run.cases.select(["case", "since", "year"]).to_pydict()
     dates = {
         case: since or year
@@ -92,14 +92,14 @@ def cutoff_groups(run: Run) -> dict[int, str]:
 
 
 def year_estimates(run: Run, stage: EvaluationStage, preset: str) -> list[tuple[int, Estimate]]:
-    """Mean of the update questions about facts of each year, in order (WikiBigEdit, figure 11)."""
+    """Mean of the update questions about facts of each year, in chronological order (WikiBigEdit, figure 11)."""
     years = dict(zip(run.cases["case"].to_pylist(), run.cases["year"].to_pylist(), strict=True))
     found = _estimates(run, stage, "update", preset, {case: year for case, year in years.items() if year})
     return sorted((int(year), estimate) for year, estimate in found.items())
 
 
 def _group(date: str, cutoff: str) -> str:
-    """Where a date of any precision is; the names are in alphabetical order."""
+    """Group of a date of any precision; the groups' names are in alphabetical order."""
     if not date.startswith("-") and date[:4] == cutoff[:4] and len(date) < len(cutoff):
         return f"in {cutoff[:4]}, month not given"
     return f"by {cutoff}" if date.startswith("-") or date[:7] <= cutoff else f"later than {cutoff}"

@@ -1,4 +1,4 @@
-"""Standings as tables, one for each group and preset, and as one table of numbers."""
+"""Standings as one table per group and preset, and as one numeric table."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ _NUMBERS = (
 
 
 def standings_tables(standings: Sequence[Standings]) -> list[Table]:
-    """A table for each group and preset: every measure, and beside it the rank that it gives."""
+    """One table per group and preset: every measure with its rank."""
     return [_table(one) for one in standings]
 
 
 def title_of(standings: Standings) -> str:
-    """Group, model, protocol, training format, preset."""
+    """Title: group, model, protocol, training format, preset."""
     trained = f", trained in {standings.train_context}" if standings.train_context else ""
     protocol = standings.protocol.replace("_", " ")
     return f"Group {standings.group}: {standings.model}, {protocol}{trained}, preset {standings.preset.name}"
@@ -88,7 +88,7 @@ def _before(standings: Standings, shown: Sequence[Measure]) -> tuple[Cell, ...]:
 
 
 def standings_csv(standings: Sequence[Standings]) -> str:
-    """A row for each measure of each row of each group and preset; shares as fractions of 1."""
+    """One line per measure, row, group and preset; shares as fractions of 1."""
     lines = io.StringIO()
     writer = csv.writer(lines, lineterminator="\n")
     writer.writerow(_NUMBERS)

@@ -1,4 +1,4 @@
-"""What finished runs got by one metric, on every axis and under every preset that it judges."""
+"""Scores of finished runs by one metric, on every axis and under every preset to which it applies."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from kgedit.records.cases import AXES
 
 
 def metric_table(runs: Sequence[Run], metric: str, *, note: str) -> Table:
-    """A row for each run, preset and axis; none where the metric judged nothing.
+    """One row per run, preset and axis; no rows if the metric scored nothing.
 
     Args:
-        metric: Its name.
-        note: What it is.
+        metric: Name of the metric.
+        note: Description of the metric.
     """
     rows: list[tuple[Cell, ...]] = []
     for run in runs:

@@ -1,6 +1,6 @@
 """Methods over models and timesteps: means over models (WikiBigEdit, table 5 and figure 3), and scores by timestep.
 
-Means over models and over seeds are taken question by question, so that they have the interval of every other mean.
+Means over models and seeds are taken per question, so they get the same interval as any other mean.
 """
 
 from __future__ import annotations
@@ -41,17 +41,17 @@ from kgedit.records.cases import Axis
 from kgedit.records.scores import EvaluationStage, MetricScale
 
 _Parts = Mapping[str, JudgedQuestions]
-"""Answers by timestep, each with at least one question."""
+"""Answers by timestep, with at least one question each."""
 
 
 @dataclass(frozen=True, slots=True)
 class Approach:
-    """One way of editing, over models.
+    """One way of editing, over several models.
 
     Attributes:
-        name: Method, and what tells it from other approaches with the same method.
+        name: Method, and what distinguishes it from other approaches with the same method.
         stage: "before" for the unedited models, else "own".
-        models: Runs by model, several where they differ in their seed.
+        models: Runs by model; several if they differ in their seed.
     """
 
     name: str
@@ -62,8 +62,9 @@ class Approach:
 def approaches(runs: Sequence[Run]) -> list[Approach]:
     """The unedited models, then the approaches in the order of their first runs.
 
-    Runs of one method are one approach if protocol, batch size and training format agree. Settings may differ between
-    models, which have their own published values; only if runs of the same model differ in them, they are told apart.
+    Runs of one method form one approach if protocol, batch size and training format agree. Settings may differ between
+    models, because each has its own published values; runs of one model with different settings form separate
+    approaches.
     """
     by_key: dict[tuple[object, ...], list[Run]] = {}
     for run in runs:
@@ -81,7 +82,7 @@ def _way(run: Run) -> tuple[object, ...]:
 
 
 def _apart(runs: Sequence[Run]) -> list[list[Run]]:
-    """Runs of one approach, by their settings if those of a model differ in them."""
+    """Split the runs of one approach by settings if those of one model differ."""
     by_settings: dict[tuple[object, ...], list[Run]] = {}
     for run in runs:
         by_settings.setdefault(tuple(sorted(run.spec.settings.items())), []).append(run)
@@ -107,10 +108,10 @@ def _by_model(runs: Sequence[Run]) -> dict[str, list[Run]]:
 
 
 def means_table(runs: Sequence[Run], preset: str) -> Table | None:
-    """A row for each approach and model, then its mean over models; a column for each axis. None with a single model.
+    """One row per approach and model, followed by its mean over models; one column per axis. None with a single model.
 
     Args:
-        runs: Of the same cases, asked in the same ways, of any models.
+        runs: Runs with the same cases and evaluation, of any models.
     """
     if len({run.spec.model for run in runs}) < 2:
         return None
@@ -130,7 +131,7 @@ def means_table(runs: Sequence[Run], preset: str) -> Table | None:
     )
     note = (
         f"{metrics_of(runs, preset)}: before any edit for unedited, else right after a timestep's own edits, over all "
-        "timesteps, which so weigh by their questions; with the 95 % interval clustered by relation. ±: standard "
+        "timesteps, weighted by their questions; with the 95 % interval clustered by relation. ±: standard "
         "deviation over timesteps, weighted likewise. mean: over models, question by question, each model alike; "
         "without interval where models have different questions (--only-failed)."
     )
@@ -138,7 +139,7 @@ def means_table(runs: Sequence[Run], preset: str) -> Table | None:
 
 
 def _row_names(approach: Approach) -> list[str]:
-    """Names of the models, and of their mean where there are several."""
+    """Names of the models, and of their mean if there are several."""
     models = [runs[0].model for runs in approach.models.values()]
     return [*models, f"mean of {len(models)}"] if len(models) > 1 else models
 
@@ -153,7 +154,7 @@ def _column_of_means(approach: Approach, axis: Axis, preset: str, scale: MetricS
 
 
 def _by_timestep(runs: Sequence[Run], stage: EvaluationStage, axis: Axis, preset: str) -> _Parts:
-    """Answers to each timestep's questions at a stage; the mean over runs of several seeds."""
+    """Answers to each timestep's questions at a stage, averaged over seeds."""
     return _split(runs, stage, axis, preset, column="timestep")
 
 
@@ -169,7 +170,7 @@ def _split(runs: Sequence[Run], stage: EvaluationStage, axis: Axis, preset: str,
 
 
 def _asked(runs: Sequence[Run], stage: EvaluationStage, axis: Axis, preset: str) -> list[pa.Table]:
-    """Rows of the runs that have any; of an unedited model, which answers alike in all runs, those of one."""
+    """Non-empty rows of the runs; for an unedited model, which answers alike in all runs, those of one run."""
     found = [rows for run in runs if len(rows := rows_of(run, stage, axis, preset))]
     return found[:1] if stage == "before" else found
 
@@ -188,13 +189,13 @@ def _mean(several: Sequence[_Parts]) -> _Parts:
 
 
 def _mean_of_means(cells: Sequence[Estimate | None]) -> Estimate | None:
-    """Without an interval; None unless every model was measured."""
+    """Mean without interval; None unless every model was measured."""
     means = [cell.mean for cell in cells if cell is not None]
     return Estimate(fmean(means)) if len(means) == len(cells) else None
 
 
 def _with_deviation(parts: Sequence[JudgedQuestions], scale: MetricScale) -> Estimate | None:
-    """Mean over timesteps by their questions, with its interval and the standard deviation over timesteps."""
+    """Mean over timesteps weighted by questions, with interval and standard deviation over timesteps."""
     if not parts:
         return None
     values, relations = (np.concatenate([getattr(part, name) for part in parts]) for name in ("values", "relations"))
@@ -206,17 +207,17 @@ def _with_deviation(parts: Sequence[JudgedQuestions], scale: MetricScale) -> Est
 
 
 _AskedAt = Callable[[Sequence[Run], Axis, str], _Parts]
-"""Answers of one model's runs, by the timestep that had been learned last."""
+"""Answers of one model's runs, by the last edited timestep."""
 
 
 def by_timestep_table(runs: Sequence[Run], preset: str) -> Table | None:
-    """Score after each timestep on its own questions, and on those of earlier timesteps (WikiBigEdit, figures 5 and 7).
+    """Score after each timestep on its own questions and on those of earlier timesteps (WikiBigEdit, figures 5 and 7).
 
     Args:
-        runs: Of the same cases, asked in the same ways, of any models.
+        runs: Runs with the same cases and evaluation, of any models.
 
     Returns:
-        None with a single timestep.
+        None if there is a single timestep.
     """
     steps = max((run.scores.timesteps for run in runs), key=len)
     if len(steps) < 2:
@@ -263,7 +264,7 @@ def _earlier(runs: Sequence[Run], axis: Axis, preset: str) -> _Parts:
 
 
 def _changes(runs: Sequence[Run], axis: Axis, preset: str) -> _Parts:
-    """What earlier questions gained since right after their own edits."""
+    """Change of earlier questions since directly after their own edits."""
     asked, earlier = _asked(runs, "own", axis, preset), _earlier(runs, axis, preset)
     if not asked or not earlier:
         return {}

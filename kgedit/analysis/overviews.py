@@ -1,4 +1,4 @@
-"""Overviews: every run in one row, under the presets side by side and on every axis, with intervals and counts."""
+"""Overview tables: one row per run, presets and axes as columns, with intervals and counts."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from kgedit.records.scores import Score
 
 
 def groups_table(groups: Sequence[RunGroup]) -> Table:
-    """Which runs compare with which."""
+    """Table of the comparable groups."""
     rows = tuple(
         (
             number,
@@ -43,14 +43,14 @@ def groups_table(groups: Sequence[RunGroup]) -> Table:
     words = ("model", "trained in", "cases", "presets", "runs")
     columns = (Column("group", "count", key=True), *(Column(name) for name in words))
     note = (
-        "Runs of different groups differ in cases, model, training format or in what a preset is, and are not ranked "
-        "together. Methods that train nothing stand in every group of their cases and model."
+        "Runs of different groups differ in cases, model, training format or the meaning of a preset, and are not "
+        "ranked together. Methods without training are in every group of their cases and model."
     )
     return Table("Groups", columns, rows, note)
 
 
 def presets_table(runs: Sequence[Run]) -> Table:
-    """One row a run, one column a preset: the same edits asked for in every way, and what they cost."""
+    """One row per run, one column per preset: the same edits under each evaluation, with their costs."""
     presets = preset_names(runs)
     free = {preset.name for run in runs for preset in run.spec.presets if preset.generation != "teacher_forcing"}
     told, first = who(runs), presets[0]
@@ -97,7 +97,7 @@ def _without_interval(found: MeanChange) -> Estimate | None:
 
 
 def overview_table(runs: Sequence[Run], preset: str) -> Table:
-    """One row a run, one column an axis that any run asked: the preset's own metric before and after the edits."""
+    """One row per run, one column per evaluated axis: the preset's own metric before and after the edits."""
     asked, told = asked_axes(runs, preset), who(runs)
     rows = tuple(
         (*cells, *(change(*(own_score(run, stage, axis, preset) for stage in COMPARED_STAGES)) for axis in asked))
@@ -115,7 +115,7 @@ def overview_table(runs: Sequence[Run], preset: str) -> Table:
 
 
 def schedule_table(runs: Sequence[Run], preset: str) -> Table | None:
-    """One row for each time that a run asked on schedule, and for the end of the time step; None if none did."""
+    """One row per scheduled evaluation, and one for the end of the timestep; None if there were none."""
     points = {number: _points(run, preset) for number, run in enumerate(runs, start=1)}
     found = [scores for own in points.values() for scores in own.values()]
     asked = [axis for axis in AXES if any(axis in scores for scores in found)]
@@ -152,7 +152,7 @@ def _questions(scores: Mapping[Axis, dict[str, Score]], axis: Axis) -> int | Non
 
 
 def _points(run: Run, preset: str) -> dict[tuple[str, int | None], dict[Axis, dict[str, Score]]]:
-    """Scores of a run by time step and its edits so far (None: all of them), by axis and by metric."""
+    """Scores of a run by timestep and edits so far (None means all), by axis and metric."""
     measured = [
         (score, score.model_state)
         for score in run.scores.scores
@@ -168,7 +168,7 @@ def _points(run: Run, preset: str) -> dict[tuple[str, int | None], dict[Axis, di
 
 
 def runs_table(runs: Sequence[Run]) -> Table:
-    """What each run was and what its edits cost."""
+    """Settings of each run and cost of its edits."""
     rows = tuple(
         (
             *(number, run.spec.method, run.spec.protocol, run.model),
@@ -194,7 +194,7 @@ def runs_table(runs: Sequence[Run]) -> Table:
 
 
 def kinds_of(run: Run) -> str:
-    """Kinds of change of a run's cases, the commonest first, with their shares: "update 92 %, backfill 8 %"."""
+    """Kinds of change of a run's cases with shares, most frequent first: "update 92 %, backfill 8 %"."""
     counts = Counter(kind or "not judged" for kind in run.cases["kind"].to_pylist())
     if len(counts) < 2:
         return "".join(counts)
@@ -203,5 +203,5 @@ def kinds_of(run: Run) -> str:
 
 
 def gibibytes(run: Run) -> float:
-    """Most memory that a run held while it edited."""
+    """Peak memory during editing."""
     return run.scores.edits.peak_memory_bytes / 2**30

@@ -1,4 +1,4 @@
-"""Rows of judged answers ranked by paired tests; ranks are ranges where differences are not significant."""
+"""Ranks rows of scored answers by paired tests; ranks are ranges if differences are not significant."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ class Placed:
     """One measure of one row.
 
     Attributes:
-        estimate: With its 95 % interval; of cost only a mean.
-        first: Highest rank that it may have, from 1; None where the measure is not ranked.
-        last: Lowest rank that it may have.
+        estimate: With its 95 % interval; only a mean for cost.
+        first: Best possible rank, from 1; None if the measure is not ranked.
+        last: Worst possible rank.
     """
 
     estimate: Estimate
@@ -30,7 +30,7 @@ class Placed:
 
     @property
     def rank(self) -> str:
-        """ "2", or "1-3" for a range; "" where the measure is not ranked."""
+        """ "2", or "1-3" for a range; "" if the measure is not ranked."""
         if self.first is None:
             return ""
         return str(self.first) if self.first == self.last else f"{self.first}-{self.last}"
@@ -38,12 +38,12 @@ class Placed:
 
 @dataclass(frozen=True, slots=True)
 class Ranking:
-    """One measure of every row.
+    """One measure of all rows.
 
     Attributes:
-        placed: Estimate and rank of each row; None where it was not measured.
-        better: Pairs of rows (i, j) of which i is significantly better.
-        results: Of the paired tests.
+        placed: Estimate and rank of each row; None if not measured.
+        better: Pairs of rows (i, j) in which i is significantly better.
+        results: Results of the paired tests.
     """
 
     placed: tuple[Placed | None, ...]
@@ -52,11 +52,11 @@ class Ranking:
 
 
 def ranking(judged: Sequence[JudgedQuestions], *, lower_first: bool = False) -> Ranking:
-    """Rows ranked by the sign-flip test on the same questions, corrected by Holm over all pairs.
+    """Rank rows by the sign-flip test on common questions, corrected by Holm's method over all pairs.
 
     Args:
-        judged: One per row; no questions where it was not measured.
-        lower_first: Whether less is better.
+        judged: One per row; without questions if not measured.
+        lower_first: Whether lower values are better.
     """
     estimates = [estimate_of(one.values, one.relations) for one in judged]
     pairs = list(combinations([index for index, estimate in enumerate(estimates) if estimate], 2))
@@ -67,13 +67,13 @@ def ranking(judged: Sequence[JudgedQuestions], *, lower_first: bool = False) -> 
 
 
 def harmonic_ranking(parts: Sequence[Sequence[JudgedQuestions]]) -> Ranking:
-    """Rows ranked by the harmonic mean of several measures, as Meng et al. 2022 (ROME, section 3.4) combine them.
+    """Rank rows by the harmonic mean of several measures, combined as in Meng et al. 2022 (ROME, section 3.4).
 
-    The interval combines the ends of the measures' intervals. Two rows are compared by the permutation test in which
-    they exchange their answers about whole relations. A row is not ranked where one of its measures is missing.
+    The interval combines the ends of the measures' intervals. Two rows are compared by a permutation test that
+    exchanges their answers to whole relations. A row that lacks a measure is not ranked.
 
     Args:
-        parts: For each measure, one per row; more is better.
+        parts: For each measure, one per row; higher is better.
     """
     asked = [judged for judged in parts if any(len(one.questions) for one in judged)]
     estimates = [_harmonic_estimate([judged[row] for judged in asked]) for row in range(len(parts[0]))]
@@ -87,13 +87,13 @@ def harmonic_ranking(parts: Sequence[Sequence[JudgedQuestions]]) -> Ranking:
 def _better(
     pairs: Sequence[tuple[int, int]], gains: Sequence[float], p_values: Sequence[float]
 ) -> frozenset[tuple[int, int]]:
-    """Pairs of rows of which the first is significantly better, from the gain of the second row of each pair."""
+    """Pairs of rows in which the first is significantly better, from the gain of the second row of each pair."""
     tested = zip(pairs, gains, holm(list(p_values)), strict=True)
     return frozenset((other, one) if gain > 0 else (one, other) for (one, other), gain, p in tested if p < SURE)
 
 
 def _placed(estimates: Sequence[Estimate | None], better: frozenset[tuple[int, int]]) -> tuple[Placed | None, ...]:
-    """Ranks as ranges: after the rows that are better, before those that are worse."""
+    """Ranks as ranges: after all better rows, before all worse ones."""
     known = sum(estimate is not None for estimate in estimates)
     placed = []
     for row, estimate in enumerate(estimates):
@@ -120,7 +120,7 @@ def _harmonic_mean(shares: Sequence[float]) -> float:
 
 
 def _harmonic_means(shares: Floats) -> Floats:
-    """Over the last axis; 0 where any share is 0."""
+    """Harmonic means over the last axis; 0 if any share is 0."""
     positive = shares > 0
     inverse = (1.0 / np.where(positive, shares, 1.0)).sum(axis=-1)
     means: Floats = np.where(positive.all(axis=-1), shares.shape[-1] / inverse, 0.0)
@@ -128,7 +128,7 @@ def _harmonic_means(shares: Floats) -> Floats:
 
 
 def _harmonic_test(measures: Sequence[tuple[JudgedQuestions, JudgedQuestions]]) -> tuple[float, float]:
-    """Gain of the second row over the first on common questions, and p of the permutation test."""
+    """Gain of the second row over the first on common questions, and p-value of the permutation test."""
     names = np.unique(np.concatenate([one.relations for one, _ in measures]))
     sums = np.zeros((2, len(names), len(measures)))
     counts = np.ones(len(measures))

@@ -1,4 +1,4 @@
-"""A report's tables as Markdown, JSON and CSV, and all scores of its runs as one CSV table."""
+"""Renders a report's tables as Markdown, JSON and CSV, and all scores of its runs as one CSV table."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _SUFFIXES = (" before", "", " low", " high", " n", " deviation")
 
 
 def to_markdown(tables: Sequence[Table], *, title: str = "Report") -> str:
-    """The report as one Markdown document."""
+    """Render the report as one Markdown document."""
     parts = [f"# {title}\n"]
     for table in tables:
         parts.append(f"## {_capital(table.title)}\n")
@@ -48,7 +48,7 @@ def _capital(text: str) -> str:
 
 
 def to_json(tables: Sequence[Table]) -> str:
-    """The report as one JSON document: titles, notes, and rows as objects with numbers, shares as fractions of 1."""
+    """Render the report as one JSON document: titles, notes, and rows as objects; shares as fractions of 1."""
     document = [
         {
             "title": table.title,
@@ -65,7 +65,7 @@ def to_json(tables: Sequence[Table]) -> str:
 
 
 def table_to_csv(table: Table) -> str:
-    """One table with numbers, shares as fractions of 1; an estimate has columns of its own for interval and n."""
+    """Render one table as CSV, shares as fractions of 1; estimates have separate columns for interval and n."""
     flat = [[flattened(cell) for cell in row] for row in table.rows]
     wanted = [
         (index, suffix)
@@ -82,7 +82,7 @@ def table_to_csv(table: Table) -> str:
 
 
 def file_names(tables: Sequence[Table]) -> list[str]:
-    """A file name for each table, in order: its number and its title in letters that every system takes."""
+    """File name of each table, in order: its number and its title in portable characters."""
     return [
         f"{number:02d}-{re.sub(r'[^a-z0-9]+', '-', table.title.lower()).strip('-')[:80]}.csv"
         for number, table in enumerate(tables, start=1)
@@ -90,9 +90,9 @@ def file_names(tables: Sequence[Table]) -> list[str]:
 
 
 def to_csv(runs: Sequence[Run]) -> str:
-    """All axes and presets as one table: a row for each run, preset and axis asked; empty where not measured.
+    """Render all axes and presets as one table: one row per run, preset and evaluated axis; empty means not measured.
 
-    Shares are fractions of 1, as in every file for programs.
+    Shares are fractions of 1, as in all machine-readable output.
     """
     metrics = sorted({score.metric for run in runs for score in run.scores.scores})
     lines = io.StringIO()

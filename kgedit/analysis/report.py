@@ -1,4 +1,4 @@
-"""The tables of a report, in order: overviews first, then everything that was measured."""
+"""Tables of a report, in order: overviews first, then all measurements."""
 
 from __future__ import annotations
 
@@ -45,25 +45,25 @@ _OVER_MODELS: tuple[_OfPreset, ...] = (means_table, by_timestep_table, unsolved_
 
 
 def overview_tables(runs: Sequence[Run], *, by: Sequence[str] = (), counts: Counts | None = None) -> list[Table]:
-    """For each group of runs that compare: presets and axes side by side, edits as they added up, the runs.
+    """For each comparable group: presets and axes side by side, edits as they accumulate, the runs.
 
     Args:
-        by: Of BREAKDOWNS: what scores are broken down by, a table each.
-        counts: For breakdowns by counts.
+        by: Breakdowns of scores, each one of BREAKDOWNS; one table each.
+        counts: Counts for the breakdowns that need them.
     """
     return _by_group(runs, lambda own: [*_overviews(own), *_breakdowns(own, by, counts)])
 
 
 def report_tables(runs: Sequence[Run], *, by: Sequence[str] = (), counts: Counts | None = None) -> list[Table]:
-    """Every table of a report on these runs: for each group of runs that compare, the most compact first.
+    """All tables of a report: for each comparable group, most compact first.
 
-    Then those over all models of the same cases, averages over data sets, and questions that no model answers.
+    They are followed by tables over all models of the same cases, averages over data sets, and unsolved questions.
 
     Args:
-        by: As in overview_tables.
-        counts: As in overview_tables.
+        by: See `overview_tables`.
+        counts: See `overview_tables`.
     """
-    # A table that is asked for with `by` and is in every report is shown once.
+    # A breakdown that is part of every report is not repeated if `by` names it.
     tables = _by_group(
         runs, lambda own: list(dict.fromkeys([*_overviews(own), *_breakdowns(own, by, counts), *_details(own)]))
     )
@@ -72,7 +72,7 @@ def report_tables(runs: Sequence[Run], *, by: Sequence[str] = (), counts: Counts
 
 
 def _over_models(runs: Sequence[Run]) -> list[Table]:
-    """Tables that methods of several models share; where cases differ, named by their hash."""
+    """Tables over several models; titled with the cases' hash if cases differ."""
     parts = groups_over_models(runs)
     tables = [(part[0].scores.cases_sha256[:8], table) for part in parts for table in _each(part, _OVER_MODELS)]
     if len(parts) == 1:
@@ -81,7 +81,7 @@ def _over_models(runs: Sequence[Run]) -> list[Table]:
 
 
 def _by_group(runs: Sequence[Run], tables_of: Callable[[Sequence[Run]], list[Table]]) -> list[Table]:
-    """Tables of each group; where there are several a table of the groups first, and their numbers in all titles."""
+    """Tables of each group; several groups are listed in a table first, and their numbers are added to all titles."""
     groups = comparable_groups(runs)
     if len(groups) == 1:
         return tables_of(groups[0].runs)
@@ -123,5 +123,5 @@ def _details(runs: Sequence[Run]) -> list[Table]:
 
 
 def _each(runs: Sequence[Run], kinds: Sequence[_OfPreset]) -> list[Table]:
-    """Tables of some kinds under every preset, where there is something to show."""
+    """Non-empty tables of the given kinds under every preset."""
     return [table for kind in kinds for preset in preset_names(runs) if (table := kind(runs, preset))]

@@ -1,6 +1,6 @@
-"""Results files of EasyEdit beside runs: their stated scores, without answers.
+"""EasyEdit's results files compared with runs: reported scores, without answers.
 
-Nothing in them can be scored again, paired or tested, so they stand in a table of their own.
+Reported scores cannot be rescored, paired or tested, so they are in a separate table.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ _Edit = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class StatedScore:
-    """Means that a results file states for one axis.
+    """Mean scores reported for one axis in a results file.
 
     Attributes:
-        before: Before the edit; None where the file has none.
-        after: After it.
-        n: Edits that have a score after it.
+        before: Mean before the edit; None if missing in the file.
+        after: Mean after the edit.
+        n: Number of edits with a score after the edit.
     """
 
     before: float | None
@@ -37,16 +37,16 @@ class StatedScore:
 
 @dataclass(frozen=True, slots=True)
 class ResultsFile:
-    """A results file of EasyEdit, or one that kgedit wrote in its form.
+    """A results file written by EasyEdit, or by kgedit in the same form.
 
     Attributes:
-        path: The file.
-        sha256: Of its bytes.
+        path: Path of the file.
+        sha256: Hash of its bytes.
         edits: Subject and target of each edit.
-        protocols: How it says that the edits were asked for; empty where it does not say.
-        scores: Axis -> stated means. On locality axes the share of tokens, or of whole answers, that did not change.
+        protocols: Protocols recorded in the file; empty if it records none.
+        scores: Axis -> reported means. For locality axes, the share of unchanged tokens or whole answers.
         whole_answers: Whether its locality scores are shares of whole answers.
-        unread: Names of further scores, which no axis of kgedit has.
+        unread: Names of other scores, for which kgedit has no axis.
     """
 
     path: Path
@@ -59,7 +59,7 @@ class ResultsFile:
 
 
 def results_files_table(files: Sequence[ResultsFile], runs: Sequence[Run]) -> Table | None:
-    """Stated scores of results files, and beside them the teacher-forced token match of runs; None without files."""
+    """Reported scores of results files beside the teacher-forced token match of runs; None without files."""
     if not files:
         return None
     shown = [_of_file(file, runs) for file in files] + [_of_run(number, run, files) for number, run in _numbered(runs)]
@@ -84,7 +84,7 @@ def results_files_table(files: Sequence[ResultsFile], runs: Sequence[Run]) -> Ta
 
 
 _Shown = tuple[tuple[Cell, ...], dict[Axis, MeanChange], tuple[Cell, Cell]]
-"""What a row is about, its scores, and what of locality it kept: by tokens, by whole answers."""
+"""Identity of a row, its scores, and its locality by tokens and by whole answers."""
 
 
 def _of_file(file: ResultsFile, runs: Sequence[Run]) -> _Shown:

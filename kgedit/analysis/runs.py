@@ -1,4 +1,4 @@
-"""Finished runs as a report sees them: what was run, and what was measured."""
+"""Finished runs as used by reports: spec, scores and answers."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ class Run:
     """One finished run.
 
     Attributes:
-        folder: Where it lies.
-        spec: What was asked for.
-        scores: What was measured.
-        answers: A row for each answer (kgedit.records.answer_table), what comparisons are made from.
-        cases: A row for each edited case; none in runs of earlier versions.
-        knowledge_cutoff: Month up to which the model's pretraining texts reach, as YYYY-MM; None where it is not known.
+        folder: Path of the run's folder.
+        spec: Spec of the run.
+        scores: All scores.
+        answers: One row per answer (kgedit.records.answer_table), used for comparisons.
+        cases: One row per edited case; empty for runs of earlier versions.
+        knowledge_cutoff: Last month covered by the model's pretraining texts, as YYYY-MM; None if unknown.
     """
 
     folder: Path
@@ -40,7 +40,7 @@ class Run:
         return f"<Run of {self.spec.method} on {self.model}: {edits:,} edits, in {str(self.folder)!r}>"
 
     def _repr_html_(self) -> str:
-        """For notebooks: the main scores over all timesteps, before any edit and right after a timestep's own."""
+        """For notebooks: main scores over all timesteps, before any edit and after each timestep's own edits."""
         rows = []
         for preset in self.spec.presets:
             for axis in AXES:
@@ -56,35 +56,35 @@ class Run:
         return next((score for score in self.pooled(stage, axis, preset).values() if score.main), None)
 
     def scale_of(self, metric: str) -> MetricScale:
-        """Range and direction of a metric; that of shares where the run has no score by it."""
+        """Range and direction of a metric; the scale of shares if the run has no score by it."""
         return self.scores.scales.get(metric, SHARE)
 
     @property
     def model(self) -> str:
-        """The model's name; of a folder only the last part."""
+        """Name of the model; the last part if it is a folder."""
         return self.spec.model.rstrip("/").rpartition("/")[2] or self.spec.model
 
     @property
     def seconds_per_edit(self) -> float | None:
-        """Wall time of the method's calls for each edit given to it; None if there was none."""
+        """Wall time of the method's calls per edit; None if there were no edits."""
         edits = self.scores.edits
         return edits.seconds / edits.edits_given if edits.edits_given else None
 
     @property
     def cpu_seconds_per_edit(self) -> float | None:
-        """Processor time of the method's calls for each edit given to it; None if there was none."""
+        """CPU time of the method's calls per edit; None if there were no edits."""
         edits = self.scores.edits
         return edits.cpu_seconds / edits.edits_given if edits.edits_given else None
 
     def questions_per_second(self, preset: str, *, edited: bool = True) -> float | None:
-        """How fast the model answered under a preset, after editing or before; None if it was asked nothing then."""
+        """Questions answered per second under a preset, after or before editing; None if there were none."""
         for speed in self.scores.speed:
             if (speed.preset, speed.edited) == (preset, edited) and speed.seconds:
                 return speed.questions / speed.seconds
         return None
 
     def pooled(self, stage: EvaluationStage, axis: Axis, preset: str) -> dict[str, Score]:
-        """Scores over all timesteps together, by metric, the preset's own first."""
+        """Scores pooled over all timesteps, by metric, the preset's own metric first."""
         return {
             score.metric: score
             for score in self.scores.scores
@@ -99,7 +99,7 @@ def _shown(score: Score | None, scale: MetricScale) -> str:
 
 
 def in_report_order(runs: Iterable[Run]) -> list[Run]:
-    """Runs in the order in which every report shows them: model, method, protocol, edits, timesteps, seed, folder."""
+    """Sort runs in the order of every report: model, method, protocol, edits, timesteps, seed, folder."""
     return sorted(runs, key=_sort_key)
 
 

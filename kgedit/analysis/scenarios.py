@@ -1,4 +1,4 @@
-"""WikiFactDiff's scenarios that have scores of their own: added facts, and archived ones."""
+"""WikiFactDiff's scenarios with separate scores: added facts and archived facts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from kgedit.records.scores import MetricScale
 
 
 def scenarios_table(runs: Sequence[Run], preset: str) -> Table | None:
-    """A row for each run, scenario and axis with the scores that the scenario has; None where there is no such case."""
+    """One row per run, scenario and axis with the scenario's scores; None if there are no such cases."""
     rows: list[tuple[Cell, ...]] = []
     for number, run in enumerate(runs, start=1):
         for axis in AXES:

@@ -1,4 +1,4 @@
-"""Scores of finished runs as one table of numbers: a row for each score."""
+"""Scores of finished runs as one numeric table, one row per score."""
 
 from __future__ import annotations
 
@@ -33,16 +33,16 @@ SCORES = pa.schema(
         ("high", pa.float64()),
     ]
 )
-"""run: its folder. train_context and cases_sha256: scores compare where these two and the model are the same.
-edited_timestep and edits are the timestep and edits of the `ModelState` (kgedit.records.runs), null where timesteps are
-pooled. is_share: whether the metric is a share or a difference of shares, so that 1 means 100 %. The other columns from
-stage on are the fields of a `Score` (kgedit.records.scores)."""
+"""run: folder of the run. train_context and cases_sha256: scores are comparable if these and the model are equal.
+edited_timestep and edits are the timestep and edits of the `ModelState` (kgedit.records.runs), null if timesteps are
+pooled. is_share: whether the metric is a share or a difference of shares, so that 1 means 100 %. The columns from stage
+on are the fields of a `Score` (kgedit.records.scores)."""
 
 _OF_SCORE = [name for name in SCORES.names[SCORES.names.index("timestep") :] if name != "is_share"]
 
 
 def score_table(runs: Sequence[Run]) -> pa.Table:
-    """Every score of every run, in the order of the runs."""
+    """All scores of all runs, in the order of the runs."""
     rows = [
         {
             "run": str(run.folder),

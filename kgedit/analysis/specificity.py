@@ -1,4 +1,4 @@
-"""Two-hop questions by how well known their entities are (WikiBigEdit, appendix B.2, figure 9)."""
+"""Two-hop questions by popularity of their entities (WikiBigEdit, appendix B.2, figure 9)."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from kgedit.clustered_statistics import Floats, Integers
 from kgedit.records.scores import EvaluationStage, MetricScale
 
 _ENTITIES = (("first subject", "subject", 0), ("middle", "object", 0), ("answer", "object", 1))
-"""What a chain subject -> middle -> answer is about: name, part of a case, and which of the two cases."""
+"""Entities of a chain subject -> middle -> answer: name, part of a case, and index of the case."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Chains:
-    """Two-hop questions whose hops the same model was asked about, too.
+    """Two-hop questions whose single hops were also evaluated on the same model.
 
     Attributes:
-        hops: Index of both hops' cases in the run's cases, shape (2, questions).
-        values: By the preset's metric of first hop, second hop and two-hop question, shape (3, questions).
-        relations: Of the first hop.
+        hops: Indices of both hops in the run's cases, shape (2, questions).
+        values: Scores of first hop, second hop and two-hop question by the preset's metric, shape (3, questions).
+        relations: Relation of the first hop.
     """
 
     hops: Integers
@@ -37,14 +37,14 @@ class _Chains:
 
 
 def specificity_table(runs: Sequence[Run], by: str, *, preset: str, counts: Counts | None = None) -> Table | None:
-    """Score of both hops alone and of the two-hop question, by tenths of one entity's count or views.
+    """Scores of both single hops and of the two-hop question, by tenths of one entity's count or views.
 
     Args:
         by: "two_hop_count" or "two_hop_views".
-        counts: For counts: label or id -> count. Else, and for views, the cases say it, where they know.
+        counts: Label or id -> count. If not given, and for views, values are taken from the cases where known.
 
     Returns:
-        None where no model was asked a two-hop question and both of its hops.
+        None if no model was evaluated on a two-hop question and both of its hops.
     """
     measure = by.removeprefix("two_hop_")
     scale = preset_scale(runs, preset)
@@ -73,8 +73,8 @@ def specificity_table(runs: Sequence[Run], by: str, *, preset: str, counts: Coun
 
 
 def _states(runs: Sequence[Run], preset: str) -> Iterator[tuple[tuple[Cell, ...], Run, _Chains]]:
-    """What identifies a row, its run and the questions: of the unedited model once, then of each edited one."""
-    # Before any edit the runs of a group are the same model: one stands for all.
+    """Identity of a row, its run and the questions: once for the unedited model, then for each edited one."""
+    # Before any edit, all runs of a group have the same model: one is enough.
     unedited = next(((run, found) for run in runs if (found := _chains(run, "before", preset))), None)
     if unedited:
         yield (None, "unedited"), *unedited

@@ -1,8 +1,8 @@
 """Rankings of comparable runs: every measure with its interval, ranks as ranges.
 
-A rank is a range where differences are not significant: "1-3" means one of the first three. Two runs differ where the
-paired permutation test on the same questions, corrected by Holm over all pairs of the measure, has p below 0.05. Rows
-are ordered by `overall`, which counts damage to unrelated answers as much as efficacy.
+A rank is a range if differences are not significant: "1-3" means one of the first three. Two runs differ if the paired
+permutation test on the same questions, corrected by Holm's method over all pairs of the measure, gives p below 0.05.
+Rows are ordered by `overall`, in which damage to unrelated answers has the same weight as efficacy.
 """
 
 from __future__ import annotations
@@ -49,12 +49,12 @@ _AXES: dict[Measure, tuple[Axis, ...]] = {
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """One row: runs that differ in nothing but their seed.
+    """One row: runs that differ only in their seed.
 
     Attributes:
         name: Method, with the settings that distinguish it from other rows of the same method.
         variant: The runs.
-        cells: The measures of these runs.
+        cells: Measures of these runs.
     """
 
     name: str
@@ -64,21 +64,21 @@ class Standing:
 
 @dataclass(frozen=True, slots=True)
 class Standings:
-    """Runs that are ranked together, asked under one preset.
+    """Runs that are ranked together, evaluated under one preset.
 
     Attributes:
-        key: Unique: "1.wild".
+        key: Unique key, such as "1.wild".
         group: Number of the group, from 1.
-        model: Short name.
-        protocol: How edits were given.
-        train_context: Format that edits were trained in; None where nothing was trained.
-        cases_sha256: Of the edited cases.
-        preset: Asked under.
-        free: Name of the preset of the measure free_decoding; None where it is `preset` itself, or there is none.
-        rows: Highest overall score first; highest efficacy first where damage was not measured.
+        model: Short name of the model.
+        protocol: Protocol of the edits.
+        train_context: Training format of the edits; None if nothing was trained.
+        cases_sha256: Hash of the edited cases.
+        preset: Preset of the evaluation.
+        free: Preset of the measure free_decoding; None if it is `preset` itself or there is none.
+        rows: By descending overall score, or by descending efficacy if damage was not measured.
         before: The unedited model.
         less_damage: Name of a row -> names of rows whose damage is significantly lower.
-        tests_limit: What a small number of relations means for the tests, or "".
+        tests_limit: Effect of a small number of relations on the tests, or "".
     """
 
     key: str
@@ -96,21 +96,21 @@ class Standings:
 
     @property
     def measures(self) -> tuple[Measure, ...]:
-        """Those that any row has."""
+        """Measures that any row has."""
         return tuple(measure for measure in MEASURES if any(measure in row.cells for row in self.rows))
 
     def leaders(self, measure: Measure) -> tuple[Standing, ...]:
-        """Rows that may be the best by a measure, the best estimate first."""
+        """Rows that may be the best by a measure, best estimate first."""
         known = [(cell, row) for row in self.rows if (cell := row.cells.get(measure)) and cell.first == 1]
         sign = 1 if measure == "damage" else -1
         return tuple(row for cell, row in sorted(known, key=lambda one: sign * one[0].estimate.mean))
 
 
 def standings_of(runs: Sequence[Run]) -> list[Standings]:
-    """Standings of each group, in each the free presets first.
+    """Standings of each group, free presets first.
 
     Args:
-        runs: In the order of reports.
+        runs: Runs in report order.
     """
     found: list[Standings] = []
     for number, group in enumerate(_groups_by_protocol(runs), start=1):
@@ -121,7 +121,7 @@ def standings_of(runs: Sequence[Run]) -> list[Standings]:
 
 
 def _groups_by_protocol(runs: Sequence[Run]) -> list[RunGroup]:
-    """Comparable runs, apart where edits were given in another way: alone, in a row or all at once."""
+    """Comparable groups, split by protocol: single, sequential or batch."""
     groups = []
     for group in comparable_groups(runs):
         for protocol in dict.fromkeys(run.spec.protocol for run in group.runs):
@@ -132,7 +132,7 @@ def _groups_by_protocol(runs: Sequence[Run]) -> list[RunGroup]:
 
 
 def _without_part_of_another(groups: Sequence[RunGroup]) -> list[RunGroup]:
-    """Groups but those whose runs all stand in another: methods that train nothing, once more alone."""
+    """Drop groups that are contained in another, such as methods without training on their own."""
     folders = [frozenset(run.folder for run in group.runs) for group in groups]
     return [
         group
@@ -146,7 +146,7 @@ def _is_free(preset: Preset) -> bool:
 
 
 def _presets(group: RunGroup) -> list[Preset]:
-    """Presets whose scores are shares, the free ones first, and of these the one that was answered most before."""
+    """Presets scored by shares: free ones first, starting with the one with the fewest empty answers before editing."""
     shares = [preset for preset in presets_of(group.runs) if _gives_shares(group.runs, preset.name)]
     return sorted(shares, key=lambda preset: (not _is_free(preset), _empty_before(group.runs, preset.name)))
 
@@ -191,7 +191,7 @@ def _standings(number: int, group: RunGroup, preset: Preset, free: str | None) -
 
 
 def _rankings(several: Sequence[Variant], preset: str, free: str | None) -> dict[Measure, Ranking]:
-    """Every measure of every variant."""
+    """All measures of all variants."""
     measured = {measure: _answers(several, axes, preset) for measure, axes in _AXES.items()}
     kept = [_judged(variant, ("locality",), preset, "own", column="unchanged") for variant in several]
     changed = [replace(one, values=1.0 - one.values) for one in kept]
@@ -222,7 +222,7 @@ def _answers(several: Sequence[Variant], axes: Sequence[Axis], preset: str) -> l
 def _judged(
     variant: Variant, axes: Sequence[Axis], preset: str, stage: EvaluationStage, *, column: str = "value"
 ) -> JudgedQuestions:
-    """Answers on some axes together, the mean over seeds of each question that all seeds answered."""
+    """Answers on several axes together, averaged over seeds for each question that all seeds answered."""
     of_runs = []
     for run in variant.runs:
         parts = [judged_questions(run, stage, axis, preset, column=column) for axis in axes]
@@ -246,7 +246,7 @@ def _cost(variant: Variant) -> Placed | None:
 
 
 def _before(several: Sequence[Variant], preset: str, free: str | None) -> dict[Measure, Estimate]:
-    """The unedited model, from the first run that evaluated it."""
+    """Measures of the unedited model, from the first run that evaluated it."""
     wanted: dict[Measure, tuple[tuple[Axis, ...], str]] = {name: (axes, preset) for name, axes in _AXES.items()}
     if free:
         wanted["free_decoding"] = (("update",), free)
@@ -260,7 +260,7 @@ def _before(several: Sequence[Variant], preset: str, free: str | None) -> dict[M
 
 
 def _names(several: Sequence[Variant]) -> list[str]:
-    """The method of each, with the settings that distinguish it from others of the same method."""
+    """Method of each variant, with the settings that distinguish it from others of the same method."""
     methods = [variant.runs[0].spec.method for variant in several]
     names = []
     for variant, method in zip(several, methods, strict=True):
@@ -274,7 +274,7 @@ def _names(several: Sequence[Variant]) -> list[str]:
 
 
 def _apart(variant: Variant, alike: Sequence[Variant]) -> str:
-    """Settings in which it differs from others of its method; its numbers where there are none."""
+    """Settings that distinguish a variant from others of its method; run numbers if there are none."""
     own, others = _settings(variant), [_settings(other) for other in alike]
     names = sorted({name for other in others for name in other})
     differing = [name for name in names if len({repr(other.get(name)) for other in others}) > 1]

@@ -1,4 +1,4 @@
-"""A report's table: titled columns of values, drawn by renderings.py and by the terminal."""
+"""A report's table: titled columns of values, rendered by renderings.py and by the terminal."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kgedit.records.runs import Preset
 from kgedit.records.scores import SHARE, EvaluationStage, MetricScale, Score
 
 COMPARED_STAGES: tuple[EvaluationStage, EvaluationStage] = ("before", "own")
-"""The two sides of every comparison: before any edit, and right after a timestep's own edits."""
+"""The two sides of every comparison: before any edit, and directly after a timestep's own edits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,11 +20,11 @@ class Column:
     """A column.
 
     Attributes:
-        name: What it holds; the name in JSON and CSV.
-        unit: How its numbers are written; "text" for words.
-        key: Whether it tells rows apart: a table too wide for the terminal is split, and each part has these columns.
-        heading: As written above it; "" for the name.
-        with_counts: Whether each cell tells its number of answers.
+        name: Name of the content, used in JSON and CSV.
+        unit: Format of its numbers; "text" for text.
+        key: Whether it identifies rows: if a table is too wide for the terminal, each part repeats these columns.
+        heading: Heading; "" means the name.
+        with_counts: Whether each cell shows its number of answers.
     """
 
     name: str
@@ -35,12 +35,12 @@ class Column:
 
     @property
     def number(self) -> bool:
-        """Whether its cells are numbers, set to the right."""
+        """Whether its cells are numbers, which are aligned right."""
         return self.unit != "text"
 
     @property
     def title(self) -> str:
-        """What stands above it."""
+        """Heading of the column."""
         return self.heading or self.name
 
 
@@ -49,10 +49,10 @@ class Table:
     """A titled table.
 
     Attributes:
-        title: What it shows.
-        columns: Headings and units.
-        rows: Cells, one tuple a row, as many as there are columns.
-        note: What to read it by, or "".
+        title: Title.
+        columns: Columns with headings and units.
+        rows: One tuple of cells per row, one cell per column.
+        note: Note for the reader, or "".
     """
 
     title: str
@@ -61,7 +61,7 @@ class Table:
     note: str = ""
 
     def texts(self) -> list[tuple[str, ...]]:
-        """The rows in words."""
+        """Rows rendered as text."""
         return [
             tuple(
                 as_text(cell, column.unit, with_count=column.with_counts)
@@ -72,7 +72,7 @@ class Table:
 
 
 def with_counts(table: Table) -> Table:
-    """The same table telling how many answers estimates rest on: in the heading where all rows agree, else in cells."""
+    """Add numbers of answers: in the heading if all rows agree, else in the cells."""
     columns = []
     for index, column in enumerate(table.columns):
         counts = {count for row in table.rows if (count := count_of(row[index])) is not None}
@@ -88,14 +88,14 @@ METHOD = (Column("#", "count", key=True), Column("method", key=True))
 
 @dataclass(frozen=True, slots=True)
 class Who:
-    """What tells the runs of a table apart: number and method, and what else they differ in."""
+    """Identity of a table's runs: number and method, and what else they differ in."""
 
     columns: tuple[Column, ...]
     cells: tuple[tuple[Cell, ...], ...]
 
 
 def who(runs: Sequence[Run]) -> Who:
-    """Columns that tell runs apart, and their cells, a tuple for each run."""
+    """Columns that identify runs, with one tuple of cells per run."""
     told: dict[str, list[str]] = {
         "protocol": [run.spec.protocol for run in runs],
         "model": [run.model for run in runs],
@@ -111,43 +111,43 @@ def who(runs: Sequence[Run]) -> Who:
 
 
 def preset_names(runs: Sequence[Run]) -> list[str]:
-    """Every preset under which any run asked, in the order of the specs."""
+    """Presets of all runs, in the order of the specs."""
     return list(dict.fromkeys(preset.name for run in runs for preset in run.spec.presets))
 
 
 def presets_of(runs: Sequence[Run]) -> list[Preset]:
-    """These presets themselves; runs of one group agree on what a name means."""
+    """The presets themselves; runs of one group agree on the meaning of a name."""
     return list({preset.name: preset for run in reversed(runs) for preset in reversed(run.spec.presets)}.values())[::-1]
 
 
 def main_score(scores: dict[str, Score]) -> Score | None:
-    """The one by the preset's own metric."""
+    """Score by the preset's own metric."""
     return next((score for score in scores.values() if score.main), None)
 
 
 def own_score(run: Run, stage: EvaluationStage, axis: Axis, preset: str) -> Score | None:
-    """The pooled score by the preset's own metric."""
+    """Pooled score by the preset's own metric."""
     return main_score(run.pooled(stage, axis, preset))
 
 
 def asked_axes(runs: Sequence[Run], preset: str) -> list[Axis]:
-    """Axes that any of the runs asked under a preset."""
+    """Axes that any of the runs evaluated under a preset."""
     return [axis for axis in AXES if any(run.pooled(stage, axis, preset) for run in runs for stage in COMPARED_STAGES)]
 
 
 def metrics_of(runs: Sequence[Run], preset: str) -> str:
-    """The metrics of a preset, with "in %" where they are shares."""
+    """Metrics of a preset, with "in %" if they are shares."""
     names = " or ".join(sorted(_metrics(runs, preset)))
     return f"{names} in %" if preset_scale(runs, preset).is_share else names
 
 
 def metric_unit(runs: Sequence[Run], metric: str) -> Unit:
-    """Percent for shares and their differences, by the range that the metric declares."""
+    """Unit of a metric, by its declared range: percent for shares and their differences."""
     return "percent" if all(run.scale_of(metric).is_share for run in runs) else "plain"
 
 
 def preset_scale(runs: Sequence[Run], preset: str) -> MetricScale:
-    """Range and direction of the preset's own metric; runs of one group agree on it."""
+    """Range and direction of the preset's own metric, on which runs of one group agree."""
     scales = [run.scale_of(metric) for run in runs for metric in sorted(_metrics([run], preset))]
     return next((scale for scale in scales if not scale.is_share), scales[0] if scales else SHARE)
 
@@ -167,5 +167,5 @@ def _metrics(runs: Sequence[Run], preset: str) -> set[str]:
 
 
 def dates(timestep: str) -> str:
-    """A timestep's name with a space, so that the two dates can stand below each other."""
+    """Name of a timestep with a space, so that its two dates can wrap."""
     return timestep.replace("_", " ")

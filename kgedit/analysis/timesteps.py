@@ -1,4 +1,4 @@
-"""Editing over several timesteps: the accuracy matrix, forgetting, means over timesteps, and where it collapses."""
+"""Editing over several timesteps: accuracy matrix, forgetting, means over timesteps, and collapse."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ from kgedit.records.runs import ModelState
 from kgedit.records.scores import Retention, Score
 
 COLLAPSED = 0.5
-"""Share of its best score so far that a collapsed method never rises above again."""
+"""A collapsed method never again exceeds this share of its best score so far."""
 
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """A score at one number of edits.
+    """A score after a number of edits.
 
     Attributes:
-        edits: Edits that the model had received.
+        edits: Number of edits applied to the model.
         value: The score.
     """
 
@@ -40,7 +40,7 @@ class Measured:
 
 
 def retention_table(runs: Sequence[Run], preset: str) -> Table | None:
-    """The accuracy matrices of runs over several timesteps; None if there is none."""
+    """Accuracy matrices of runs over several timesteps; None if there are none."""
     runs_of_many = [run for run in runs if any(_asked_again(item) for item in run.scores.retention)]
     steps = list(dict.fromkeys(step for run in runs_of_many for step in run.scores.timesteps))
     rows: list[tuple[Cell, ...]] = []
@@ -65,7 +65,7 @@ def _asked_again(item: Retention) -> bool:
 
 
 def lifelong_table(runs: Sequence[Run], preset: str) -> Table | None:
-    """Mean and spread over timesteps, forgetting and backward transfer; None without several timesteps."""
+    """Mean and spread over timesteps, forgetting and backward transfer; None without runs of several timesteps."""
     rows: list[tuple[Cell, ...]] = []
     for number, run in enumerate(runs, start=1):
         summaries = {item.axis: item for item in run.scores.retention if item.preset == preset}
@@ -95,7 +95,7 @@ def lifelong_table(runs: Sequence[Run], preset: str) -> Table | None:
 
 
 def _own_scores(run: Run, axis: Axis, preset: str) -> dict[str, Score]:
-    """By timestep, in order: its main score right after its own edits."""
+    """Main score of each timestep, in order, directly after its own edits."""
     return {
         score.timestep: score
         for score in run.scores.scores
@@ -121,7 +121,7 @@ def _weighted(scores: Sequence[Score]) -> float:
 
 
 def collapse_table(runs: Sequence[Run], preset: str) -> Table | None:
-    """Where update accuracy breaks down as edits add up; None where no run was asked at several numbers of edits."""
+    """Number of edits at which update accuracy collapses; None if no run was evaluated after several numbers."""
     rows: list[tuple[Cell, ...]] = []
     for number, run in enumerate(runs, start=1):
         points = edit_curve(run, preset)
@@ -163,9 +163,9 @@ def _edits_or_none(point: Measured | None) -> Cell:
 
 
 def edit_curve(run: Run, preset: str) -> list[Measured]:
-    """The update score at every number of edits at which the run was asked, over all edited questions asked then.
+    """Update score after each evaluated number of edits, over all edited questions evaluated there.
 
-    Under "single" there is none: every edit is undone.
+    Empty under "single", which undoes every edit.
     """
     if run.spec.protocol == "single":
         return []
@@ -190,14 +190,14 @@ def _edits_at(state: ModelState, order: Sequence[str], sizes: Mapping[str, int])
 
 
 def collapse_point(points: Sequence[Measured], *, share: float = COLLAPSED) -> Measured | None:
-    """The first point from which on no score is above a share of the best score before that point.
+    """First point from which on no score exceeds a share of the best score before that point.
 
     Args:
-        points: In the order of edits.
-        share: In (0, 1).
+        points: Points in the order of edits.
+        share: Share in (0, 1).
 
     Returns:
-        None if there is no such point; the first point has none before it and is never one.
+        None if there is no such point. The first point has no predecessor and never qualifies.
     """
     best = 0.0
     for index, point in enumerate(points):
@@ -208,7 +208,7 @@ def collapse_point(points: Sequence[Measured], *, share: float = COLLAPSED) -> M
 
 
 def falls_to(points: Sequence[Measured], level: float) -> Measured | None:
-    """The first point from which on no score is above a level; None if the last one is."""
+    """First point from which on no score exceeds a level; None if the last score does."""
     found = None
     for point in reversed(points):
         if point.value > level:

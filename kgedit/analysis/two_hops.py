@@ -1,4 +1,4 @@
-"""Two-hop questions: by what a retrieval method found, and against the single hops."""
+"""Two-hop questions by retrieved facts, and by the answers to their single hops."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _PARTS = ("neither", "first only", "second only", "both")
 
 
 def retrieval_table(runs: Sequence[Run], preset: str) -> Table | None:
-    """How often retrieval methods found what a question needed; None if no run retrieves."""
+    """Frequency with which retrieval methods found the facts that a question needs; None if no run uses retrieval."""
     rows = tuple(
         (
             *(number, run.spec.method, item.axis, dates(item.last_timestep), dates(item.timestep), item.n),
@@ -40,7 +40,7 @@ def retrieval_table(runs: Sequence[Run], preset: str) -> Table | None:
 
 
 def found_hops_table(runs: Sequence[Run], preset: str) -> Table | None:
-    """Two-hop score by which of the two facts stood in the prompt; None if no run retrieves."""
+    """Two-hop score by which of the two facts were in the prompt; None if no run uses retrieval."""
     rows: list[tuple[Cell, ...]] = []
     for number, run in enumerate(runs, start=1):
         if not run.scores.retrieval:
@@ -63,12 +63,12 @@ def found_hops_table(runs: Sequence[Run], preset: str) -> Table | None:
 
 
 def single_hops_table(runs: Sequence[Run], preset: str) -> Table | None:
-    """Two-hop score by which of its single hops the same model answers; None where no run has both asked.
+    """Two-hop score by which single hops the same model answers; None if no run evaluated both.
 
-    A shortcut is a two-hop question answered right by a model that gets one of its hops wrong (WikiBigEdit, B.2).
+    A shortcut is a two-hop question answered correctly by a model that gets one of its hops wrong (WikiBigEdit, B.2).
     """
     rows: list[tuple[Cell, ...]] = []
-    # Before any edit the runs of a group are the same model: one row stands for all.
+    # Before any edit, all runs of a group have the same model: one row is enough.
     unedited = next((cells for run in runs if (cells := _single_hops(run, "before", preset))), None)
     if unedited:
         rows.append((None, "unedited", *unedited))

@@ -1,4 +1,4 @@
-"""Questions that no model answers: what is left to solve, or cannot be solved."""
+"""Questions that no model answers, because they are hard or unanswerable."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ from kgedit.records.scores import EvaluationStage
 
 
 def unsolved_table(runs: Sequence[Run]) -> Table | None:
-    """Share of questions that none answers right, over unedited models and over runs; None with fewer than two runs.
+    """Share of questions without a correct answer, over unedited models and over runs; None with fewer than two runs.
 
-    Runs of different models and training formats count together: nothing is ranked here.
+    Runs of different models and training formats are pooled, because nothing is ranked here.
     """
     rows: list[tuple[Cell, ...]] = []
     for same in _same_questions(runs):
@@ -56,13 +56,13 @@ def unsolved_table(runs: Sequence[Run]) -> Table | None:
 
 
 def unsolved_by_timestep_table(runs: Sequence[Run], preset: str) -> Table | None:
-    """Share of each timestep's updates that each unedited model gets wrong (WikiBigEdit, table 2).
+    """Share of each timestep's updates that each unedited model answers wrongly (WikiBigEdit, table 2).
 
     Args:
-        runs: Of the same cases, asked in the same ways, of any models.
+        runs: Runs with the same cases and evaluation, of any models.
 
     Returns:
-        None with a single model and timestep, and for runs on what a model got wrong (`only_failed`).
+        None with a single model and timestep, and for runs restricted to a model's failures (`only_failed`).
     """
     models = {run.spec.model: run for run in reversed(runs) if not run.spec.only_failed and len(_updates(run, preset))}
     asked = [models[name] for name in dict.fromkeys(run.spec.model for run in runs) if name in models]

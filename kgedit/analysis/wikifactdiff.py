@@ -1,4 +1,4 @@
-"""The results of WikiFactDiff as the paper lays them out: table 6, and the numbers of figure 2."""
+"""Results in WikiFactDiff's layout: table 6 and the numbers of figure 2."""
 
 from __future__ import annotations
 
@@ -24,22 +24,22 @@ _MEASURES: tuple[tuple[str, Axis, str], ...] = (
     ("bleedover random", "random_locality", "bleedover"),
     ("bleedover nearest", "locality", "bleedover"),
 )
-"""Column, axis and metric, in the paper's order."""
+"""Column, axis and metric, in the order of the paper."""
 
 _FLUENCY = "ngram_entropy"
 _UNEDITED = "unedited"
 _RATIO = MetricScale(minimum=0.0, maximum=None, higher_is_better=False)
-"""A neighbour's bleedover in units of its method's mean."""
+"""A neighbour's bleedover divided by the mean of its method."""
 
 ALL = "all"
-"""Name of the row and the column that are not split."""
+"""Name of the row and column over all neighbours."""
 
 
 def wikifactdiff_table(runs: Sequence[Run]) -> Table | None:
     """Table 6: efficacy, generalization, bleedover, fluency and time of each run, the unedited model first.
 
     Returns:
-        None where no run was asked in clozes under teacher forcing, as the paper asks.
+        None if no run was evaluated on clozes under teacher forcing, as in the paper.
     """
     presets = presets_of(runs)
     cloze = next((one.name for one in presets if one.wording == "cloze" and one.generation == "teacher_forcing"), None)
@@ -77,13 +77,13 @@ def _measures(run: Run, stage: EvaluationStage, cloze: str, text: str | None) ->
 
 
 def neighbours_table(runs: Sequence[Run], preset: str) -> Table | None:
-    """Figure 2: bleedover on nearest neighbours by fourths of similarity and of popularity, mean over methods.
+    """Figure 2: bleedover on nearest neighbours by quarters of similarity and of popularity, averaged over methods.
 
-    Each method's bleedover is divided by its own mean first, so that 1 is the average and methods that damage much do
-    not outweigh others.
+    Each method's bleedover is first divided by its own mean, so that 1 is the average and methods with much damage do
+    not dominate.
 
     Returns:
-        None where no method has bleedover, or the neighbours' similarity or popularity is not known or all the same.
+        None if no method has bleedover, or the neighbours' similarity or popularity is unknown or constant.
     """
     values, relations, similarity, popularity = [], [], [], []
     for run in runs:
@@ -124,5 +124,5 @@ def neighbours_table(runs: Sequence[Run], preset: str) -> Table | None:
 
 def _mean(ratios: Floats, clusters: np.ndarray[tuple[int], np.dtype[np.str_]]) -> Estimate | None:
     found = estimate_of(ratios, clusters, _RATIO)
-    # An interval of few clusters can reach below 0, where no loss lies.
+    # With few clusters the interval can extend below 0, which is not a possible loss.
     return found and (found if found.low is None else replace(found, low=max(0.0, found.low)))

@@ -1,4 +1,4 @@
-"""Writers of other projects' formats from a finished timestep; each reports what its format cannot hold."""
+"""Export a finished timestep to other projects' formats; each exporter reports what its format cannot represent."""
 
 from collections.abc import Callable
 from pathlib import Path

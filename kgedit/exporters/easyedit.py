@@ -1,7 +1,7 @@
-"""The JSON form of EasyEdit's KnowEdit sets, and behind their fields ids and accepted answers, which they lack.
+"""EasyEdit's JSON format of KnowEdit, with additional fields for ids and accepted answers.
 
-A group of `locality` or `portability` is a list of {prompt, ground_truth}; `ids` beside them are kgedit's, and so is
-the group Personas. EasyEdit reads groups and fields by name and ignores what it does not know.
+A group of `locality` or `portability` is a list of {prompt, ground_truth}; their `ids` and the group Personas are
+kgedit's. EasyEdit reads groups and fields by name and ignores unknown ones.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _GROUPS = {axis: group for group, axis in PORTABILITY_AXES.items()}
 
 
 def export(timestep: Timestep) -> Path:
-    """Write easyedit.json into the timestep's folder: an array with one object a line, in the order of the cases."""
+    """Write easyedit.json into the timestep's folder: a JSON array, one object per line, in case order."""
     mark = {"projected": True} if timestep.is_projected else {}
     rows = ",\n".join(json.dumps(_row(case) | mark, ensure_ascii=False) for case in timestep.cases())
     path = timestep.folder / "easyedit.json"
@@ -34,7 +34,7 @@ def _row(case: Case) -> dict[str, object]:
         "subject": case.fact.subject_label,
         "prompt": case.question,
         "target_new": case.answer,
-        # One text where there is one old answer, as in their sets; a list and null otherwise.
+        # A string if there is one old answer, as in EasyEdit's sets; otherwise a list and null.
         "ground_truth": case.old_answers[0] if len(case.old_answers) == 1 else list(case.old_answers) or None,
         "rephrase_prompt": rephrases[0] if len(rephrases) == 1 else rephrases or None,
         "locality": {"Relation_Specificity": near} if near else {},

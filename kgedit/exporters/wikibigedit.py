@@ -1,4 +1,4 @@
-"""The JSON form of WikiBigEdit's published sets: their fields, and after them ids and old answers, which they lack."""
+"""WikiBigEdit's published JSON format, followed by additional fields for ids and old answers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kgedit.timesteps.timestep import Timestep
 
 
 def export(timestep: Timestep) -> Path:
-    """Write wikibigedit.json into the timestep's folder: an array with one object a line, in the order of the cases."""
+    """Write wikibigedit.json into the timestep's folder: a JSON array, one object per line, in case order."""
     mark = {"projected": True} if timestep.is_projected else {}
     rows = ",\n".join(json.dumps(_row(case) | mark, ensure_ascii=False) for case in timestep.cases())
     path = timestep.folder / "wikibigedit.json"

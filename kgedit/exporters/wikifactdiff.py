@@ -1,4 +1,4 @@
-"""The JSON lines of WikiFactDiff's published set: their fields, and after them what they lack."""
+"""WikiFactDiff's published JSON Lines format, followed by additional fields."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ Row = dict[str, Any]
 
 
 def export(timestep: Timestep) -> Path:
-    """Write wikifactdiff.jsonl into the timestep's folder: one update a line, the most popular subject first.
+    """Write wikifactdiff.jsonl into the timestep's folder: one update per line, most popular subject first.
 
-    Of a timestep of another profile each case is a line; nothing is known there of literals, descriptions, popularity
-    and functional relations, and those fields are null.
+    For timesteps of other profiles, each line is a case. Their literals, descriptions, popularity and functional
+    relations are unknown, so those fields are null.
     """
     records = _updates(timestep) if has_own_tables(timestep) else (_case(case) for case in timestep.cases())
     mark = {"projected": True} if timestep.is_projected else {}
@@ -43,7 +43,7 @@ def _updates(timestep: Timestep) -> Iterator[Row]:
         yield {
             "subject": _term(update, "subject"),
             "relation": _term(update, "property"),
-            **_prompts(update["cloze"], update["clozes"] or ()),  # older timesteps have none
+            **_prompts(update["cloze"], update["clozes"] or ()),  # missing in timesteps of earlier versions
             "subject_is_ph_new": update["subject_is_new"],
             "relation_is_temp_func": update["temporal_functional"],
             "is_replace": update["scenario"] == "ReplaceObject",
@@ -109,7 +109,7 @@ def _term(row: Row, name: str) -> Row:
 
 
 def _object(row: Row) -> Row:
-    """An entity with its id; a literal has none. Of a literal the aliases are its other spellings."""
+    """An entity with its id; a literal has no id, and its aliases are its other spellings."""
     told = {"label": row["object_label"], "description": row["object_description"]}
     told |= {"aliases": list(row["object_aliases"] or ())}
     return told if row["object"].startswith("V") else {"id": row["object"]} | told

@@ -1,1 +1,1 @@
-"""Downloads of dumps, items and slices into files that load-dump reads."""
+"""Download dumps, items and slices into files that load-dump reads."""

@@ -1,7 +1,8 @@
-"""What lies around the values of fetched items: their classes, and what they and these lie within.
+"""Fetches the surroundings of the values of fetched items: their classes, and the chains of their containers.
 
-A dump holds it anyway; a slice needs it, so that kgedit can decide whether a new value lies within the old one
-(kgedit.timesteps.kinds). Only current knowledge of fetched entities is followed, so each step waits for the last one.
+A dump contains them anyway. Slices need them so that kgedit can decide whether a new value is contained in the old one
+(kgedit.timesteps.kinds). Only current statements of fetched entities are followed, so each step depends on the previous
+one.
 """
 
 from __future__ import annotations
@@ -21,23 +22,23 @@ class Surroundings:
         self._containers: dict[str, set[str]] = defaultdict(set)
 
     def add(self, subject: str, property_id: str, value: str) -> None:
-        """Note a statement; one of another property is ignored."""
+        """Record a statement; statements with other properties are ignored."""
         if property_id == INSTANCE_OF:
             self._classes[subject].add(value)
         elif property_id in CONTAINMENT:
             self._containers[subject].add(value)
 
     def fetch_around(self, values: Iterable[str], steps: int, fetch: Callable[[list[str]], None]) -> int:
-        """Fetch values, then what lies around them, each step at once.
+        """Fetch values and then their surroundings, one batch per step.
 
         Args:
             values: Ids of items.
-            steps: Most steps from a value outwards; its class is one step.
-            fetch: Fetches entities by their ids, in this order, where they are not there yet, and adds their
-                statements here.
+            steps: Maximum number of steps from a value; its class is one step away.
+            fetch: Fetches entities by their ids, in this order, unless already fetched, and adds their statements
+                to this object.
 
         Returns:
-            How many ids lie right beyond the last step, and were not fetched for that reason.
+            Number of ids directly beyond the last step, which were not fetched.
         """
         reached: set[str] = set()
         level = set(values)
@@ -51,5 +52,5 @@ class Surroundings:
 
 
 def in_order(name: str) -> tuple[str, int]:
-    """Sort key: ids by letter, then number."""
+    """Sort key of an id: letter, then number."""
     return name[0], int(name[1:])

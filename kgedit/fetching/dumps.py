@@ -1,7 +1,7 @@
-"""Wikidata's dumps from a server's index to a checked file: what there is, room for it, and the rest of what broke off.
+"""Finds and downloads Wikidata's dumps: server index, check of disk space, resumed transfers, checksums.
 
-The one thing to know: a file gets its name only when its size and checksum are right; until then it ends in ".part",
-from which the same command resumes.
+A file gets its final name only after its size and checksum are verified. Until then its name ends in ".part", and the
+same command resumes the download.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from kgedit.files import put_in_place
 from kgedit.store.disk import disk_errors
 
 DUMPS = "https://dumps.wikimedia.org/"
-"""The public dumps of the Wikimedia Foundation; mirrors have the same folders."""
+"""Public dumps of the Wikimedia Foundation; mirrors have the same folders."""
 
 KINDS = {
     "json": "all.json.gz",
@@ -36,7 +36,7 @@ KINDS = {
     "truthy-bz2": "truthy-BETA.nt.bz2",
     "lexemes": "lexemes.json.gz",
 }
-"""Kind -> how its file's name ends, in wikidatawiki/entities/YYYYMMDD/."""
+"""Kind -> suffix of the file name in wikidatawiki/entities/YYYYMMDD/."""
 
 _ENTITIES = "wikidatawiki/entities/"
 _VIEWS = "other/pageview_complete/monthly/"
@@ -47,13 +47,13 @@ _CHUNK = 1 << 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DumpOrder:
-    """What to fetch.
+    """Selection of a dump.
 
     Attributes:
-        day: Day of the dump; None for the latest that has a file of this kind.
-        kind: A key of KINDS, or "pageviews" for the month's page views of all wikis.
-        mirror: Address under which the folders of the dumps lie.
-        manners: How the server is asked.
+        day: Day of the dump; None means the latest one that has a file of this kind.
+        kind: Key of KINDS, or "pageviews" for the monthly page views of all wikis.
+        mirror: Base address of the folders of the dumps.
+        manners: Settings of the requests.
     """
 
     day: datetime.date | None
@@ -64,7 +64,7 @@ class DumpOrder:
 
 @dataclass(frozen=True, slots=True)
 class RemoteDump:
-    """A file on the server: where it is, and its checksum where the server gives one."""
+    """A file on the server, with its checksum if the server provides one."""
 
     address: str
     name: str
@@ -81,10 +81,10 @@ class _Links(html.parser.HTMLParser):
 
 
 def list_days(order: DumpOrder) -> list[str]:
-    """The days (yyyymmdd) of which the server has a folder, oldest first.
+    """Days (yyyymmdd) for which the server has a folder, oldest first.
 
     Raises:
-        SourceError: if the server does not give an index.
+        SourceError: if the server does not return an index.
     """
     days = {match[1] for link in _index(order, _ENTITIES) if (match := _DAY.fullmatch(link))}
     if not days:
@@ -93,10 +93,10 @@ def list_days(order: DumpOrder) -> list[str]:
 
 
 def find_dump(order: DumpOrder) -> RemoteDump:
-    """The file that is meant.
+    """Find the ordered file on the server.
 
     Raises:
-        SourceError: with the days there are, if the server does not have it.
+        SourceError: with the available days, if the server does not have it.
     """
     if order.kind == "pageviews":
         return _find_views(order)
@@ -160,18 +160,18 @@ def fetch_dump(
     overwrite: bool = False,
     progress: Callable[[int], Callable[[int, int], None]] | None = None,
 ) -> Path:
-    """Fetch a dump into a folder; what broke off is resumed by range requests.
+    """Download a dump into a folder; interrupted downloads are resumed by range requests.
 
     Args:
         dump: The file on the server.
-        folder: Where it is put, under its own name.
-        manners: How the server is asked.
-        overwrite: Whether a file that is there may be replaced.
-        progress: Given the size in bytes, gives what is called with the bytes done, twice.
+        folder: Destination folder; the file keeps its name.
+        manners: Settings of the requests.
+        overwrite: Whether an existing file may be replaced.
+        progress: Called with the size in bytes; returns a callback that receives the bytes done, as both arguments.
 
     Raises:
-        SourceError: if the server goes on failing, or what came is not what its checksum says; that is thrown away.
-        StoreError: if there is no room.
+        SourceError: if the server keeps failing, or the checksum does not match, in which case the download is deleted.
+        StoreError: if there is not enough disk space.
     """
     target, part = folder / dump.name, folder / f"{dump.name}.part"
     if target.exists() and not overwrite:
@@ -188,7 +188,7 @@ def fetch_dump(
 
 
 def _fetch_rest(dump: RemoteDump, part: Path, size: int, manners: Manners, update: Callable[[int, int], None]) -> None:
-    """Fetch what is missing. While each round of attempts brings something, a failed round is no reason to give up."""
+    """Download the remainder. A failed round of attempts is tolerated as long as it transferred data."""
     while (before := _length(part)) < size:
         try:
             persistently(
@@ -204,7 +204,7 @@ def _length(part: Path) -> int:
 
 
 def _silent(done: int, counted: int) -> None:
-    """Progress that nobody watches."""
+    """Progress callback that does nothing."""
 
 
 def _size_of(dump: RemoteDump, manners: Manners) -> int:
@@ -213,7 +213,7 @@ def _size_of(dump: RemoteDump, manners: Manners) -> int:
         with temporary_errors(), urllib.request.urlopen(request, timeout=manners.time_limit) as answer:
             said = answer.headers.get("Content-Length")
         if said is None or not said.isdigit() or int(said) == 0:
-            raise TemporaryError("the server does not say how long the file is")
+            raise TemporaryError("the server does not report the file's size")
         return int(said)
 
     try:
@@ -232,7 +232,7 @@ def _check_room(folder: Path, needed: int, name: str) -> None:
 
 
 def _resume(dump: RemoteDump, part: Path, size: int, manners: Manners, update: Callable[[int, int], None]) -> None:
-    """Fetch what is missing; a server that ignores the range begins anew."""
+    """Download the remainder; if the server ignores the range, the download restarts."""
     have = _length(part)
     headers = {"User-Agent": manners.user_agent} | ({"Range": f"bytes={have}-"} if have else {})
     request = urllib.request.Request(dump.address, headers=headers)
@@ -240,7 +240,7 @@ def _resume(dump: RemoteDump, part: Path, size: int, manners: Manners, update: C
         with temporary_errors(), urllib.request.urlopen(request, timeout=manners.time_limit) as answer:
             resumed = answer.status == http.client.PARTIAL_CONTENT
             if resumed and not str(answer.headers.get("Content-Range", "")).startswith(f"bytes {have}-"):
-                raise TemporaryError("the server gives another range than the one asked for")
+                raise TemporaryError("the server returned another range than requested")
             with part.open("ab" if resumed else "wb") as file:
                 done = have if resumed else 0
                 while data := answer.read(_CHUNK):
@@ -259,7 +259,7 @@ def _resume(dump: RemoteDump, part: Path, size: int, manners: Manners, update: C
 def _check(dump: RemoteDump, part: Path, size: int) -> None:
     if part.stat().st_size != size:
         part.unlink()
-        raise SourceError(f"{dump.name} is not as long as the server says. It was thrown away. Fetch it again.")
+        raise SourceError(f"{dump.name} is not as long as the server reports. It was deleted. Fetch it again.")
     if dump.checksum is None:
         return
     algorithm, _, expected = dump.checksum.partition(":")
@@ -270,6 +270,6 @@ def _check(dump: RemoteDump, part: Path, size: int) -> None:
     if digest.hexdigest() != expected:
         part.unlink()
         raise SourceError(
-            f"The {algorithm} of {dump.name} is {digest.hexdigest()}, and the server says {expected}. It was thrown "
-            "away. Fetch it again, from another mirror if this happens twice."
+            f"The {algorithm} of {dump.name} is {digest.hexdigest()}, but the server reports {expected}. The file was "
+            "deleted. Fetch it again, from another mirror if this happens twice."
         )

@@ -1,7 +1,7 @@
-"""Items by their ids from Special:EntityData, with neighbours to a depth, now or as they were at a date.
+"""Items by id from Special:EntityData, with neighbours up to a depth, current or as of a date.
 
-The one thing to know: this needs no dump, and asks once for each entity, so it is for thousands of items, not millions.
-The file has one entity a line, as the JSON dump; redirects go into a file beside it that load-dump takes.
+No dump is needed. Each entity takes one request, so this is suitable for thousands of items, not millions. The file has
+one entity per line, as in the JSON dump; redirects are written to a second file that load-dump reads.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ItemsOrder:
-    """What to fetch.
+    """Selection of items.
 
     Attributes:
         ids: Ids of items or properties.
         site: Address of the wiki, to which ``/wiki/Special:EntityData/`` and ``/w/api.php`` are added.
-        depth: How many steps along item-valued statements neighbours are fetched; 0 for the items alone.
-        ancestors: Also the values of the items, their classes, and what contains these, up to this many steps from a
-            value (kgedit.fetching.ancestors); 0 for none of it.
-        date: The last revision up to the end of this day; None for the current one.
-        revisions: Revision of an id, for those that are wanted at one.
-        limit: At most so many entities, properties not counted; None for no bound.
-        properties: Whether the properties of the statements are fetched as well.
-        manners: How the site is asked.
+        depth: Steps along item-valued statements for which neighbours are fetched; 0 means only the items.
+        ancestors: Maximum steps from a value for which the values of the items, their classes and containers are also
+            fetched (kgedit.fetching.ancestors); 0 disables this.
+        date: The last revision up to the end of this day is fetched; None means the current one.
+        revisions: Id -> revision, for ids wanted at a certain revision.
+        limit: Maximum number of entities, not counting properties; None means no limit.
+        properties: Whether to fetch the properties of the statements as well.
+        manners: Settings of the requests.
     """
 
     ids: tuple[str, ...]
@@ -53,7 +53,7 @@ class ItemsOrder:
     manners: Manners = field(default_factory=Manners)
 
     def describe(self) -> str:
-        """In words, for the note and the manifest."""
+        """Description of the order, for the note and the manifest."""
         near = f" and neighbours to depth {self.depth}" if self.depth else ""
         around = f", with ancestors of their values to {self.ancestors} steps" if self.ancestors else ""
         when = f" on {self.date}" if self.date else ""
@@ -62,15 +62,15 @@ class ItemsOrder:
 
 @dataclass(frozen=True, slots=True)
 class FetchedItems:
-    """What was fetched.
+    """Result of a fetch.
 
     Attributes:
         path: The file.
         redirects: The file of redirects; None if there are none.
         entities: Number of entities in the file.
         unknown: Ids without an entity.
-        ancestors: Entities that were fetched as values or as what lies around them.
-        beyond: Ids right beyond the last step, or the limit, which were left out.
+        ancestors: Number of entities fetched as values or their surroundings.
+        beyond: Number of ids directly beyond the last step or the limit, which were not fetched.
     """
 
     path: Path
@@ -84,16 +84,16 @@ class FetchedItems:
 def fetch_items(
     order: ItemsOrder, target: Path, *, overwrite: bool = False, progress: Callable[[int, int], None] | None = None
 ) -> FetchedItems:
-    """Fetch items into a file with one entity a line; a fetch that was interrupted resumes.
+    """Fetch items into a file with one entity per line; an interrupted fetch is resumed.
 
     Args:
-        order: What to fetch.
-        target: The file; ".json.gz" compresses it.
-        overwrite: Whether a file that is there may be replaced.
-        progress: Called with the thousandths of the current depth done and the entities fetched.
+        order: Selection of items.
+        target: Destination; ".json.gz" compresses it.
+        overwrite: Whether an existing file may be replaced.
+        progress: Called with the completed thousandths of the current depth and the number of fetched entities.
 
     Raises:
-        SourceError: if an id is none, the site goes on failing, or the file is there. Nothing is there then.
+        SourceError: if an id is invalid, the site keeps failing, or the file exists. No file is written then.
     """
     wrong = [one for one in order.ids if not _is_item_or_property(one)]
     if wrong or not order.ids:
@@ -114,7 +114,7 @@ def fetch_items(
 
 
 class _Fetching:
-    """One run of fetch_items."""
+    """One call of fetch_items."""
 
     def __init__(self, order: ItemsOrder, pages: FetchedPages, progress: Callable[[int, int], None] | None) -> None:
         self.pages = pages
@@ -132,7 +132,7 @@ class _Fetching:
         self._surroundings = Surroundings()
 
     def fetch_all(self) -> None:
-        """Fetch the items, then their neighbours, step by step, then what lies around values, then the properties."""
+        """Fetch the items, their neighbours step by step, the surroundings of values, and then the properties."""
         wanted = list(dict.fromkeys(self._order.ids))
         for step in range(self._order.depth + 1):
             neighbours: set[str] = set()
@@ -149,7 +149,7 @@ class _Fetching:
         if self._order.ancestors:
             before = len(self.names)
             beyond = self._surroundings.fetch_around(self._values, self._order.ancestors, self._fetch_each)
-            self.beyond += beyond  # apart: the call counts in self.beyond too
+            self.beyond += beyond  # not added in the call's statement, because the call changes self.beyond too
             self.ancestors = len(self.names) - before
         if self._order.properties:
             properties = sorted(self._properties - self._seen, key=in_order)
@@ -173,7 +173,7 @@ class _Fetching:
             self._progress(1000 * number // of, len(self.names))
 
     def _fetch(self, name: str) -> Json | None:
-        """An entity, once; None if it was fetched before or is not there."""
+        """Fetch an entity once; None if it was fetched before or does not exist."""
         if name in self._seen:
             return None
         self._seen.add(name)
@@ -199,7 +199,7 @@ class _Fetching:
         return entity
 
     def _asked(self, name: str) -> bytes:
-        """An entity's line; empty if there is none, or was none on that day."""
+        """Line of an entity; empty if it does not exist, or did not exist on that day."""
         order = self._order
         revision = self._revisions.get(name)
         if revision is None and order.date is not None:
@@ -213,7 +213,7 @@ class _Fetching:
         return b"" if entity is None else json.dumps(entity, ensure_ascii=False).encode() + b"\n"
 
     def _revision_of(self, name: str) -> int | None:
-        """The last revision of the day; None if there was none yet."""
+        """Last revision of the day; None if there was none."""
         title = f"Property:{name}" if name[0] == "P" else name
         query = urlencode({
             "action": "query", "prop": "revisions", "titles": title, "rvprop": "ids", "rvlimit": 1, "rvdir": "older",
@@ -224,7 +224,7 @@ class _Fetching:
             found = answer["query"]["pages"][0].get("revisions", []) if answer else []
             return int(found[0]["revid"]) if found else None
         except (KeyError, IndexError, TypeError, ValueError) as error:
-            raise TemporaryError("the answer is not what the API gives") from error
+            raise TemporaryError("the response is not in the API's format") from error
 
     def _entity_at(self, address: str) -> Json | None:
         answer = _json_at(address, self._order.manners)
@@ -233,12 +233,12 @@ class _Fetching:
         entities = answer.get("entities")
         found = [one for one in entities.values() if isinstance(one, dict)] if isinstance(entities, dict) else []
         if len(found) != 1 or "id" not in found[0]:
-            raise TemporaryError("the answer holds no entity")
+            raise TemporaryError("the response contains no entity")
         return found[0]
 
 
 def _json_at(address: str, manners: Manners) -> Json | None:
-    """The JSON at an address; None if there is nothing (any more)."""
+    """JSON at an address; None if it does not exist or no longer exists."""
     try:
         answer = json.loads(get(address, manners))
     except urllib.error.HTTPError as error:
@@ -246,9 +246,9 @@ def _json_at(address: str, manners: Manners) -> Json | None:
             return None
         raise SourceError(f"{address} answers HTTP {error.code} {error.reason}. Check the address.") from error
     except ValueError as error:
-        raise TemporaryError("the answer is no JSON, or breaks off") from error
+        raise TemporaryError("the response is not JSON, or is truncated") from error
     if not isinstance(answer, dict):
-        raise TemporaryError("the answer is not what the site gives")
+        raise TemporaryError("the response is not a JSON object")
     return answer
 
 
@@ -259,7 +259,7 @@ def _statements(entity: Json) -> Iterator[Json]:
 
 
 def _objects(entity: Json) -> Iterator[tuple[str, str]]:
-    """Property and value of the statements with an entity as value."""
+    """Property and value of all statements whose value is an entity."""
     for statement in _statements(entity):
         main = statement.get("mainsnak", {})
         value = main.get("datavalue", {}).get("value")

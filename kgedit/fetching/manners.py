@@ -1,6 +1,6 @@
-"""How servers are asked: one request at a time, with a name, pauses and patience, and no further than told.
+"""Polite HTTP requests: one at a time, with a User-Agent, pauses, retries and limits.
 
-https://www.mediawiki.org/wiki/API:Etiquette and the User-Agent policy of the Wikimedia Foundation ask for this.
+Required by https://www.mediawiki.org/wiki/API:Etiquette and the User-Agent policy of the Wikimedia Foundation.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ from kgedit.errors import SourceError
 Answer = TypeVar("Answer")
 
 TEMPORARY = (429, 500, 502, 503, 504)
-"""Answers after which the same request may succeed."""
+"""Status codes after which the same request may succeed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manners:
-    """How servers are asked.
+    """Settings of the requests to a server.
 
     Attributes:
-        contact: Mail address or page of whoever runs this; it goes into the User-Agent.
-        pause: Seconds between two requests, and the first wait after a failure; each further one is twice as long.
-        attempts: How often a request is made before it counts as failed.
-        longest_wait: Bound in seconds of a wait, whatever a server asks for.
-        time_limit: Seconds until an unanswered request counts as failed.
-        sleep: Waits so many seconds.
+        contact: Mail address or page of the user, sent in the User-Agent.
+        pause: Seconds between two requests, and the first wait after a failure; it doubles with each further failure.
+        attempts: Number of attempts before a request counts as failed.
+        longest_wait: Maximum wait in seconds, regardless of what a server requests.
+        time_limit: Timeout in seconds.
+        sleep: Waits for the given number of seconds.
     """
 
     contact: str = ""
@@ -47,12 +47,12 @@ class Manners:
 
     @property
     def user_agent(self) -> str:
-        """As whom servers see us."""
+        """The User-Agent."""
         return f"kgedit/{__version__} ({self.contact or 'no contact given'}) Python-urllib"
 
 
 class TemporaryError(Exception):
-    """A failure after which the request is made again."""
+    """A failure after which the request is retried."""
 
     def __init__(self, reason: str, retry_after: float | None = None) -> None:
         super().__init__(reason)
@@ -60,7 +60,7 @@ class TemporaryError(Exception):
 
 
 def persistently(ask: Callable[[], Answer], *, of: str, manners: Manners) -> Answer:
-    """What a request gives, made again after temporary failures.
+    """Return the result of a request, which is retried after temporary failures.
 
     Raises:
         SourceError: naming `of` and the last failure, if all attempts fail.
@@ -71,7 +71,7 @@ def persistently(ask: Callable[[], Answer], *, of: str, manners: Manners) -> Ans
         except TemporaryError as error:
             if attempt == manners.attempts:
                 raise SourceError(
-                    f"{of} failed {attempt} times, the last time so: {error}. Try again later: the same command "
+                    f"{of} failed {attempt} times, most recently with: {error}. Try again later: the same command "
                     "resumes."
                 ) from error
             wait = error.retry_after if error.retry_after is not None else manners.pause * 2**attempt
@@ -80,11 +80,11 @@ def persistently(ask: Callable[[], Answer], *, of: str, manners: Manners) -> Ans
 
 
 def get(address: str, manners: Manners, *, headers: Mapping[str, str] | None = None) -> bytes:
-    """The body at an address, asked for once.
+    """Return the body at an address, requested once.
 
     Raises:
-        TemporaryError: if the server is busy, or the connection breaks.
-        urllib.error.HTTPError: with any other status than 200.
+        TemporaryError: if the server is busy or the connection breaks.
+        urllib.error.HTTPError: for any other status than 200.
     """
     request = urllib.request.Request(address, headers={"User-Agent": manners.user_agent} | dict(headers or {}))
     with temporary_errors(), urllib.request.urlopen(request, timeout=manners.time_limit) as answer:
@@ -93,7 +93,7 @@ def get(address: str, manners: Manners, *, headers: Mapping[str, str] | None = N
 
 
 class temporary_errors:  # noqa: N801 - used as a context manager
-    """Turns failures of the network, and answers of busy servers, into TemporaryError."""
+    """Convert network failures and responses of busy servers into TemporaryError."""
 
     def __enter__(self) -> None:
         return None
@@ -111,7 +111,7 @@ def _is_of_the_disk(error: BaseException) -> bool:
 
 
 def _retry_after(error: urllib.error.HTTPError) -> float | None:
-    """Seconds that the server asks to wait: a number, or a date."""
+    """Seconds to wait as requested by the server, from a number or a date."""
     said = error.headers.get("Retry-After") if error.headers else None
     if said is None:
         return None

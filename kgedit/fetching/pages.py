@@ -1,4 +1,4 @@
-"""Work that is fetched page by page into a folder, so that what was fetched once is not asked for again."""
+"""Stores pages in a folder while they are fetched, so that no page is requested twice."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from kgedit.store.slices import write_slice_note
 
 
 class FetchedPages:
-    """The pages of one file to be: a folder beside it, which goes when the file is whole.
+    """Fetched pages of one file, in a folder beside it that is deleted when the file is complete.
 
     Args:
-        target: The file to be; ".gz" compresses it.
-        plan: What makes another fetch another one; pages of another plan are thrown away.
-        overwrite: Whether a file that is there may be replaced.
+        target: Destination; ".gz" compresses it.
+        plan: Identifies the fetch; pages of another plan are deleted.
+        overwrite: Whether an existing file may be replaced.
 
     Raises:
-        SourceError: if the file is there.
+        SourceError: if the file exists.
     """
 
     def __init__(self, target: Path, plan: Mapping[str, Any], *, overwrite: bool) -> None:
@@ -39,17 +39,17 @@ class FetchedPages:
             replace_file(marker, wanted)
 
     def get(self, name: str) -> bytes | None:
-        """A page that was fetched; None if it was not."""
+        """A page fetched before; None if it has not been fetched."""
         path = self.folder / name
         return path.read_bytes() if path.is_file() else None
 
     def put(self, name: str, content: bytes) -> bytes:
-        """Keep a page; returns its content."""
+        """Store a page and return its content."""
         replace_file(self.folder / name, content)
         return content
 
     def finish(self, names: Iterable[str], *, slice_of: str) -> Path:
-        """Put the pages together as the file, with the note that it is a slice; the folder goes."""
+        """Combine the pages into the file, with the note that it is a slice, and delete the folder."""
         aside = self.target.with_name(f".{self.target.name}.aside")
         with _opened(aside, compressed=self.target.suffix == ".gz") as file:
             for name in names:
@@ -67,6 +67,6 @@ def _opened(path: Path, *, compressed: bool) -> IO[bytes]:
 
 
 def batches(names: list[str], size: int) -> Iterator[list[str]]:
-    """Lists of at most so many, in order."""
+    """Split into lists of at most `size` entries, in order."""
     for start in range(0, len(names), size):
         yield names[start : start + size]

@@ -1,7 +1,7 @@
-"""A slice of Wikidata from a SPARQL endpoint, in full statement form, as N-Triples grouped by entity like a dump.
+"""A slice of Wikidata from a SPARQL endpoint, with full statements, as N-Triples grouped by entity like a dump.
 
-The one thing to know: first the ids are asked for, then the entities by their ids, a few at a time, each page kept as
-it comes. The properties that the statements use are fetched too: without them labels and datatypes are missing.
+Ids are queried first, then the entities in small batches; each page is stored as it arrives. The properties used by the
+statements are fetched too, because labels and datatypes would be missing without them.
 """
 
 from __future__ import annotations
@@ -35,20 +35,20 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SliceOrder:
-    """What to fetch.
+    """Selection of a slice.
 
     Attributes:
         endpoint: Address of the SPARQL endpoint.
-        ids: Ids of items; or None.
-        of_class: QID whose instances, those of its subclasses included, are meant; or None.
-        query: SELECT query whose column ``item`` gives the items; or None.
+        ids: Ids of items, or None.
+        of_class: QID of a class whose instances are fetched, including those of its subclasses, or None.
+        query: SELECT query that returns the items in its column ``item``, or None.
         languages: Languages of labels, descriptions and aliases.
         wiki: Wiki whose article titles are fetched.
-        ancestors: Also the values of the items, their classes, and what contains these, up to this many steps from a
-            value (kgedit.fetching.ancestors); 0 for none of it.
-        page: Entities asked for at once.
-        limit: Only so many items, or None.
-        manners: How the endpoint is asked.
+        ancestors: Maximum steps from a value for which the values of the items, their classes and containers are also
+            fetched (kgedit.fetching.ancestors); 0 disables this.
+        page: Number of entities per query.
+        limit: Maximum number of items; None means no limit.
+        manners: Settings of the requests.
     """
 
     endpoint: str
@@ -63,7 +63,7 @@ class SliceOrder:
     manners: Manners = field(default_factory=Manners)
 
     def describe(self) -> str:
-        """In words, for the note and the manifest."""
+        """Description of the order, for the note and the manifest."""
         if self.of_class is not None:
             said = f"instances of {self.of_class}"
         else:
@@ -76,14 +76,14 @@ class SliceOrder:
 
 @dataclass(frozen=True, slots=True)
 class FetchedSlice:
-    """What was fetched.
+    """Result of a fetch.
 
     Attributes:
         path: The file.
-        entities: Number of entities in it.
-        unknown: Ids of which the endpoint knows nothing.
-        ancestors: Entities that were fetched as values or as what lies around them.
-        beyond: Ids right beyond the last step, which were left out.
+        entities: Number of entities in the file.
+        unknown: Ids without statements on the endpoint.
+        ancestors: Number of entities fetched as values or their surroundings.
+        beyond: Number of ids directly beyond the last step, which were not fetched.
     """
 
     path: Path
@@ -96,17 +96,17 @@ class FetchedSlice:
 def fetch_slice(
     order: SliceOrder, target: Path, *, overwrite: bool = False, progress: Callable[[int, int], None] | None = None
 ) -> FetchedSlice:
-    """Fetch a slice into a file of N-Triples; a fetch that was interrupted resumes.
+    """Fetch a slice into a file of N-Triples; an interrupted fetch is resumed.
 
     Args:
-        order: What to fetch.
-        target: The file; ".nt.gz" compresses it.
-        overwrite: Whether a file that is there may be replaced.
-        progress: Called with the thousandths done and the entities fetched.
+        order: Selection of the slice.
+        target: Destination; ".nt.gz" compresses it.
+        overwrite: Whether an existing file may be replaced.
+        progress: Called with the completed thousandths and the number of fetched entities.
 
     Raises:
-        SourceError: if the order makes no sense, the endpoint goes on failing, or the file is there. Nothing of the
-            file is there then.
+        SourceError: if the order is contradictory, the endpoint keeps failing, or the file exists. No partial file is
+            left then.
     """
     if sum(one is not None for one in (order.ids, order.of_class, order.query)) != 1:
         raise SourceError("A slice is of a list of items, of a class or of a query. Give exactly one of them.")
@@ -127,7 +127,7 @@ def fetch_slice(
 
 @dataclass(slots=True)
 class _Fetched:
-    """What was fetched so far."""
+    """State of the fetch."""
 
     entities: int = 0
     names: list[str] = field(default_factory=list)
@@ -141,7 +141,7 @@ class _Fetched:
 def _fetch_ancestors(
     order: SliceOrder, pages: FetchedPages, fetched: _Fetched, progress: Callable[[int, int], None] | None
 ) -> tuple[int, int]:
-    """Fetch the values of the items and what lies around them: how many that were, and how many are beyond."""
+    """Fetch the values of the items and their surroundings; returns the numbers of ids fetched and left out."""
     before, step = fetched.entities, 0
 
     def fetch(names: list[str]) -> None:
@@ -185,7 +185,7 @@ _PAGE_OF_IDS = 10_000
 
 
 def _items(order: SliceOrder, pages: FetchedPages) -> list[str]:
-    """The ids that are meant, in a fixed order."""
+    """Ids of the selected items, in a fixed order."""
     if order.ids is not None:
         wrong = [one for one in order.ids if not _ID.fullmatch(one)]
         if wrong:
@@ -209,7 +209,7 @@ def _items(order: SliceOrder, pages: FetchedPages) -> list[str]:
 def _query_of_ids(order: SliceOrder, size: int, offset: int) -> str:
     if order.of_class is not None:
         if not _ID.fullmatch(order.of_class):
-            raise SourceError(f"{order.of_class!r} is no id of a class. Write one such as Q6256.")
+            raise SourceError(f"{order.of_class!r} is not the id of a class. Give one such as Q6256.")
         direct = "http://www.wikidata.org/prop/direct/"
         path = f"<{direct}{INSTANCE_OF}>/<{direct}{SUBCLASS_OF}>*"
         inner = f"?item {path} <{WD}{order.of_class}>"
@@ -225,7 +225,7 @@ def _id_in(row: Row) -> str | None:
 
 
 def _entities(order: SliceOrder, ids: list[str]) -> bytes:
-    """The triples of some entities; asked for in halves where the endpoint fails with all of them."""
+    """Triples of some entities; if the query fails for all of them, it is split in half."""
     try:
         rows = _ask(order, _query_of_entities(order, ids), "item", "s", "p", "o")
     except SourceError:
@@ -258,7 +258,7 @@ def _query_of_entities(order: SliceOrder, ids: Iterable[str]) -> str:
 
 
 def _as_dumped(name: str, lines: set[str]) -> str:
-    """An entity's triples as a dump has them: its Dataset first, its type said. Endpoints leave both out."""
+    """Triples of an entity as in a dump: its Dataset first, with its type. Endpoints omit both."""
     begin = f"<https://www.wikidata.org/wiki/Special:EntityData/{name}>"
     kind = "Property" if name[0] == "P" else "Item"
     head = [f"{begin} {_TYPE} <http://schema.org/Dataset> .\n", f"{begin} <http://schema.org/about> <{WD}{name}> .\n"]
@@ -270,7 +270,7 @@ def _as_dumped(name: str, lines: set[str]) -> str:
 
 
 def _token(value: Row) -> str:
-    """A value of SPARQL's JSON results as a term of N-Triples."""
+    """Convert a value of SPARQL's JSON results to a term of N-Triples."""
     kind, text = value["type"], str(value["value"])
     if kind == "uri":
         return f"<{text}>"
@@ -283,7 +283,7 @@ def _token(value: Row) -> str:
 
 
 def _ask(order: SliceOrder, query: str, *columns: str) -> list[Row]:
-    """The rows of a query, each with all of the columns."""
+    """Rows of a query, restricted to those with all of the columns."""
     rows = persistently(lambda: _asked_once(order, query, columns), of=f"A query to {order.endpoint}",
                         manners=order.manners)  # fmt: skip
     order.manners.sleep(order.manners.pause)
@@ -309,11 +309,11 @@ def _asked_once(order: SliceOrder, query: str, columns: tuple[str, ...]) -> list
         first = str(error).strip().splitlines()[0][:200] if str(error).strip() else type(error).__name__
         raise SourceError(f"{order.endpoint} refuses the query: {first}. Check the address and the query.") from error
     except OSError as error:
-        raise SourceError(f"{order.endpoint} cannot be asked: {error}. Check the address.") from error
+        raise SourceError(f"{order.endpoint} cannot be queried: {error}. Check the address.") from error
     try:
         rows: list[Row] = json.loads(body)["results"]["bindings"]
         complete = [row for row in rows if all(name in row for name in columns)]
     except (ValueError, KeyError, TypeError) as error:
-        # An endpoint that runs out of time in the middle of an answer has already said 200.
-        raise TemporaryError("the answer breaks off, or is no result of SPARQL") from error
+        # If an endpoint times out while sending a response, it has already sent status 200.
+        raise TemporaryError("the response is truncated, or is not a SPARQL result") from error
     return complete

@@ -1,4 +1,4 @@
-"""General ability: measurements of each state of the model as one score, of texts and of tasks."""
+"""General ability: combines the measurements of each model state, by text and by task."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kgedit.records.scores import AbilityScore, TaskScore
 
 
 def ability_scores(measurements: Iterable[AbilityMeasurement]) -> tuple[AbilityScore, ...]:
-    """One score for each state and text, in the order of the first measurement."""
+    """One score per model state and text, in the order of the first measurement."""
     groups: dict[tuple[ModelState, str], list[AbilityMeasurement]] = {}
     for measurement in measurements:
         groups.setdefault((measurement.model_state, measurement.text_sha256), []).append(measurement)
@@ -31,7 +31,7 @@ def _score(group: list[AbilityMeasurement]) -> AbilityScore:
 
 
 def task_scores(measurements: Iterable[TaskMeasurement]) -> tuple[TaskScore, ...]:
-    """One score for each state, task and metric, in the order of the first measurement."""
+    """One score per model state, task and metric, in the order of the first measurement."""
     groups: dict[tuple[ModelState, str, str], list[TaskMeasurement]] = {}
     for measurement in measurements:
         groups.setdefault((measurement.model_state, measurement.task, measurement.metric), []).append(measurement)
@@ -55,5 +55,5 @@ def _task_score(group: list[TaskMeasurement]) -> TaskScore:
 
 
 def _perplexity(loss: float) -> float:
-    # A destroyed model may have a loss whose exponential no float can hold, and JSON has no infinity.
+    # The exponential of a damaged model's loss may overflow a float, and JSON has no infinity.
     return float(f"{math.exp(min(loss, 700.0)):.6g}")

@@ -1,4 +1,4 @@
-"""How far two ways of judging agree: the share of equal verdicts, and Cohen's kappa."""
+"""Agreement of two ways of judging: share of equal verdicts, and Cohen's kappa."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from kgedit.metrics.judged import AnswerGroup, Judged, pool
 from kgedit.records.scores import Agreement
 
 RULES = ("exact_match", "exact_match_any", "first_line", "contains", "contains_any", "single_answer", "token_f1")
-"""Metrics that call an answer right or wrong, as far as a run was scored by them."""
+"""Metrics with a right or wrong verdict; those by which the run was scored are used."""
 
 RIGHT_FROM = 0.5
-"""Value from which on an answer counts as right; all rules but token_f1 know only 0 and 1."""
+"""Minimum value of a right answer; all rules except token_f1 are 0 or 1."""
 
 
 def cohens_kappa(one: Sequence[bool], other: Sequence[bool]) -> float | None:
-    """Agreement beyond chance: (observed - expected) / (1 - expected); None where either never varies.
+    """Agreement beyond chance: (observed - expected) / (1 - expected); None if either input is constant.
 
     Source: Cohen 1960, A Coefficient of Agreement for Nominal Scales.
     """
@@ -30,10 +30,10 @@ def cohens_kappa(one: Sequence[bool], other: Sequence[bool]) -> float | None:
 
 
 def agreements(groups: Mapping[AnswerGroup, Judged], presets: Sequence[str]) -> tuple[Agreement, ...]:
-    """Each rule against the judge, over all answers of a preset; none where nobody judged."""
+    """Each rule against the judge, over all answers of a preset; empty if no answers were judged."""
     found = []
     for preset in presets:
-        # An axis has its metrics, so that only what is judged alike can be pooled.
+        # Each axis has its own metrics, so only axes with the same metrics can be pooled.
         by_metrics: dict[tuple[str, ...], list[Judged]] = {}
         for asked, group in groups.items():
             if asked.preset == preset and "judge" in group.metrics:
@@ -48,7 +48,7 @@ def agreements(groups: Mapping[AnswerGroup, Judged], presets: Sequence[str]) -> 
 
 
 def _pairs(group: Judged, rule: str) -> tuple[Floats, Integers]:
-    """Where both judged: the judge's value and the rule's, shape (answers, 2), and the relation of each answer."""
+    """Answers judged by both: values of judge and rule, shape (answers, 2), and the relation of each answer."""
     columns = group.values[:, [group.metrics.index("judge"), group.metrics.index(rule)]]
     both = ~np.isnan(columns).any(axis=1)
     return columns[both], group.clusters[both]

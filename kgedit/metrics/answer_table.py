@@ -1,4 +1,4 @@
-"""Every answer judged by its preset's own metric, as the rows of answers.parquet: what comparisons are made from."""
+"""All answers scored by their preset's own metric, as the rows of answers.parquet, on which comparisons are based."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ def answer_table(
     old_answers: Mapping[int, Sequence[str]],
     before: Mapping[BeforeKey, Earlier] | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """Rows of ANSWERS, in file order; of a question that was answered twice in the same state the first answer.
+    """Rows of ANSWERS in file order; if a question was answered twice in the same state, only the first answer.
 
     Args:
-        own_metrics: Preset -> name of its metric.
-        timesteps: As in RunScores.
-        old_answers: `case_hash` of a case -> the answers that were right before its edit.
-        before: Answers before any edit, for what compares with them; None where there are none.
+        own_metrics: Preset -> name of its own metric.
+        timesteps: See RunScores.
+        old_answers: `case_hash` of a case -> answers that were correct before its edit.
+        before: Answers before any edit, used by comparing metrics; None if there are none.
     """
     metrics = {preset: METRICS[name] for preset, name in own_metrics.items()}
     seen: set[tuple[object, str, int]] = set()
@@ -84,7 +84,7 @@ def answer_table(
 
 
 def _about_neighbour(answer: Answer, before: Mapping[BeforeKey, Earlier]) -> dict[str, Any]:
-    """Whether a locality answer is as before, what it is about, and what its probability has lost."""
+    """Whether a locality answer is unchanged, which neighbour it is about, and how much probability it lost."""
     if answer.axis not in LOCALITY_AXES:
         return {}
     earlier = before.get(BeforeKey(answer.timestep, answer.preset, answer.case_id, answer.question))
@@ -103,7 +103,7 @@ def _about_neighbour(answer: Answer, before: Mapping[BeforeKey, Earlier]) -> dic
 
 
 def _in_scenario(answer: Answer, before: Mapping[BeforeKey, Earlier]) -> dict[str, Any]:
-    """The scenario of an answer, and its scores."""
+    """Scenario of an answer, and its scores."""
     if answer.scenario is None:
         return {}
     earlier = before.get(BeforeKey(answer.timestep, answer.preset, answer.case_id, answer.question))
@@ -111,7 +111,7 @@ def _in_scenario(answer: Answer, before: Mapping[BeforeKey, Earlier]) -> dict[st
 
 
 def _of_chain(answer: Answer) -> dict[str, Any]:
-    """How many facts a multi-hop question needs, and the questions that ask each of them alone."""
+    """Number of facts that a multi-hop question needs, and hashes of the single-hop questions about them."""
     if answer.axis not in TWO_HOP_AXES:
         return {}
     if (chain := answer.chain) is None:
@@ -127,14 +127,14 @@ def _is_right(value: float | None, metric: Metric) -> bool | None:
 
 
 def _begins_right(answer: Answer) -> bool | None:
-    """Whether a free answer, cut to the target's length, is the target."""
+    """Whether a free answer, truncated to the target's length, equals the target."""
     if answer.generation == "teacher_forcing" or answer.axis in LOCALITY_AXES or answer.token_match is None:
         return None
     return answer.token_match == 1
 
 
 def _error(answer: Answer, right: bool | None, old_answers: Sequence[str]) -> ErrorClass | None:
-    """The error class of a wrong free answer by the rules; locality has no right answer to miss."""
+    """Error class of a wrong free answer by the rules; locality has no correct answer, so no class."""
     if right is not False or answer.generation == "teacher_forcing" or answer.axis in LOCALITY_AXES:
         return None
     of_chain = answer.chain.old_answers if answer.chain else ()

@@ -1,4 +1,4 @@
-"""BERTScores, which `kgedit score --metric bertscore` has an encoder measure; here they are only read."""
+"""BERTScore, computed by an encoder in `kgedit score --metric bertscore`; this module only reads the values."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kgedit.metrics.contract import Earlier, Metric
 from kgedit.records.runs import Answer, JudgedAnswer
 
 NAMES = ("bertscore", "bertscore_precision", "bertscore_recall")
-"""The metrics of this file."""
+"""Names of the metrics in this file."""
 
 _SOURCE = "Zhang et al. 2020, BERTScore: Evaluating Text Generation with BERT, section 3"
 
@@ -30,7 +30,7 @@ def _judge(
 def _metric(name: str, part: Literal["precision", "recall", "f1"], formula: str) -> Metric:
     return Metric(
         name=name,
-        minimum=-math.inf,  # a baseline close to 1 may put a score far below 0
+        minimum=-math.inf,  # rescaling with a baseline close to 1 can give scores far below 0
         maximum=1.0,
         higher_is_better=True,
         formula=f"{formula}; of several accepted answers the nearest by F1",

@@ -1,9 +1,9 @@
-"""Whether a text contains a name: without case, accents, punctuation and articles, and as whole words.
+"""Tests whether a text contains a name, ignoring case, accents, punctuation and articles, as whole words.
 
-Words are what spaces separate. Chinese, Japanese, Thai, Lao, Khmer, Burmese and Tibetan are written without spaces, so
-a name in these scripts is found within a longer run of them: 東京 in 東京都, but 京都 in 東京都 as well, which only a
-dictionary could tell apart. A katakana word ends where its script does. Korean particles follow a name directly, so a
-name in Hangul has to begin a word and need not end one.
+Words are separated by spaces. Chinese, Japanese, Thai, Lao, Khmer, Burmese and Tibetan are written without spaces, so a
+name in these scripts may be part of a longer run: 東京 is found in 東京都, but so is 京都, which only a dictionary can
+exclude. A katakana word ends where its script does. Korean particles directly follow a name, so a name in Hangul must
+begin a word but need not end one.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ _LETTERS = str.maketrans(
         "ـ": "",
     }
 )
-"""Letters that Unicode does not decompose, as they are written where they are missing; apostrophes that Unicode counts
-as letters, and Arabic's lengthening stroke. ß is casefold's."""
+"""Letters that Unicode does not decompose, with their usual substitutes; apostrophes that Unicode classifies as
+letters; and the Arabic elongation stroke. casefold handles ß."""
 
 _MARKS = re.compile("[\u0300-\u036f\u0591-\u05bd\u05bf-\u05c7\u064b-\u0652\u0670]")
-"""Accents of Latin, Greek and Cyrillic letters; vowel signs that Hebrew and Arabic may leave out. Marks of other
-scripts are letters: か and が, กา and กำ."""
+"""Accents of Latin, Greek and Cyrillic letters, and optional vowel signs of Hebrew and Arabic. Marks of other scripts
+distinguish letters: か and が, กา and กำ."""
 
 _HYPHENS = "-\u2010\u2011\u2012\u2013\u2014\u2212"
 _AROUND_HYPHEN = re.compile(rf"\s*[{_HYPHENS}]\s*")
@@ -62,7 +62,7 @@ _UNSPACED = re.compile(f"[{_THAI_LAO}{_OTHERS}]")
 _IS_KATAKANA = re.compile(f"[{_KATAKANA}]")
 _IS_HANGUL = re.compile(f"[{_HANGUL}]")
 _LEADING_VOWEL = re.compile("[\u0e40-\u0e44\u0ec0-\u0ec4]")
-"""Written before the consonant that they belong to: no syllable ends there."""
+"""Vowels written before their consonant: no syllable ends after them."""
 
 
 def contains(text: str, name: str) -> bool:
@@ -80,18 +80,18 @@ def contains(text: str, name: str) -> bool:
     return (
         _contains_words(found.joined, wanted.joined)
         or _contains_words(found.plain, wanted.plain)
-        # Of several words: Holstein is no word of Schleswig-Holstein.
+        # Only for names of several words: "Holstein" must not match "Schleswig-Holstein".
         or (" " in wanted.apart and _contains_words(found.apart, wanted.apart))
     )
 
 
 class _Forms(NamedTuple):
-    """A text without case, accents, punctuation and articles.
+    """A text without case, accents, punctuation and articles, with hyphens treated in three ways.
 
     Attributes:
-        joined: Without hyphens and the spaces around them: "indogreek" for "Indo - Greek".
-        plain: Without hyphens, as the normal form of exact match: "indo greek" for "Indo - Greek".
-        apart: With spaces in place of hyphens: "indo greek" for "Indo-Greek".
+        joined: Hyphens and surrounding spaces removed: "indogreek" for "Indo - Greek".
+        plain: Hyphens removed, as in the normal form of exact match: "indo greek" for "Indo - Greek".
+        apart: Hyphens replaced by spaces: "indo greek" for "Indo-Greek".
     """
 
     joined: str
@@ -116,7 +116,7 @@ def _without_accents(text: str) -> str:
 
 
 def _contains_words(text: str, name: str) -> bool:
-    """Whether a normalized text contains a normalized name between word boundaries."""
+    """Whether a normalized text contains a normalized name at word boundaries."""
     start = text.find(name) if name else -1
     while start >= 0:
         end = start + len(name)
@@ -127,7 +127,7 @@ def _contains_words(text: str, name: str) -> bool:
 
 
 def _is_boundary(text: str, place: int, *, is_end: bool) -> bool:
-    """Whether a name may begin, or end, before the character at `place`."""
+    """Whether a name may begin, or end, before the character at index `place`."""
     if place in (0, len(text)):
         return True
     before, after = text[place - 1], text[place]

@@ -1,4 +1,4 @@
-"""Whether the text contains the correct answer; lenient: lists and contradictions count as right."""
+"""Whether the text contains the correct answer; lenient, because lists and contradictions also count as correct."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether the text contains any accepted answer: the gold one or an alias of its item."""
+"""Whether the text contains an accepted answer: the gold answer or an alias of its item."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every metric states about itself."""
+"""Definition of a metric."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kgedit.records.scores import MetricScale
 
 @dataclass(frozen=True, slots=True)
 class Earlier:
-    """What the unedited model said to the same question under the same preset; the fields are those of an Answer."""
+    """The unedited model's answer to the same question under the same preset; fields as in Answer."""
 
     text: str
     probability: float | None = None
@@ -26,22 +26,22 @@ class Earlier:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Metric:
-    """A judgement of one answer, and all that a reader of its mean must know.
+    """Score of one answer, with everything needed to interpret its mean.
 
     Attributes:
-        name: Its name in the registry.
-        minimum: Lowest value.
-        maximum: Highest value.
-        higher_is_better: Direction.
-        formula: In words or symbols.
-        citation: Where it is defined.
-        generation: "teacher_forcing" (needs the gold answer to be fed), "free" (needs decoding) or "any".
-        axes: Axes on which it says something.
-        judge: Value for one answer, given the same question's answer before any edit (None where it was not asked);
-            None if the answer cannot be judged.
-        of_correctness: Whether the gold answer gets the best value; not so of what is measured about a text as such, or
-            about probabilities.
-        afterwards: Whether it needs more than the answer, so that a run cannot be scored by it while it is made.
+        name: Name in the registry.
+        minimum: Lowest possible value.
+        maximum: Highest possible value.
+        higher_is_better: Whether higher values are better.
+        formula: Formula, in words or symbols.
+        citation: Source of the definition.
+        generation: "teacher_forcing" (the gold answer is fed), "free" (decoding) or "any".
+        axes: Axes to which the metric applies.
+        judge: Value of one answer, given the same question's answer before any edit (None if it was not evaluated
+            then); None if the answer cannot be scored.
+        of_correctness: Whether the gold answer gets the best value; not the case for properties of the text and for
+            probabilities.
+        afterwards: Whether it needs more than the answer, so that it cannot be computed during the run.
     """
 
     name: str
@@ -58,15 +58,15 @@ class Metric:
 
     @property
     def scale(self) -> MetricScale:
-        """Its range and direction, as recorded with scores."""
+        """Range and direction, as recorded with scores."""
         minimum, maximum = (end if math.isfinite(end) else None for end in (self.minimum, self.maximum))
         return MetricScale(minimum=minimum, maximum=maximum, higher_is_better=self.higher_is_better)
 
     def judges(self, generation: str) -> bool:
-        """Whether it can judge answers that were generated in this way."""
+        """Whether it applies to answers generated in this way."""
         forced = generation == "teacher_forcing"
         return self.generation == "any" or forced == (self.generation == "teacher_forcing")
 
     def applies_to(self, answer: Answer) -> bool:
-        """Whether the answer's axis and way of generation are ones that the metric is made for."""
+        """Whether it applies to the answer's axis and generation."""
         return self.judges(answer.generation) and answer.axis in self.axes

@@ -1,4 +1,4 @@
-"""Answers that say nothing: their share tells a format that a model does not follow from a fact that it lacks."""
+"""Empty answers: their share distinguishes a format that the model does not follow from missing knowledge."""
 
 from __future__ import annotations
 

@@ -1,14 +1,14 @@
-"""What is wrong with a wrong free answer, by rules that anyone can check by hand.
+"""Classifies the errors of wrong free answers, by rules that can be checked by hand.
 
-The first class that fits counts:
+The first matching class is used:
 
 empty                 no word.
-repetition            one to eight words three times in a row, or, of twelve words or more, fewer than half of the pairs
-                      of neighbouring words are different.
-old answer            holds an answer that was right before the edit, and none that is now.
-more than the answer  holds the answer in full, and other words: what exact match calls wrong.
-irrelevant            says nothing: asks a question back, or has no word but function words and words of the question.
-incorrect             says something else.
+repetition            one to eight words three times in a row, or at least twelve words of which fewer than half of the
+                      pairs of adjacent words are distinct.
+old answer            contains an answer that was correct before the edit, and none that is correct now.
+more than the answer  contains the complete answer and other words: wrong by exact match.
+irrelevant            no content: asks a question back, or has only function words and words of the question.
+incorrect             any other answer.
 
 After the errors that WILD makes visible (Mirage, section 6.3: repetition, irrelevant and incorrect information).
 """
@@ -33,13 +33,13 @@ _FUNCTION_WORD = re.compile(
 
 
 def classify_error(text: str, *, question: str, answers: Sequence[str], old_answers: Sequence[str] = ()) -> ErrorClass:
-    """The class of an answer that is wrong.
+    """Classify a wrong answer.
 
     Args:
-        text: As generated and truncated.
-        question: As asked.
+        text: Answer, as generated and truncated.
+        question: Question, as evaluated.
         answers: Accepted answers.
-        old_answers: Those that were right before the edit.
+        old_answers: Answers that were correct before the edit.
 
     >>> classify_error("Paris Paris Paris", question="Where?", answers=["Rome"])
     'repetition'
@@ -58,7 +58,7 @@ def classify_error(text: str, *, question: str, answers: Sequence[str], old_answ
 
 
 def repeats(words: Sequence[str]) -> bool:
-    """Whether words are repeated as no sentence does it."""
+    """Whether words are repeated more than in ordinary sentences."""
     pairs = list(pairwise(words))
     if len(words) >= _WORDS_OF_A_LONG_TEXT and len(set(pairs)) < len(pairs) / 2:
         return True

@@ -1,4 +1,4 @@
-"""Exact match with any accepted answer: the gold one or an alias of its item."""
+"""Exact match with an accepted answer: the gold answer or an alias of its item."""
 
 from __future__ import annotations
 

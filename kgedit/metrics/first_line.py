@@ -1,4 +1,4 @@
-"""Exact match of the first line: for answers that are not cut at a newline."""
+"""Exact match of the first line, for answers that are not truncated at a newline."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Fluency as n-gram entropy: a text that repeats itself has little. It says something of long free answers only.
+"""Fluency as n-gram entropy, which is low for repetitive text. Only meaningful for long free answers.
 
-WikiFactDiff's table 7 prints 2/3 H2 + 4/3 H3, which is `fluency`. The numbers of its table 6 (5.2 for GPT-J), and those
-of ROME, MEMIT and EasyEdit (there times 100), are the mean of the two weighted entropies, half of that, and count
-punctuation marks as words: `ngram_entropy`.
+WikiFactDiff's table 7 gives 2/3 H2 + 4/3 H3, which is `fluency`. The numbers of its table 6 (5.2 for GPT-J), and those
+of ROME, MEMIT and EasyEdit (there times 100), are the mean of the two weighted entropies, which is half of that, and
+count punctuation marks as words: `ngram_entropy`.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from kgedit.metrics.contract import Earlier, Metric
 from kgedit.records.runs import Answer
 
 _TOKEN = re.compile(r"\w+(?:[-.,'’]\w+)*|[^\w\s]")
-"""A word, with what is inside it (3.5; 26,000; well-known), or a punctuation mark.
+"""A word, including inner punctuation (3.5; 26,000; well-known), or a punctuation mark.
 
-The published code calls NLTK's word_tokenize, which needs a downloaded model of sentences; that splits "don't" as well.
+The published code uses NLTK's word_tokenize, which needs a downloaded sentence model; it also splits "don't".
 """
 
 
@@ -35,7 +35,7 @@ def _weighted(words: Sequence[str]) -> float:
 
 
 def _entropy(words: Sequence[str], n: int) -> float:
-    """Entropy in bits of the n-grams' relative frequencies; 0 where there is none."""
+    """Entropy in bits of the relative n-gram frequencies; 0 if there are none."""
     grams = Counter(zip(*(words[start:] for start in range(n)), strict=False))
     return -sum(count / grams.total() * math.log2(count / grams.total()) for count in grams.values()) + 0.0
 

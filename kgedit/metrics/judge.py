@@ -1,4 +1,4 @@
-"""The verdict of a judge, which `kgedit score --metric judge` asks for; here it is only read."""
+"""Verdict of a judge, requested by `kgedit score --metric judge`; this module only reads it."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Answers judged: every answer of a run read once and kept as columns of numbers, one group per thing asked.
+"""Scores answers: reads each answer of a run once and keeps numeric columns, one group per score.
 
-A group is what one score is about: the state of the model, the timestep, the axis and the preset. Texts are not
-kept, so that a run of millions of answers fits into memory.
+A group is identified by model state, timestep, axis and preset. Texts are not kept, so that a run of millions of
+answers fits into memory.
 """
 
 from __future__ import annotations
@@ -36,16 +36,16 @@ SIDE_METRICS = (
     "unchanged",
     *SCENARIOS,
 )
-"""Judged in addition to each preset's own metric, wherever they apply."""
+"""Computed in addition to each preset's own metric, wherever they apply."""
 
 FIRST_HOP, SECOND_HOP, SECOND_HOP_KNOWN, EXPIRES = 1, 2, 4, 8
-"""Bits of a group's `found`: the case was retrieved; its second hop was; there is a second hop to look for; a later
-timestep of the run puts the question out of date.
+"""Bits of a group's `found`: the case was retrieved; its second hop was retrieved; there is a second hop to retrieve; a
+later timestep of the run makes the question outdated.
 """
 
 
 class AnswerGroup(NamedTuple):
-    """What a group of answers is about."""
+    """Identity of a group of answers."""
 
     model_state: ModelState
     timestep: str
@@ -54,7 +54,7 @@ class AnswerGroup(NamedTuple):
 
 
 class BeforeKey(NamedTuple):
-    """A question whose answer before any edit is compared with."""
+    """Identity of a question whose answer before any edit is used for comparison."""
 
     timestep: str
     preset: str
@@ -73,14 +73,14 @@ class _Growing:
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """One group of answers as columns, repeated questions left out.
+    """One group of answers as columns, without repeated questions.
 
     Attributes:
-        metrics: Names, the preset's own first.
-        values: Shape (answers, metrics); NaN where a metric could not judge.
-        clusters: The relation of each answer, numbered in the order of property ids.
+        metrics: Names of the metrics, the preset's own first.
+        values: Shape (answers, metrics); NaN if a metric could not be computed.
+        clusters: Relation index of each answer, in the order of property ids.
         found: Bits FIRST_HOP, SECOND_HOP, SECOND_HOP_KNOWN and EXPIRES of each answer.
-        repeated: Answers left out because the same question of the same case had one before.
+        repeated: Number of answers left out because the same question of the same case already had one.
     """
 
     metrics: tuple[str, ...]
@@ -97,19 +97,19 @@ def judge_answers(
     before: Mapping[BeforeKey, Earlier],
     also: Sequence[str] = (),
 ) -> dict[AnswerGroup, Judged]:
-    """Judge every answer by its preset's own metric and by the side metrics that apply to it.
+    """Score each answer by its preset's own metric and by the applicable side metrics.
 
     Args:
-        answers: In file order.
-        own_metrics: Preset -> name of its metric.
-        before: Answers before any edit, for the metrics that compare with them.
-        also: Names of further metrics, judged wherever they apply.
+        answers: Answers in file order.
+        own_metrics: Preset -> name of its own metric.
+        before: Answers before any edit, for metrics that compare with them.
+        also: Names of further metrics, computed wherever they apply.
 
     Returns:
-        The groups in the order of their first answer.
+        Groups in the order of their first answer.
 
     Raises:
-        TimestepError: if an answer's preset is unknown, or its metric does not fit.
+        TimestepError: if an answer's preset is unknown, or its metric does not apply.
     """
     growing: dict[AnswerGroup, _Growing] = {}
     relations: dict[str, int] = {}
@@ -125,7 +125,7 @@ def judge_answers(
         group.relations.append(relations.setdefault(answer.relation, len(relations)))
         group.questions.append(_digest(answer))
         group.found.append(_found(answer))
-    # Numbered by name, not by first appearance: sums over relations then do not depend on the order of the file.
+    # Numbered by name instead of first appearance, so that sums over relations do not depend on the order of the file.
     rank = {relation: index for index, relation in enumerate(sorted(relations))}
     ranks = np.array([rank[relation] for relation in relations], dtype=np.int64)
     return {asked: _columns(group, ranks) for asked, group in growing.items()}
@@ -173,7 +173,7 @@ def _columns(group: _Growing, ranks: Integers) -> Judged:
 
 
 def pool(groups: list[Judged]) -> Judged:
-    """Several groups with the same metrics as one."""
+    """Combine groups with the same metrics into one."""
     return Judged(
         metrics=groups[0].metrics,
         values=np.concatenate([group.values for group in groups]),

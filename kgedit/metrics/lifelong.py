@@ -1,4 +1,4 @@
-"""Scores that only a run over several timesteps, or a retrieval method, has."""
+"""Scores specific to runs over several timesteps, and to retrieval methods."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from kgedit.records.scores import Retention, RetrievalScore
 
 
 def mean_of_lasting(group: Judged) -> float | None:
-    """Mean of the preset's own metric over what no later timestep puts out of date; None if it could judge no answer.
+    """Mean of the preset's own metric over questions that no later timestep makes outdated; None if none was scored.
 
-    So all rows of a column are about the same questions.
+    All rows of a column therefore cover the same questions.
     """
     values = group.values[(group.found & EXPIRES) == 0, 0]
     judged = values[~np.isnan(values)]
@@ -25,13 +25,13 @@ def mean_of_lasting(group: Judged) -> float | None:
 def retention(
     groups: Mapping[AnswerGroup, Judged], *, learned: list[str], timesteps: list[str], presets: list[str]
 ) -> list[Retention]:
-    """The matrix of each axis and preset.
+    """Accuracy matrix of each axis and preset.
 
     Args:
-        groups: Judged answers.
-        learned: Timesteps in the order in which they were learned: the rows.
-        timesteps: The same, then those asked and never learned: the columns.
-        presets: In the order wanted.
+        groups: Scored answers.
+        learned: Timesteps in the order in which they were edited; the rows.
+        timesteps: The same, followed by evaluated timesteps without edits; the columns.
+        presets: Presets, in the order of the result.
     """
     if len(learned) < 2:
         return []
@@ -73,7 +73,7 @@ def _summary(axis: Axis, preset: str, matrix: tuple[tuple[float | None, ...], ..
 
 
 def retrieval(asked: AnswerGroup, group: Judged) -> RetrievalScore:
-    """How often the group's questions found what they needed."""
+    """Share of the group's questions for which the needed facts were retrieved."""
     first = (group.found & FIRST_HOP) > 0
     known = (group.found & SECOND_HOP_KNOWN) > 0
     second = (group.found & SECOND_HOP) > 0

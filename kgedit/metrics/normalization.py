@@ -1,4 +1,4 @@
-"""Normal form of an answer: lower case, no punctuation, no articles, single spaces (SQuAD's, for all of Unicode)."""
+"""Normal form of an answer: lower case, no punctuation or articles, single spaces (SQuAD's, for all of Unicode)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _ARTICLES = frozenset({"a", "an", "the"})
 
 
 class _WithoutPunctuation(dict[int, int | None]):
-    """str.translate table that decides on each character once."""
+    """str.translate table that classifies each character once."""
 
     def __missing__(self, code: int) -> int | None:
         character = chr(code)
@@ -24,14 +24,14 @@ _TABLE = _WithoutPunctuation()
 
 
 def normalize(text: str) -> str:
-    """Lower case, without punctuation and articles, single spaces."""
+    """Convert to lower case, remove punctuation and articles, and collapse spaces."""
     return " ".join(word for word in _plain(text).split() if word not in _ARTICLES)
 
 
 def comparable(text: str, answer: str) -> tuple[str, str]:
-    """Both in the strongest normal form that leaves something of the answer.
+    """Both texts in the strongest normal form in which the answer is not empty.
 
-    An answer such as "The The" or "!!!" has an empty normal form, which any empty text would match.
+    An answer such as "The The" or "!!!" has an empty normal form, which would match any empty text.
     """
     form = _form_for(answer)
     return form(text), form(answer)

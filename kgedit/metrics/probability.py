@@ -1,8 +1,8 @@
-"""Probabilities that teacher forcing measured, and what follows from them: WikiFactDiff's Table 7.
+"""Probabilities measured by teacher forcing, and the metrics derived from them: WikiFactDiff's table 7.
 
 P(o | c) is exp of the mean log-probability of o's tokens after c. Efficacy is difference and success on the axis
-update, generalization the same on rephrase and personas, bleedover what locality answers lose: k-nearest neighbours on
-the axis locality, random ones on random_locality.
+update, generalization the same on rephrase and personas, bleedover the loss of locality answers: k-nearest neighbours
+on the axis locality, random ones on random_locality.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Scores of WikiFactDiff's other scenarios, where no old answer stands against a new one.
+"""Scores of WikiFactDiff's other scenarios, which have no pair of old and new answer.
 
-An answer is held against alternatives instead: objects of the same relation, about as frequent, that are not and were
-not right of the subject (kgedit.timesteps.edit_files.alternatives). docs/evaluation.md gives the reasons.
+An answer is compared with alternatives instead: objects of the same relation with similar frequency that are not and
+were not correct for the subject (kgedit.timesteps.edit_files.alternatives). docs/evaluation.md gives the reasons.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from kgedit.records.cases import Axis
 from kgedit.records.runs import UNEDITED, Answer
 
 NAMES = SCENARIO_SCORES
-"""The metrics of this file."""
+"""Names of the metrics in this file."""
 
 ADDITIONS = ("AddObject", "AddRelation", "AddEntity")
 ARCHIVE = "Archive"
 SCORED_SCENARIOS = (*ADDITIONS, ARCHIVE)
-"""Those that the metrics of this file judge, by comparison with the answer before any edit."""
+"""Scenarios that these metrics score by comparison with the answer before any edit."""
 
 _ASKS_FOR_THE_EDIT: tuple[Axis, ...] = ("update", "rephrase", "personas")
 _CITATION = "kgedit 2026 (docs/evaluation.md), for the scenarios of WikiFactDiff (Ammar Khodja et al. 2024), section 3"
@@ -67,12 +67,12 @@ def _replaced(answer: Answer, before: Earlier | None) -> float | None:
 
 
 def _edited_since(answer: Answer, before: Earlier | None) -> Earlier | None:
-    """What was said before, of an answer that was given after edits."""
+    """The answer before any edit; None if the answer itself was given by the unedited model."""
     return None if answer.model_state == UNEDITED else before
 
 
 def _standing(probability: float | None, alternatives: float | None) -> float | None:
-    """P / (P + mean P of the alternatives): 1/2 where it is as likely as they are."""
+    """P / (P + mean P of the alternatives); 1/2 if it is as likely as the alternatives."""
     if probability is None or alternatives is None or probability + alternatives == 0:
         return None
     return probability / (probability + alternatives)

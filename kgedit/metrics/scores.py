@@ -1,4 +1,4 @@
-"""The scores of a run's answers: every metric of every group, with intervals; the same numbers for the same answers."""
+"""Computes the scores of a run: every metric of every group, with intervals. Deterministic for the same answers."""
 
 from __future__ import annotations
 
@@ -46,23 +46,23 @@ def score_answers(
     judging: Judging | None = None,
     encoding: Encoding | None = None,
 ) -> RunScores:
-    """Everything that is measured of one run.
+    """Compute all scores of a run.
 
     Args:
-        read_answers: Gives the run's answers in file order; called twice, so that they need not fit into memory.
-        presets: Those of the run.
-        answers_sha256: Of the file that the answers come from.
-        train_context: Format that edits were trained in; None for a method that trains nothing.
-        costs: Of the run's edits.
-        preparation: What came before the first edit; None where a run has not come that far.
-        ability: Measurements of the run's general ability.
-        ability_tasks: The same by tasks of lm-evaluation-harness.
-        also: Names of metrics to judge by beside the presets' own and the side metrics.
-        judging: Who gave the verdicts that the answers carry; None where they carry none.
-        encoding: What the BERTScores come from that the answers carry; None where they carry none.
+        read_answers: Returns the run's answers in file order; called twice, so that they need not fit into memory.
+        presets: Presets of the run.
+        answers_sha256: Hash of the answers file.
+        train_context: Format that edits were trained in; None means a method without training.
+        costs: Costs of the run's edits.
+        preparation: Preparation before the first edit; None if the run has not got that far.
+        ability: Measurements of general ability.
+        ability_tasks: Measurements of general ability by tasks of lm-evaluation-harness.
+        also: Names of metrics to compute in addition to the presets' own and the side metrics.
+        judging: Origin of the answers' verdicts; None if they have none.
+        encoding: Origin of the answers' BERTScores; None if they have none.
 
     Raises:
-        TimestepError: if an answer's preset is unknown or its metric does not fit.
+        TimestepError: if an answer's preset is unknown or its metric does not apply.
     """
     survey = _Survey(read_answers())
     own_metrics = {preset.name: preset.metric for preset in presets}
@@ -97,15 +97,15 @@ def score_answers(
 
 
 class _Survey:
-    """What must be known of all answers before any can be judged: one pass over them.
+    """Properties of all answers that are needed before any can be scored, collected in one pass.
 
     Attributes:
-        before: Answers before any edit on the axis where sameness is a score.
-        cases_sha256: Of the timesteps and ids of all cases, in order.
-        learned: Timesteps in the order in which they first were the last to be learned.
-        timesteps: The same, then those asked and never learned.
-        retrieves: Whether any answer had facts retrieved for it.
-        costs: Of asking.
+        before: Answers before any edit, on the axes where unchanged answers are scored.
+        cases_sha256: Hash of the timesteps and ids of all cases, in order.
+        learned: Timesteps in the order in which they were edited.
+        timesteps: The same, followed by evaluated timesteps without edits.
+        retrieves: Whether facts were retrieved for any answer.
+        costs: Costs of evaluation.
     """
 
     def __init__(self, answers: Iterable[Answer]) -> None:
@@ -129,21 +129,21 @@ class _Survey:
         self.timesteps = self.learned + sorted(asked - set(learned))
 
     def stage(self, asked: AnswerGroup) -> EvaluationStage:
-        """When a group's questions were asked."""
+        """Stage at which a group's questions were evaluated."""
         return stage_of(asked.model_state, asked.timestep, self.timesteps)
 
     def belongs(self, asked: AnswerGroup, stage: EvaluationStage) -> bool:
-        """Whether a group counts for a pooled stage."""
+        """Whether a group is part of a pooled stage."""
         if stage == "final":
             return bool(self.learned) and asked.model_state == ModelState(self.learned[-1])
         return self.stage(asked) == stage
 
     def covers_all_learned(self, groups: list[AnswerGroup]) -> bool:
-        """Whether these groups ask all of several learned timesteps: with one, "final" would only repeat "own"."""
+        """Whether these groups cover all of several edited timesteps; with one timestep, "final" would repeat "own"."""
         return len(self.learned) > 1 and {asked.timestep for asked in groups} >= set(self.learned)
 
     def sort_key(self, asked: AnswerGroup, presets: list[str]) -> tuple[int, ...]:
-        """Sorting key of a group: last timestep, edits of it (all of them last), timestep, axis, preset."""
+        """Sort key of a group: last timestep, its edits (all of them last), timestep, axis, preset."""
         state = asked.model_state
         last = -1 if state.timestep is None else self.timesteps.index(state.timestep)
         timestep = self.timesteps.index(asked.timestep)
@@ -153,7 +153,7 @@ class _Survey:
 
 
 def answers_before(answers: Iterable[Answer]) -> dict[BeforeKey, Earlier]:
-    """Answers of the unedited model that later ones are compared with: locality, scenarios with their own scores."""
+    """Answers of the unedited model needed for comparison: locality, and scenarios with separate scores."""
     before: dict[BeforeKey, Earlier] = {}
     for answer in answers:
         if answer.model_state.timestep is None:

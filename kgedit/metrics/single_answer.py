@@ -1,6 +1,6 @@
-"""The rule that comes nearest to judgement by hand: an accepted answer is named, in one line, without going in circles.
+"""Rule closest to manual judgement: one line that contains an accepted answer and does not repeat itself.
 
-For what a judge calls wrong although the answer is there: lists of several answers, and text that repeats itself.
+Rejects answers that a judge calls wrong although they contain the answer: lists of several answers, repetitive text.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What asking cost: time and tokens by preset, before any edit and after, replies from the cache apart."""
+"""Cost of evaluation: time and tokens by preset, before and after editing, cached replies counted separately."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ class _Totals:
 
 @dataclass(slots=True)
 class AskingCosts:
-    """Adds up costs over the answers of a run."""
+    """Accumulates costs over the answers of a run."""
 
     _totals: dict[tuple[str, bool], _Totals] = field(default_factory=dict)
 
     def add(self, answer: Answer) -> None:
-        """Count one answer; one that took no time came from the cache, and its tokens cost nothing."""
+        """Add one answer; an answer that took no time is from the cache, and its tokens cost nothing."""
         totals = self._totals.setdefault((answer.preset, answer.model_state != UNEDITED), _Totals())
         if answer.seconds == 0:
             totals.cached += 1
@@ -36,7 +36,7 @@ class AskingCosts:
         totals.new_tokens += answer.new_tokens
 
     def speeds(self, presets: Sequence[str]) -> tuple[Speed, ...]:
-        """A Speed for each preset, before and then after editing, where anything was asked."""
+        """Speed of each preset, before and then after editing; only where questions were evaluated."""
         return tuple(
             Speed(
                 preset=preset,

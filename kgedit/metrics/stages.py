@@ -1,4 +1,4 @@
-"""When a question was asked, by the state of the model and the timestep of the question."""
+"""Stage of a question, by model state and timestep of the question."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from kgedit.records.scores import EvaluationStage
 
 
 def stage_of(model_state: ModelState, timestep: str, timesteps: Sequence[str]) -> EvaluationStage:
-    """The stage of a question.
+    """Return the stage of a question.
 
     Args:
-        timestep: Of the question.
-        timesteps: All of the run, in the order in which they were learned, then those asked and never learned.
+        timestep: Timestep of the question.
+        timesteps: All timesteps of the run, in the order of editing, followed by evaluated timesteps without edits.
     """
     if model_state.timestep is None:
         return "before"

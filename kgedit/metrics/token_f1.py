@@ -1,4 +1,4 @@
-"""F1 of the words that text and gold answer share."""
+"""F1 of the words shared by text and gold answer."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kgedit.records.runs import Answer
 def _judge(answer: Answer, before: Earlier | None) -> float:  # noqa: ARG001 - the signature of every metric
     text, gold = (form.split() for form in comparable(answer.text, answer.answers[0]))
     shared = (Counter(text) & Counter(gold)).total()
-    # 2PR / (P + R) with P = shared / |text| and R = shared / |gold|, which is 0 / 0 where nothing is shared.
+    # 2PR / (P + R) with P = shared / |text| and R = shared / |gold|, which is 0 / 0 if no words are shared.
     return 2 * shared / (len(text) + len(gold)) if shared else 0.0
 
 

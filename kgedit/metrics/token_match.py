@@ -1,4 +1,4 @@
-"""Share of the gold answer's tokens that stand at their index; flatters under teacher forcing (Mirage, section 4)."""
+"""Share of the gold answer's tokens generated at the same index; inflated by teacher forcing (Mirage, section 4)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Locality as sameness: the text is the one that the unedited model gave, right or wrong."""
+"""Locality as identity with the unedited model's answer, whether correct or not."""
 
 from __future__ import annotations
 

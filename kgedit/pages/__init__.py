@@ -1,1 +1,1 @@
-"""Results and changes as HTML pages of one file each, and every figure as SVG and PNG."""
+"""Results and changes as self-contained HTML pages, and all figures as SVG and PNG."""

@@ -1,6 +1,6 @@
-"""Every question of some runs with what the model said before and after: the data of the answer browser.
+"""Data of the answer browser: every question of the given runs, with answers before and after editing.
 
-A row is one question of one run under one free preset, beside the same question under teacher forcing.
+A row is one question of one run under one free preset, combined with the same question under teacher forcing.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ FLAGS: Mapping[str, int] = {
     "inexact": 128,
     "changed": 256,
 }
-"""What an answer can be, as bits.
+"""Properties of an answer, as bits.
 
-right, right before: by the preset's own metric. forced only: wrong when free, every token right under teacher forcing.
-old: holds the old answer. kept, changed: an unrelated answer that is as before, or not. broken: right before the edit,
-wrong after it. inexact: the answer and more.
+right, right before: by the preset's own metric. forced only: wrong when generated freely, all tokens correct under
+teacher forcing. old: contains the old answer. kept, changed: an unrelated answer that is unchanged, or not. broken:
+right before the edit, wrong after it. inexact: the answer with additional words.
 """
 
 QUESTION_MARKER = "\x01"
-"""Stands in a prompt for the question, so that equal prompts around different questions are stored once."""
+"""Replaces the question in prompts, so that equal prompts around different questions are stored once."""
 
 _COLUMNS = (
     *("run", "preset", "case", "axis", "turn", "question", "answers", "flags", "error", "prompt", "forcedPrompt"),
@@ -47,12 +47,12 @@ _COLUMNS = (
 )
 
 QuestionKey = tuple[str, str, Axis, str]
-"""Timestep, case, axis, question."""
+"""Key of a question: timestep, case, axis, question."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Said:
-    """One answer with its judgement."""
+    """One answer with its score."""
 
     answer: Answer
     right: bool | None
@@ -61,7 +61,7 @@ class _Said:
 
 @dataclass(slots=True)
 class AnswerBook:
-    """The data of the answer browser, filled run by run."""
+    """Data of the answer browser, added run by run."""
 
     strings: Numbered[str] = field(default_factory=Numbered)
     presets: Numbered[str] = field(default_factory=Numbered)
@@ -73,7 +73,7 @@ class AnswerBook:
     columns: dict[str, list[int]] = field(default_factory=lambda: {name: [] for name in _COLUMNS})
 
     def add_run(self, run: Run, *, name: str, group: int) -> None:
-        """Take up every question of a run that it was asked before any edit or right after a timestep's own."""
+        """Add every question of a run that was evaluated before any edit or directly after its timestep's own edits."""
         number = len(self.runs)
         self.runs.append({"key": run.folder.name, "name": name, "group": group, "model": run.model})
         for row in run.cases.to_pylist():
@@ -140,7 +140,7 @@ class AnswerBook:
         return self.lists.number(tuple(self.cases.number((answer.timestep, case)) for case in answer.retrieved))
 
     def as_data(self) -> dict[str, Any]:
-        """All of it, as JSON takes it."""
+        """Convert to JSON-compatible data."""
         cases = [self._case(*key) for key in self.cases.values]
         return {
             "flags": dict(FLAGS),
@@ -181,12 +181,12 @@ _CASE_COLUMNS = ("id", "timestep", "old", *_CASE_STRINGS)
 
 
 def flags_of(before: _Said | None, after: _Said | None, forced: _Said | None) -> int:
-    """What one question's answers amount to, as bits of FLAGS.
+    """Properties of one question's answers, as bits of FLAGS.
 
     Args:
-        before: Of the unedited model.
-        after: After the edits.
-        forced: After the edits under teacher forcing, beside free answers; else None.
+        before: Answer of the unedited model.
+        after: Answer after the edits.
+        forced: Answer after the edits under teacher forcing, if `after` is a free answer; otherwise None.
     """
     right, right_before = bool(after and after.right), bool(before and before.right)
     unrelated = after is not None and before is not None and after.answer.axis in LOCALITY_AXES
@@ -211,7 +211,7 @@ def _tokens(said: _Said | None) -> int:
 
 
 def _in_order(run: Run) -> Iterator[tuple[QuestionKey, dict[tuple[str, str], _Said]]]:
-    """Questions of a run with their answers by stage and preset, by case in the order of editing, axis, question."""
+    """Questions of a run with their answers by stage and preset, ordered by case as edited, axis and question."""
     order = {
         key: turn
         for turn, key in enumerate(zip(*(run.cases[c].to_pylist() for c in ("timestep", "case_id")), strict=True))
@@ -231,7 +231,7 @@ def _by_question(run: Run) -> dict[QuestionKey, dict[tuple[str, str], _Said]]:
             continue
         key = (answer.timestep, answer.case_id, answer.axis, answer.question)
         said = found.setdefault(key, {})
-        if (stage, answer.preset) not in said:  # of a question that was answered twice the first answer counts
+        if (stage, answer.preset) not in said:  # the first answer counts if a question was answered twice
             right, error = judged.get((stage, answer.preset, question_hash(*key)), (None, None))
             said[stage, answer.preset] = _Said(answer, right, error)
     return found

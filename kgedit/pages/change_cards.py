@@ -1,4 +1,4 @@
-"""Every case of a timestep, and every dropped change, as the data of the page's cards."""
+"""Data of the page's cards: every case of a timestep, and every dropped change."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from kgedit.timesteps.edit_files import Edits
 from kgedit.timesteps.timestep import Timestep
 
 MOST_DROPPED = 20_000
-"""Dropped changes that a page holds, shared out evenly among the reasons; counts are always of all."""
+"""Maximum number of dropped changes on a page, divided evenly among the reasons; counts always include all."""
 
 _ASKED = ("update", "rephrase", "personas", "alias", "consequence")
 
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """One case with what is known of it beyond the case itself.
+    """One case with additional information.
 
     Attributes:
         case: The case.
-        confidence: Of its kind, in [0, 1].
-        signals: That led to the kind.
+        confidence: Confidence of its kind, in [0, 1].
+        signals: Signals that led to the kind.
         topic: Class of the subject.
-        basis: In what its locality probe is similar.
-        similarity: How similar, by that basis.
+        basis: Basis of the similarity of its locality probe.
+        similarity: Similarity by that basis.
     """
 
     case: Case
@@ -41,7 +41,7 @@ class Card:
 
     @property
     def year(self) -> str | None:
-        """Of the beginning of the fact, else of its point in time; None where the statement says neither."""
+        """Start date of the fact, else its point in time; None if the statement has neither."""
         time = self.case.start_time or self.case.point_in_time
         if not time:
             return None
@@ -50,17 +50,17 @@ class Card:
 
     @property
     def has_two_hops(self) -> bool:
-        """Whether a two-hop question starts at it."""
+        """Whether a two-hop question starts with it."""
         return any(probe.axis == "mhop" for probe in self.case.probes)
 
     @property
     def has_locality(self) -> bool:
-        """Whether it has a question that its edit must not change."""
+        """Whether it has a locality question."""
         return any(probe.axis == "locality" for probe in self.case.probes)
 
 
 def read_cards(edits: Edits) -> list[Card]:
-    """The cards of a timestep, or of a file of edits, in the order of cases."""
+    """Cards of a timestep, or of a file of edits, in the order of cases."""
     details = _details(edits) if isinstance(edits, Timestep) else {}
     return [Card(case, **details.get(case.case_id, {})) for case in edits.cases()]
 
@@ -105,13 +105,13 @@ _DROPPED_COLUMNS = ("subject", "subjectId", "relation", "relationId", "old", "ne
 
 @dataclass(slots=True)
 class CardData:
-    """Cards and dropped changes as columns of numbers, every string once."""
+    """Cards and dropped changes as numeric columns, each string stored once."""
 
     strings: Numbered[str] = field(default_factory=Numbered)
     lists: Numbered[tuple[int, ...]] = field(default_factory=Numbered)
 
     def pack(self, cards: Iterable[Card], dropped: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-        """All of it, as JSON takes it."""
+        """Convert to JSON-compatible data."""
         return {
             "cards": _columns(_CARD_COLUMNS, (self._card(card) for card in cards)),
             "dropped": _columns(_DROPPED_COLUMNS, (self._dropped(row) for row in dropped)),
@@ -137,7 +137,7 @@ class CardData:
             "point": said(case.point_in_time),
             "basis": said(card.basis),
             "similarity": NOTHING if card.similarity is None else round(100 * card.similarity),
-            # Flat lists: axis, question, answer and again; a fact is its six parts.
+            # Flat lists: axis, question and answer repeat; a fact has six parts.
             "questions": self._list([part for probe in case.probes if probe.axis in _ASKED for part in _asked(probe)]),
             "hops": self._list([part for probe in case.probes if probe.axis == "mhop" for part in _hop(probe)]),
             "near": self._list([part for probe in case.probes if probe.axis == "locality" for part in _near(probe)]),
@@ -175,7 +175,7 @@ def _asked(probe: Probe) -> tuple[str, str, str]:
 
 
 def _hop(probe: Probe) -> tuple[str, ...]:
-    """Question, answer, the bridge's relation to the answer, and whether the second fact is a case too."""
+    """Question, answer, the bridge's relation to the answer, and whether the second fact is also a case."""
     second = probe.facts[1]
     return probe.question, probe.answers[0], second.property_label or second.property, probe.second_case_id or ""
 
@@ -201,10 +201,10 @@ def _columns(names: Sequence[str], rows: Iterable[Mapping[str, int]]) -> dict[st
 
 
 def shown_dropped(edits: Edits, *, most: int = MOST_DROPPED) -> tuple[list[dict[str, Any]], Counter[str]] | None:
-    """Dropped changes for a page, and how many there are by reason; None where the export kept none.
+    """Dropped changes for a page, and their numbers by reason; None if the export did not keep them.
 
     Args:
-        most: Rows at most; each reason may have an even share, the first ones by subject and property.
+        most: Maximum number of rows; each reason gets an even share, ordered by subject and property.
     """
     table = read_dropped(edits) if isinstance(edits, Timestep) else None
     if table is None:

@@ -1,4 +1,4 @@
-"""Figures of what changed: the funnel, when, which relations, which kinds, and how near the locality probes are."""
+"""Figures of changes: funnel, dates, relations, kinds, and similarity of the locality probes."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from kgedit.records.cases import SPECIFICITY
 from kgedit.timesteps.description import by_powers_of_ten
 
 WIDE, NARROW = 820, 440
-"""Widths of a drawing over the whole column of the page, and of the same on a small screen."""
+"""Width of a drawing across the whole column of the page, and on a small screen."""
 
 _MOST_BARS = 15
 _MOST_MONTHS = 60
 _MOST_YEARS = 60
-_FEW_YEARS = 5  # of which the months say all that there is
+_FEW_YEARS = 5  # with this few years, the figure of months shows everything
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,10 +33,10 @@ class ChangeFigure:
 
 
 def change_figures(cards: Sequence[Card], manifest: dict[str, Any] | None) -> list[ChangeFigure]:
-    """All figures that there is something to draw for.
+    """All figures for which there is data.
 
     Args:
-        manifest: Of the timestep; None for a file of edits.
+        manifest: Manifest of the timestep; None means a file of edits.
     """
     makers = (
         _funnel(len(cards), manifest),
@@ -77,7 +77,7 @@ def _since(cards: Sequence[Card]) -> Iterator[ChangeFigure]:
 
 @dataclass(frozen=True, slots=True)
 class _Stack:
-    """A histogram: title, names of its bars, and the name and tag of each case that is counted."""
+    """A histogram: title, names of its bars, and the name and tag of each counted case."""
 
     title: str
     names: tuple[str, ...]
@@ -136,7 +136,7 @@ def _kinds(cards: Sequence[Card], manifest: dict[str, Any] | None) -> Iterator[C
 
 
 def confidence_word(confidence: float | None) -> str | None:
-    """A confidence in words."""
+    """Confidence as a word."""
     if confidence is None:
         return None
     return "high" if confidence >= 0.9 else "medium" if confidence >= 0.7 else "low"

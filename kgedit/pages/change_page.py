@@ -1,4 +1,4 @@
-"""The page of a timestep: what changed between two snapshots, what became a case, and why the rest did not."""
+"""Page of a timestep: changes between two snapshots, which became cases, and why the others did not."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from kgedit.timesteps.edit_files import Edits
 from kgedit.timesteps.timestep import Timestep
 
 BROWSER = "http://localhost:7474/browser/"
-"""Where Neo4j Browser answers unless it is told otherwise."""
+"""Default address of Neo4j Browser."""
 
-_ITEM = "Q9999999999"  # stands for the item in the query that a card links to; no item has this id
+_ITEM = "Q9999999999"  # placeholder for the item in the query that a card links to; no item has this id
 
 
 @dataclass(frozen=True, slots=True)
 class FigureSection:
-    """A section of charts: anchor, name in the list of sections, heading, and what it shows."""
+    """A section of charts: anchor, name in the table of contents, heading, and description."""
 
     id: str
     name: str
@@ -56,10 +56,10 @@ _SECTIONS = (
 
 
 def change_page(edits: Edits, *, command: str, browser: str = BROWSER) -> Page:
-    """The page of a timestep or of a file of edits; the same edits give the same bytes.
+    """Render the page of a timestep or of a file of edits; the same edits give the same bytes.
 
     Args:
-        command: That makes the page again.
+        command: Command that recreates the page.
         browser: Address of Neo4j Browser.
     """
     cards = read_cards(edits)
@@ -106,7 +106,7 @@ def _of(section: str, figures: Sequence[ChangeFigure]) -> list[ChangeFigure]:
 
 
 def _query(manifest: dict[str, Any] | None) -> str | None:
-    """The query around an item, with a stand-in for its id; None where no graph has the edits."""
+    """Query around an item, with a placeholder for its id; None if no graph contains the edits."""
     snapshots = (manifest or {}).get("snapshots") or []
     if len(snapshots) != 2:
         return None
@@ -131,7 +131,7 @@ def _lead(cards: Sequence[Card], manifest: dict[str, Any] | None) -> list[Piece]
         told += [Piece(f"{changed:,} facts", "muted"), Piece(" changed between the two snapshots. ")]
     kept = funnel.get("kept")
     if isinstance(kept, int) and kept != len(cards):
-        told += [Piece(f"{kept:,} are updates; ")]  # of the profile wikifactdiff, which makes cases of some scenarios
+        told += [Piece(f"{kept:,} are updates; ")]  # profile wikifactdiff, which makes cases of some scenarios
     told += [Piece(f"{len(cards):,} {'became cases' if manifest else 'edits'}", "free")]
     told += [Piece(f": {replaced:,} replace a value and {added:,} add one where there was none." if cards else ".")]
     if isinstance(drops, dict) and sum(drops.values()):

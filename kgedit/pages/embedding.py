@@ -1,6 +1,7 @@
-"""Data inside a page: columns of small integers and every string once, as gzip in base64.
+"""Data embedded in a page: columns of small integers with each string stored once, as gzip in base64.
 
-Base64 has no "<": no label can end the element that holds it. The page unpacks it with DecompressionStream.
+Base64 does not contain "<", so no label can close the element that contains it. The page unpacks the data with
+DecompressionStream.
 """
 
 from __future__ import annotations
@@ -14,11 +15,11 @@ from typing import Any, Generic, TypeVar
 Value = TypeVar("Value", bound=Hashable)
 
 NOTHING = -1
-"""Index that stands for a missing value."""
+"""Index of a missing value."""
 
 
 class Numbered(Generic[Value]):
-    """Values by number, each once, in the order in which they first came."""
+    """Distinct values, numbered in the order of first appearance."""
 
     def __init__(self, first: Iterable[Value] = ()) -> None:
         self._numbers: dict[Value, int] = {}
@@ -26,7 +27,7 @@ class Numbered(Generic[Value]):
             self.number(value)
 
     def number(self, value: Value | None) -> int:
-        """The number of a value; NOTHING for None."""
+        """Number of a value; NOTHING for None."""
         if value is None:
             return NOTHING
         return self._numbers.setdefault(value, len(self._numbers))
@@ -38,11 +39,11 @@ class Numbered(Generic[Value]):
 
 
 def packed(data: Any) -> str:
-    """Data as JSON, compressed, in base64; the same data gives the same text."""
+    """Compress data as JSON in base64; the same data gives the same text."""
     written = json.dumps(data, ensure_ascii=False, separators=(",", ":")).encode()
     return base64.b64encode(gzip.compress(written, compresslevel=9, mtime=0)).decode("ascii")
 
 
 def unpacked(text: str) -> Any:
-    """What `packed` packed."""
+    """Unpack the result of `packed`."""
     return json.loads(gzip.decompress(base64.b64decode(text)))

@@ -1,4 +1,4 @@
-"""What figures of a report share: the names of axes, and a figure with the tables of its numbers."""
+"""Shared parts of a report's figures: names of axes, and a figure with the tables of its numbers."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ AXIS_NAMES: dict[Axis, str] = {
     "locality": "Locality",
     "random_locality": "Random neighbours",
 }
-"""Axis -> its name in headings."""
+"""Axis -> name in headings."""
 
 ASKED_AXES: tuple[Axis, ...] = (
     *("update", "rephrase", "personas", "alias"),
     *("mhop", "mhop_rephrase", "hop", "consequence"),
 )
-"""Axes on which an edit is to be seen; locality is where it is not."""
+"""Axes on which an edit should have an effect; on locality it should have none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,10 +34,10 @@ class Exhibit:
     """A figure with the tables of its numbers.
 
     Attributes:
-        section: Of the page.
+        section: Section of the page.
         figure: The drawing.
-        tables: Of the report, with the same numbers and more.
-        choice: What it is in the section's list of choices; "" where the section shows all its figures.
+        tables: Tables of the report that contain the same numbers.
+        choice: Name in the section's list of choices; "" if the section shows all its figures.
     """
 
     section: str
@@ -47,6 +47,6 @@ class Exhibit:
 
 
 def in_days(timestep: str) -> str:
-    """A timestep's name as two dates; another name as it is."""
+    """A timestep's name as two dates; other names unchanged."""
     parts = timestep.split("_")[:2]
     return " → ".join(f"{p[:4]}-{p[4:6]}-{p[6:]}" if len(p) == 8 and p.isdigit() else p for p in parts)

@@ -1,4 +1,4 @@
-"""Figures as files: SVG and PNG, as wide as a column or a page of a paper."""
+"""Figures as SVG and PNG files, with the width of a paper's column or page."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from kgedit.pages.marks import Drawing, Figure, written_marks
 from kgedit.pages.palettes import as_printed
 
 COLUMN_MM, PAGE_MM = 84, 174
-"""Widths of a column and of both columns of a paper, in millimetres."""
+"""Width of one column and of both columns of a paper, in millimetres."""
 
 _PIXELS_PER_INCH = 300
 _GAP = 28.0
 _FONTS = "Roboto, Helvetica, Arial, sans-serif"
-_DRAWN_COLUMN = 420.0  # drawings up to this width fit a column with letters of 7 points
+_DRAWN_COLUMN = 420.0  # drawings up to this width fit a column with 7-point letters
 
 
 def figure_svg(figure: Figure) -> str:
-    """A figure as one SVG file on a white ground: its panels side by side, two in a row."""
+    """Render a figure as one SVG file on white, with panels side by side, two per row."""
     columns = 1 if len(figure.panels) == 1 else 2
     rows = [figure.panels[start : start + columns] for start in range(0, len(figure.panels), columns)]
     column_widths = [max(row[index].width for row in rows if len(row) > index) for index in range(columns)]
@@ -47,7 +47,7 @@ def _placed(rows: Sequence[Sequence[Drawing]], widths: Sequence[float], heights:
 
 
 def figure_png(svg: str) -> bytes:
-    """An SVG of `figure_svg` as PNG, 300 pixels to the inch."""
+    """Convert an SVG of `figure_svg` to PNG at 300 dpi."""
     import font_roboto
     import resvg_py
 
@@ -66,7 +66,7 @@ def write_figures(figures: Iterable[Figure], folder: Path) -> list[Path]:
     """Write every figure as NAME.svg and NAME.png.
 
     Returns:
-        The files.
+        Paths of the files.
     """
     folder.mkdir(parents=True, exist_ok=True)
     written = []

@@ -1,6 +1,6 @@
-"""Figures of how well known edits are: by the year of the fact, and by views and counts of its two ends.
+"""Figures by popularity and age of the edited facts: year of the fact, views and counts of subject and object.
 
-WikiBigEdit, figures 2 (b, h, i), 11, 13 and 14: what the unedited model answers, and how edits change it.
+WikiBigEdit, figures 2 (b, h, i), 11, 13 and 14: answers of the unedited model, and their change by editing.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from kgedit.records.cases import SPECIFICITY
 from kgedit.records.scores import EvaluationStage
 
 _YEARS = 30
-"""Years before the latest one that are drawn; older facts are in the table by year."""
+"""Number of years drawn, counted back from the latest; older facts are only in the table by year."""
 
 
 _KEYS = 3
-"""Columns of a table over timesteps before those of the timesteps: number, method, tenth."""
+"""Columns before those of the timesteps in a table over timesteps: number, method, tenth."""
 
 
 def year_exhibits(view: View) -> Iterator[Exhibit]:
-    """Updates by the year of the fact before any edit and after, with the model's knowledge cutoff."""
+    """Updates by the year of the fact, before any edit and after, with the model's knowledge cutoff."""
     preset = view.free or view.forced
     if preset is None:
         return
@@ -48,7 +48,7 @@ def year_exhibits(view: View) -> Iterator[Exhibit]:
 
 def _year_panels(view: View, preset: str) -> Iterator[Drawing]:
     runs = list(zip(run_names(view.runs), view.runs, strict=True))
-    # The unedited model is the same in all runs of a view.
+    # The unedited model is identical in all runs of a view.
     drawn: list[tuple[str, Run, EvaluationStage]] = [("Before any edit", runs[0][1], "before")]
     drawn += [(f"After: {name}", run, "own") for name, run in runs]
     for title, run, stage in drawn:
@@ -94,7 +94,7 @@ def specificity_exhibits(view: View) -> Iterator[Exhibit]:
 
 
 def _tenth_rows(table: Table, runs: int) -> list[HeatRow]:
-    """A row for each tenth: before any edit, then each run."""
+    """One row per tenth: before any edit, then each run."""
     titles = [column.name for column in table.columns]
     if "update" not in titles:
         return []
@@ -118,7 +118,7 @@ def _tenth_rows(table: Table, runs: int) -> list[HeatRow]:
 
 
 def _over_time(table: Table, names: Sequence[str]) -> Iterator[Drawing]:
-    """A map of tenths and timesteps before any edit, and after each run's own edits."""
+    """Heat map of tenths by timestep, before any edit and after each run's own edits."""
     steps = [str(number) for number in range(1, len(table.columns) - _KEYS + 1)]
     for index, title in enumerate(("Before any edit", *(f"After: {name}" for name in names))):
         rows = []

@@ -1,4 +1,4 @@
-"""Figures of editing over time: scores as edits add up, and what later timesteps undo."""
+"""Figures of editing over time: scores as edits accumulate, and forgetting caused by later timesteps."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from kgedit.records.cases import Axis
 from kgedit.records.scores import Retention
 
 _IN_FORCE = ("own", "partial", "retained")
-"""Stages at which a question was asked whose edit had been made."""
+"""Stages at which the edit in question had been made."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class _Panel:
 
 
 def curve_exhibits(view: View) -> Iterator[Exhibit]:
-    """Scores at every number of edits at which runs were asked; none where all were asked once."""
+    """Scores after each evaluated number of edits; none if all runs were evaluated only once."""
     presets = [(preset, role) for preset, role in ((view.free, "free"), (view.forced, "forced")) if preset]
     panels = []
     for preset, role in presets:
@@ -51,8 +51,8 @@ def curve_exhibits(view: View) -> Iterator[Exhibit]:
         drawn = tuple(_drawn(panel, panels) for panel in panels)
         tables = [table for preset, _ in presets if (table := schedule_table(view.runs, preset.name))]
         note = (
-            "Asked at so many edits, of all edits made so far that were asked about, in %; bars: 95 % intervals. "
-            "Unrelated answers are those of the timestep under way."
+            "Scores after each number of edits, over all edits so far that were evaluated, in %; bars: 95 % "
+            "intervals. Unrelated answers are those of the current timestep."
         )
         yield Exhibit("curves", Figure(f"as-edits-add-up-{view.key}", "As edits add up", drawn, note), tuple(tables))
 
@@ -66,7 +66,7 @@ def _drawn(panel: _Panel, panels: Sequence[_Panel]) -> Drawing:
 def _lines(view: View, axis: Axis, preset: str) -> tuple[Curve, ...]:
     lines = []
     for name, run in zip(run_names(view.runs), view.runs, strict=True):
-        # Under "single" every edit is undone: nothing adds up.
+        # "single" undoes every edit, so nothing accumulates.
         points = {} if run.spec.protocol == "single" else _points_of(run, axis, preset)
         if len(points) > 1:
             lines.append(Curve(name, tuple(sorted(points.items()))))
@@ -104,7 +104,7 @@ def _kept(run: Run, preset: str) -> dict[int, Estimate]:
 
 
 def _edits_in_force(run: Run, timestep: str, edits: int | None) -> int:
-    """Edits that the model had received: all of earlier timesteps, and some or all of this one."""
+    """Number of edits applied to the model: all of earlier timesteps, and some or all of this one."""
     sizes: dict[str, int] = {row["values"]: row["counts"] for row in pc.value_counts(run.cases["timestep"]).to_pylist()}
     order = run.scores.timesteps
     earlier = sum(sizes.get(step, 0) for step in order[: order.index(timestep)])
@@ -112,7 +112,7 @@ def _edits_in_force(run: Run, timestep: str, edits: int | None) -> int:
 
 
 def matrix_exhibits(view: View) -> Iterator[Exhibit]:
-    """The accuracy matrices of every axis, free and forced; none without several timesteps that were asked again."""
+    """Accuracy matrices of all axes, free and forced; none unless several timesteps were evaluated again later."""
     for preset, role in ((view.free, "free"), (view.forced, "forced")):
         if preset is None:
             continue

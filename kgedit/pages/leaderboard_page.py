@@ -1,4 +1,4 @@
-"""The page of a leaderboard: groups to choose from, columns to sort by, ranks as ranges, provenance."""
+"""Page of a leaderboard: selectable groups, sortable columns, ranks as ranges, provenance."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _ROLES: dict[Measure, str] = {"damage": "bad", "locality": "good"}
 
 @dataclass(frozen=True, slots=True)
 class BoardColumn:
-    """A measure's column."""
+    """Column of a measure."""
 
     measure: Measure
     name: str
@@ -42,12 +42,12 @@ class BoardCell:
     """One measure of one row.
 
     Attributes:
-        sort: What the column is sorted by; "" where it was not measured.
-        value: In % or seconds.
-        interval: "45–67", or "".
-        rank: "1–3", or "".
+        sort: Sort key of the column; "" if not measured.
+        value: Value in % or seconds.
+        interval: Interval, such as "45–67", or "".
+        rank: Rank, such as "1–3", or "".
         is_leading: Whether it may be the best.
-        strip: The interval drawn.
+        strip: Drawing of the interval.
     """
 
     sort: str
@@ -60,13 +60,13 @@ class BoardCell:
 
 @dataclass(frozen=True, slots=True)
 class BoardRow:
-    """One row.
+    """One row of the leaderboard.
 
     Attributes:
-        name: Method, and what tells it from others of the same method.
-        who: Submitters, seeds.
-        links: Run's name and address of its report, or "" without one.
-        cells: One a column.
+        name: Method, with what distinguishes it from other rows of the same method.
+        who: Submitters and seeds.
+        links: Name of each run and address of its report, or "" without one.
+        cells: One per column.
         is_baseline: Whether it is the unedited model.
     """
 
@@ -79,7 +79,7 @@ class BoardRow:
 
 @dataclass(frozen=True, slots=True)
 class ShownStandings:
-    """A group under one preset, as the template takes it."""
+    """A group under one preset, as used by the template."""
 
     key: str
     name: str
@@ -94,7 +94,7 @@ class ShownStandings:
 
 @dataclass(frozen=True, slots=True)
 class RunFacts:
-    """Where one run comes from."""
+    """Provenance of one run."""
 
     id: str
     name: str
@@ -103,10 +103,10 @@ class RunFacts:
 
 
 def leaderboard_page(board: Board, standings: Sequence[Standings], *, beside: Path) -> str:
-    """The whole file; the same runs give the same bytes.
+    """Render the whole file; the same runs give the same bytes.
 
     Args:
-        beside: Folder that the page will lie in: links to report files are told from there.
+        beside: Folder of the page, to which links to report files are relative.
     """
     of = {one.run.folder: one for one in board.runs}
     tables = standings_tables(standings)
@@ -172,7 +172,7 @@ def _unranked(estimate: Estimate | None) -> Placed | None:
 
 
 def _lead(one: Standings) -> tuple[str, str, str]:
-    """Efficacy and the damage that comes with it: words before the share, the share, words after it."""
+    """Efficacy and its damage: text before the share, the share, text after it."""
     leaders = one.leaders("efficacy")
     if not leaders:
         return ("No run of this group has update questions under this preset.", "", "")
@@ -196,7 +196,7 @@ def _lead(one: Standings) -> tuple[str, str, str]:
 
 
 def _damage(row: Standing, one: Standings) -> str:
-    """What a row changed among unrelated answers, against the others."""
+    """Unrelated answers changed by a row, compared with the others."""
     cell = row.cells.get("damage")
     if cell is None:
         return f"Damage of {row.name} was not measured."
@@ -209,7 +209,7 @@ def _damage(row: Standing, one: Standings) -> str:
 
 
 def _damage_alone(one: Standings) -> str:
-    """How rows differ in damage where none answers an update."""
+    """Differences in damage, for the case that no row answers an update."""
     measured = {row.name: cell for row in one.rows if (cell := row.cells.get("damage"))}
     if not measured:
         return "Damage was not measured."
@@ -260,7 +260,7 @@ def _row(row: Standing, one: Standings, of: dict[Path, BoardRun], beside: Path) 
     cells = []
     for measure in one.measures:
         placed = row.cells.get(measure)
-        # Where no difference is significant no row leads.
+        # If no difference is significant, no row leads.
         apart = any(cell.first != 1 for other in one.rows if (cell := other.cells.get(measure)))
         cells.append(_cell(measure, placed, leading=apart and placed is not None and placed.first == 1))
     links = tuple((found.name, _link(found, beside)) for found in runs)
@@ -286,7 +286,7 @@ def _cell(measure: Measure, placed: Placed | None, *, leading: bool) -> BoardCel
 
 
 def _link(one: BoardRun, beside: Path) -> str:
-    """Address of a run's report as the page names it; "" without one."""
+    """Address of a run's report as linked from the page; "" without one."""
     report = one.report
     if report is None or isinstance(report, str):
         return report or ""

@@ -1,6 +1,6 @@
-"""Drawings as data: marks with places and colour roles, written as SVG for a page or for a file.
+"""Drawings as data: marks with positions and colour roles, rendered as SVG for a page or a file.
 
-Places and sizes are pixels at 96 dpi, the origin top left. Text is escaped here and nowhere else.
+Positions and sizes are pixels at 96 dpi, with the origin at the top left. Text is escaped here and nowhere else.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from typing import Literal
 
 Anchor = Literal["start", "middle", "end"]
 Paint = Callable[[str], str]
-"""Role of a colour -> what is written for it."""
+"""Converts the role of a colour to its CSS value."""
 
 _COLOURED = ("fill", "stroke")
-_MEAN_WIDTH = 0.54  # of a sans-serif letter, by its size
+_MEAN_WIDTH = 0.54  # mean width of a sans-serif letter, relative to its size
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,10 +23,10 @@ class Mark:
     """One SVG element.
 
     Attributes:
-        tag: Its name.
-        attributes: Names and values; fill and stroke hold a role of the palette, or "none".
-        text: What it says, where it is text.
-        tooltip: What a pointer over it shows, or "".
+        tag: Name of the element.
+        attributes: Attribute names and values; fill and stroke are a role of the palette, or "none".
+        text: Content of a text element.
+        tooltip: Tooltip, or "".
     """
 
     tag: str
@@ -37,13 +37,13 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class Drawing:
-    """Marks on a ground.
+    """Marks on a background.
 
     Attributes:
-        width: In pixels.
-        height: In pixels.
-        title: What it shows, for readers who do not see it.
-        marks: In the order in which they are painted.
+        width: Width in pixels.
+        height: Height in pixels.
+        title: Description for screen readers.
+        marks: Marks in painting order.
     """
 
     width: float
@@ -54,14 +54,14 @@ class Drawing:
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """Panels that belong together.
+    """Panels of one figure.
 
     Attributes:
-        name: Of its files, without ending.
-        title: Above it.
-        panels: One drawing each, side by side as far as there is room.
-        note: What to read it by, or "".
-        narrow: The same for a small screen, where the panels are wider than one; else none.
+        name: Name of its files, without extension.
+        title: Title.
+        panels: One drawing each, side by side if there is room.
+        note: Note for the reader, or "".
+        narrow: Panels for small screens, if the panels are wider; otherwise empty.
     """
 
     name: str
@@ -82,7 +82,7 @@ def text(
     bold: bool = False,
     tooltip: str = "",
 ) -> Mark:
-    """Words whose baseline is at y."""
+    """Text with its baseline at y."""
     attributes: list[tuple[str, str | float]] = [("x", x), ("y", y), ("font-size", size), ("fill", fill)]
     attributes += [("text-anchor", anchor)] if anchor != "start" else []
     attributes += [("font-weight", 600)] if bold else []
@@ -120,18 +120,18 @@ def rect(
 
 
 def dot(x: float, y: float, *, fill: str, radius: float = 4, tooltip: str = "") -> Mark:
-    """A filled circle: free decoding."""
+    """A filled circle, which marks free decoding."""
     return Mark("circle", (("cx", x), ("cy", y), ("r", radius), ("fill", fill)), "", tooltip)
 
 
 def ring(x: float, y: float, *, stroke: str, radius: float = 4, tooltip: str = "") -> Mark:
-    """An open circle on the ground's colour: teacher forcing."""
+    """An open circle on the background colour, which marks teacher forcing."""
     places: tuple[tuple[str, str | float], ...] = (("cx", x), ("cy", y), ("r", radius), ("fill", "ground"))
     return Mark("circle", (*places, ("stroke", stroke), ("stroke-width", 2)), "", tooltip)
 
 
 def polyline(points: Iterable[tuple[float, float]], *, stroke: str, width: float = 1.8, dash: str = "") -> Mark:
-    """A line through points."""
+    """A polyline."""
     path = " ".join(f"{_number(x)},{_number(y)}" for x, y in points)
     attributes: list[tuple[str, str | float]] = [("points", path), ("fill", "none"), ("stroke", stroke)]
     attributes += [("stroke-width", width), ("stroke-linejoin", "round")]
@@ -139,13 +139,13 @@ def polyline(points: Iterable[tuple[float, float]], *, stroke: str, width: float
 
 
 def text_width(said: str, size: float = 12) -> float:
-    """About how wide words are, in pixels."""
+    """Approximate width of a text, in pixels."""
     wide = sum(2 if ord(letter) > 0x2E80 else 1 for letter in said)
     return wide * size * _MEAN_WIDTH
 
 
 def shortened(said: str, width: float, size: float = 12) -> str:
-    """Words cut with "…" to about a width in pixels."""
+    """Truncate a text with "…" to an approximate width in pixels."""
     if text_width(said, size) <= width:
         return said
     letters = max(1, int(width / (size * _MEAN_WIDTH)) - 1)
@@ -153,13 +153,13 @@ def shortened(said: str, width: float, size: float = 12) -> str:
 
 
 def spread(wanted: Sequence[float], *, gap: float, low: float, high: float) -> list[float]:
-    """Places as near as they can be to those wanted, at least a gap apart, for labels beside one another.
+    """Positions closest to those wanted with a minimum gap, for adjacent labels.
 
     Args:
-        wanted: In any order; the result is in the same one.
-        gap: Least distance.
-        low: Of the first place; it gives way where there is no room.
-        high: Of the last place.
+        wanted: Wanted positions in any order, which the result keeps.
+        gap: Minimum distance.
+        low: Minimum position; undercut if there is not enough room.
+        high: Maximum position.
     """
     order = sorted(range(len(wanted)), key=lambda index: (wanted[index], index))
     placed = [0.0] * len(wanted)
@@ -173,10 +173,10 @@ def spread(wanted: Sequence[float], *, gap: float, low: float, high: float) -> l
 
 
 def to_svg(drawing: Drawing, paint: Paint, *, attributes: str = "") -> str:
-    """A drawing as one SVG element.
+    """Render a drawing as one SVG element.
 
     Args:
-        paint: How a colour role is written.
+        paint: Converts a colour role to its CSS value.
         attributes: Further attributes of the svg element, already escaped.
     """
     width, height = _number(drawing.width), _number(drawing.height)
@@ -188,7 +188,7 @@ def to_svg(drawing: Drawing, paint: Paint, *, attributes: str = "") -> str:
 
 
 def written_marks(drawing: Drawing, paint: Paint) -> str:
-    """The marks of a drawing alone, to be put into another SVG."""
+    """Render only the marks of a drawing, for use in another SVG."""
     return "".join(_to_svg(mark, paint) for mark in drawing.marks)
 
 

@@ -1,6 +1,7 @@
-"""Colours by role, light and dark: the Okabe-Ito set, which readers with any colour vision tell apart.
+"""Colours by role, light and dark: the Okabe-Ito palette, distinguishable with any colour vision.
 
-A drawing names roles; a page paints them as CSS variables, which follow the theme, a file as the light theme's values.
+Drawings use roles; a page paints them as CSS variables, which follow the theme, a file with the values of the light
+theme.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ LIGHT: Mapping[str, str] = {
     "before": "#858b91",
     "chosen": "#e6eff6",
 }
-"""Role -> colour on a light ground. "-text" is the same hue, dark enough for words (4.5:1)."""
+"""Role -> colour on a light background. "-text" is the same hue, dark enough for text (contrast 4.5:1)."""
 
 DARK: Mapping[str, str] = {
     "ground": "#15171a",
@@ -49,19 +50,19 @@ DARK: Mapping[str, str] = {
     "before": "#8b929a",
     "chosen": "#1c2c38",
 }
-"""Role -> colour on a dark ground; the same roles as LIGHT."""
+"""Role -> colour on a dark background; same roles as LIGHT."""
 
 
 def css_variables(palette: Mapping[str, str]) -> str:
-    """The palette as declarations of CSS variables."""
+    """The palette as CSS variable declarations."""
     return "".join(f"--{role}:{colour};" for role, colour in palette.items())
 
 
 def as_variable(role: str) -> str:
-    """A role as a page paints it."""
+    """Colour role as painted on a page."""
     return f"var(--{role})"
 
 
 def as_printed(role: str) -> str:
-    """A role as a file paints it: in light colours, on white."""
+    """Colour role as painted in a file: light theme, on white."""
     return "#ffffff" if role == "ground" else LIGHT[role]

@@ -1,4 +1,4 @@
-"""The figures of one view, each with the table of its numbers."""
+"""All figures of one view, each with the table of its numbers."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ _MOST_ROWS = 18
 
 
 def exhibits_of(view: View) -> list[Exhibit]:
-    """All figures of a view that there are numbers for, in the order of the page."""
+    """All figures of a view for which there are numbers, in page order."""
     over_time, knowledge = (curve_exhibits, matrix_exhibits), (year_exhibits, specificity_exhibits)
     makers = (_comparison, _slopes, _tradeoff, *over_time, _breakdowns, _neighbours, *knowledge, _retrieval, _costs)
     return [exhibit for make in makers for exhibit in make(view)]
 
 
 def forest_row(method: MethodView, axis: Axis) -> ForestRow:
-    """A method on an axis, as its row of the comparison has it; on locality what is kept."""
+    """A method on an axis, as in its row of the comparison; for locality, the share kept."""
     if axis == "locality":
         return ForestRow(method.name, None, method.kept, None, "before" if method.is_baseline else "good")
     free, forced = method.free.get(axis), method.forced.get(axis)

@@ -1,4 +1,4 @@
-"""The page of a report: runs in, one HTML file and its figures out."""
+"""Page of a report: converts runs to one HTML file and its figures."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ class ChartSection:
     """A section of charts.
 
     Attributes:
-        id: Anchor.
-        name: In the list of sections.
+        id: Anchor of the section.
+        name: Name in the table of contents.
         title: Heading.
-        lede: What it shows.
-        missing: Why it is empty, and what would fill it.
-        chosen: Whether one of its figures is shown at a time.
+        lede: Description of its content.
+        missing: Reason why it is empty, and how to fill it.
+        chosen: Whether it shows one selectable figure at a time.
     """
 
     id: str
@@ -136,7 +136,7 @@ class ComparedColumn:
 
 @dataclass(frozen=True, slots=True)
 class ShownView:
-    """A view as the template takes it."""
+    """A view as used by the template."""
 
     key: str
     name: str
@@ -154,8 +154,8 @@ class Page:
     """A page and its figures.
 
     Attributes:
-        html: The whole file.
-        figures: As they stand on it.
+        html: Content of the file.
+        figures: Figures as shown on it.
     """
 
     html: str
@@ -163,10 +163,10 @@ class Page:
 
 
 def report_page(runs: Sequence[Run]) -> Page:
-    """The page of finished runs; the same runs give the same bytes.
+    """Render the page of finished runs; the same runs give the same bytes.
 
     Args:
-        runs: In the order of reports.
+        runs: Runs in report order.
     """
     views = views_of(runs)
     shown, figures = [], []
@@ -215,7 +215,7 @@ def _answers(views: Iterable[View]) -> AnswerBook:
     known = set()
     for view in sorted(views, key=lambda view: view.group):
         for name, run in zip(run_names(view.runs), view.runs, strict=True):
-            # A method that trains nothing stands in several groups; its answers are the same.
+            # A method without training is part of several groups, with the same answers.
             if run.folder not in known:
                 known.add(run.folder)
                 book.add_run(run, name=name, group=view.group)

@@ -1,4 +1,4 @@
-"""What a report's numbers were made from and with, and the commands that make them again."""
+"""Provenance of a report's numbers, and the commands that reproduce them."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ _HASH = 16
 
 @dataclass(frozen=True, slots=True)
 class Provenance:
-    """Where the numbers of one group come from.
+    """Provenance of the numbers of one group.
 
     Attributes:
         title: The group.
-        facts: Names and what is said of them.
+        facts: Names and descriptions.
     """
 
     title: str
@@ -30,7 +30,7 @@ class Provenance:
 
 
 def provenance_of(title: str, runs: Sequence[Run]) -> Provenance:
-    """Provenance of the runs of a group; what differs between them is told run by run."""
+    """Provenance of the runs of a group; differing entries are listed run by run."""
     known = [_environment(run) for run in runs]
     facts = [
         ("Cases", f"{_cases(runs[0])} (sha256 {runs[0].scores.cases_sha256[:_HASH]}…)"),
@@ -57,7 +57,7 @@ def provenance_of(title: str, runs: Sequence[Run]) -> Provenance:
 
 
 def commands_of(runs: Sequence[Run]) -> str:
-    """Commands that make the runs again, each from its own spec, and then this page."""
+    """Commands that reproduce the runs, each from its own spec, and then this page."""
     folders = [str(run.folder) for run in runs]
     again = [
         f"kgedit run-edit {shlex.quote(f'{folder}/spec.yaml')} --out {shlex.quote(f'again/{run.folder.name}')}"
@@ -70,7 +70,7 @@ def _environment(run: Run) -> RunEnvironment | None:
     try:
         return read_environment(run.folder)
     except TimestepError:
-        return None  # an earlier version's: the page then says less, the numbers are the same
+        return None  # unreadable in earlier versions: the page shows less, with the same numbers
 
 
 def _alike(said: Iterable[str]) -> str:

@@ -1,6 +1,6 @@
-"""What a report page shows of runs that compare: one view for each group and each way of answering freely.
+"""Views of a report page: one for each comparable group and free preset.
 
-Numbers are those of the report's tables; here they are put side by side: before and after, free and forced, kept.
+Numbers are those of the report's tables, arranged side by side: before and after, free and forced, kept.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from kgedit.records.runs import Preset
 from kgedit.records.scores import SHARE
 
 UNEDITED = "unedited"
-"""Name of the row for the model before any edit."""
+"""Name of the row of the unedited model."""
 
 
 @dataclass(frozen=True, slots=True)
 class BeforeAfter:
-    """One axis under one preset, before any edit and right after a timestep's own edits."""
+    """One axis under one preset, before any edit and directly after a timestep's own edits."""
 
     before: Estimate | None
     after: Estimate | None
@@ -34,13 +34,13 @@ class MethodView:
     """One run in a view.
 
     Attributes:
-        name: Tells it apart from the other runs of the view.
-        run: The run; None for the unedited model where no run is without edits.
-        free: By axis, answering freely; empty where the view has no free preset.
-        forced: By axis, under teacher forcing.
-        kept: Unrelated answers that are as before, under the view's free preset or else its forced one.
-        empty: Update answers without a word, before and after.
-        is_baseline: Whether it is the unedited model: no score differs from before.
+        name: Name that distinguishes it from the other runs of the view.
+        run: The run; None means the unedited model, if no run is without edits.
+        free: Scores by axis, free decoding; empty if the view has no free preset.
+        forced: Scores by axis, teacher forcing.
+        kept: Share of unchanged unrelated answers, under the view's free preset, or the forced one if it has none.
+        empty: Share of empty update answers, before and after.
+        is_baseline: Whether it is the unedited model, so that no score differs from before.
     """
 
     name: str
@@ -53,22 +53,22 @@ class MethodView:
 
     @property
     def shown(self) -> dict[Axis, BeforeAfter]:
-        """What it is ranked by: free answers, or forced ones where it gave no free ones."""
+        """Score that it is ranked by: free answers, or forced ones if there are none."""
         return self.free or self.forced
 
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """Runs that compare, asked in one free way.
+    """Comparable runs, evaluated under one free preset.
 
     Attributes:
-        key: Unique on the page: "1.wild".
+        key: Unique key on the page, such as "1.wild".
         group: Number of the group, from 1.
-        runs: Of the group, in the order of reports.
-        free: The free preset; None where the group has none.
-        forced: The preset under teacher forcing; None where there is none.
-        axes: Asked under either.
-        methods: Best update score first, the unedited model last.
+        runs: Runs of the group, in report order.
+        free: The free preset; None if the group has none.
+        forced: The preset under teacher forcing; None if there is none.
+        axes: Axes evaluated under either preset.
+        methods: Methods by descending update score, the unedited model last.
     """
 
     key: str
@@ -81,24 +81,24 @@ class View:
 
     @property
     def shown_preset(self) -> str:
-        """Name of the preset that methods are ranked by."""
+        """Name of the preset by which methods are ranked."""
         preset = self.free or self.forced
         return preset.name if preset else ""
 
     @property
     def edited(self) -> tuple[MethodView, ...]:
-        """The methods without the unedited model."""
+        """Methods without the unedited model."""
         return tuple(method for method in self.methods if not method.is_baseline)
 
 
 def views_of(runs: Sequence[Run]) -> list[View]:
-    """The views of some runs: group by group, in each the preset first that the unedited model answers most."""
+    """Views of the given runs, group by group, starting with the preset that the unedited model answers most often."""
     groups = comparable_groups(runs)
     return [view for number, group in enumerate(groups, start=1) for view in _views_of_group(number, group)]
 
 
 def _views_of_group(number: int, group: RunGroup) -> list[View]:
-    # Charts and sentences are of shares; what is measured on another scale is in the tables.
+    # Charts and sentences show shares; metrics on other scales are in the tables.
     presets = [preset for preset in presets_of(group.runs) if preset_scale(group.runs, preset.name) == SHARE]
     free = [preset for preset in presets if preset.generation != "teacher_forcing"]
     forced = next((preset for preset in presets if preset.generation == "teacher_forcing"), None)
@@ -132,7 +132,7 @@ def _update(asked: dict[Axis, BeforeAfter]) -> float:
 
 
 def run_names(runs: Sequence[Run]) -> list[str]:
-    """The shortest names that tell runs of a group apart: the method, and what else is needed."""
+    """Shortest names that distinguish runs of a group: the method, with more details where needed."""
     told = [
         (run.spec.method, run.spec.protocol, f"{run.scores.edits.edits:,} edits", f"seed {run.spec.seed}")
         for run in runs
@@ -144,7 +144,7 @@ def run_names(runs: Sequence[Run]) -> list[str]:
     else:
         names = [run.folder.name for run in runs]
     counts = Counter(method for method, *_ in told)
-    # A method that stands once needs no more than its name, even where others are there twice.
+    # The name suffices for a method that appears once, even if other methods appear twice.
     short = [one[0] if counts[one[0]] == 1 else name for one, name in zip(told, names, strict=True)]
     seen: Counter[str] = Counter()
     unique = []
@@ -185,7 +185,7 @@ def _by_axis(run: Run, preset: Preset | None, axes: Sequence[Axis]) -> dict[Axis
 
 
 def _is_unchanged(run: Run) -> bool:
-    """Whether no score after the edits differs from that before."""
+    """Whether all scores after the edits equal those before."""
     known = {
         (score.axis, score.preset, score.metric): score.mean
         for score in run.scores.scores
@@ -198,7 +198,7 @@ def _is_unchanged(run: Run) -> bool:
 
 
 def _unedited(methods: Sequence[MethodView], axes: Sequence[Axis]) -> MethodView | None:
-    """The model before any edit as a row of its own; None where it was never asked."""
+    """The model before any edit as a separate row; None if it was never evaluated."""
 
     def before(of: str) -> dict[Axis, BeforeAfter]:
         found: dict[Axis, BeforeAfter] = {}

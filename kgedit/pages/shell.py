@@ -1,6 +1,6 @@
-"""Pages from templates: styles, scripts and data in one file that asks nothing of any network.
+"""Renders pages from templates: styles, scripts and data in one file without network requests.
 
-The content security policy of a page allows the scripts that it carries, by their hashes, and nothing else.
+The content security policy of a page allows the hashes of its own scripts, and nothing else.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ _FOLDER = files("kgedit.pages")
 
 
 def render(template: str, *, styles: Sequence[str], scripts: Sequence[str], **values: Any) -> str:
-    """A whole page.
+    """Render a whole page.
 
     Args:
         template: File under templates/.
-        styles: Files under assets/, in order, after those of every page.
-        scripts: Likewise.
-        values: What the template shows; text in it is escaped. With ``policy`` in place of that of `policy_of`.
+        styles: Files under assets/, in order, after the shared ones.
+        scripts: Files under assets/, in order, after the shared ones.
+        values: Values for the template, escaped as text. A ``policy`` replaces that of `policy_of`.
     """
     return (
         _environment()
@@ -43,11 +43,11 @@ def render(template: str, *, styles: Sequence[str], scripts: Sequence[str], **va
 
 
 def policy_of(scripts: Sequence[str], *, asks_server: bool = False) -> str:
-    """The content security policy of a page.
+    """Content security policy of a page.
 
     Args:
         scripts: Files under assets/, as for `render`.
-        asks_server: Whether its scripts may ask the server that it comes from.
+        asks_server: Whether its scripts may send requests to its own server.
     """
     digest = base64.b64encode(hashlib.sha256(_script(scripts).encode()).digest()).decode("ascii")
     connects = " connect-src 'self';" if asks_server else ""
@@ -68,7 +68,7 @@ def _asset(name: str) -> str:
 def _theme() -> str:
     light, dark = css_variables(LIGHT), css_variables(DARK)
     paper = css_variables({role: as_printed(role) for role in LIGHT})
-    # What a reader chose wins over what the system prefers; paper is light.
+    # The reader's choice overrides the system preference; print is light.
     return (
         f":root{{{light}}}\n"
         f"@media (prefers-color-scheme:dark){{:root:not([data-theme=light]){{color-scheme:dark;{dark}}}}}\n"
@@ -92,7 +92,7 @@ def _environment() -> jinja2.Environment:
 
 
 def _svg(drawing: Drawing) -> str:
-    """A drawing at its own size; its marks escape their texts themselves."""
+    """A drawing at its own size; its marks escape their own text."""
     from markupsafe import Markup
 
     size = f'width="{drawing.width:.0f}" height="{drawing.height:.0f}"'

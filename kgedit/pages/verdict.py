@@ -1,6 +1,6 @@
-"""The verdict of a report in sentences: what was gained, what was damaged, and what the numbers do not show.
+"""Verdict of a report in sentences: gains, damage, and limits of the numbers.
 
-Every sentence follows from numbers by a rule of this file; a sentence whose numbers are missing is left out.
+Every sentence follows from numbers by a rule in this file; sentences with missing numbers are left out.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from kgedit.pages.report_views import MethodView, View
 from kgedit.records.cases import Axis
 
 FALL = 0.2
-"""From this difference on, a score under teacher forcing and that of free answers are called apart."""
+"""Minimum difference between teacher-forced and free scores that is reported."""
 
 _SMALL = 100
 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """Words of a sentence.
+    """Part of a sentence.
 
     Attributes:
-        said: The words.
-        role: Colour that is the key to the charts, or "".
+        said: The text.
+        role: Colour role that refers to the charts, or "".
     """
 
     said: str
@@ -40,10 +40,10 @@ class Piece:
 class VerdictSentence:
     """A sentence with its headline.
 
-    Attributes:
+    title: The claim.
         title: The claim.
-        said: Its numbers.
-        section: Of the page, where its evidence is.
+        said: The numbers that support it.
+        section: Section of the page with the evidence.
     """
 
     title: str
@@ -53,12 +53,12 @@ class VerdictSentence:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The summary at the top of a report.
+    """Summary at the top of a report.
 
     Attributes:
         lead: The first sentences.
-        findings: At most four further ones.
-        cautions: What the numbers cannot carry.
+        findings: At most four further sentences.
+        cautions: Limits of the numbers.
     """
 
     lead: tuple[Piece, ...]
@@ -67,7 +67,7 @@ class Verdict:
 
 
 def verdict_of(view: View) -> Verdict:
-    """The verdict on one view."""
+    """Verdict on one view."""
     updates, damage = _update_tests(view), _damage_tests(view)
     findings = [*_updates(view, updates), *_damages(damage)]
     findings += [finding for make in (_wear, _emptiness, _retrieval, _forgetting) for finding in make(view)]
@@ -77,13 +77,13 @@ def verdict_of(view: View) -> Verdict:
 
 @dataclass(frozen=True, slots=True)
 class _Test:
-    """Two methods on the same questions.
+    """Comparison of two methods on the same questions.
 
     Attributes:
-        first: The one with the higher mean.
-        second: The other.
-        result: Of first less second.
-        p: Corrected by Holm over the tests of the same kind.
+        first: The method with the higher mean.
+        second: The other method.
+        result: First minus second.
+        p: P-value, corrected by Holm's method over the tests of the same kind.
     """
 
     first: MethodView
@@ -97,12 +97,12 @@ class _Test:
 
 
 def _update_tests(view: View) -> list[_Test]:
-    """The method with the highest update score against each other one."""
+    """The method with the highest update score, compared with each other method."""
     return _tests([(view.edited[0], other) for other in view.edited[1:]], view.shown_preset, "update", "value")
 
 
 def _damage_tests(view: View) -> list[_Test]:
-    """Every pair of methods, by unrelated answers that did not change."""
+    """Every pair of methods, compared by unchanged unrelated answers."""
     return _tests(list(combinations(view.edited, 2)), view.shown_preset, "locality", "unchanged")
 
 
@@ -193,7 +193,7 @@ def _names(names: Sequence[str]) -> str:
 
 
 def _updates(view: View, tests: Sequence[_Test]) -> Iterator[VerdictSentence]:
-    """The highest update score against the others."""
+    """The highest update score, compared with the others."""
     if not tests:
         return
     best = view.edited[0]
@@ -220,14 +220,14 @@ def _updates(view: View, tests: Sequence[_Test]) -> Iterator[VerdictSentence]:
 
 
 def _counts(result: PairedResult) -> str:
-    """Questions that only one of two methods answers; the first method of a test is the second of its result."""
+    """Questions that only one of two methods answers; the first method of a test is the second one of its result."""
     if result.only_first is None or result.only_second is None:
         return ""
     return f" ({result.only_second} right that the other misses, {result.only_first} the other way round)"
 
 
 def _damages(tests: Sequence[_Test]) -> Iterator[VerdictSentence]:
-    """How methods differ in the unrelated answers that they leave unchanged."""
+    """Differences in unchanged unrelated answers between methods."""
     if not tests or not any(test.result.difference.mean for test in tests):
         return
     significant = [test for test in tests if test.is_significant]
@@ -244,14 +244,14 @@ def _damages(tests: Sequence[_Test]) -> Iterator[VerdictSentence]:
 
 
 def _difference(test: _Test) -> str:
-    """In points, with its interval."""
+    """Difference in percentage points, with its interval."""
     found = test.result.difference
     ends = "" if found.low is None or found.high is None else f" [{100 * found.low:+.0f}, {100 * found.high:+.0f}]"
     return f"{100 * found.mean:+.1f} points{ends}"
 
 
 def _wear(view: View) -> Iterator[VerdictSentence]:
-    """The same method with each edit undone, and with edits piled up."""
+    """Compares the same method with each edit undone and with accumulated edits."""
     by_name: dict[str, dict[str, MethodView]] = {}
     for method in view.edited:
         if method.run:
@@ -275,7 +275,7 @@ def _wear(view: View) -> Iterator[VerdictSentence]:
 
 
 def _emptiness(view: View) -> Iterator[VerdictSentence]:
-    """Empty answers: a format that the model does not follow, or one that it lost."""
+    """Empty answers: the model does not follow the format, or no longer does."""
     worst = max(view.edited, key=lambda one: one.empty.after.mean if one.empty.after else 0.0, default=None)
     if worst is None or not worst.empty.after or worst.empty.after.mean < 0.1:
         return

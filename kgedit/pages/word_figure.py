@@ -1,4 +1,4 @@
-"""Word clouds of what edits are about: subjects, relations and objects (WikiBigEdit, figure 8)."""
+"""Word clouds of subjects, relations and objects of edits (WikiBigEdit, figure 8)."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ _AROUND_WORDS = ',;:()"“”'
 _FUNCTION_WORDS = frozenset(
     ("a", "an", "and", "as", "at", "by", "for", "from", "i", "in", "no", "of", "on", "or", "st", "the", "to", "was")
 ) | {"da", "de", "del", "der", "des", "di", "do", "du", "el", "en", "et", "la", "las", "le", "les", "los", "van", "von"}
-"""Words of labels that name nothing, in the languages of most names."""
+"""Function words of labels, in the most frequent languages of names."""
 
 _MOST_WORDS = 150
 
 
 def word_figure(facts: Iterable[Fact]) -> Figure | None:
-    """Clouds of the words of subjects and objects, and of whole labels of relations; None without facts."""
+    """Word clouds of subjects and objects, and a cloud of relations by whole label; None without facts."""
     listed = list(facts)
     if not listed:
         return None
-    # Files that do not name relations have a made-up property.
+    # Files without relation names have a placeholder property.
     relations = Counter(fact.property_label or fact.property for fact in listed if fact.property.startswith("P"))
     counted = {
         "Words of subjects": _words(fact.subject_label for fact in listed),
@@ -31,12 +31,12 @@ def word_figure(facts: Iterable[Fact]) -> Figure | None:
         "Words of objects": _words(fact.object_label for fact in listed),
     }
     panels = tuple(word_cloud(title, counts) for title, counts in counted.items() if counts)
-    note = "Sized by the number of cases. Words that find no place are left out."
+    note = "Sized by the number of cases. Words without room are left out."
     return Figure("words", "What the edits are about", panels, note) if panels else None
 
 
 def _words(labels: Iterable[str]) -> dict[str, int]:
-    """Word -> number of labels with it, the most frequent ones; numbers and initials do not count."""
+    """Word -> number of labels that contain it, for the most frequent words; numbers and initials are ignored."""
     counts = Counter(
         word
         for label in labels

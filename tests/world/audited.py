@@ -1,4 +1,4 @@
-"""Two snapshots of some towns, and the rows of a file about them: right ones, and one for each fault."""
+"""Two snapshots of several towns, and rows of a file about them: correct ones, and one for each fault."""
 
 from __future__ import annotations
 
@@ -80,11 +80,11 @@ TOWNS: dict[str, tuple[str, list[Json], list[Json]]] = {
         [statement(snak("P1082", quantity_value("+950")))],
     ),
     "Q113": ("Vara", [_held("Q203")], [_held("Q204")]),
-    # Nothing is known of Q990 but that it is the mayor.
+    # The only known fact about Q990 is that it is the mayor.
     "Q115": ("Öjebyn", [_held("Q200")], [_held("Q990")]),
     "Q116": ("Älmhult", [_held("Q202"), _held("Q204")], [_held("Q202"), _held("Q204")]),
     "Q117": ("Uddevalla", [], [statement(snak("P571", time_value("+2022-03-12T00:00:00Z", 11)))]),
-    # It lies in Hjo, so that who was born in Hjo is no news about it.
+    # It is located in Hjo, so a person born in Hjo is no new information about it.
     "Q114": (
         "Åmål",
         [_held("Q200"), _held("Q301", relation="P131")],
@@ -94,11 +94,11 @@ TOWNS: dict[str, tuple[str, list[Json], list[Json]]] = {
 
 
 def snapshots(folder: Path) -> tuple[Snapshot, Snapshot]:
-    """2021-01-04 and 2023-02-27. Umeå is in the older one alone, Ystad in the newer one alone."""
+    """2021-01-04 and 2023-02-27. Umeå is only in the older one, Ystad only in the newer one."""
     births = {"Q201": "Q301"}
     old = [item(name, *before, label=label) for name, (label, before, _) in TOWNS.items()]
     new = [item(name, *now, label=label, aliases=ALIASES.get(name, ())) for name, (label, _, now) in TOWNS.items()]
-    # Another Arvika: the name alone does not tell which is meant.
+    # A second Arvika: the name alone is ambiguous.
     namesake = item("Q50", about("P19", "Q300"), label="arvika", aliases=("Arvika farm",))
     return two_snapshots(
         folder,
@@ -108,7 +108,7 @@ def snapshots(folder: Path) -> tuple[Snapshot, Snapshot]:
 
 
 def row(town: str, person: str, *, old: str | None = "Q200", ids: bool = True, **changes: Any) -> Json:
-    """A row in WikiBigEdit's form: who leads a town, a locality question about Sala, and where the mayor was born."""
+    """A row in WikiBigEdit's form: head of a town, a locality question about Sala, and birthplace of the mayor."""
     label = {**{name: kind[0] for name, kind in TOWNS.items()}, "Q120": "Umeå", "Q121": "Ystad"}[town]
     made: Json = {
         "tag": "update" if old else "new",
@@ -135,7 +135,7 @@ def row(town: str, person: str, *, old: str | None = "Q200", ids: bool = True, *
 
 
 def born(town: str, person: str, place: str) -> Json:
-    """A two-hop question's fields, with ids."""
+    """Fields of a two-hop question, with ids."""
     return {
         "mhop": "Where was its mayor born?",
         "mhop_ans": {"Q300": "Falun", "Q301": "Hjo"}[place],
@@ -193,4 +193,4 @@ FAULTS: dict[str, Json] = {
         "Q100", "Q201", **born("Q100", "Q201", "Q301") | {"mhop": "Was its mayor born in Hjo?"}
     ),
 }  # fmt: skip
-"""Reason -> a row that has this fault and no other."""
+"""Reason -> a row with only this fault."""

@@ -1,4 +1,4 @@
-"""An OpenAI-compatible Batch API on this machine that goes wrong on request, and knows what it has been paid for."""
+"""A local OpenAI-compatible Batch API that fails on request and records what was paid for."""
 
 from __future__ import annotations
 
@@ -14,30 +14,30 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 Fault = Callable[[str, int], str | None]
-"""What goes wrong with a step ("upload", "create", "list", "look up", "download") at its nth time, from 1 on.
+"""Fault of a step ("upload", "create", "list", "look up", "download") at its n-th call, counted from 1.
 
-"429", "500": that status, and nothing was done. "done, then 500", "done, then silence": it was done, and nobody is
-told. "timeout": silence, and nothing was done. "cut": half of the JSON, or of a file's last line. And of files of
-replies, until the next download: "wrong ids", "duplicates", "missing rows", "another's".
+"429", "500": that status, without any effect. "done, then 500", "done, then silence": the step takes effect, but the
+client is not informed. "timeout": no response and no effect. "cut": half of the JSON, or of a file's last line. For
+files of replies, until the next download: "wrong ids", "duplicates", "missing rows", "another's".
 """
 
 RowFault = Callable[[str, int], str | None]
-""""500": the row fails at its nth time, unpaid; "lost": it is in no file; "expired": the batch's day was over."""
+""""500": the row fails at its n-th attempt, unpaid; "lost": missing in all files; "expired": the batch expired."""
 
 
 @dataclass
 class BatchServer:
-    """The server, and what happened to it.
+    """The server, with a record of its calls.
 
     Attributes:
         url: Base URL.
-        reply: What its model answers to the last message.
-        steps: Step -> how often it was called.
-        paid: Message -> how often it was answered: what one pays for.
+        reply: Reply of its model to the last message.
+        steps: Step -> number of calls.
+        paid: Message -> number of replies, which are paid for.
         created: Ids of all batches, in order.
-        looks: How often a batch must be looked up before it is over.
-        status: In which a batch ends.
-        hold: Batches never end while this is set.
+        looks: Number of look-ups until a batch ends.
+        status: Final status of batches.
+        hold: Batches do not end while this is set.
     """
 
     reply: Callable[[str], str]
@@ -59,7 +59,7 @@ class BatchServer:
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def create(self, body: dict[str, Any]) -> dict[str, Any]:
-        """Answer all rows at once; they are told only when the batch is over."""
+        """Answer all rows immediately; the replies become available when the batch ends."""
         name = f"batch_{len(self.batches) + 1}"
         lines, errors = [], []
         for text in self.files[body["input_file_id"]].splitlines():
@@ -95,7 +95,7 @@ class BatchServer:
         return batch
 
     def look_up(self, name: str) -> dict[str, Any]:
-        """The batch, which is over after some looks."""
+        """The batch, which ends after `looks` look-ups."""
         batch = self.batches[name]
         self.left[name] -= 1
         if self.left[name] <= 0 and not self.hold:
@@ -123,7 +123,7 @@ class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
     def log_message(self, *_: object) -> None:
-        """Say nothing."""
+        """Disable logging."""
 
     def do_POST(self) -> None:
         content = self.rfile.read(int(self.headers["Content-Length"]))
@@ -212,7 +212,7 @@ class _Server(ThreadingHTTPServer):
     daemon_threads = True
 
     def handle_error(self, *_: object) -> None:
-        """Clients that time out or are killed break connections; that is no news."""
+        """Ignore broken connections, which are expected from clients that time out or are killed."""
 
 
 @contextmanager

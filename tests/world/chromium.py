@@ -1,4 +1,4 @@
-"""Chromium, headless: the one of the system, or the one that Playwright installed."""
+"""Headless Chromium: the system's, or the one installed by Playwright."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable"
 
 @contextmanager
 def open_chromium() -> Iterator[Browser]:
-    """A browser.
+    """Launch a browser.
 
     Raises:
-        RuntimeError: if there is none.
+        RuntimeError: if there is no Chromium.
     """
     found = next((path for name in NAMES if (path := shutil.which(name))), None)
-    # Chromium's sandbox does not start as root, which is who one is in most containers.
+    # Chromium's sandbox does not start as root, which is the user in most containers.
     arguments = ["--no-sandbox"] if hasattr(os, "geteuid") and os.geteuid() == 0 else []
     with sync_playwright() as playwright:
         try:

@@ -1,4 +1,4 @@
-"""Dumps made by hand, in the spelling of Wikidata's JSON: entities, statements, snaks as small functions."""
+"""Hand-made dumps in Wikidata's JSON format, with small functions for entities, statements and snaks."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def quantity_value(amount: str, unit: str = "1", **bounds: str) -> Json:
 
 
 def snak(property_id: str, value: Json | str, datatype: str | None = None) -> Json:
-    """A snak with a value, or with "somevalue" or "novalue"."""
+    """A snak with a value, or of type "somevalue" or "novalue"."""
     if isinstance(value, str):
         return {"snaktype": value, "property": property_id}
     return {"snaktype": "value", "property": property_id, "datavalue": value} | (
@@ -72,7 +72,7 @@ def statement(
 
 
 def entity(entity_id: str, *statements: Json, label: str | None = None, **more: Any) -> Json:
-    """An item or property; statements without an id get one from their content, as in a dump it never changes."""
+    """An item or property. A statement without an id gets one derived from its content, which is therefore stable."""
     claims: dict[str, list[Json]] = {}
     for number, made in enumerate(statements):
         claims.setdefault(made["mainsnak"]["property"], []).append({"id": f"{entity_id}$S{number}"} | made)
@@ -82,12 +82,12 @@ def entity(entity_id: str, *statements: Json, label: str | None = None, **more: 
 
 
 def lines(entities: Iterable[Mapping[str, Any]]) -> bytes:
-    """A whole dump: an array with one entity a line."""
+    """A whole dump: an array with one entity per line."""
     return b"[\n" + b",\n".join(json.dumps(one, ensure_ascii=False).encode() for one in entities) + b"\n]\n"
 
 
 def write_dump(path: Path, content: bytes | Iterable[Mapping[str, Any]]) -> Path:
-    """Write a dump, compressed as its name says."""
+    """Write a dump, compressed according to its name."""
     text = content if isinstance(content, bytes) else lines(content)
     suffix = next(suffix for suffix in sorted(COMPRESSIONS, key=len, reverse=True) if path.name.endswith(suffix))
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -96,7 +96,7 @@ def write_dump(path: Path, content: bytes | Iterable[Mapping[str, Any]]) -> Path
 
 
 def load_of(date: str, **changes: Any) -> Load:
-    """What `kgedit load-dump` would ask for with its default options."""
+    """The order of `kgedit load-dump` with its default options."""
     options: Json = {
         "date": datetime.date.fromisoformat(date),
         "loader": "wikidata_json",
@@ -136,6 +136,6 @@ def load(
 
 
 def hashes(folder: Path) -> dict[str, str]:
-    """Every file under a folder with the hash of its bytes."""
+    """Hashes of all files under a folder."""
     files = sorted(path for path in folder.rglob("*") if path.is_file() and not path.name.endswith(".lock"))
     return {str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}

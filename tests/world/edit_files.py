@@ -1,4 +1,4 @@
-"""An object of each form of edit files, with every field that the form knows; texts and people are made up."""
+"""One object of each form of edit files, with all fields of the form; texts and people are made up."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ MQUAKE: Json = {
         "edit_triples": [["Q100", "P6", "Q20"]],
     },
 }
-"""A chain of three hops with one edit, MQuAKE's fields; `two_edits` in test_mquake.py has a second one."""
+"""A chain of three hops with one edit, in MQuAKE's fields; `two_edits` in test_mquake.py has two edits."""
 
 WIKIBIGEDIT: Json = {
     "tag": "update",
@@ -158,7 +158,7 @@ WIKIFACTDIFF: Json = {
         }
     ],
 }
-"""As published. kgedit's own files have random neighbours too, and how popular neighbours are."""
+"""As published. kgedit's own files also have random neighbours and the popularity of neighbours."""
 
 RANDOM_NEIGHBOUR: Json = {
     "subject": {"id": "Q300", "label": "Siljan", "description": "lake"},
@@ -178,22 +178,22 @@ ROWS: dict[str, Json] = {
     "wikifactdiff": WIKIFACTDIFF,
     "zsre": ZSRE,
 }
-"""Form -> an object of it."""
+"""Form -> example object."""
 
 
 def write_json(path: Path, *rows: Any) -> Path:
-    """A JSON list."""
+    """Write a JSON list."""
     path.write_text(json.dumps(list(rows), ensure_ascii=False), encoding="utf-8")
     return path
 
 
 def write_lines(path: Path, *rows: Any) -> Path:
-    """JSON Lines."""
+    """Write JSON Lines."""
     path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     return path
 
 
 def write_parquet(path: Path, *rows: Any) -> Path:
-    """Parquet, as Hugging Face converts a data set."""
+    """Write Parquet, as converted by Hugging Face."""
     pq.write_table(pa.Table.from_pylist(list(rows)), path)
     return path

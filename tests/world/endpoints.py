@@ -1,4 +1,4 @@
-"""Local servers that answer as real ones do, and fail as they do: what is wrong with an answer is said beforehand."""
+"""Local servers that respond and fail like real ones; faults are configured in advance."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Answer = tuple[int, dict[str, str], bytes]
 
 
 class Recorded:
-    """What a server was asked, in order: the path and the headers."""
+    """Requests to a server, in order: paths and headers."""
 
     def __init__(self) -> None:
         self.paths: list[str] = []
@@ -23,7 +23,7 @@ class Recorded:
 
 @contextmanager
 def serving(answer: Callable[[str, dict[str, str], bytes], Answer]) -> Iterator[Recorded]:
-    """A server on a free port of this machine. A body shorter than its Content-Length breaks the connection off."""
+    """A server on a free local port. A body shorter than its Content-Length breaks the connection."""
     recorded = Recorded()
 
     class Handler(BaseHTTPRequestHandler):
@@ -43,7 +43,7 @@ def serving(answer: Callable[[str, dict[str, str], bytes], Answer]) -> Iterator[
         do_POST = do_HEAD = do_GET  # noqa: N815 - the names that http.server calls
 
         def log_message(self, format: str, *args: object) -> None:
-            """Nothing: the tests look at what was recorded."""
+            """Disable logging; the tests check the recorded requests."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
@@ -58,5 +58,5 @@ def serving(answer: Callable[[str, dict[str, str], bytes], Answer]) -> Iterator[
 
 
 def query_in(body: bytes) -> str:
-    """The query of a SPARQL request by POST."""
+    """Query of a SPARQL POST request."""
     return parse_qs(body.decode())["query"][0]

@@ -1,4 +1,4 @@
-"""Three snapshots of a small world in which everything happens that `kgedit explore` shows."""
+"""Three snapshots of a small world that covers everything `kgedit explore` shows."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def _people(count: str) -> Json:
 
 def _item(name: str, *statements: Json, label: str | None = None, aliases: tuple[str, ...] = (), rev: int = 1) -> Json:
     named = {"en": [{"language": "en", "value": alias} for alias in aliases]} if aliases else {}
-    article = {"enwiki": {"site": "enwiki", "title": f"Article {name}"}}  # the profile wikifactdiff asks for one
+    article = {"enwiki": {"site": "enwiki", "title": f"Article {name}"}}  # the profile wikifactdiff requires one
     return entity(name, *statements, label=label, aliases=named, lastrevid=rev, sitelinks=article)
 
 
@@ -36,7 +36,7 @@ _NAMED = [
 ]
 
 LEADER = "Q1$11111111-2222-4333-8444-555555555555"
-"""A statement with an id as Wikidata gives them."""
+"""A statement with an id in Wikidata's form."""
 
 
 def _next_to(*others: str) -> list[Json]:
@@ -44,7 +44,7 @@ def _next_to(*others: str) -> list[Json]:
 
 
 def _lands(hostile: int, *first: Json) -> list[Json]:
-    """Lands that each neighbour several, and hostile items, each led by another hostile one that changes."""
+    """Countries that border several others, and hostile items, each with a changing hostile head."""
     leaders = [f"Q{700 + (number + hostile) % len(HOSTILE)}" for number in range(len(HOSTILE))]
     return [
         *first,
@@ -56,9 +56,9 @@ def _lands(hostile: int, *first: Json) -> list[Json]:
 def write_explored(folder: Path) -> Path:
     """Load the three snapshots; returns the home.
 
-    Arvika's leader 21 gives way to 22, and in the last snapshot to 24, which 22 was merged into: so nothing changes
-    there. Borgå is renamed, loses a leader and has him again. Falun appears, Kalix goes. Of Ekerö's neighbours one is
-    added and another goes.
+    Arvika's leader 21 is replaced by 22 and, in the last snapshot, by 24, into which 22 was merged, so nothing changes
+    there. Borgå is renamed, loses a leader and regains him. Falun appears, Kalix disappears. One of Ekerö's neighbours
+    is added and another removed.
     """
     old = _lands(0,
         _item("Q1", _leads("Q21", LEADER, since="2019-05-01"), _people("100"),

@@ -1,4 +1,4 @@
-"""An OpenAI-compatible chat server on this machine that goes wrong on request, and knows what it has been paid for."""
+"""A local OpenAI-compatible chat server that fails on request and records what was paid for."""
 
 from __future__ import annotations
 
@@ -12,36 +12,36 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 Reply = Callable[[str], str]
-"""What the server's model answers to the last message of a chat."""
+"""Reply of the server's model to the last message of a chat."""
 
 Fault = Callable[[str, int], str | None]
-"""What goes wrong with a message at its nth try, from 1 on; None where nothing does.
+"""Fault of a message at its n-th attempt, counted from 1; None means no fault.
 
-"401", "404", "429", "500", "503": that status; 429 asks for `retry_after`. "no credit": 429 as OpenAI says it of an
-empty account. "timeout": silence. "cut": half of the JSON. "torn": less than was announced. "not JSON".
-"no choice": an empty list. "two choices". "no text": content null. "another's": a reply that was delivered to another
-request before, once more.
+"401", "404", "429", "500", "503": that status; 429 requests `retry_after`. "no credit": 429 with OpenAI's error for an
+empty account. "timeout": no response. "cut": half of the JSON. "torn": shorter than announced. "not JSON".
+"no choice": an empty list. "two choices". "no text": content null. "another's": repeats the reply to an earlier
+request.
 """
 
 
 Complete = Callable[[dict[str, Any]], tuple[str, int, int]]
-"""The text that goes on from the prompt or message of a request's body, tokens of that, tokens of this."""
+"""Continuation of the prompt or message in a request's body, its prompt tokens, and its completion tokens."""
 
 
 class FaultServer:
-    """The server, and what happened to it.
+    """The server, with a record of its calls.
 
     Attributes:
         url: Base URL.
-        tries: Message -> how often it was asked.
-        paid: Message -> how often a whole and correct reply to it was written: what one pays for.
-        arrivals: Message and time of every try, in order.
-        under_way: Highest number of calls at once.
-        retry_after: Seconds that a 429 asks for.
-        silence: Seconds that "timeout" lasts.
-        complete: The server's model, in place of `reply`, where it must see the whole request.
-        hold_after: After so many paid replies all further calls wait until the server ends; None for never.
-        held: Calls that have waited so.
+        tries: Message -> number of attempts.
+        paid: Message -> number of complete and correct replies, which are paid for.
+        arrivals: Message and time of every attempt, in order.
+        under_way: Maximum number of concurrent calls.
+        retry_after: Seconds requested by a 429.
+        silence: Duration of "timeout" in seconds.
+        complete: Model of the server; replaces `reply` if the model needs the whole request.
+        hold_after: Number of paid replies after which further calls wait until the server ends; None disables this.
+        held: Number of calls that waited for this reason.
     """
 
     def __init__(self, reply: Reply, fault: Fault) -> None:
@@ -65,7 +65,7 @@ class FaultServer:
         self.complete: Complete | None = None
 
     def completion(self, message: str, body: dict[str, Any]) -> dict[str, Any]:
-        """A correct reply; tokens are words, unless `complete` says otherwise."""
+        """A correct reply; tokens are words unless `complete` defines them."""
         if self.complete:
             text, prompt_tokens, new_tokens = self.complete(body)
         else:
@@ -86,7 +86,7 @@ class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
     def log_message(self, *_: object) -> None:
-        """Say nothing."""
+        """Disable logging."""
 
     def do_POST(self) -> None:
         world: FaultServer = self.server.world  # type: ignore[attr-defined]
@@ -143,7 +143,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._send(200, b"<html>Bad gateway</html>")
         elif fault == "another's":
             earlier = world.delivered
-            time.sleep(0.1)  # whoever it was for has read it by now
+            time.sleep(0.1)  # the original recipient has read it by now
             self._send(200, json.dumps(earlier or completion).encode())
         else:
             choice = completion["choices"][0]
@@ -175,7 +175,7 @@ class _Server(ThreadingHTTPServer):
     request_queue_size = 64
 
     def handle_error(self, *_: object) -> None:
-        """Clients that time out or are killed break connections; that is no news."""
+        """Ignore broken connections, which are expected from clients that time out or are killed."""
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Labels and answers that would run as code, or break the page, wherever a page took text for markup."""
+"""Labels and answers that would run as code or break the page if text were used as markup."""
 
 from __future__ import annotations
 
@@ -11,4 +11,4 @@ HOSTILE = (
     "javascript:window.hacked='link'",
     "a&lt;b &amp; c\u2028\u2029\x01 d \u202egnp.exe \u2067",
 )
-"""Each is shown as it is."""
+"""Each must be shown unchanged."""

@@ -1,4 +1,4 @@
-"""Packages that how-to pages show, installed."""
+"""Installs packages shown on how-to pages."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _PAGES = Path(__file__).resolve().parents[2] / "docs" / "how-to"
 
 
 class Installed(NamedTuple):
-    """An installed package: its entry point's name, its module, and the folder for sys.path."""
+    """An installed package: name of its entry point, its module, and the folder for sys.path."""
 
     name: str
     module: str
@@ -21,7 +21,7 @@ class Installed(NamedTuple):
 
 
 def blocks(page: str, language: str) -> list[str]:
-    """Every code block of a language on a page."""
+    """All code blocks of a language on a page."""
     text = (_PAGES / page).read_text(encoding="utf-8")
     return re.findall(rf"^```{language}\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
 
@@ -32,12 +32,12 @@ def block(page: str, language: str) -> str:
 
 
 def install(page: str, group: str, folder: Path) -> Installed:
-    """Build a page's package from its text and install it with pip, as the page says, without a download.
+    """Build a page's package from its text and install it with pip as on the page, without downloads.
 
     Args:
         page: Name of the file in docs/how-to.
-        group: The package's group of entry points.
-        folder: An empty folder, which gets the project and a folder for sys.path.
+        group: Entry-point group of the package.
+        folder: An empty folder for the project and for the folder added to sys.path.
     """
     text = block(page, "toml")
     ((name, target),) = tomllib.loads(text)["project"]["entry-points"][group].items()

@@ -1,4 +1,4 @@
-"""A made-up model's server that does as its tests say, and servers of ours run in threads, all on free ports."""
+"""A fake model server controlled by its tests, and kgedit's servers run in threads, all on free ports."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from world.patience import SECONDS, wait_until
 
 @dataclass
 class MadeUpModel:
-    """What it was asked, and what it is to do.
+    """Requests received, and behaviour to show.
 
     Attributes:
-        bodies: Of requests, in order.
-        headers: Of requests, in order.
-        go_on: A stream's second piece waits for it.
-        seconds: Before an answer.
+        bodies: Bodies of the requests, in order.
+        headers: Headers of the requests, in order.
+        go_on: Event for which the second piece of a stream waits.
+        seconds: Delay before an answer.
     """
 
     bodies: list[dict[str, Any]] = field(default_factory=list)
@@ -36,7 +36,7 @@ class MadeUpModel:
     seconds: float = 0.0
 
     async def answer(self, request: Request) -> Response:
-        """The model "echo" answers, "refuses" says 429, "breaks" ends midway; with `stream` in two pieces."""
+        """The model "echo" answers, "refuses" returns 429, "breaks" ends midway; `stream` sends two pieces."""
         body = json.loads(await request.body())
         self.bodies.append(body)
         self.headers.append(dict(request.headers))
@@ -50,11 +50,11 @@ class MadeUpModel:
         return JSONResponse({"choices": [{"message": {"role": "assistant", "content": "Jonas"}}]})
 
     async def models(self, _request: Request) -> Response:
-        """One model."""
+        """List one model."""
         return JSONResponse({"data": [{"id": "echo"}]})
 
     def app(self) -> Starlette:
-        """Its routes."""
+        """Routes of the application."""
         asking = [Route(f"/v1/{name}", self.answer, methods=["POST"]) for name in ("chat/completions", "completions")]
         return Starlette(routes=[*asking, Route("/v1/models", self.models)])
 
@@ -71,7 +71,7 @@ class MadeUpModel:
 
 @contextmanager
 def running(server: uvicorn.Server) -> Iterator[str]:
-    """A server in a thread of its own; yields its address, and stops it as a signal would."""
+    """Run a server in a separate thread; yields its address, and stops it like a signal."""
     server.config.log_config = None
     thread = threading.Thread(target=server.run)
     thread.start()
@@ -87,12 +87,12 @@ def running(server: uvicorn.Server) -> Iterator[str]:
 
 
 def model_server(model: MadeUpModel, port: int = 0) -> uvicorn.Server:
-    """A server of a made-up model."""
+    """Run a server with a fake model."""
     return uvicorn.Server(uvicorn.Config(model.app(), port=port, log_level="critical", timeout_graceful_shutdown=1))
 
 
 def free_port() -> int:
-    """A port that nobody listens at."""
+    """A port without a listener."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])

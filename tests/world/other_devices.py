@@ -1,7 +1,7 @@
-"""Devices that are not the CPU, on machines that have no other: tensors that say so, and refuse to be mixed.
+"""Simulates devices other than the CPU: tensors that report another device and cannot be mixed.
 
-What GPUs would refuse is refused here too: an operation on tensors of several devices, and reading a tensor's memory
-without bringing it home first. The numbers are computed by the CPU, so they are those of the CPU up to rounding.
+Operations that GPUs would refuse are refused here too: those on tensors of several devices, and reading a tensor's
+memory without moving it to the CPU. Numbers are computed by the CPU, so they equal those of the CPU up to rounding.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from accelerate import dispatch_model
 from torch.utils._python_dispatch import TorchDispatchMode
 
 KIND = "lazy"
-"""One that torch has a name for and no kernels here."""
+"""A device type that torch knows, but has no kernels for here."""
 
 _refused: set[torch.dtype] = set()
-"""Number formats that no device has at present."""
+"""Number formats that currently no device supports."""
 
 _aten = torch.ops.aten
 _COPIES = {_aten.copy_.default, _aten._to_copy.default}
@@ -27,13 +27,13 @@ _TAKE_INDICES_FROM_CPU = {_aten.index.Tensor, _aten.index_put_.default}
 
 
 class _There(torch.Tensor):
-    """A tensor on another device; `here` are its numbers."""
+    """A tensor on another device; `here` contains its numbers."""
 
     here: torch.Tensor
 
     @staticmethod
     def __new__(cls, here: torch.Tensor, device: torch.device) -> _There:
-        # Outside of inference mode: else a view made in it, of a tensor made outside, would be of the wrong kind.
+        # Leave inference mode: views created in it of tensors from outside would be of the wrong kind.
         if torch.is_inference_mode_enabled():
             with torch.inference_mode(False):
                 return cls.__new__(cls, here, device)
@@ -54,7 +54,7 @@ class _There(torch.Tensor):
 
 
 class _Everywhere(TorchDispatchMode):
-    """For what names a device without having a tensor there: new tensors, and those that move."""
+    """Handles calls that name a device without having a tensor there: new tensors, and moved ones."""
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         return _run(func, args, kwargs or {})
@@ -63,7 +63,7 @@ class _Everywhere(TorchDispatchMode):
 def _run(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
     decomposes, mutates = _traits(func)
     if decomposes:
-        # In inference mode operations come whole that come in parts elsewhere.
+        # Inference mode passes some operations whole that are decomposed otherwise.
         with _Everywhere():
             return func.decompose(*args, **kwargs)
     tensors = _tensors([*args, *kwargs.values()])
@@ -71,7 +71,7 @@ def _run(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
     if there and func not in _COPIES:
         places = {tensor.device for tensor in there}
         if func not in _TAKE_INDICES_FROM_CPU:
-            # A single number of the CPU may take part in anything.
+            # A CPU scalar can be combined with any device.
             places |= {tensor.device for tensor in tensors if tensor.dim() > 0}
         if len(places) > 1:
             raise RuntimeError(f"{func}: expected all tensors to be on the same device, but found {places}")
@@ -84,12 +84,12 @@ def _run(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
 
 @cache
 def _traits(func: Any) -> tuple[bool, bool]:
-    """Whether an operation can be had in parts, and whether it writes to what it is given."""
+    """Whether an operation can be decomposed, and whether it mutates its arguments."""
     return func._can_decompose(), func._schema.is_mutable
 
 
 def _tensors(values: Sequence[Any]) -> list[torch.Tensor]:
-    """The tensors among values and in their lists; called a million times, so without a generator."""
+    """Tensors among values and in their lists; called a million times, so without a generator."""
     found: list[torch.Tensor] = []
     for value in values:
         if isinstance(value, torch.Tensor):
@@ -117,15 +117,15 @@ def _send(value: Any, place: torch.device) -> Any:
 
 @contextmanager
 def other_devices(*, without: Sequence[torch.dtype] = ()) -> Iterator[tuple[torch.device, torch.device]]:
-    """Make two devices known to torch for a while; a module that moves there keeps its tied weights tied.
+    """Temporarily make two devices known to torch; modules moved there keep their weights tied.
 
     Args:
-        without: Number formats that they do not have, as Apple's GPUs have no float64.
+        without: Number formats that they lack, like float64 on Apple's GPUs.
     """
     _refused.update(without)
     before = torch.__future__.get_swap_module_params_on_conversion()
     torch.__future__.set_swap_module_params_on_conversion(True)
-    # torch.tensor(..., device=...) makes a tensor of the CPU and moves it.
+    # torch.tensor(..., device=...) creates a CPU tensor and moves it.
     torch._C._set_only_lift_cpu_tensors(True)
     try:
         with _Everywhere():
@@ -137,7 +137,7 @@ def other_devices(*, without: Sequence[torch.dtype] = ()) -> Iterator[tuple[torc
 
 
 def spread_over(model: Any, first: torch.device, second: torch.device) -> None:
-    """Let accelerate place the lowest block and all around the blocks on one device, the others on another."""
+    """Let accelerate place the lowest block and all modules outside blocks on one device, other blocks on another."""
     blocks = next(name for name, module in model.named_modules() if isinstance(module, torch.nn.ModuleList))
     lowest, _, inner = blocks.partition(".")
     around = [name for name, _ in model.named_children() if name != lowest]
@@ -151,10 +151,10 @@ _WAITS = {_aten._local_scalar_dense.default, _aten.nonzero.default, _aten.masked
 
 
 class Waits(TorchDispatchMode):
-    """Counts operations that make the host wait for another device: their result is a number, a size, or a tensor here.
+    """Counts operations that make the host wait for another device: they return a number, a size, or a CPU tensor.
 
     Attributes:
-        count: Of them since the beginning.
+        count: Number of such operations so far.
     """
 
     def __init__(self) -> None:

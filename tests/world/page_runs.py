@@ -23,7 +23,7 @@ RELATIONS = (("P6", "head of government"), ("P286", "head coach"), ("P54", "memb
 
 
 def case_of(number: int, label: str, *, relations: int = len(RELATIONS)) -> Case:
-    """An edit of a subject with this label; cases take turns among so many relations."""
+    """An edit of a subject with this label; cases cycle through `relations` relations."""
     turn = number % relations
     relation, name = RELATIONS[turn] if turn < len(RELATIONS) else (f"P{3000 + turn}", f"relation {turn}")
     fact = Fact(f"Q{100 + number}", label, relation, name, f"Q{900 + number}", f"New {label}")
@@ -46,11 +46,11 @@ def case_of(number: int, label: str, *, relations: int = len(RELATIONS)) -> Case
 def answers_of(
     number: int, case: Case, *, said: Sequence[str], retrieved: tuple[str, ...] = (), forced: float | None = None
 ) -> list[Answer]:
-    """Before and after, free and forced, on two axes.
+    """Answers before and after, free and forced, on two axes.
 
     Args:
-        said: Free answer to the update before and after, to the locality question before and after.
-        forced: Tokens right under teacher forcing after the edit; None for all of every other case, else a quarter.
+        said: Free answers: update before and after, locality before and after.
+        forced: Share of correct tokens under teacher forcing after the edit; None alternates between all and a quarter.
     """
     found = []
     for axis, texts in (("update", said[:2]), ("locality", said[2:])):
@@ -77,10 +77,10 @@ def write_page_run(
     relations: int = len(RELATIONS),
     **spec: object,
 ) -> Path:
-    """A scored run over one case a label; every `right`-th update is right after the edit, none without `free`.
+    """A scored run with one case per label; every `right`-th update is correct after the edit, none without `free`.
 
     Args:
-        changed: Which unrelated answers change: 1 for all unrelated answers, 4 for every fourth one, 0 for none.
+        changed: Interval of changed unrelated answers: 1 means all, 4 every fourth one, 0 none.
         relations: Number of relations among the cases.
     """
     cases = [case_of(number, label, relations=relations) for number, label in enumerate(labels)]
@@ -98,7 +98,7 @@ def write_page_run(
 
 
 def write_page_timestep(folder: Path, labels: Sequence[str]) -> Path:
-    """A timestep of ten towns, whose labels are these where there are so many, with dropped changes."""
+    """A timestep of ten towns, labelled by cycling through `labels`, with dropped changes."""
     write_timestep(folder)
     for name in ("cases", "locality", "two_hops"):
         path = folder / f"{name}.parquet"

@@ -1,4 +1,4 @@
-"""Tests of other processes and threads wait for what happens there, never for a time."""
+"""Waits in tests for conditions in other processes and threads, instead of fixed times."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ SECONDS = 120
 
 
 def wait_until(happened: Callable[[], object], seconds: float = SECONDS) -> None:
-    """Look every 10 ms; a busy machine may take long, so the limit is far away.
+    """Check every 10 ms; the limit is generous because a busy machine may be slow.
 
     Raises:
-        AssertionError: if it has not happened by then.
+        AssertionError: if the condition is not met in time.
     """
     deadline = time.monotonic() + seconds
     while not happened():

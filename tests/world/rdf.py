@@ -1,6 +1,6 @@
-"""Entities in Wikidata's JSON written as Wikidata's RDF, full or truthy, as its dumps write them.
+"""Converts entities in Wikidata's JSON to Wikidata's RDF, full or truthy, as in its dumps.
 
-From https://www.mediawiki.org/wiki/Wikibase/Indexing/RDF_Dump_Format. Value nodes are written once for the whole file.
+Based on https://www.mediawiki.org/wiki/Wikibase/Indexing/RDF_Dump_Format. Each value node is written once per file.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def typed(text: str, name: str) -> str:
 
 
 class RdfWriter:
-    """Writes triples as lines of N-Triples; it remembers which value nodes were written."""
+    """Writes triples as lines of N-Triples, and remembers the value nodes already written."""
 
     def __init__(self, *, truthy: bool = False) -> None:
         self.truthy = truthy
@@ -128,7 +128,7 @@ class RdfWriter:
 
 
 def value(snak: Json) -> tuple[str, dict[str, str]]:  # noqa: PLR0911 - one for each kind of value
-    """The plain value of a snak and the fields of its value node."""
+    """Plain value of a snak, and the fields of its value node."""
     kind, said = snak["datavalue"]["type"], snak["datavalue"]["value"]
     datatype = snak.get("datatype")
     if kind == "string":
@@ -168,7 +168,7 @@ def value(snak: Json) -> tuple[str, dict[str, str]]:  # noqa: PLR0911 - one for 
 
 
 def moment(said: Json) -> str:
-    """A time as xsd:dateTime of XML Schema 1.1: with a year 0, without a month 0, days in the Gregorian calendar."""
+    """A time as xsd:dateTime of XML Schema 1.1: year 0 exists, month 0 does not, days are Gregorian."""
     date, clock = said["time"].split("T")
     year, month, day = date[1:].split("-")
     number = int(year) * (-1 if date[0] == "-" else 1)
@@ -185,7 +185,7 @@ def moment(said: Json) -> str:
 
 
 def gregorian(year: int, month: int, day: int) -> tuple[int, int, int]:
-    """A Julian day in the Gregorian calendar, by counting the leap days that only the former has."""
+    """Convert a Julian day to the Gregorian calendar, by counting the leap days that only the Julian calendar has."""
     import datetime
 
     shift = 0 if year > 4 else 400 * (2 - year // 400)
@@ -193,7 +193,7 @@ def gregorian(year: int, month: int, day: int) -> tuple[int, int, int]:
     ahead = years // 100 - years // 400 - 2
     leap = month == 2 and day == 29
     found = datetime.date(year + shift, month, 28 if leap else day) + datetime.timedelta(days=ahead + leap)
-    # 400 Julian years are three days longer than 400 Gregorian ones, and so is the shift.
+    # 400 Julian years are three days longer than 400 Gregorian ones, and the shift grows by as much.
     found -= datetime.timedelta(days=3 * (shift // 400))
     return found.year - shift, found.month, found.day
 
@@ -208,7 +208,7 @@ PREFIXES = {
 
 
 def as_turtle(triples: bytes) -> bytes:
-    """N-Triples as the Turtle of the dumps: prefixes, one paragraph for each subject."""
+    """Convert N-Triples to Turtle as in the dumps: prefixes, one paragraph per subject."""
     text = triples.decode()
     for name, address in PREFIXES.items():
         text = re.sub(rf"<{re.escape(address)}([A-Za-z0-9-]+)>(?= )", rf"{name}:\1", text)

@@ -1,4 +1,4 @@
-"""Real data beside the checkout; tests that read it carry the marker `shared`."""
+"""Real data next to the checkout; tests that read it carry the marker `shared`."""
 
 from __future__ import annotations
 

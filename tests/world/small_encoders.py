@@ -1,4 +1,4 @@
-"""A random BERT of a few thousand weights with a tokenizer that adds special tokens."""
+"""A random BERT with a few thousand weights and a tokenizer that adds special tokens."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ WORDS = (
 
 
 def save_small_bert(folder: Path) -> Path:
-    """Write two blocks of 16 dimensions and a tokenizer of words, with [CLS] ahead and [SEP] behind."""
+    """Write two blocks of 16 dimensions and a word tokenizer that adds [CLS] and [SEP]."""
     raw = Tokenizer(models.WordLevel({word: index for index, word in enumerate(WORDS)}, unk_token="[UNK]"))
     raw.pre_tokenizer = pre_tokenizers.Whitespace()
     raw.post_processor = processors.TemplateProcessing(

@@ -1,4 +1,4 @@
-"""A memory of a few facts about Norway and Sweden, as a file."""
+"""A memory with a few facts about Norway and Sweden, as a file."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _QUESTIONS = {
 
 
 def edit(subject: str, relation: str, thing: str, *, at: str = "20210101_20220101") -> Case:
-    """An edit; ids are labels in lower case."""
+    """An edit whose ids are labels in lower case."""
     name, question = _QUESTIONS[relation]
     return Case(
         case_id=f"{subject.lower()}:{relation}:{thing.lower()}",
@@ -37,13 +37,13 @@ def edit(subject: str, relation: str, thing: str, *, at: str = "20210101_2022010
 
 
 def small_memory(*more: Case, leader: str = "Jonas") -> GraphMemory:
-    """Norway's and Sweden's heads of government and a spouse, with further facts."""
+    """Heads of government of Norway and Sweden and a spouse, with further facts."""
     memory = GraphMemory(EMBED, gate=read_gate("character-ngrams"))
     memory.learn([edit("Norway", "P6", leader), edit(leader, "P26", "Marit"), edit("Sweden", "P6", "Magdalena"), *more])
     return memory
 
 
 def write_small_memory(path: Path, *more: Case, leader: str = "Jonas") -> str:
-    """Write that memory; returns the file's hash."""
+    """Write the memory; returns the file's hash."""
     memory = small_memory(*more, leader=leader)
     return write_memory_file(path, memory.tables(), {"sources": [{"kind": "test"}], "counts": memory.counts()})

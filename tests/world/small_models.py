@@ -1,4 +1,4 @@
-"""Random models of a few thousand weights with a tokenizer trained on the spot."""
+"""Random models with a few thousand weights, and a tokenizer trained on the fly."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ TEXTS = (
 
 @cache
 def tokenizer() -> Any:
-    """Byte-level BPE of 400 tokens."""
+    """Byte-level BPE with 400 tokens."""
     raw = Tokenizer(models.BPE())
     raw.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     raw.decoder = decoders.ByteLevel()
@@ -57,7 +57,7 @@ _OLD = {"n_embd": 32, "n_layer": 3, "n_head": 4, "n_positions": 256, "initialize
 
 
 def _build(name: str, given: Mapping[str, Any], **more: Any) -> Any:
-    """The causal language model of a configuration class of transformers."""
+    """Causal language model for a configuration class of transformers."""
     config = getattr(transformers, f"{name}Config")(**{**given, "vocab_size": len(tokenizer()), **more})
     return transformers.AutoModelForCausalLM.from_config(config)
 
@@ -67,7 +67,7 @@ def _without(given: Mapping[str, Any], name: str) -> dict[str, Any]:
 
 
 def llama(*, tied: bool = True) -> Any:
-    """Three blocks, separate projections, grouped keys and values."""
+    """Three blocks with separate projections and grouped keys and values."""
     return _build("Llama", _COMMON, tie_word_embeddings=tied)
 
 
@@ -76,7 +76,7 @@ ARCHITECTURES: dict[str, Callable[[], Any]] = {
     "gpt2": lambda: _build("GPT2", _OLD, bos_token_id=0, eos_token_id=0),
     "gptj": lambda: _build("GPTJ", _OLD, rotary_dim=4, bos_token_id=0, eos_token_id=0),
 }
-"""Three that differ most: gated MLP and grouped keys; Conv1D and fused projections; attention beside the MLP."""
+"""The three that differ most: gated MLP, grouped keys; Conv1D, fused projections; attention parallel to the MLP."""
 
 MORE_ARCHITECTURES: dict[str, Callable[[], Any]] = {
     "gptneox": lambda: _build("GPTNeoX", _without(_COMMON, "head_dim")),
@@ -96,7 +96,7 @@ MORE_ARCHITECTURES: dict[str, Callable[[], Any]] = {
     "opt": lambda: _build("OPT", _COMMON, ffn_dim=48, word_embed_proj_dim=32, init_std=0.2),
     "falcon": lambda: _build("Falcon", _without(_COMMON, "head_dim"), ffn_hidden_size=48),
 }
-"""The rest of those that every method is tried on."""
+"""The other architectures that every method is tested on."""
 
 _EXPERTS = {"num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 24}
 
@@ -105,27 +105,27 @@ MIXTURES: dict[str, Callable[[], Any]] = {
     "qwen2_moe": lambda: _build("Qwen2Moe", _COMMON, **_EXPERTS, shared_expert_intermediate_size=40),
     "qwen3_moe": lambda: _build("Qwen3Moe", _COMMON, **_EXPERTS, mlp_only_layers=[0]),
 }
-"""Mixtures of experts: none shared; one shared; none shared, with a first block that is no mixture."""
+"""Mixtures of experts: none shared; one shared; none shared with a dense first block."""
 
 ALL_ARCHITECTURES = {**ARCHITECTURES, **MORE_ARCHITECTURES}
 
 KEEP_TOKENS = [name for name in ALL_ARCHITECTURES if name != "qwen3_5"]
-"""Those whose cache holds keys and values of every token, and nothing that stands for a whole text."""
+"""Architectures whose cache consists of keys and values per token, without a state of the whole text."""
 
 _OTHERS = {
     "llama_of_64": lambda: _build("Llama", {**_COMMON, "hidden_size": 64, "intermediate_size": 128, "head_dim": 16})
 }
-"""With widths that bitsandbytes can round on a CPU."""
+"""Widths that bitsandbytes can quantize on a CPU."""
 
 EVERY_ARCHITECTURE = [*ARCHITECTURES, *(pytest.param(name, marks=pytest.mark.slow) for name in MORE_ARCHITECTURES)]
-"""For parametrize: plain pytest takes the three that differ most, `make test` all."""
+"""For parametrize: plain pytest uses the three that differ most, `make test` all."""
 
 
 def small_model(architecture: str = "llama", *, seed: int = 0) -> LanguageModel:
-    """A random model in eval mode; the same seed gives the same weights."""
+    """A random model in eval mode; equal seeds give equal weights."""
     module = copy.deepcopy(_prototype(architecture, seed))
     model = LanguageModel(name=architecture, revision="", module=module, tokenizer=tokenizer())
-    # A model is tried once whether it reads trees; its copies answer alike, on whatever device they are put.
+    # Support for tree attention is tested once per model; copies behave alike on any device.
     vars(model)["_reads_trees"] = _prototype_reads_trees(architecture, seed)
     return model
 
@@ -137,7 +137,7 @@ def _prototype_reads_trees(architecture: str, seed: int) -> bool:
 
 @cache
 def _prototype(architecture: str, seed: int) -> Any:
-    """Made once and never handed out: a copy costs a tenth of a new model."""
+    """Built once and never returned: a copy takes a tenth of the time of a new model."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         module = {**ALL_ARCHITECTURES, **MIXTURES, **_OTHERS}[architecture]()
@@ -152,12 +152,12 @@ def save(model: LanguageModel, folder: Path) -> Path:
 
 
 def weights(model: LanguageModel) -> dict[str, torch.Tensor]:
-    """A copy of every weight."""
+    """Copies of all weights."""
     return {name: tensor.detach().clone() for name, tensor in model.module.state_dict().items()}
 
 
 def changed(before: dict[str, torch.Tensor], model: LanguageModel) -> Sequence[str]:
-    """Names of weights that are not bit for bit what they were."""
+    """Names of weights that are not bit-identical to the given ones."""
     after = model.module.state_dict()
     return sorted(name for name in before.keys() | after.keys() if not _same(before.get(name), after.get(name)))
 

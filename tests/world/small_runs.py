@@ -1,4 +1,4 @@
-"""Run folders of a few answers, written as run-edit writes them."""
+"""Run folders with a few answers, in the form written by run-edit."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ SPEC = RunSpec(
 
 
 def answer(case_id: str = "Q16:P6:Q3099714", **changes: Any) -> Answer:
-    """A freely decoded answer to the update question, right unless changed."""
+    """A freely decoded answer to the update question, correct by default."""
     preset = changes.pop("of", WILD)
     plain = Answer(
         model_state=ModelState(changes.pop("after", T1), changes.pop("edits", None)),
@@ -77,13 +77,13 @@ def answer(case_id: str = "Q16:P6:Q3099714", **changes: Any) -> Answer:
 
 
 def cost(case_ids: Iterable[str] = ("Q16:P6:Q3099714",), **changes: Any) -> EditCost:
-    """The cost of one successful call."""
+    """Cost of one successful call."""
     plain = EditCost(timestep=T1, case_ids=tuple(case_ids), seconds=2.0, cpu_seconds=1.5, peak_memory_bytes=10**9)
     return dataclasses.replace(plain, **changes)
 
 
 def write_run(folder: Path, answers: Iterable[Answer], costs: Iterable[EditCost] = (), **spec: Any) -> Path:
-    """A run folder with spec.yaml, environment.json, answers.jsonl and edits.jsonl."""
+    """Write a run folder with spec.yaml, environment.json, answers.jsonl and edits.jsonl."""
     folder.mkdir(parents=True, exist_ok=True)
     resolved = msgspec.to_builtins(dataclasses.replace(SPEC, **spec))
     (folder / "spec.yaml").write_text(yaml.safe_dump(resolved, sort_keys=False), encoding="utf-8")
@@ -94,5 +94,5 @@ def write_run(folder: Path, answers: Iterable[Answer], costs: Iterable[EditCost]
 
 
 def write_lines(path: Path, records: Iterable[Any]) -> None:
-    """One JSON object a line."""
+    """Write one JSON object per line."""
     path.write_bytes(b"".join(msgspec.json.encode(record) + b"\n" for record in records))

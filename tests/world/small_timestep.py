@@ -1,4 +1,4 @@
-"""A timestep written by hand: offices, and who held them at two dates."""
+"""A hand-written timestep: offices and their holders at two dates."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def _two_hop(index: int, case_id: str) -> dict[str, Any]:
 
 
 def a_case() -> Case:
-    """An edit with one probe, without any file."""
+    """An edit with one probe, without files."""
     fact = Fact("Q100", TOWNS[0], "P6", "head of government", "Q20", NEW_MAYORS[0])
     probe = Probe("update", f"Who is the mayor of {TOWNS[0]}?", (NEW_MAYORS[0],), (fact,))
     return Case(
@@ -143,7 +143,7 @@ def write_timestep(
 ) -> Timestep:
     """Write and open a timestep with one case for each town in `towns` and 20 known facts.
 
-    The ids of the mayors begin with `prefix`.
+    Ids of the mayors begin with `prefix`.
     """
     folder.mkdir(parents=True, exist_ok=True)
     cases = sorted((_case(index, names, prefix) for index in towns), key=lambda row: str(row["case_id"]))

@@ -1,4 +1,4 @@
-"""A finished run on the small timestep, with everything that a board asks for."""
+"""A finished run on the small timestep that meets all requirements of a board."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from kgedit.timesteps.timestep import TABLES, Timestep
 
 
 def write_hashed_timestep(folder: Path, *, names: list[str] = NEW_MAYORS, towns: range = range(10)) -> Timestep:
-    """The small timestep with the hashes of its tables, as an export has them."""
+    """The small timestep with hashes of its tables, as in an export."""
     return add_hashes(write_timestep(folder, names=names, towns=towns))
 
 
@@ -46,7 +46,7 @@ def add_hashes(step: Timestep) -> Timestep:
 def write_submittable(
     folder: Path, timestep: Timestep, *, method: str = "ft_m", right: int = 10, seed: int = 7, **settings: Setting
 ) -> Path:
-    """A scored run that answers the first `right` cases right after the edits, and locality always as before."""
+    """A scored run with the first `right` cases correct directly after the edits, and locality unchanged."""
     cases = list(timestep.cases())
     spec = {"timesteps": (str(timestep.folder),), "method": method, "seed": seed, "settings": settings}
     spec |= {"evaluate_earlier": False}

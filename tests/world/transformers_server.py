@@ -1,4 +1,4 @@
-"""A real OpenAI-compatible server on this machine: `transformers serve`."""
+"""A real local OpenAI-compatible server: `transformers serve`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SECONDS_TO_START = 180
 
 @contextmanager
 def transformers_serve(log: Path) -> Iterator[str]:
-    """Run the server; yields its address, without /v1. It loads the model that a request names."""
+    """Run the server; yields its address, without /v1. It loads the model named in a request."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]

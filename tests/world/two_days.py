@@ -1,4 +1,4 @@
-"""Two snapshots of a hand-made world, and what has changed between them, without a server."""
+"""Two snapshots of a hand-made world and their changes, without a server."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ OLD, NEW = "2021-01-04", "2023-02-27"
 
 
 def item(name: str, *statements: Json, label: str | None = None, aliases: tuple[str, ...] = ()) -> Json:
-    """An item, or a property, with a label in English."""
+    """An item or a property with an English label."""
     named = [{"language": "en", "value": alias} for alias in aliases]
     return entity(name, *statements, label=label or f"Item {name}", aliases={"en": named} if named else {})
 
@@ -25,7 +25,7 @@ def about(property_id: str, object_id: str) -> Json:
 
 
 def two_snapshots(folder: Path, old: list[Json], new: list[Json]) -> tuple[Snapshot, Snapshot]:
-    """Both, loaded into a store in the folder."""
+    """Both snapshots, loaded into a store in the folder."""
     home = folder / "it's a home"
     before, after = (
         load(home, write_dump(folder / f"{date}.json", items), date, overwrite=True)
@@ -35,6 +35,6 @@ def two_snapshots(folder: Path, old: list[Json], new: list[Json]) -> tuple[Snaps
 
 
 def changed_edges(old: Snapshot, new: Snapshot) -> pa.Table:
-    """What an export takes for changed."""
+    """Changed facts, as used by an export."""
     with Window(old, new, spill=old.folder / "spill") as window:
         return StoreEngine().changed_edges(window)

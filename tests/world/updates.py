@@ -1,4 +1,4 @@
-"""Hand-made snapshots for the WikiFactDiff profile: a subject for each case, and what became of it."""
+"""Hand-made snapshots for the WikiFactDiff profile: one subject per case, with the expected outcome."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from kgedit.timesteps.wikifactdiff.workspace import open_workspace
 __all__ = ["NEW", "OLD"]
 
 Case = tuple[list[Json] | None, list[Json] | None]
-"""Statements of a subject in the older and in the newer snapshot; None where it is not in it."""
+"""Statements of a subject in the older and in the newer snapshot; None if the snapshot lacks it."""
 
 
 def article(name: str, *statements: Json, label: str | None = None) -> Json:
@@ -35,7 +35,7 @@ def article(name: str, *statements: Json, label: str | None = None) -> Json:
 
 
 def date(text: str) -> Json:
-    """A date at the precision that it is written in: 2021-03-12, 2021-03 or 2021."""
+    """A date with the precision of its spelling: 2021-03-12, 2021-03 or 2021."""
     parts = text.split("-")
     return time_value(f"+{'-'.join([*parts, '00', '00'][:3])}T00:00:00Z", 8 + len(parts))
 
@@ -50,7 +50,7 @@ def said(
     rank: str = "normal",
     also: tuple[tuple[str, str], ...] = (),
 ) -> Json:
-    """A statement; `value` is an item's id, a value, or somevalue or novalue; `also` holds further qualifiers."""
+    """A statement; `value` is an item id, a value, "somevalue" or "novalue"; `also` contains further qualifiers."""
     main = entity_value(value) if isinstance(value, str) and value[0] == "Q" else value
     times = [
         snak(name, text if text == "somevalue" else date(text))
@@ -80,7 +80,7 @@ SCHEMA = [
     functional("P6", "P580", "P582"),
     functional("P1082", "P585"),
     *(article(name) for name in ("P54", "P31", "P39", "P571", "P577", "P570", "P2046", "P1448")),
-    # A restrictive qualifier, by a class below that of them, and one about Wikimedia's own pages.
+    # A restrictive qualifier, as a subclass of that class, and one about Wikimedia's own pages.
     article("P518", said("P31", "Q90")),
     article("P910", said("P31", "Q91")),
     article("Q90", said("P279", "Q61719275")),
@@ -94,11 +94,11 @@ SCHEMA = [
 SCHEMA = [one for one in SCHEMA if one["id"] != "Q103"]
 
 _STEADY = said("P31", "Q120")
-"""Every subject says this in both snapshots, so that none is gone."""
+"""Statement of every subject in both snapshots, so that none disappears."""
 
 
 def worlds(cases: dict[str, Case], *, steady: bool = True) -> tuple[list[Json], list[Json]]:
-    """Both snapshots; the cases' subjects are Q1001, Q1002, ... in their order."""
+    """Both snapshots; subjects of the cases are Q1001, Q1002, ... in order."""
     sides: tuple[list[Json], list[Json]] = (SCHEMA + VALUES, SCHEMA + VALUES)
     for place, (name, case) in enumerate(cases.items(), start=1):
         for k, statements in enumerate(case):
@@ -112,7 +112,7 @@ def worlds(cases: dict[str, Case], *, steady: bool = True) -> tuple[list[Json], 
 def run_steps(
     old: Snapshot, new: Snapshot, folder: Path, behaviour: Behaviour = PAPER, *, seed: int = 0
 ) -> tuple[duckdb.DuckDBPyConnection, dict[str, object]]:
-    """All steps up to the scenarios; the workspace and the funnel."""
+    """Run all steps up to the scenarios; returns the workspace and the funnel."""
     both = open_workspace(old, new, spill=folder / "spill")
     workspace, window = both.connection, {"old": old.date, "new": new.date}
     find_functional(StoreEngine(), both, "constraints")
@@ -128,7 +128,7 @@ def run_steps(
 def outcomes(
     folder: Path, cases: dict[str, Case], behaviour: Behaviour = PAPER, *, steady: bool = True
 ) -> dict[tuple[str, str], object]:
-    """By case and property: the scenario with each value's decision, or why the group was dropped."""
+    """By case and property: the scenario with each value's decision, or the reason why the group was dropped."""
     workspace, _ = run_steps(*two_snapshots(folder, *worlds(cases, steady=steady)), folder, behaviour)
     names = {f"Q{1000 + place}": name for place, name in enumerate(cases, start=1)}
     told: dict[tuple[str, str], object] = {}
@@ -152,7 +152,7 @@ def outcomes(
 
 
 def only(behaviour: str) -> Behaviour:
-    """The paper's behaviour with one of the released code's departures."""
+    """Rules of the paper with one deviation of the released code."""
     return replace(PAPER, **{behaviour: True})
 
 

@@ -1,4 +1,4 @@
-"""Where a program would wait for its GPU, counted on the CPU: it reads a number, or what has to be counted first."""
+"""Detects on the CPU where a program would wait for its GPU: reading a number, or counting elements first."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class _Counting(TorchDispatchMode):
 
 @contextmanager
 def counted_waits() -> Iterator[list[str]]:
-    """Yields a list that gets an entry each time the program would wait."""
+    """Yield a list that gets an entry for each wait."""
     waits: list[str] = []
     whole = torch.Tensor.tolist
 

@@ -1,4 +1,4 @@
-"""One folder for the Hugging Face hub, made of finished timesteps: tables, card, Croissant, harness tasks, other forms.
+"""A folder for the Hugging Face hub, made from finished timesteps: tables, card, Croissant, harness tasks, other forms.
 
-The folder holds every timestep whole under timesteps/, so that kgedit itself edits with what was published.
+The folder contains the complete timesteps under timesteps/, so that kgedit can edit with the published data.
 """

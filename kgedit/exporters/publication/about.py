@@ -1,4 +1,4 @@
-"""What a publisher says of a data set, and the facts of it that card and Croissant share."""
+"""The publisher's description of a data set, and facts shared by card and Croissant."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LICENSE_URLS = {
     "apache-2.0": "https://www.apache.org/licenses/LICENSE-2.0",
     "mit": "https://opensource.org/license/mit",
 }
-"""The hub's name of a licence -> its text; others are named by the hub's name alone."""
+"""Name of a licence on the hub -> URL of its text; other licences are only named."""
 
 RUNS_CONFIG = "runs"
 RUNS_SPLIT = "scores"
@@ -25,14 +25,14 @@ RUNS_SPLIT = "scores"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class About:
-    """What the publisher says.
+    """Description given by the publisher.
 
     Attributes:
-        name: Of the data set: letters, digits, "-", "_" and ".".
-        version: Of the data set.
-        license: As the hub names it (lower case).
-        url: Where it will be found; None if nobody knows yet.
-        date: Day of publication (YYYY-MM-DD); None if it is not said, so that the same input gives the same bytes.
+        name: Name of the data set: letters, digits, "-", "_" and ".".
+        version: Version of the data set.
+        license: Licence, as named by the hub (lower case).
+        url: Future address; None if unknown.
+        date: Day of publication (YYYY-MM-DD); None if not given, so that the same input gives the same bytes.
     """
 
     name: str
@@ -44,11 +44,11 @@ class About:
 
 @dataclass(frozen=True, slots=True)
 class Publication:
-    """Everything that is published.
+    """Content of a publication.
 
     Attributes:
-        about: What the publisher says.
-        timesteps: By name of their configurations.
+        about: The publisher's description.
+        timesteps: Timesteps, ordered by the name of their configuration.
         results: Rows of kgedit.records.result_table.RESULTS; None without runs.
     """
 
@@ -58,7 +58,7 @@ class Publication:
 
     @property
     def tables(self) -> dict[PurePosixPath, pa.Table]:
-        """Every table of the data set by its path in the folder, in order."""
+        """All tables of the data set by their path in the folder, in order."""
         tables = {
             data_path(step.config, axis): rows for step in self.timesteps for axis, rows in step.questions.items()
         }
@@ -66,7 +66,7 @@ class Publication:
 
     @property
     def summary(self) -> str:
-        """One paragraph."""
+        """Description in one paragraph."""
         first, last = min(step.dates[0] for step in self.timesteps), max(step.dates[1] for step in self.timesteps)
         cases = sum(step.cases for step in self.timesteps)
         questions = sum(rows.num_rows for step in self.timesteps for rows in step.questions.values())
@@ -77,5 +77,5 @@ class Publication:
 
 
 def data_path(config: str, split: str) -> PurePosixPath:
-    """Where the rows of a configuration's split lie in the folder."""
+    """Path in the folder of the rows of a configuration's split."""
     return PurePosixPath("data", config, f"{split}.parquet")

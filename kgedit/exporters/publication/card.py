@@ -1,4 +1,4 @@
-"""The data set's card, README.md: front matter that the hub and `datasets` read, then what a reader needs to know."""
+"""Data set card, README.md: front matter read by the hub and `datasets`, followed by information for readers."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ _AXES: dict[Axis, str] = {
 
 
 def card(publication: Publication) -> str:
-    """The whole file."""
+    """Content of the whole file."""
     header = yaml.safe_dump(_front_matter(publication), sort_keys=False, allow_unicode=True)
     return f"---\n{header}---\n\n" + "\n\n".join(_sections(publication)) + "\n"
 
 
 def _front_matter(publication: Publication) -> dict[str, object]:
     about = publication.about
-    # The hub knows licences by name; of others it wants the name beside the word "other".
+    # The hub knows licences by name; for others it requires license "other" and a separate name.
     named = {"license": about.license}
     if about.license not in LICENSE_URLS:
         named = {"license": "other", "license_name": about.license}
@@ -100,7 +100,7 @@ def _sections(publication: Publication) -> Iterator[str]:
 
 
 def _axes(publication: Publication) -> list[Axis]:
-    """Those that any timestep asks."""
+    """Axes that any timestep has questions on."""
     return [axis for axis in AXES if any(axis in step.questions for step in publication.timesteps)]
 
 
@@ -144,7 +144,7 @@ def _forms() -> str:
 
 
 def _runs(results: pa.Table) -> str:
-    """Right after a timestep's own edits, over all timesteps, by each preset's own metric."""
+    """Scores directly after a timestep's own edits, over all timesteps, by each preset's own metric."""
     rows = [row for row in results.to_pylist() if row["stage"] == "own" and row["timestep"] is None and row["main"]]
     shown = (
         (row["run"], row["model"], row["method"], f"{row['edits']:,}", row["axis"], row["preset"], row["metric"],

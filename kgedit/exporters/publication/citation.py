@@ -1,4 +1,4 @@
-"""How a published benchmark is cited: kgedit's CITATION.cff, and the same as BibTeX."""
+"""Citation of a published benchmark: kgedit's CITATION.cff, also as BibTeX."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def citation_text() -> str:
 
 
 def citation_bibtex() -> str:
-    """The same as one BibTeX entry."""
+    """CITATION.cff as a BibTeX entry."""
     cited: dict[str, Any] = yaml.safe_load(citation_text())
     fields = {
         "title": f"{{{cited['title']}}}",
@@ -30,7 +30,7 @@ def citation_bibtex() -> str:
 
 
 def _author(author: dict[str, str]) -> str:
-    """A person by family name and given names; a body's name is kept whole by braces."""
+    """A person by family name and given names; braces keep an organisation's name whole."""
     if "family-names" in author:
         return ", ".join(author[part] for part in ("family-names", "given-names") if part in author)
     return f"{{{author['name']}}}"

@@ -1,6 +1,7 @@
-"""The data set's Croissant metadata (version 1.0, JSON-LD): files with hashes, columns with types.
+"""Croissant metadata of the data set (version 1.0, JSON-LD): files with hashes, columns with types.
 
-Each Parquet file is a record set of its own; the fields' ids begin with its name, as ids are unique in a document.
+Each Parquet file is a separate record set, whose name prefixes the ids of its fields, because ids are unique in a
+document.
 """
 
 from __future__ import annotations
@@ -50,11 +51,11 @@ BIASES = "Wikidata knows some countries, languages, professions and genders bett
 
 
 def croissant(publication: Publication, files: Mapping[PurePosixPath, str]) -> dict[str, Any]:
-    """The document.
+    """Build the document.
 
     Args:
-        publication: What is published.
-        files: Path of each table of the publication -> SHA-256 of its file.
+        publication: The publication.
+        files: Path of each table in the publication -> SHA-256 of its file.
     """
     about = publication.about
     said = {"url": about.url, "datePublished": about.date}
@@ -117,5 +118,5 @@ def _field(path: PurePosixPath, column: pa.Field) -> dict[str, Any]:
 
 
 def _name(path: PurePosixPath) -> str:
-    """Configuration and split in one word; COLUMNS of one are not those of another."""
+    """Configuration and split as one name; different ones have different columns."""
     return f"{path.parent.name}_{path.stem}"

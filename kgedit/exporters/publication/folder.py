@@ -1,6 +1,7 @@
-"""Writes a publication's folder: aside, then in its place at once. The same input gives the same bytes.
+"""Writes a publication's folder under a temporary name and then renames it. The same input gives the same bytes.
 
-``publication.json`` is written last and lists every other file with its hash; a folder without it is no publication.
+``publication.json`` is written last and lists all other files with their hashes; a folder without it is not a
+publication.
 """
 
 from __future__ import annotations
@@ -36,19 +37,19 @@ FORMAT = "kgedit-publication-1"
 
 
 def write_publication(publication: Publication, folder: Path, *, overwrite: bool = False) -> dict[str, Any]:
-    """Write everything into a folder.
+    """Write the publication into a folder.
 
     Args:
-        publication: What is published.
-        folder: Where; its parents are made.
-        overwrite: Whether an earlier publication there is replaced.
+        publication: The publication.
+        folder: Destination; missing parents are created.
+        overwrite: Whether to replace an earlier publication there.
 
     Returns:
         Content of publication.json.
 
     Raises:
-        TimestepError: if the folder is there, or holds what kgedit did not write.
-        StoreError: if the disk refuses.
+        TimestepError: if the folder exists, or contains files that kgedit did not write.
+        StoreError: if writing fails.
     """
     folder = folder.absolute()
     refuse_to_replace(folder, overwrite=overwrite)
@@ -62,7 +63,7 @@ def write_publication(publication: Publication, folder: Path, *, overwrite: bool
 
 
 def refuse_to_replace(folder: Path, *, overwrite: bool) -> None:
-    """Let an empty folder be filled and, with `overwrite`, a publication be replaced that nobody added files to.
+    """Accept an empty folder and, with `overwrite`, a publication without added files.
 
     Raises:
         TimestepError: otherwise.
@@ -118,7 +119,7 @@ def _write_table(rows: pa.Table, path: Path) -> None:
 
 
 def _write_timestep(step: PublishedTimestep, folder: Path) -> None:
-    """The timestep's own files as they are, and the other forms beside them."""
+    """Copy the timestep's own files unchanged, and write the other forms next to them."""
     folder.mkdir(parents=True)
     source = step.timestep.folder
     for path in (*sorted(source.glob("*.parquet")), source / "timestep.json"):
@@ -167,7 +168,7 @@ def _runs(results: pa.Table) -> list[dict[str, Any]]:
 
 
 def _files(folder: Path) -> Iterator[PurePosixPath]:
-    """Every file by its path in the folder, sorted."""
+    """All files by their path in the folder, sorted."""
     for path in sorted(folder.rglob("*")):
         if path.is_file():
             yield PurePosixPath(path.relative_to(folder).as_posix())

@@ -1,6 +1,6 @@
-"""Tasks of lm-evaluation-harness for each axis of a timestep, and one that asks whether the new answer is likelier.
+"""Tasks of lm-evaluation-harness for each axis of a timestep, and one on whether the new answer is more likely.
 
-They work from any folder: harness_data.py lies beside them as questions.py and finds the data from there.
+They work from any folder: harness_data.py is copied next to them as questions.py and locates the data.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ _LOADER = "questions"
 
 
 def task_tag(config: str) -> str:
-    """What names all tasks of a timestep together; `kgedit` names those of every timestep."""
+    """Name of the group of all tasks of a timestep; `kgedit` is the group of all timesteps."""
     return f"kgedit_{config}"
 
 
 def task_files(timestep: PublishedTimestep) -> dict[str, str]:
-    """File name -> content of the tasks of a timestep."""
+    """File name -> content, for the tasks of a timestep."""
     tasks = {axis: _generated(timestep.config, axis) for axis in timestep.questions}
     if _has_old_answers(timestep.questions["update"]):
         tasks["new_or_old"] = _new_or_old(timestep.config)
@@ -32,7 +32,7 @@ def task_files(timestep: PublishedTimestep) -> dict[str, str]:
 
 
 def loader_file() -> tuple[str, str]:
-    """Name and content of the module that the tasks read their questions with."""
+    """Name and content of the module with which the tasks read their questions."""
     path = Path(published.__file__).with_name("harness_data.py")
     return f"{_LOADER}.py", path.read_text(encoding="utf-8")
 
@@ -84,7 +84,7 @@ metadata:
 
 
 def _head(config: str, name: str, *, loader: str) -> str:
-    """A configuration is quoted: YAML takes 20210104_20230227 for a number."""
+    """The configuration is quoted because YAML reads 20210104_20230227 as a number."""
     return f"""\
 task: {task_tag(config)}_{name}
 tag:

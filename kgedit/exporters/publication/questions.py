@@ -1,6 +1,6 @@
-"""The questions of a timestep as flat tables, one for each axis: what `datasets.load_dataset` gives its users.
+"""Questions of a timestep as flat tables, one per axis, for use with `datasets.load_dataset`.
 
-A timestep's own tables have other columns each, which is why the hub's loader cannot read them as one data set.
+A timestep's own tables have different columns, so the hub's loader cannot read them as one data set.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ QUESTIONS = pa.schema(
         ("projected", pa.bool_()),
     ]
 )
-"""A row for each question, in the order of the cases. Columns are described by COLUMNS."""
+"""One row per question, in the order of the cases. COLUMNS describes the columns."""
 
 COLUMNS = {
     "case_id": "the edit that the question belongs to, SUBJECT:PROPERTY:OBJECT",
@@ -68,7 +68,7 @@ COLUMNS = {
     "as_of": "day of the newer snapshot, on which the edit holds",
     "projected": "one of the two snapshots is projected from a later dump",
 }
-"""What each column of QUESTIONS means; the card and Croissant tell it."""
+"""Description of each column of QUESTIONS, used by the card and Croissant."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,9 +76,9 @@ class PublishedTimestep:
     """A timestep as a configuration of a data set.
 
     Attributes:
-        config: Its name there: that of the timestep, and of the profile unless that is wikibigedit.
+        config: Name of the configuration: that of the timestep, plus the profile unless it is wikibigedit.
         timestep: The timestep.
-        questions: Axis -> rows of QUESTIONS; axes without a question are absent.
+        questions: Axis -> rows of QUESTIONS; axes without questions are absent.
     """
 
     config: str
@@ -87,21 +87,21 @@ class PublishedTimestep:
 
     @property
     def cases(self) -> int:
-        """Edits: each has one update question."""
+        """Number of edits; each has one update question."""
         return int(self.questions["update"].num_rows)
 
     @property
     def dates(self) -> tuple[str, str]:
-        """Days of the older and the newer snapshot, YYYY-MM-DD."""
+        """Dates of the older and the newer snapshot, YYYY-MM-DD."""
         older, newer = (f"{day[:4]}-{day[4:6]}-{day[6:]}" for day in self.timestep.name.split("_"))
         return older, newer
 
 
 def publish_timestep(timestep: Timestep) -> PublishedTimestep:
-    """A timestep with its questions as tables.
+    """Convert a timestep's questions to tables.
 
     Raises:
-        TimestepError: if it has no case, or is not called by two days.
+        TimestepError: if it has no case, or its name does not consist of two dates.
     """
     if not re.fullmatch(r"\d{8}_\d{8}", timestep.name, re.ASCII):
         raise TimestepError(
@@ -117,7 +117,7 @@ def publish_timestep(timestep: Timestep) -> PublishedTimestep:
 
 
 def question_tables(timestep: Timestep) -> dict[str, pa.Table]:
-    """Axis -> rows of QUESTIONS, in the order of AXES; axes without a question are left out."""
+    """Axis -> rows of QUESTIONS, in the order of AXES; axes without questions are left out."""
     rows: dict[str, list[dict[str, object]]] = {axis: [] for axis in AXES}
     for case in timestep.cases(two_hop_rephrases=True):
         told = _case(case) | {"projected": timestep.is_projected}

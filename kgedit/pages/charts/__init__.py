@@ -1,1 +1,1 @@
-"""Charts: functions from numbers to drawings. Colour means outcome or way of asking, never method."""
+"""Charts: functions that convert numbers to drawings. Colour encodes outcome or evaluation, never method."""

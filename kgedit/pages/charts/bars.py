@@ -1,4 +1,4 @@
-"""Bars: what retrieval found and what was answered of it, and what editing cost."""
+"""Bar charts: results of retrieval with the answers based on them, and costs of editing."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ class FoundBar:
     """Questions with the same outcome of retrieval.
 
     Attributes:
-        name: What the prompt held.
-        n: Questions.
-        right: Of these, answered right.
+        name: Facts in the prompt.
+        n: Number of questions.
+        right: Number of these answered correctly.
     """
 
     name: str
@@ -27,7 +27,7 @@ class FoundBar:
 
 
 def found_bars(title: str, bars: Sequence[FoundBar], *, width: float = 400) -> Drawing:
-    """A bar as long as its questions are many; filled: answered right."""
+    """Bars with lengths proportional to the number of questions; the filled part was answered correctly."""
     total = max([1, *(bar.n for bar in bars)])
     names, numbers = 96.0, 108.0
     scale = Scale(0, total, names, width - numbers)
@@ -44,12 +44,12 @@ def found_bars(title: str, bars: Sequence[FoundBar], *, width: float = 400) -> D
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What a method's edits cost.
+    """Costs of a method's edits.
 
     Attributes:
-        name: Of the method.
-        seconds: Processor seconds of an edit; None where there was none.
-        gibibytes: Most memory held.
+        name: Name of the method.
+        seconds: CPU seconds per edit; None if there were no edits.
+        gibibytes: Peak memory.
     """
 
     name: str
@@ -61,7 +61,7 @@ _FLOOR = 0.001
 
 
 def time_dots(costs: Sequence[Cost], *, width: float = 400) -> Drawing:
-    """Processor seconds of one edit, on a logarithmic axis."""
+    """CPU seconds per edit, on a logarithmic axis."""
     known = [max(cost.seconds, _FLOOR) for cost in costs if cost.seconds]
     low = math.floor(math.log10(min(known, default=0.1)))
     high = max(low + 1, math.ceil(math.log10(max(known, default=1))))
@@ -87,7 +87,7 @@ def time_dots(costs: Sequence[Cost], *, width: float = 400) -> Drawing:
 
 
 def memory_bars(costs: Sequence[Cost], *, width: float = 400) -> Drawing:
-    """Most memory that each run held while it edited."""
+    """Peak memory of each run while editing."""
     most = max([0.1, *(cost.gibibytes for cost in costs)])
     names = 120.0
     scale = Scale(0, most, names + 10, width - 44)

@@ -1,4 +1,4 @@
-"""Counts: bars with their numbers, a histogram over time, and the waterfall of a funnel."""
+"""Charts of counts: bars with their numbers, a histogram over time, and the waterfall of a funnel."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _ROW = 22
 def count_bars(
     title: str, counts: Sequence[tuple[str, int]], *, role: str = "free", width: float = 400, names: float = 190
 ) -> Drawing:
-    """A bar for each name, in the order given."""
+    """One bar per name, in the given order."""
     most = max([1, *(count for _, count in counts)])
     scale = Scale(0, most, names, width - 56)
     marks: list[Mark] = [text(0, 14, title, size=13, fill="ink", bold=True)]
@@ -32,9 +32,9 @@ def histogram(
     """Stacked bars side by side.
 
     Args:
-        bars: Name, and the counts of two parts.
-        parts: What the two parts are.
-        every: Each so many bars have their name below.
+        bars: Name of each bar, and the counts of its two parts.
+        parts: Names of the two parts.
+        every: Interval of bars that have their name below.
     """
     height, left, bottom = 190.0, 40.0, 26.0
     most = max([1, *(first + second for _, first, second in bars)])
@@ -63,13 +63,13 @@ def histogram(
 def waterfall(
     title: str, start: int, drops: Sequence[tuple[str, int]], end: str, *, first: str, width: float = 820
 ) -> Drawing:
-    """What is left after each filter.
+    """Numbers left after each filter.
 
     Args:
-        start: What the filters began with.
-        drops: Filters in order, with how many each dropped.
-        end: What the rest is called.
-        first: What the filters began with, in words.
+        start: Number of changes before the filters.
+        drops: Filters in order, with the number that each dropped.
+        end: Name of the remainder.
+        first: Name of the changes before the filters.
     """
     names = 350.0 if width > 600 else 226.0
     scale = Scale(0, max(1, start), names + 56, width)

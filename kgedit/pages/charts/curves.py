@@ -1,4 +1,4 @@
-"""Scores as edits add up: lines named at their ends."""
+"""Scores as edits accumulate: lines labelled at their ends."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kgedit.pages.marks import Drawing, Mark, dot, line, polyline, rect, shorten
 
 _HEIGHT = 230
 _LEFT, _LABELS = 40, 120
-_DASHES = ("", "7 3", "2 3", "9 3 2 3")  # to follow a line through others; names stand at their ends
+_DASHES = ("", "7 3", "2 3", "9 3 2 3")  # to follow a line through others; labels are at the ends
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,8 +19,8 @@ class Curve:
     """One method.
 
     Attributes:
-        name: Of the method.
-        points: Number of edits and the score then, in the order of edits.
+        name: Name of the method.
+        points: Number of edits and the score after them, in the order of edits.
     """
 
     name: str
@@ -32,7 +32,7 @@ def curves(title: str, lines: Sequence[Curve], *, role: str, top: float = 1.0, w
 
     Args:
         role: Colour of all lines.
-        top: Upper end of the axis; intervals are cut there.
+        top: Upper end of the axis, at which intervals are clipped.
     """
     most = max(edits for curve in lines for edits, _ in curve.points)
     x, y = Scale(0, max(most, 1), _LEFT, width - _LABELS), Scale(0, top, _HEIGHT - 36, 34)

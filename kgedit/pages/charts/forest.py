@@ -1,4 +1,4 @@
-"""Estimates with their intervals, one row a method: the comparison."""
+"""Forest chart: estimates with their intervals, one row per method, for the comparison."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ class ForestRow:
     """One method on one axis.
 
     Attributes:
-        name: Of the method.
+        name: Name of the method.
         before: Share before any edit.
-        free: After the edits, answering freely.
-        forced: After the edits, under teacher forcing.
+        free: Share after the edits, with free decoding.
+        forced: Share after the edits, under teacher forcing.
         role: Colour of the free estimate.
     """
 
@@ -34,13 +34,13 @@ class ForestRow:
 
 
 def interval_strip(row: ForestRow, *, width: float = 104, height: float = 12) -> Drawing:
-    """One row's estimate without words, for the cell of a table."""
+    """The estimate of one row without labels, for the cell of a table."""
     marks = _interval(row, Scale(0, 1, 4, width - 4), height / 2)
     return Drawing(width, height, f"{row.name}: {_said(row)}", tuple(marks))
 
 
 def forest(title: str, rows: Sequence[ForestRow], *, width: float = 400) -> Drawing:
-    """Rows below one another on an axis from 0 to 100 %."""
+    """Rows stacked on an axis from 0 to 100 %."""
     scale = Scale(0, 1, _NAMES, width - _NUMBERS)
     top, height = 40.0, 40 + _ROW * len(rows) + 22
     marks: list[Mark] = [text(0, 14, title, size=13, fill="ink", bold=True)]

@@ -1,4 +1,4 @@
-"""Heat maps with their numbers: the accuracy matrix, and scores by what an edit is about."""
+"""Heat maps with their numbers: the accuracy matrix, and scores by properties of an edit."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ class HeatCell:
     """One cell.
 
     Attributes:
-        share: In [0, 1]; None where nothing was asked.
-        n: Answers behind it; None where that is not told.
+        share: Share in [0, 1]; None if nothing was evaluated.
+        n: Number of answers; None if unknown.
         outlined: Whether it has a frame.
-        tooltip: In words.
-        told: What it says in place of its share in %; "" for that.
+        tooltip: Text of the tooltip.
+        told: Text shown instead of the share in %; "" shows the share.
     """
 
     share: float | None
@@ -32,7 +32,7 @@ class HeatCell:
 
 @dataclass(frozen=True, slots=True)
 class HeatRow:
-    """One row: its name, a number beside it (or ""), and its cells."""
+    """One row: its name, a number next to it (or ""), and its cells."""
 
     name: str
     beside: str
@@ -52,10 +52,10 @@ def heat_map(
     """Rows of coloured cells from 0 to 100 %.
 
     Args:
-        role: Hue.
+        role: Colour role of the hue.
         note: Below the map, or "".
-        names: Width of the rows' names.
-        cell: Width of a cell; 0 for as wide as the widest heading.
+        names: Width of the column of row names.
+        cell: Width of a cell; 0 means the width of the widest heading.
     """
     wide = cell or max([44.0, *(min(text_width(name, 11), 110) + 14 for name in columns)])
     beside = 34.0 if any(row.beside for row in rows) else 0.0
@@ -88,7 +88,7 @@ def _row(row: HeatRow, y: float, names: float, beside: float, wide: float, role:
         x = names + beside + wide * index
         marks.append(rect(x + 1, y + 1, wide - 2, _ROW - 2, fill="ground", stroke="line"))
         stroke = "ink" if cell.outlined else ""
-        # Never darker than this, so that the ink stays readable on it in both themes.
+        # The maximum darkness keeps the text readable in both themes.
         opacity = 0.04 + 0.46 * cell.share
         marks.append(rect(x + 1, y + 1, wide - 2, _ROW - 2, fill=role, opacity=opacity, stroke=stroke))
         said = cell.told or percent(cell.share, n=cell.n)

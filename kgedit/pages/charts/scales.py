@@ -1,4 +1,4 @@
-"""From values to pixels, and the words at an axis."""
+"""Converts values to pixels, and labels axes."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from kgedit.analysis.cells import Estimate
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """A straight axis.
+    """A linear axis.
 
     Attributes:
         low: Value at `start`.
         high: Value at `end`; never equal to `low`.
         start: Pixel of the lowest value.
-        end: Pixel of the highest.
+        end: Pixel of the highest value.
     """
 
     low: float
@@ -26,13 +26,13 @@ class Scale:
     end: float
 
     def __call__(self, value: float) -> float:
-        """The pixel of a value; values beyond the axis are put at its ends."""
+        """Pixel of a value; values outside the axis are clipped to its ends."""
         share = (min(max(value, self.low), self.high) - self.low) / (self.high - self.low)
         return self.start + share * (self.end - self.start)
 
 
 def ticks(low: float, high: float, *, most: int = 6) -> list[float]:
-    """Round values from low to high, 1, 2 or 5 times a power of ten apart."""
+    """Round values from low to high, in steps of 1, 2 or 5 times a power of ten."""
     span = high - low
     if span <= 0:
         return [low]
@@ -44,13 +44,13 @@ def ticks(low: float, high: float, *, most: int = 6) -> list[float]:
 
 
 def common_top(shares: Iterable[float]) -> float:
-    """The upper end of an axis that several panels share: 10, 25, 50 or 100 %."""
+    """Upper end of an axis shared by several panels: 10, 25, 50 or 100 %."""
     highest = max(shares, default=1.0)
     return next((top for top in (0.1, 0.25, 0.5) if highest <= top), 1.0)
 
 
 def percent(share: float, *, n: int | None = None) -> str:
-    """A share in percent; with fewer than 100 answers no decimal is true."""
+    """A share in percent; without decimals for fewer than 100 answers, where they would be spurious."""
     value = 100 * share
     if n is not None and n < 100:
         return f"{value:.0f}"
@@ -58,7 +58,7 @@ def percent(share: float, *, n: int | None = None) -> str:
 
 
 def told(estimate: Estimate | None) -> str:
-    """An estimate in words: "45 % [11–67], n = 20"."""
+    """Text of an estimate: "45 % [11–67], n = 20"."""
     if estimate is None:
         return "not asked"
     n = estimate.n
@@ -69,7 +69,7 @@ def told(estimate: Estimate | None) -> str:
 
 
 def same_count(estimates: Sequence[Estimate | None]) -> str:
-    """ "n = 20" where all agree, "n = 18–20" where not, "" without any."""
+    """ "n = 20" if all agree, "n = 18–20" if not, "" if there are none."""
     counts = sorted({found.n for found in estimates if found is not None and found.n is not None})
     if not counts:
         return ""

@@ -1,4 +1,4 @@
-"""Teacher forcing against free decoding: a line for each method, whose fall is the finding."""
+"""Slope chart of teacher forcing against free decoding: one line per method, whose fall is the finding."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ _LEFT, _RIGHT = 52, 172
 
 @dataclass(frozen=True, slots=True)
 class Slope:
-    """One method, asked in two ways.
+    """One method under two evaluations.
 
     Attributes:
-        name: Of the method.
-        forced: Under teacher forcing.
-        free: Answering freely.
+        name: Name of the method.
+        forced: Score under teacher forcing.
+        free: Score with free decoding.
         is_baseline: Whether it is the unedited model.
     """
 
@@ -31,7 +31,7 @@ class Slope:
 
 
 def slopes(title: str, pairs: Sequence[Slope], *, top: float = 1.0, width: float = 400) -> Drawing:
-    """One panel: left the score under teacher forcing, right that of free answers.
+    """One panel: score under teacher forcing on the left, with free decoding on the right.
 
     Args:
         top: Upper end of the axis.

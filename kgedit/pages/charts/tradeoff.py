@@ -1,4 +1,4 @@
-"""Gain against damage: two goals, so no single score."""
+"""Gain against damage, two goals without a common score."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ class Tradeoff:
     """One method.
 
     Attributes:
-        name: Of the method.
-        gain: Updates right after the edits, less those right before, in [-1, 1].
-        damage: Unrelated answers that changed, in [0, 1].
+        name: Name of the method.
+        gain: Update score directly after the edits minus that directly before, in [-1, 1].
+        damage: Share of unrelated answers that changed, in [0, 1].
         is_baseline: Whether it is the unedited model.
     """
 
@@ -30,7 +30,7 @@ class Tradeoff:
 
 
 def tradeoffs(title: str, points: Sequence[Tradeoff], *, width: float = 820, height: float = 330) -> Drawing:
-    """Gain upwards, damage to the right; better is up and left. Crosses are 95 % intervals."""
+    """Gain upwards, damage to the right, so better is up and left. Crosses are 95 % intervals."""
     lowest = min([0.0, *(_low(point.gain) for point in points)])
     highest = max([0.1, *(_high(point.gain) for point in points)])
     label_room = 190.0 if width > 600 else 104.0

@@ -1,7 +1,7 @@
-"""Words sized by how often they occur, around the most frequent one (WikiBigEdit, figure 8).
+"""Word cloud: words sized by frequency, around the most frequent one (WikiBigEdit, figure 8).
 
-The layout is deterministic: each word takes the first free place on a spiral. The PyPI package wordcloud would bring
-matplotlib and Pillow for the same, and colours and fonts other than those of the pages.
+The layout is deterministic: each word takes the first free position on a spiral. The PyPI package wordcloud would need
+matplotlib and Pillow for the same result, with colours and fonts that differ from those of the pages.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from kgedit.pages.marks import Drawing, Mark, text
 
 _ROLES = ("free-text", "good-text", "bad-text", "forced-text", "ink2")
 _SIZES = (44.0, 36.0, 30.0)
-"""Of the most frequent word, in pixels: the first with which enough words find a place."""
+"""Font sizes tried for the most frequent word, in pixels; the first one that leaves room for enough words is used."""
 _ENOUGH = 60
 _SMALLEST = 9.0
-_LINE = 1.0  # of a word's height, by its size
-_ASCENT = 0.77  # of that, above the baseline
+_LINE = 1.0  # height of a word's box, relative to its font size
+_ASCENT = 0.77  # part of the box above the baseline
 _GAP = 3.0
 _TURN, _STEP = 0.35, 3.0
 """Radians between two tries, and pixels between two turns of the spiral."""
 
 _WIDTHS = {**dict.fromkeys("iljI.,:;'’|!()[]", 0.3), **dict.fromkeys("frt-–/ ", 0.4), **dict.fromkeys("mwMW@%", 0.92)}
-"""Width of a letter of a bold sans-serif face by its size; _CAPITAL and _LETTER for others, 1 for full-width ones."""
+"""Width of a bold sans-serif letter relative to its size; _CAPITAL and _LETTER for others, 1 for full-width ones."""
 _CAPITAL, _LETTER = 0.7, 0.6
 
 
@@ -45,10 +45,10 @@ class _Box:
 
 
 def word_cloud(title: str, counts: Mapping[str, int], *, width: float = 400, height: float = 260) -> Drawing:
-    """The most frequent words that find a place; the area of a word grows with its count.
+    """The most frequent words for which there is room; the area of a word grows with its count.
 
     Args:
-        counts: Word or label -> how often it occurs.
+        counts: Word or label -> number of occurrences.
     """
     ordered = sorted(counts.items(), key=lambda one: (-one[1], one[0]))
     for largest in _SIZES:
@@ -60,7 +60,7 @@ def word_cloud(title: str, counts: Mapping[str, int], *, width: float = 400, hei
         x, y = (box.left + box.right) / 2, box.top + size * _ASCENT
         role, tooltip = _ROLES[index % len(_ROLES)], f"{word}: {count:,}"
         mark = text(x, y, word, size=size, fill=role, anchor="middle", bold=True, tooltip=tooltip)
-        # Fonts differ in width by a fifth: letters are fitted to the place that was found.
+        # Fonts differ in width by a fifth, so letters are fitted to the reserved width.
         fitted = (("textLength", round(_wide(word, size), 1)), ("lengthAdjust", "spacingAndGlyphs"))
         marks.append(replace(mark, attributes=(*mark.attributes, *fitted)))
     said = "; ".join(f"{word} {count:,}" for (word, count), _, _ in placed)
@@ -72,7 +72,7 @@ def _placed(
 ) -> list[tuple[tuple[str, int], float, _Box]]:
     """Words with their counts, sizes and boxes."""
     most = ordered[0][1] if ordered else 1
-    # So that long words fit even where they are the most frequent.
+    # Long words must fit even if they are the most frequent.
     largest = min([largest, *(0.8 * width / _wide(word, 1) * math.sqrt(most / count) for word, count in ordered)])
     found: list[tuple[tuple[str, int], float, _Box]] = []
     for word, count in ordered:
@@ -84,7 +84,7 @@ def _placed(
 
 
 def _place(wide: float, high: float, boxes: Sequence[_Box], width: float, height: float) -> _Box | None:
-    """The first free place on a spiral that is as flat as the ground; None where the word does not fit."""
+    """First free position on a spiral with the proportions of the drawing; None if the word does not fit."""
     top = 22.0  # below the title
     x, y = width / 2, (top + height) / 2
     flatness = (height - top) / width

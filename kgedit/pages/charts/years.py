@@ -1,4 +1,4 @@
-"""Scores by the year of a fact, with a line at the month up to which a model's texts reach."""
+"""Scores by the year of a fact, with a line at the month of the model's knowledge cutoff."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ def year_dots(
     sides: tuple[Estimate | None, Estimate | None] = (None, None),
     width: float = 400,
 ) -> Drawing:
-    """A dot for each year, the larger the more answers, with its 95 % interval.
+    """One dot per year with its 95 % interval; its size grows with the number of answers.
 
     Args:
-        years: In order, at least one.
+        years: Years in order, at least one.
         role: Colour of the dots.
-        cutoff: Month as YYYY-MM, drawn as a dashed line; None for none.
-        sides: Mean of the facts up to the cutoff, and of later ones, drawn as levels with their intervals.
+        cutoff: Month as YYYY-MM, drawn as a dashed line; None draws no line.
+        sides: Means of the facts before and after the cutoff, drawn as levels with their intervals.
     """
     first, last = years[0][0], years[-1][0]
     at = int(cutoff[:4]) + int(cutoff[5:7]) / 12 if cutoff else None  # the end of the month

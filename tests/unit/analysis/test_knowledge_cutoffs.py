@@ -88,7 +88,7 @@ def test_a_report_takes_the_cutoff_from_the_user_or_the_published_model(tmp_path
     folder = write(tmp_path / "run")
     with pytest.raises(TimestepError, match="No knowledge cutoff"):
         kgedit.report(folder, by=["cutoff"])
-    with pytest.raises(TimestepError, match="'2023' is no month"):
+    with pytest.raises(TimestepError, match="'2023' is not a month"):
         kgedit.report(folder, by=["cutoff"], knowledge_cutoff="2023")
     shown = CliRunner().invoke(
         main, ["report", str(folder), "--brief", "--by", "cutoff", "--knowledge-cutoff", "2023-09"]

@@ -133,7 +133,7 @@ def test_a_part_that_another_process_wrote_to_as_well_is_thrown_away(tmp_path: P
 
     with serving(server_of(CONTENT)) as server:
         order = DumpOrder(day=datetime.date(2024, 6, 3), kind="pageviews", mirror=f"{server.address}/", manners=MANNERS)
-        with pytest.raises(SourceError, match="is not as long as the server says"):
+        with pytest.raises(SourceError, match="is not as long as the server reports"):
             fetch_dump(find_dump(order), tmp_path, manners=MANNERS, progress=second_process)
     assert list(tmp_path.iterdir()) == []
 
@@ -152,7 +152,7 @@ def test_a_server_that_stays_busy_is_told_and_the_part_that_came_is_resumed_anot
     busy: list[Callable[[bytes], Answer]] = [lambda rest: (503, {}, b"")] * 9
     with (
         serving(server_of(CONTENT, whole, drops, *busy)) as server,
-        pytest.raises(SourceError, match=r"failed 4 times, the last time so: HTTP 503 .*resumes"),
+        pytest.raises(SourceError, match=r"failed 4 times, most recently with: HTTP 503 .*resumes"),
     ):
         fetched(tmp_path, server)
     assert [(path.name, path.stat().st_size) for path in tmp_path.iterdir()] == [(f"{NAME}.part", 100_000)]
@@ -178,7 +178,7 @@ def test_a_server_that_lies_about_the_length_gives_no_file(tmp_path: Path) -> No
 def test_other_bytes_than_the_checksum_says_are_thrown_away(tmp_path: Path) -> None:
     with (
         serving(server_of(bytes(len(CONTENT)))) as server,
-        pytest.raises(SourceError, match=r"The sha1 of .* thrown away"),
+        pytest.raises(SourceError, match=r"The sha1 of .* deleted"),
     ):
         fetched(tmp_path, server)
     assert list(tmp_path.iterdir()) == []

@@ -132,7 +132,7 @@ def test_a_fetch_that_fails_leaves_no_file_and_asks_only_for_the_rest_when_it_is
         return good(path, headers, body) if len(asked) == 1 or len(asked) > 40 else down
 
     with serving(failing) as endpoint:
-        with pytest.raises(SourceError, match=r"failed 3 times, the last time so: HTTP 503 .*resumes"):
+        with pytest.raises(SourceError, match=r"failed 3 times, most recently with: HTTP 503 .*resumes"):
             fetched(tmp_path, endpoint.address, entities)
         assert not (tmp_path / "slice.nt.gz").exists()
         first, asked[:] = asked[0], ["resumed"] * 41
