@@ -111,10 +111,10 @@ class HomeFolder:
 
         Returns:
             Columns property, property_label, subjects, functional (share of the subjects with exactly one current
-            value), dated (share of the facts with a start or an end time), dated_claims (share of all statements,
-            including those with a point in time), the verdicts measured and declared ("temporal", "single" or
-            "several"), constraints (single-value constraints on Wikidata), temporal (whether their values are separated
-            by a time) and exceptions (whether they list exceptions).
+            value), dated (share of the facts with a start or an end time), dated_claims (share of all statements with a
+            start, an end or a point in time), the verdicts measured and declared ("temporal", "single" or "several"),
+            constraints (single-value constraints on Wikidata), temporal (whether their values are separated by a time)
+            and exceptions (whether they list exceptions).
 
         Raises:
             StoreError: if the snapshot is not loaded, or a share is invalid.

@@ -1,7 +1,8 @@
-"""Whether a run is whole, says what it was, and is what its timestep and its answers make of it.
+"""Checks that a run is complete, documented, and consistent with its timestep and its answers.
 
-What a check cannot see is a text that the model never gave, scored as if it had: for that the run must be made again,
-from the spec and the seed that its entry holds.
+A check cannot detect fabricated answers that are scored correctly. For that the run must be repeated from the spec and
+the
+seed in its entry.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ _STEPS = 4
 
 @dataclass(frozen=True, slots=True)
 class CheckedRun:
-    """A run in which no check found a fault; `cases` are the edited ones, rows of kgedit.records.answer_table.CASES."""
+    """A run that passed all checks; `cases` are the edited ones, rows of kgedit.records.answer_table.CASES."""
 
     folder: Path
     spec: RunSpec
@@ -61,12 +62,12 @@ def check_run(folder: Path, *, timesteps: Sequence[Path] = ()) -> CheckedRun:
     """Check everything that can be checked without the model.
 
     Args:
-        folder: The run.
-        timesteps: Where its timesteps lie now, in their order; none for where its spec says.
+        folder: Folder of the run.
+        timesteps: Current paths of its timesteps, in order; empty means the paths in its spec.
 
     Raises:
         TimestepError: if the folder is not a run.
-        SubmissionError: with every reason for which the run is refused.
+        SubmissionError: with every reason why the run is rejected.
     """
     faults: list[str] = []
     step("reading the run", 0, _STEPS)
@@ -124,7 +125,7 @@ def _read_selection(folder: Path) -> tuple[Selection, ...]:
 
 
 def _settings_faults(spec: RunSpec, env: RunEnvironment, preparation: Preparation | None) -> Iterator[str]:
-    """What the run does not say of itself, or says twice and differently."""
+    """Settings that the run does not record, or records twice with different values."""
     if not env.packages.get("kgedit"):
         yield "environment.json does not tell kgedit's version"
     if not env.model.fingerprint:
@@ -148,7 +149,7 @@ def _settings_faults(spec: RunSpec, env: RunEnvironment, preparation: Preparatio
 
 
 def _open_timesteps(spec: RunSpec, env: RunEnvironment, given: Sequence[Path], faults: list[str]) -> list[Edits] | None:
-    """The run's timesteps; None where one is not there or is another one, which is a fault."""
+    """Open the run's timesteps; None if one is missing or is a different one, which is a fault."""
     paths = list(given) or [Path(path) for path in spec.timesteps]
     if len(paths) != len(env.timesteps):
         faults.append(f"{len(env.timesteps)} timesteps were learned, and {len(paths)} are given")
@@ -178,7 +179,7 @@ def _open_timesteps(spec: RunSpec, env: RunEnvironment, given: Sequence[Path], f
 
 
 def _edited_cases(folder: Path, spec: RunSpec, timesteps: Sequence[Edits]) -> dict[str, list[Case]]:
-    """The cases that the spec chooses; what the unedited model answers already only the run itself can tell."""
+    """Cases that the spec selects, except that only the run records which ones the unedited model already answered."""
     named = set(_edited_names(folder))
     return {
         name: [case for case in own if not spec.only_failed or (name, case.case_id) in named]
@@ -189,7 +190,7 @@ def _edited_cases(folder: Path, spec: RunSpec, timesteps: Sequence[Edits]) -> di
 def _case_faults(
     folder: Path, spec: RunSpec, edited: Mapping[str, list[Case]], selection: Sequence[Selection]
 ) -> Iterator[str]:
-    """Cases, edits and answers that are missing, too many, or not those of the timesteps."""
+    """Cases, edits and answers that are missing, superfluous, or not those of the timesteps."""
     faults: list[str] = []
     named = _edited_names(folder)
     every = [case for own in edited.values() for case in own]
@@ -217,7 +218,7 @@ def _edited_names(folder: Path) -> list[tuple[str, str]]:
 
 
 def _table_of_cases(folder: Path, cases: Sequence[Case]) -> Iterator[str]:
-    """Whether cases.parquet says what the timestep says; columns that an earlier kgedit did not write are no fault."""
+    """Differences between cases.parquet and the timestep, ignoring columns that earlier versions did not write."""
     path = folder / "cases.parquet"
     if not path.is_file():
         yield "cases.parquet is missing: an earlier kgedit made the run"
