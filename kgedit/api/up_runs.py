@@ -37,7 +37,6 @@ _PACKAGES_OF_SECOND = {
     "sentence_transformers": "'kgedit[rag]'",
 }
 """Modules that editing SmolLM2 with graph_rag needs beyond those of tiny, and pip's arguments to install them."""
-them."""
 
 
 def choose_runs(

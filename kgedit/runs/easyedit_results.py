@@ -92,8 +92,7 @@ _Fluency = dict[tuple[_Key, bool], float]
 def _answers(
     folder: Path, preset: Preset, long: Preset | None
 ) -> tuple[Mapping[_Key, _Asked], Mapping[_Key, _Asked], _Fluency]:
-    """Answers before any edit and after a timestep's own edits, by case, axis and question; and fluency of long
-    answers."""
+    """Answers before any edit and after a timestep's own edits, by case, axis and question; fluency of long answers."""
     before: dict[_Key, _Asked] = defaultdict(dict)
     after: dict[_Key, _Asked] = defaultdict(dict)
     fluency: _Fluency = {}

@@ -136,8 +136,7 @@ class Evaluator:
                 advance(len(batch))
 
     def _asked_together(self, kept: bool) -> list[Sequence[Preset]]:
-        """Presets that share batches. Cached answers do not, because they must not depend on other questions of the
-        run."""
+        """Groups of presets that share batches. Answers to be cached must not depend on the other presets of a run."""
         return [[preset] for preset in self._presets] if kept else [self._presets]
 
     def _answer(self, items: list[WordedProbe], state: ModelState, *, kept: bool, done: set[AnswerKey]) -> None:
@@ -215,8 +214,7 @@ def _worded_probes(case: Case, preset: Preset) -> tuple[Probe, ...]:
 def word(
     model: LanguageModel, asked: AskedProbe, preset: Preset, *, context: Context, prefix: Prefix = _NO_PREFIX
 ) -> WordedProbe:
-    """Word a probe as it is sent: in its context, after as much of the prefix as fits into the model's context
-    length."""
+    """Word a probe as it is sent: in its context, after as much of the prefix as the model's context length allows."""
     case, probe = asked.case, asked.probe
     forced = preset.generation == "teacher_forcing" and probe.axis in _ASKS_FOR_THE_EDIT
     fed = Question(

@@ -120,8 +120,7 @@ def _read(folder: Path) -> BoardRun:
 
 
 def _same_names(runs: Sequence[BoardRun]) -> list[BoardRun]:
-    """Runs with specs in which the same weights have the same name, different weights different names, and timesteps
-    names."""
+    """Unify specs: equal weights get one name, different weights different names, and timesteps their own names."""
     weights = {_weights(one): one.run.model for one in sorted(runs, key=lambda one: one.run.model, reverse=True)}
     several = {name for name in weights.values() if sum(name == other for other in weights.values()) > 1}
     named = []

@@ -44,8 +44,7 @@ _NEEDED = ("answers.parquet", "cases.parquet")
 _NOT_OF_ANSWERS = frozenset(
     {"answers_sha256", "edits", "judging", "encoding", "ability", "ability_tasks", "also", "scales"}
 )
-"""Fields of RunScores that cannot be computed from an entry's answers, because they come from other files of the
-run."""
+"""Fields of RunScores that an entry's answers do not determine, because they come from other files of the run."""
 
 
 @dataclass(frozen=True, slots=True)
