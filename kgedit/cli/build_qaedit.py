@@ -1,4 +1,4 @@
-"""``kgedit build-qaedit``: question-answering sets as edits."""
+"""``kgedit build-qaedit``: converts question-answering sets to edits."""
 
 from __future__ import annotations
 
@@ -75,12 +75,15 @@ def build_qaedit(
     estimate: bool,
     **model: Any,
 ) -> None:
-    """Make edits of question-answering sets like QAEdit.
+    """Build edits from question-answering sets like QAEdit.
 
     SOURCES are NQ-open (JSON Lines), TriviaQA (JSON), SimpleQA (CSV), or any JSON or CSV rows with a question and an
-    answer, recognised by content. Each question gets a subject (a part of it), a rephrasing, a topic and, with
-    --locality, questions that the edit must not change: by rules, or by a model. Rows say which rule made what. What
-    `run-edit --edits` and EasyEdit read is written to --out, and how it was made beside it (.provenance.json).
+    answer,
+    recognised by content. Each question gets a subject (a part of it), a rephrasing, a topic and, with --locality,
+    questions
+    that the edit must not change: by rules, or by a model. Rows record the rule that created each part. A file for
+    `run-edit
+    --edits` and EasyEdit is written to --out, and its provenance next to it (.provenance.json).
     """
     from kgedit.api import qaedit
 
@@ -121,7 +124,7 @@ def build_qaedit(
 
 
 def _helper(options: Mapping[str, Any]) -> ModelHelp | None:
-    """The model that was named; None where none was."""
+    """The model that was named; None without one."""
     if not options["model"]:
         return None
     from kgedit.api.qaedit import ModelHelp

@@ -51,9 +51,11 @@ def compare_verbalizers(
     """Compare templates and models on the same facts.
 
     TIMESTEP is an exported timestep: its folder, its name in the home's benchmark folder, or two dates as
-    2021-01-04..2023-02-27. Each words the same cases of it on all axes. Printed are, by axis, the share of questions
-    that pass the final filters and why the others do not, and of those that pass: words, overlap with the template's
-    question, and the share of different pairs of words. Nothing is written but the cache of replies.
+    2021-01-04..2023-02-27. Each verbalizer words the same cases of it on all axes. By axis, the output shows the share
+    of
+    questions that pass the final filters, the reasons for those that fail, and for those that pass: number of words,
+    overlap
+    with the template's question, and the share of distinct word pairs. Nothing is written except the cache of replies.
     """
     from kgedit.api.verbalizing import WordingOptions, compare
     from kgedit.cli.query import print_rows

@@ -23,7 +23,7 @@ def configs() -> None:
 def ls(method: str | None) -> None:
     """List published configs and defaults.
 
-    Each line is a METHOD/MODEL and the models that it is for.
+    Each line shows a METHOD/MODEL and the models that it applies to.
     """
     from kgedit.editing import METHODS
     from kgedit.errors import UnknownNameError
@@ -60,7 +60,7 @@ def ls(method: str | None) -> None:
 def cp(name: str, file: Path | None, *, overwrite: bool) -> None:
     """Write a run spec with every setting of a method.
 
-    Each line has the setting's value and meaning. FILE is METHOD-MODEL.yaml if it is not given, and - for stdout.
+    Each line has the setting's value and meaning. FILE defaults to METHOD-MODEL.yaml; - means stdout.
     """
     from kgedit.editing import METHODS
     from kgedit.files import replace_file
@@ -68,7 +68,7 @@ def cp(name: str, file: Path | None, *, overwrite: bool) -> None:
     from kgedit.hparams.spec_templates import DEFAULT, spec_text
 
     method, _, model = name.partition("/")
-    # Only methods of other packages must be imported, torch included, to tell their settings.
+    # Only third-party methods have to be imported, including torch, to list their settings.
     kind = SETTINGS[method] if method in SETTINGS else METHODS[method].settings_type
     target = file or Path(f"{method}-{model or DEFAULT}.yaml")
     if file == Path("-"):

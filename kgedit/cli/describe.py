@@ -1,4 +1,4 @@
-"""``kgedit describe``: what a timestep or a file of edits consists of."""
+"""``kgedit describe``: counts the contents of a timestep or a file of edits."""
 
 from __future__ import annotations
 
@@ -56,14 +56,16 @@ def describe(
     limit: int,
     form: str,
 ) -> None:
-    """Count what a timestep or a file of edits consists of.
+    """Count the contents of a timestep or a file of edits.
 
     TIMESTEP is an exported timestep (its folder, its name in the home's benchmark folder, or two dates as
-    2021-01-04..2023-02-27), or a file that `run-edit --edits` takes. Counted are cases and
-    probes, the funnel, distinct triples, subjects, relations and objects (WikiFactDiff's table 2), new entities, tags,
-    scenarios, kinds of change, relations, years of the facts, words (and tokens) of questions and answers, deciles of
-    popularity, and views and counts of subjects and objects: each where it is there. The page of --html is one file
-    without any request to a network.
+    2021-01-04..2023-02-27), or a file that `run-edit --edits` accepts. The output counts, where available: cases and
+    probes,
+    the funnel, distinct triples, subjects, relations and objects (WikiFactDiff's table 2), new entities, tags,
+    scenarios,
+    kinds of change, relations, years of the facts, words (and tokens) of questions and answers, deciles of popularity,
+    and
+    views and counts of subjects and objects. The page of --html is a single file that makes no network requests.
     """
     from kgedit.api.describing import describe as described
     from kgedit.api.describing import describe_page
@@ -81,7 +83,7 @@ def describe(
 
 
 def _shortened(rows: list[dict[str, Any]], limit: int) -> list[dict[str, str]]:
-    """The first lines of each part, with a line that says how many more there are."""
+    """First lines of each part, with a line that counts the remaining ones."""
     parts: dict[str, list[dict[str, Any]]] = {}
     for row in rows:
         parts.setdefault(row["part"], []).append(row)
@@ -98,6 +100,6 @@ def _shown(row: dict[str, Any]) -> dict[str, str]:
     if value is None:
         return {"part": row["part"], "name": row["name"], "value": "", "share": ""}
     number = f"{value:,.0f}" if value == int(value) else f"{value:,.2f}"
-    # A day is no quantity.
+    # A day is not a quantity.
     number = f"{value:.0f}" if row["part"] == "dates" else number
     return {"part": row["part"], "name": row["name"], "value": number, "share": "" if share is None else f"{share:.1%}"}

@@ -1,4 +1,4 @@
-"""``kgedit export-timestep``: the changes between two snapshots, as questions."""
+"""``kgedit export-timestep``: exports the changes between two snapshots as questions."""
 
 from __future__ import annotations
 
@@ -93,14 +93,14 @@ def export_timestep(
     engine: str,
     overwrite: bool,
 ) -> None:
-    """Write the changes between two snapshots as questions.
+    """Export the changes between two snapshots as questions.
 
-    The folder holds a timestep: edits with their rephrased, persona, locality and two-hop questions. With --profile
-    wikifactdiff it holds besides what became true, ceased to be and stayed for each subject and relation, with
+    The folder contains a timestep: edits with their rephrased, persona, locality and two-hop questions. With --profile
+    wikifactdiff it also contains what became true, ceased to be true and stayed true for each subject and relation,
+    with
     neighbours.
 
-    A timestep that is there already and would come out the same is kept: with --all, a command that was interrupted
-    resumes.
+    An existing timestep is kept if the export would be identical, so with --all an interrupted command resumes.
     """
     options: dict[str, Any] = {
         "out": out,
@@ -164,7 +164,7 @@ def _tell(manifest: dict[str, Any]) -> None:
 
 
 def _tell_specificity(manifest: Mapping[str, Any], page_views: Mapping[str, Any]) -> None:
-    """For how many cases views and counts are known, where they were asked for."""
+    """Print the number of cases with known views and counts, if requested."""
     if "specificity" in manifest:
         months, others = len(page_views.get("months", ())), page_views.get("files left out", 0)
         if months or others:
@@ -174,7 +174,7 @@ def _tell_specificity(manifest: Mapping[str, Any], page_views: Mapping[str, Any]
 
 
 def _tell_left_out(final_filters: Mapping[str, Any]) -> None:
-    """Questions that a final filter keeps from being asked, where there are any."""
+    """Print the number of questions that a final filter removed, if any."""
     for axis, counts in final_filters.items():
         if counts["failed"]:
             reasons = ", ".join(f"{reason}: {count:,}" for reason, count in counts["failed"].items())
@@ -182,7 +182,7 @@ def _tell_left_out(final_filters: Mapping[str, Any]) -> None:
 
 
 def _tell_updates(manifest: dict[str, Any]) -> None:
-    if "changed_statements" in manifest:  # not in timesteps of earlier versions, which are kept
+    if "changed_statements" in manifest:  # absent from kept timesteps of earlier versions
         found = manifest["changed_statements"]["subjects and properties"]
         say(f"{found:>8,} subjects and properties with a changed statement (engine: {manifest['engine']})")
     for side, told in zip(manifest["preprocessing"].values(), ("older", "newer"), strict=True):

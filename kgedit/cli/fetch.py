@@ -1,4 +1,4 @@
-"""``kgedit fetch-slice``, ``fetch-items``, ``fetch-dump``: chosen items, or whole dumps, as files for load-dump."""
+"""``kgedit fetch-slice``, ``fetch-items``, ``fetch-dump``: fetches selected items, or whole dumps, for load-dump."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from kgedit.fetching.sparql import FetchedSlice
 
 MOST_STEPS = 8
-"""As far as containment of values is followed (kgedit.timesteps.kinds.snapshot_tables.MAX_DEPTH; a test compares)."""
+"""Depth to which containment of values is followed (kgedit.timesteps.kinds.snapshot_tables.MAX_DEPTH; tested)."""
 
 _CONTACT: dict[str, Any] = {
     "envvar": "KGEDIT_CONTACT",
@@ -44,7 +44,7 @@ _FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
 
 
 def read_ids(path: Path) -> tuple[str, ...]:
-    """The ids of a list, one a line; comments begin with #, further columns are not read."""
+    """Read the ids of a list, one per line; # begins a comment, further columns are ignored."""
     lines = (
         line.partition("#")[0].split() for line in path.read_text(encoding="utf-8-sig", errors="replace").splitlines()
     )
@@ -55,10 +55,10 @@ def read_ids(path: Path) -> tuple[str, ...]:
 
 
 def read_revisions(path: Path) -> tuple[tuple[str, ...], tuple[tuple[str, int], ...]]:
-    """The ids of a list, and the revisions of those that are written as Q42@1234567.
+    """Read the ids of a list, and the revisions of those written as Q42@1234567.
 
     Raises:
-        SourceError: if a revision is no number, or an id has two.
+        SourceError: if a revision is not a number, or an id has two.
     """
     ids: dict[str, int | None] = {}
     for text in read_ids(path):
@@ -107,10 +107,11 @@ def fetch_slice(
     contact: str,
     overwrite: bool,
 ) -> None:
-    """Fetch chosen items by SPARQL.
+    """Fetch selected items by SPARQL.
 
     They are written to TARGET (.nt or .nt.gz): the items of a list, a class or a query, in full statement form, with
-    the properties they use. A fetch that was interrupted resumes when the same command is given again.
+    the
+    properties they use. The same command resumes an interrupted fetch.
     """
     from kgedit.fetching.manners import Manners
     from kgedit.fetching.sparql import SliceOrder
@@ -183,8 +184,9 @@ def fetch_items(
 ) -> None:
     """Fetch items of a list, with neighbours.
 
-    They are written to TARGET (.json or .json.gz), one entity a line, one request for each: for thousands of items. A
-    fetch that was interrupted resumes when the same command is given again.
+    They are written to TARGET (.json or .json.gz), one entity per line, with one request each: suitable for thousands
+    of
+    items. The same command resumes an interrupted fetch.
     """
     from kgedit.fetching.items import ItemsOrder
     from kgedit.fetching.items import fetch_items as fetch
@@ -235,8 +237,7 @@ def fetch_dump(
 ) -> None:
     """Fetch a dump of Wikidata, or its page views.
 
-    It arrives whole and checked, or not at all; a fetch that was interrupted resumes when the same command is given
-    again.
+    The file appears only when it is complete and verified. The same command resumes an interrupted fetch.
     """
     from kgedit.fetching.dumps import DUMPS, DumpOrder, find_dump, list_days
     from kgedit.fetching.dumps import fetch_dump as fetch

@@ -1,4 +1,4 @@
-"""Options of `kgedit score --metric judge`: who judges, and what it may cost."""
+"""Options of `kgedit score --metric judge`: the judge and its budget."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _OPTIONS = (
 
 
 def judge_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command the options of a judge."""
+    """Add the options of a judge to a command."""
     for option in reversed(_OPTIONS):
         command = option(command)
     return command
@@ -46,7 +46,7 @@ def judge_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgeOptions:
-    """What was given; the fields are the options."""
+    """Values of the options; the fields are named after them."""
 
     judge_model: str | None
     judge_url: str | None
@@ -63,10 +63,10 @@ class JudgeOptions:
     timeout: float
 
     def check(self, runs: Sequence[Path], *, asked_for: bool) -> None:
-        """Whether there is one judge, or verdicts of an earlier one.
+        """Check that there is exactly one judge, or verdicts of an earlier one.
 
         Raises:
-            ModelError: if not.
+            ModelError: if there is neither.
         """
         given = [
             name for name, value in (("--judge-model", self.judge_model), ("--judge-local", self.judge_local)) if value
@@ -95,7 +95,7 @@ class JudgeOptions:
             )
 
     def remote(self) -> RemoteJudge | None:
-        """The judge behind a server; None where none is named."""
+        """Judge behind a server; None if none is named."""
         from kgedit.llm.remote.client import Effort
         from kgedit.llm.remote.prices import SHIPPED
         from kgedit.llm.remote.server import OPENAI, ChatServer
@@ -116,7 +116,7 @@ class JudgeOptions:
 
 
 def judge(runs: Sequence[Path], options: JudgeOptions) -> None:
-    """Have the runs' answers judged, or keep the verdicts that they have."""
+    """Judge the runs' answers, or keep existing verdicts."""
     remote = options.remote()
     with bar("Judging", "answers") as progress:
         if remote:
@@ -135,7 +135,7 @@ def judge(runs: Sequence[Path], options: JudgeOptions) -> None:
 
 
 def tell_judge_estimate(runs: Sequence[Path], options: JudgeOptions) -> None:
-    """Print what a judge would cost."""
+    """Print the estimated cost of a judge."""
     remote = options.remote()
     assert remote is not None
     estimate = remote.estimate(runs)
@@ -148,7 +148,7 @@ def tell_judge_estimate(runs: Sequence[Path], options: JudgeOptions) -> None:
 
 
 def agreement_line(agreement: Agreement) -> str:
-    """One rule against the judge, in words."""
+    """Agreement of one rule with the judge, in words."""
     details = []
     if agreement.low is not None and agreement.high is not None:
         details.append(f"95 % interval {agreement.low:.1%} to {agreement.high:.1%}")

@@ -1,4 +1,4 @@
-"""``kgedit leaderboard``: runs of a board ranked, each against those that compare with it."""
+"""``kgedit leaderboard``: ranks the runs of a board against comparable runs."""
 
 from __future__ import annotations
 
@@ -35,14 +35,16 @@ def leaderboard(
     overwrite: bool,
     form: str,
 ) -> None:
-    """Rank runs against those that compare with them.
+    """Rank comparable runs.
 
-    DIR is a board that `kgedit submit` filled, an entry, a run folder, or a folder of run folders. Only runs of the
-    same cases, model, presets, training format and protocol are ranked together. Rows are ordered by an overall score,
-    which counts damage to unrelated answers as much as efficacy. Every measure has n and its 95 % interval; a rank is a
-    range where paired tests find no significant difference. Runs that differ in their seed only are one row. Entries
-    are checked when they are read: one whose files or scores are not those that were submitted is left out, with the
-    reason.
+    DIR is a board filled by `kgedit submit`, an entry, a run folder, or a folder of run folders. Only runs with the
+    same
+    cases, model, presets, training format and protocol are ranked together. Rows are ordered by an overall score, which
+    weights damage to unrelated answers as much as efficacy. Every measure has n and its 95 % interval; a rank is a
+    range if
+    paired tests find no significant difference. Runs that differ only in their seed share one row. Entries are checked
+    when
+    they are read: an entry whose files or scores differ from the submitted ones is left out, with the reason.
     """
     from kgedit.api import boards
 

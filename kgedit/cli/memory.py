@@ -1,4 +1,4 @@
-"""``kgedit memory``: facts in a file, asked in words, and put ahead of a model's questions by a proxy."""
+"""``kgedit memory``: facts in a file, queried in words, and prepended to a model's questions by a proxy."""
 
 from __future__ import annotations
 
@@ -42,10 +42,10 @@ def _search_options(command: Any) -> Any:
 
 @click.group(cls=CommandGroup, epilog=examples("kgedit memory build --home --out facts.kgmemory"))
 def memory() -> None:
-    """Keep a deployed model current, from a file of facts.
+    """Keep a deployed model current with a file of facts.
 
-    Those that a question needs are put ahead of it. No weight changes: build writes the file, ask shows what it
-    says, serve answers in the model's place.
+    Facts that a question needs are prepended to it; no weights change. build writes the file, ask shows the facts for a
+    question, serve answers in place of the model's server.
     """
 
 
@@ -79,9 +79,10 @@ def build(
 ) -> None:
     """Write a memory of facts.
 
-    Its sources are timesteps (their edits), the snapshots of $KGEDIT_HOME, or the graph: facts between items, those
-    that have ended too, so that earlier dates can be asked about. The same sources give the same bytes; the file is
-    replaced as a whole, so that a server may read it at any moment.
+    Its sources are timesteps (their edits), the snapshots of $KGEDIT_HOME, or the graph: facts between items, including
+    those that have ended, so that questions about earlier dates can be answered. The same sources give the same bytes.
+    The
+    file is replaced atomically, so a server can read it at any time.
     """
     from kgedit.api.remembering import build_memory
     from kgedit.resources import home
@@ -199,14 +200,17 @@ def serve(
     hops: int,
     gate: float,
 ) -> None:
-    """Put facts ahead of a model's questions, as a proxy.
+    """Prepend facts to a model's questions, as a proxy.
 
-    It speaks OpenAI's API, puts facts ahead of what /v1/chat/completions and /v1/completions ask, and passes
-    everything else through:
-    /v1/models, /v1/embeddings, streams, errors, the client's key. Requests under an unknown host name and from pages
-    of other sites are refused. A new MEMORY file is taken up within a second (or on
-    SIGHUP) without dropping a request. /health and /metrics (Prometheus) tell how it does. Stop it with Ctrl-C or
-    SIGTERM: requests that are being answered are answered first.
+    It serves OpenAI's API, prepends facts to the prompts of /v1/chat/completions and /v1/completions, and forwards
+    everything
+    else unchanged: /v1/models, /v1/embeddings, streams, errors, the client's key. Requests under an unknown host name
+    and
+    from pages of other sites are rejected. A new MEMORY file is loaded within a second (or on SIGHUP) without dropping
+    a
+    request. /health and /metrics (Prometheus) report its state. Stop it with Ctrl-C or SIGTERM, which completes
+    requests in
+    progress first.
     """
     from kgedit.api.remembering import memory_server
     from kgedit.graph_memory.findings import Search

@@ -1,4 +1,4 @@
-"""``kgedit mine-templates``: cloze templates of relations, mined from a model's statements of many facts."""
+"""``kgedit mine-templates``: mines cloze templates of relations from a model's statements of many facts."""
 
 from __future__ import annotations
 
@@ -60,10 +60,13 @@ def mine_templates(
 ) -> None:
     """Mine cloze templates from a model's statements.
 
-    As WikiFactDiff did with a language model: of each relation, facts of popular subjects are stated ten times each;
-    statements that hold the subject and end in the object become templates, the five most frequent are kept. --out is a
-    catalogue for `export-timestep --templates`, with the mined clozes in place of the shipped ones. Printed is every
-    template that is kept, with the number of facts that were stated so.
+    As WikiFactDiff did with a language model: the model states facts of popular subjects of each relation ten times
+    each;
+    statements that contain the subject and end with the object become templates, and the five most frequent are kept.
+    --out
+    is a catalogue for `export-timestep --templates`, with the mined clozes in place of the built-in ones. The output
+    lists
+    every kept template with the number of facts that were stated with it.
     """
     from kgedit.api.verbalizing import mine_clozes
     from kgedit.cli.query import print_rows

@@ -1,4 +1,4 @@
-"""``kgedit publish``: timesteps as a data set for the Hugging Face hub."""
+"""``kgedit publish``: writes timesteps as a dataset for the Hugging Face hub."""
 
 from __future__ import annotations
 
@@ -48,11 +48,12 @@ def publish(
     date: datetime.datetime | None,
     overwrite: bool,
 ) -> None:
-    """Write timesteps as a data set that others load.
+    """Write timesteps as a dataset that others can load.
 
-    DIR gets Parquet files with a card (README.md) for the Hugging Face hub, a configuration for each timestep and a
-    split for each axis; Croissant metadata; tasks of lm-evaluation-harness; the timesteps themselves, with EasyEdit's,
-    WikiBigEdit's and WikiFactDiff's forms beside them; and the hash of every file. Nothing is uploaded.
+    DIR gets Parquet files with a card (README.md) for the Hugging Face hub, with a configuration per timestep and a
+    split per
+    axis; Croissant metadata; tasks of lm-evaluation-harness; the timesteps themselves, with the formats of EasyEdit,
+    WikiBigEdit and WikiFactDiff next to them; and the hash of every file. Nothing is uploaded.
     """
     from kgedit.api import publishing
 

@@ -1,4 +1,4 @@
-"""`kgedit run-edit`: edit a model with a timestep's facts and ask it every question, before and after."""
+"""`kgedit run-edit`: edits a model with a timestep's facts, and evaluates it before and after."""
 
 from __future__ import annotations
 
@@ -186,14 +186,16 @@ def run_edit(
 ) -> None:
     """Edit a model, and evaluate it before and after.
 
-    SPEC is a YAML file, as `kgedit configs cp` writes it, or EasyEdit's hyperparameters of a method; flags do as
-    well. The run folder is printed; it holds spec.yaml, environment.json, selection.json, edited_cases.txt,
-    prepared.json, cases.parquet, answers.jsonl, edits.jsonl, ability.jsonl, checkpoints, answers.parquet and
-    scores.json. The same command resumes a run that was stopped.
+    SPEC is a YAML file, as written by `kgedit configs cp`, or EasyEdit's hyperparameters of a method; options can
+    replace it.
+    Prints the run folder, which contains spec.yaml, environment.json, selection.json, edited_cases.txt, prepared.json,
+    cases.parquet, answers.jsonl, edits.jsonl, ability.jsonl, checkpoints, answers.parquet and scores.json. The same
+    command
+    resumes an interrupted run.
     """
     import warnings
 
-    # Peft still calls what transformers renames: no user can do anything about it.
+    # Peft still calls functions that transformers renames, which no user can change.
     warnings.filterwarnings("ignore", category=FutureWarning, module="transformers")
     from kgedit.api.running import run
     from kgedit.runs.spec import read_spec
@@ -206,7 +208,7 @@ def run_edit(
     several = {"timesteps": timesteps + edits, "presets": presets, "ability": ability}
     raw |= {name: list(values) for name, values in several.items() if values}
     in_file = raw.get("settings") or {}
-    if settings and isinstance(in_file, dict):  # what is none is told with all other problems
+    if settings and isinstance(in_file, dict):  # invalid settings are reported with all other problems
         raw["settings"] = {**in_file, **pairs(settings)}
     _tell_unused(raw.get("timesteps"))
     with stages() as progress:
@@ -242,7 +244,7 @@ def _document(run: Run) -> dict[str, Any]:
 
 
 def _tell_unused(paths: object) -> None:
-    """What of files of edits becomes no part of a case; a file that cannot be read is the run's to report."""
+    """Print parts of files of edits that no case uses; a file that cannot be read is reported by the run."""
     from contextlib import suppress
 
     from kgedit.errors import KgeditError
@@ -255,7 +257,7 @@ def _tell_unused(paths: object) -> None:
 
 
 def _tell_merged(folder: Path) -> None:
-    """Edits that instances share, and questions that another instance's edit contradicts; nothing without instances."""
+    """Print shared edits of instances, and questions that another instance's edit contradicts; nothing without any."""
     from kgedit.runs.run_files import read_selection
 
     for one in read_selection(folder):
@@ -277,10 +279,10 @@ def _tell_failures(folder: Path) -> None:
 
 
 def pairs(texts: tuple[str, ...]) -> dict[str, str]:
-    """The values of --set.
+    """Parse the values of --set.
 
     Raises:
-        SpecError: naming every text that is not KEY=VALUE.
+        SpecError: listing every text that is not KEY=VALUE.
     """
     problems = [f"--set takes KEY=VALUE, not '{text}'" for text in texts if "=" not in text]
     if problems:

@@ -1,4 +1,4 @@
-"""`kgedit stats`: what a model's down-projections see, built before the runs that need it."""
+"""`kgedit stats`: builds second moments of down-projection inputs before the runs that need them."""
 
 from __future__ import annotations
 
@@ -56,9 +56,11 @@ def stats(
 ) -> None:
     """Build the statistics of ROME, MEMIT and AlphaEdit.
 
-    They are the second moments of the inputs of down-projections. Prints one line per layer: its index, the tokens
-    read, the condition of the matrix, the directions of its null space (where asked for) and the file. What is there
-    already is not built again.
+    They are the second moments of the inputs of down-projections. Prints one line per layer: its index, the number of
+    tokens
+    read, the condition number of the matrix, the number of directions of its null space (if requested) and the file.
+    Existing
+    ones are not rebuilt.
     """
     from kgedit.api.statistics import build_statistics
 

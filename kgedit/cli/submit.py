@@ -1,4 +1,4 @@
-"""``kgedit submit``: a finished run, checked, onto a leaderboard's board."""
+"""``kgedit submit``: checks a finished run and submits it to a leaderboard."""
 
 from __future__ import annotations
 
@@ -43,12 +43,15 @@ def submit(
     note: str,
     overwrite: bool,
 ) -> None:
-    """Check a run, and put it onto a board.
+    """Check a run and submit it to a board.
 
-    RUN is a folder that run-edit wrote. Checked are the hashes of its files and of its timestep's, that settings,
-    model, seed and versions are told, that every case was edited and every question answered in every preset, and that
-    the scores follow from the answers. A run that fails is refused with every reason. Otherwise its entry (JSON, and
-    the answers in Parquet) is written to entries/ of the board. Nothing is uploaded. The same run gives one entry.
+    RUN is a folder written by run-edit. The command checks the hashes of its files and of its timesteps, that settings,
+    model,
+    seed and versions are recorded, that every case was edited and every question answered in every preset, and that the
+    scores
+    follow from the answers. A run that fails is rejected with every reason. Otherwise its entry (JSON, and the answers
+    in
+    Parquet) is written to entries/ of the board. Nothing is uploaded. The same run gives one entry.
     """
     from kgedit.api import boards
 

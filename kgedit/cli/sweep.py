@@ -1,4 +1,4 @@
-"""``kgedit sweep``: a grid of runs from one spec, and one report."""
+"""``kgedit sweep``: runs a grid of runs from one spec, with one report."""
 
 from __future__ import annotations
 
@@ -79,12 +79,15 @@ def sweep(
     overwrite: bool,
     **flags: Any,
 ) -> None:
-    """Carry out a grid of runs, with one report.
+    """Run a grid of runs, with one report.
 
-    SPEC is a YAML file, or the name of one that comes with kgedit. Every run has a folder of its own, named after what
-    makes it different, such as rag-k=10-seed=0. The same command skips finished runs and resumes one that was stopped;
-    a run that fails stops no other. What the model answers before any edit is asked once for all of them. At the end
-    report.md and report.csv compare all finished runs.
+    SPEC is a YAML file, or the name of a built-in one. Every run has a separate folder, named after what makes it
+    different,
+    such as rag-k=10-seed=0. The same command skips finished runs and resumes an interrupted one; a failed run does not
+    stop the
+    others. The unedited model is evaluated once for all of them. At the end, report.md and report.csv compare all
+    finished
+    runs.
     """
     if list_shipped:
         _list()
@@ -126,7 +129,7 @@ def _sweep(
     """Run the sweep with progress, and print its runs or its report."""
     import warnings
 
-    # Peft still calls what transformers renames: no user can do anything about it.
+    # Peft still calls functions that transformers renames, which no user can change.
     warnings.filterwarnings("ignore", category=FutureWarning, module="transformers")
     from kgedit.api.sweeping import sweep as run_sweep
     from kgedit.cli.progress import stages

@@ -88,16 +88,18 @@ def up(
 ) -> None:
     """Run every step: from two dumps to a page of answers.
 
-    Loads two states of Wikidata, edits language models with what changed, and evaluates them before and after. OLD
-    and NEW are dumps, or days of snapshots that are loaded; without them the bundled sample is used. The steps are
-    those of load-dump, export-timestep, run-edit and report. A step whose result exists and was made from the same
-    inputs is skipped, so the same command resumes one that was stopped. Everything that would make a later step fail
-    is checked before the first one. At the end a table compares the models, and a few answers are shown in words;
-    the last line is the path of the page.
+    Loads two states of Wikidata, edits language models with the changes, and evaluates them before and after. OLD and
+    NEW are
+    dumps, or days of loaded snapshots; without them the bundled sample is used. The steps are those of load-dump,
+    export-timestep, run-edit and report. A step whose result exists and was created from the same inputs is skipped, so
+    the
+    same command resumes an interrupted one. Everything that would make a later step fail is checked before the first
+    one. At
+    the end a table compares the models, and a few answers are shown in words; the last line is the path of the page.
     """
     import warnings
 
-    # Peft still calls what transformers renames: no user can do anything about it.
+    # Peft still calls functions that transformers renames, which no user can change.
     warnings.filterwarnings("ignore", category=FutureWarning, module="transformers")
     from kgedit.api.one_command import carry_out
     from kgedit.api.up_estimates import estimate
@@ -155,6 +157,6 @@ def _tell_outcome(outcome: Outcome) -> None:
 
 
 def _has_desktop() -> bool:
-    """Whether there is a screen: on a server a browser would open in the terminal, or not at all."""
+    """Whether there is a screen: on a server, a browser would open in the terminal or not at all."""
     shown = sys.platform in ("darwin", "win32") or any(os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY"))
     return sys.stdout.isatty() and shown

@@ -1,4 +1,4 @@
-"""``kgedit verbalize``: a timestep's questions worded by a language model."""
+"""``kgedit verbalize``: rewords a timestep's questions with a language model."""
 
 from __future__ import annotations
 
@@ -51,16 +51,20 @@ def verbalize(
     overwrite: bool,
     **asked_by: Any,
 ) -> None:
-    """Have a language model word a timestep's questions.
+    """Reword a timestep's questions with a language model.
 
     TIMESTEP is an exported timestep: its folder, its name in the home's benchmark folder, or two dates as
-    2021-01-04..2023-02-27. A copy with the model's questions is written to --out; every
-    question passes the final filters (subject named, relation expressed, answer not given away, answer repeated, one
-    question, length), and where the model's does not, the template's stays. wordings.parquet in the new folder tells
-    the source of each question and the reason, timestep.json the counts.
+    2021-01-04..2023-02-27. A copy with the model's questions is written to --out. Every question must pass the final
+    filters
+    (subject named, relation expressed, answer not given away, answer repeated, one question, length); otherwise the
+    template's
+    question is kept. wordings.parquet in the new folder records the source of each question and the reason,
+    timestep.json the
+    counts.
 
-    Replies are cached by content: the same command resumes what was stopped, pays nothing twice and writes the same
-    bytes. A server's key is read from the environment only.
+    Replies are cached by content: the same command resumes an interrupted one, does not pay twice and writes the same
+    bytes.
+    A server's key is read from the environment only.
     """
     from kgedit.api.verbalizing import WordingOptions, find_wanted
     from kgedit.api.verbalizing import verbalize as worded
