@@ -26,10 +26,10 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
 COST_OPTIONS = (
     click.option("--budget", metavar="USD", type=click.FloatRange(min=0), help="Stop before it costs more."),
     click.option("--prices", metavar="FILE", type=_FILE, help="YAML of prices, instead of the shipped one."),
-    click.option("--workers", default=4, show_default=True, type=click.IntRange(1, 256), help="Calls at once."),
-    click.option("--attempts", default=6, show_default=True, type=click.IntRange(min=1), help="Tries of one call."),
+    click.option("--workers", default=4, show_default=True, type=click.IntRange(1, 256), help="Concurrent calls."),
+    click.option("--attempts", default=6, show_default=True, type=click.IntRange(min=1), help="Attempts per call."),
     click.option("--timeout", default=60.0, show_default=True, type=click.FloatRange(min=0, min_open=True),
-                 help="Seconds for one try."),
+                 help="Timeout of one attempt in seconds."),
 )  # fmt: skip
 """Options for budget and reasoning effort, for every command that calls a server."""
 
@@ -38,14 +38,14 @@ _SERVER = (
     click.option("--key-variable", metavar="VARIABLE", default="OPENAI_API_KEY", show_default=True,
                  help="Environment variable that holds the server's key."),
     click.option("--structured/--no-structured", default=None,
-                 help="Ask for replies by a JSON schema. Default: if the server offers it."),
-    click.option("--batch", is_flag=True, help="Use the Batch API: cheaper, within a day; resumes when cut."),
+                 help="Request replies that follow a JSON schema. Default: if the server supports it."),
+    click.option("--batch", is_flag=True, help="Use the Batch API: cheaper, within a day; resumes if interrupted."),
     click.option("--poll", default=30.0, show_default=True, type=click.FloatRange(min=0),
-                 help="With --batch: seconds between two looks."),
+                 help="With --batch: seconds between two status checks."),
     click.option("--tokenizer", metavar="NAME",
                  help="For --estimate: local model with the same tokenizer; else four characters are a token."),
     *COST_OPTIONS,
-    click.option("--device", default="auto", metavar="NAME", help="Of a local model: auto, cpu, cuda. Default auto."),
+    click.option("--device", default="auto", metavar="NAME", help="For local models: auto, cpu, cuda. Default auto."),
     click.option("--prompts", metavar="FOLDER", type=click.Path(path_type=Path, exists=True, file_okay=False),
                  help="Prompt files of your own, like those in prompts/verbalizer."),
 )  # fmt: skip

@@ -33,7 +33,7 @@ _EPILOG = examples(
               help="Date of the newer snapshot.")  # fmt: skip
 @rows_format
 @click.option("--limit", default=10, show_default=True, type=click.IntRange(min=0),
-              help="Rows that are not valid to show below the table.")  # fmt: skip
+              help="Maximum number of invalid rows to show below the table.")  # fmt: skip
 def audit(file: Path, older: datetime.datetime, newer: datetime.datetime, form: str, limit: int) -> None:
     """Check a file of edits against two snapshots.
 

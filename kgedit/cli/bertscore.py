@@ -20,9 +20,9 @@ _OPTIONS = (
                  help="Encoder on this machine, such as RoBERTa or BERT, in Hugging Face layout."),
     click.option("--bertscore-layer", metavar="N", type=click.IntRange(min=0),
                  help="Hidden layer that is compared. Default: the last."),
-    click.option("--bertscore-idf", is_flag=True, help="Weigh tokens by how rare they are among the accepted answers."),
+    click.option("--bertscore-idf", is_flag=True, help="Weight tokens by their rarity among the accepted answers."),
     click.option("--bertscore-baseline", metavar="FILE", type=click.Path(dir_okay=False, path_type=Path),
-                 help="CSV (LAYER, P, R, F) of unrelated texts' scores, to rescale by. Default: none."),
+                 help="CSV (LAYER, P, R, F) with scores of unrelated texts, for rescaling. Default: none."),
 )  # fmt: skip
 
 

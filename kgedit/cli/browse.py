@@ -28,7 +28,7 @@ def find(name: tuple[str, ...], limit: int, form: str) -> None:
 
 
 @click.command(epilog=examples("kgedit browse --item Q183 --from 2021-01-04 --to 2023-02-27 --print"))
-@click.option("--item", metavar="QID", help="Start with what is around this item, such as Q183.")
+@click.option("--item", metavar="QID", help="Start with the neighbourhood of this item, such as Q183.")
 @click.option(
     "--from",
     "older",

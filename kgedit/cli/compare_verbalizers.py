@@ -33,7 +33,7 @@ _EPILOG = examples(
               help="templates, local:NAME, NAME for --base-url, or NAME@URL; repeat.")  # fmt: skip
 @click.option("--axis", "axes", multiple=True, type=click.Choice(AXES), help="An axis; repeat. Default: all.")
 @click.option("--sample", default=30, show_default=True, type=click.IntRange(min=1), help="Cases to word.")
-@click.option("--seed", default=0, show_default=True, help="Draws them.")
+@click.option("--seed", default=0, show_default=True, help="Seed for drawing the cases.")
 @click.option("--questions", is_flag=True, help="Print the questions instead of the measures.")
 @rows_format
 @server_options

@@ -18,7 +18,7 @@ def configs() -> None:
 
 
 @configs.command("ls", epilog=examples("kgedit configs ls", "kgedit configs ls --method memit"))
-@click.option("--method", metavar="NAME", shell_complete=completion.methods, help="Only this one's.")
+@click.option("--method", metavar="NAME", shell_complete=completion.methods, help="Only configs of this method.")
 @result_format
 def ls(method: str | None) -> None:
     """List published configs and defaults.
@@ -126,7 +126,7 @@ def validate(context: click.Context, files: tuple[Path, ...]) -> None:
 @configs.command(
     "schema", epilog=examples("kgedit configs schema > run-spec.schema.json", "kgedit configs schema --published memit")
 )
-@click.option("--published", metavar="METHOD", help="That of published configs of a method instead.")
+@click.option("--published", metavar="METHOD", help="Print the schema of a method's published configs instead.")
 @click.option("--format", type=click.Choice(("json",)), default="json", expose_value=False, help="A schema is JSON.")
 def schema(published: str | None) -> None:
     """Print the JSON schema of run specs, for editors and other tools."""

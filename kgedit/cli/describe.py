@@ -26,7 +26,7 @@ from kgedit.cli.formats import rows_format
     "--html",
     "html_file",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Write one page that a browser opens: charts, every case to search, why the rest is no case.",
+    help="Write an HTML page: charts, all cases with search, and why other changes are not cases.",
 )
 @click.option(
     "--figures",
@@ -39,11 +39,11 @@ from kgedit.cli.formats import rows_format
     help="Write word clouds of subjects, relations and objects as SVG.",
 )
 @click.option(
-    "--browser", metavar="URL", help="Address of Neo4j Browser for the page's links, as browse --print tells it."
+    "--browser", metavar="URL", help="Address of Neo4j Browser for the page's links, as printed by browse --print."
 )
-@click.option("--overwrite", is_flag=True, help="Replace a page and figures of before.")
+@click.option("--overwrite", is_flag=True, help="Replace an existing page and figures.")
 @click.option("--limit", default=15, show_default=True, type=click.IntRange(min=1),
-              help="Lines of each part in the table; json and csv have all.")  # fmt: skip
+              help="Maximum lines per part in the table; json and csv have all.")  # fmt: skip
 @rows_format
 def describe(
     timestep: Path,

@@ -35,7 +35,9 @@ from kgedit.timesteps.profiles import COMPATS, PERSONA_STYLES, PROFILES
 @click.option("--out", type=click.Path(path_type=Path, file_okay=False),
               help="Folder to write. Default: $KGEDIT_HOME/timesteps/FROM_TO, or FROM_TO_wikifactdiff. "
                    "With --all: the folder for these, by default $KGEDIT_HOME/timesteps.")  # fmt: skip
-@click.option("--seed", default=0, show_default=True, help="Chooses personas, second hops, random neighbours.")
+@click.option(
+    "--seed", default=0, show_default=True, help="Seed for drawing personas, second hops and random neighbours."
+)
 @click.option("--known-facts", default=2000, show_default=True, type=click.IntRange(min=0),
               help="Facts of the older snapshot to write questions for.")  # fmt: skip
 @click.option("--templates", type=click.Path(path_type=Path, exists=True), help="Template catalogue, a file or folder.")
@@ -51,12 +53,12 @@ from kgedit.timesteps.profiles import COMPATS, PERSONA_STYLES, PROFILES
 @click.option("--labelled-changes", type=click.Path(path_type=Path, exists=True, dir_okay=False),
               help="wikibigedit: train a classifier of kinds with this file.")  # fmt: skip
 @click.option("--kind-embedder", metavar="NAME",
-              help="With --labelled-changes: compares meanings; none: words. Default: all-minilm-l6-v2.")  # fmt: skip
+              help="With --labelled-changes: embedder, or none for words. Default: all-minilm-l6-v2.")  # fmt: skip
 @click.option("--functional-by", type=click.Choice(("values", "data", "constraints")),
-              help="What says that a relation has one value. Default: values; wikifactdiff: constraints.")  # fmt: skip
+              help="Criterion for relations with one value. Default: values; wikifactdiff: constraints.")  # fmt: skip
 @click.option("--ask-as-of", is_flag=True, help="Begin questions with the day: As of 27 February 2023, who ...?")
 @click.option("--changed-locality", is_flag=True,
-              help="wikibigedit: take locality probes first from changed facts that are no case.")  # fmt: skip
+              help="wikibigedit: prefer changed facts that are not cases as locality probes.")  # fmt: skip
 @click.option("--compat", type=click.Choice(COMPATS), help="wikifactdiff: behave as its released code.")
 @click.option("--pageviews", multiple=True, type=click.Path(path_type=Path, exists=True, dir_okay=False),
               help="A month's page views (pageviews-YYYYMM-user), for subjects and objects; repeat.")  # fmt: skip

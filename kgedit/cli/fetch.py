@@ -79,14 +79,16 @@ def read_revisions(path: Path) -> tuple[tuple[str, ...], tuple[tuple[str, int], 
     ),
 )
 @click.argument("target", type=_TARGET)
-@click.option("--items", type=_FILE, help="List of ids, one a line.")
-@click.option("--class", "of_class", help="QID of a class: its instances, those of subclasses too.")
+@click.option("--items", type=_FILE, help="List of ids, one per line.")
+@click.option("--class", "of_class", help="QID of a class: its instances, including those of subclasses.")
 @click.option("--query", type=_FILE, help="SELECT query in a file; its column ?item gives the items.")
 @click.option("--endpoint", default="https://query.wikidata.org/sparql", show_default=True, help="SPARQL endpoint.")
 @click.option("--language", "languages", **_LANGUAGES)
 @click.option("--wiki", default="enwiki", show_default=True, help="Wiki whose article titles are fetched.")
 @click.option("--ancestors", **_ANCESTORS)
-@click.option("--page", type=click.IntRange(1, 500), default=25, show_default=True, help="Entities asked for at once.")
+@click.option(
+    "--page", type=click.IntRange(1, 500), default=25, show_default=True, help="Number of entities per request."
+)
 @click.option("--limit", type=click.IntRange(min=1), help="Only the first N items.")
 @click.option("--time-limit", type=click.FloatRange(min=1), default=90, show_default=True, help="Seconds per request.")
 @click.option("--contact", **_CONTACT)
@@ -158,13 +160,13 @@ def _report_fetched(made: FetchedItems | FetchedSlice) -> None:
     epilog=examples("kgedit fetch-items towns.json.gz --items towns.txt --depth 1 --date 2021-01-04"),
 )
 @click.argument("target", type=_TARGET)
-@click.option("--items", type=_FILE, required=True, help="List of ids, one a line; Q42@1234567 is Q42 at a revision.")
+@click.option("--items", type=_FILE, required=True, help="List of ids, one per line; Q42@1234567 is Q42 at a revision.")
 @click.option("--depth", type=click.IntRange(0, 5), default=0, show_default=True, help="Steps to neighbours.")
 @click.option("--ancestors", **_ANCESTORS)
-@click.option("--date", **DATE, help="As they were at the end of this day. Default: now.")
+@click.option("--date", **DATE, help="Fetch their state at the end of this day. Default: now.")
 @click.option("--site", default="https://www.wikidata.org", show_default=True, help="Address of the wiki.")
-@click.option("--properties/--no-properties", default=True, show_default=True, help="Also the properties used.")
-@click.option("--limit", type=click.IntRange(min=1), help="At most N entities beside properties.")
+@click.option("--properties/--no-properties", default=True, show_default=True, help="Also fetch the properties used.")
+@click.option("--limit", type=click.IntRange(min=1), help="At most N entities, not counting properties.")
 @click.option("--time-limit", type=click.FloatRange(min=1), default=60, show_default=True, help="Seconds per request.")
 @click.option("--contact", **_CONTACT)
 @click.option("--overwrite", is_flag=True, help="Replace the file.")
@@ -223,7 +225,7 @@ def fetch_items(
 
 @click.command("fetch-dump", epilog=examples("kgedit fetch-dump latest --to dumps", "kgedit fetch-dump --list"))
 @click.argument("day", metavar="latest|DATE", required=False)
-@click.option("--list", "listing", is_flag=True, help="Print the days of which there are dumps.")
+@click.option("--list", "listing", is_flag=True, help="Print the days with available dumps.")
 @click.option("--kind", default="json", show_default=True,
               help="json, rdf, truthy (each also with -bz2), lexemes or pageviews.")  # fmt: skip
 @click.option("--to", "folder", type=click.Path(path_type=Path, file_okay=False), default=".", show_default=True,

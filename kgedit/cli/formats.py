@@ -21,7 +21,7 @@ ROW_FORMATS = ("table", "json", "csv")
 """Formats of commands that print rows."""
 
 rows_format = click.option(
-    "--format", "form", type=click.Choice(ROW_FORMATS), default="table", show_default=True, help="What is printed."
+    "--format", "form", type=click.Choice(ROW_FORMATS), default="table", show_default=True, help="Output format."
 )
 """Option of a command that prints rows (kgedit.cli.query.print_rows), passed as argument `form`."""
 
@@ -32,7 +32,7 @@ result_format = click.option(
     show_default=True,
     expose_value=False,
     callback=_remember,
-    help="What is printed.",
+    help="Output format.",
 )
 """Option of all other commands, which end in `print_result`."""
 

@@ -95,7 +95,7 @@ def rebuild(scope: Scope | None) -> None:
 
 
 @graph.command(epilog=examples("kgedit graph status --json"))
-@click.option("--json", "as_json", is_flag=True, help="The same as --format json.")
+@click.option("--json", "as_json", is_flag=True, help="Same as --format json.")
 @result_format
 def status(as_json: bool) -> None:
     """Show whether the server runs, its address, and what it contains.

@@ -25,14 +25,14 @@ _OPTIONS = (
     click.option("--judge-url", metavar="URL", help="The server, with /v1. Default: OpenAI's."),
     click.option("--judge-key", metavar="VARIABLE", default="OPENAI_API_KEY", show_default=True,
                  help="Environment variable that holds the server's key."),
-    click.option("--judge-local", metavar="NAME", help="Instead, a model on this machine, as --model of run-edit."),
+    click.option("--judge-local", metavar="NAME", help="Instead, a local model, as for --model of run-edit."),
     click.option("--judge-tokenizer", metavar="NAME",
                  help="For --estimate: local model with the judge's tokenizer; else four characters are a token."),
     click.option("--prompts", metavar="FOLDER", type=click.Path(file_okay=False, path_type=Path),
                  help="Your own verdict.txt or error_class.txt, in place of the shipped ones under prompts/judge."),
     click.option("--judge-errors", is_flag=True,
-                 help="Ask a server's judge also what is wrong with each answer that it calls wrong."),
-    click.option("--estimate", is_flag=True, help="Say what the judge would cost, and ask nobody."),
+                 help="Also let a judge behind a server classify the error of each answer that it calls wrong."),
+    click.option("--estimate", is_flag=True, help="Print the estimated cost of the judge, without calling it."),
     *COST_OPTIONS,
 )  # fmt: skip
 

@@ -19,13 +19,13 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
     )
 )
 @click.argument("paths", metavar="DIR...", nargs=-1, required=True, type=click.Path(path_type=Path, exists=True))
-@click.option("--html", "html_file", type=_FILE, help="Write one page that a browser opens: groups, sortable columns.")
+@click.option("--html", "html_file", type=_FILE, help="Write an HTML page: groups, sortable columns.")
 @click.option("--markdown", type=_FILE, help="Write the tables as Markdown to this file.")
 @click.option("--csv", "csv_file", type=_FILE, help="Write every number as one CSV table to this file.")
 @click.option("--json", "json_file", type=_FILE, help="Write numbers and provenance as JSON to this file.")
 @click.option("--overwrite", is_flag=True, help="Replace these files.")
 @click.option("--format", "form", type=click.Choice(("table", "json", "csv", "markdown")), default="table",
-              show_default=True, help="What is printed.")  # fmt: skip
+              show_default=True, help="Output format.")  # fmt: skip
 def leaderboard(
     paths: tuple[Path, ...],
     html_file: Path | None,

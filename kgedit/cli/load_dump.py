@@ -44,7 +44,7 @@ from kgedit.store.scope import Scope
 @click.option("--workers", type=click.IntRange(min=1), help="Parser processes. Default: one for each core.")
 @click.option("--overwrite", is_flag=True, help="Replace a snapshot of this date.")
 @click.option("--slice-of", metavar="TEXT",
-              help="PATH holds chosen items, these: what it lacks is unknown, not removed.")  # fmt: skip
+              help="Description of the selected items in PATH: what it lacks is unknown, not removed.")  # fmt: skip
 @click.option("--graph/--no-graph", default=True, show_default=True, help="Also update the graph.")
 @result_format
 @scope_options

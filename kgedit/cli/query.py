@@ -53,7 +53,7 @@ _CYPHER = re.compile(
     type=click.FloatRange(min=0.001, max=1e6),
     default=60.0,
     show_default=True,
-    help="Seconds after which the server gives up.",
+    help="Seconds after which the server aborts the query.",
 )
 def query(
     name: str | None,

@@ -26,7 +26,7 @@ _SHARE = click.FloatRange(0, 1)
     **SNAPSHOT_DATE,
     help="Date of the snapshot.",
 )
-@click.option("--disagreeing", is_flag=True, help="Only properties of which the two verdicts differ.")
+@click.option("--disagreeing", is_flag=True, help="Only properties whose two verdicts differ.")
 @click.option("--min-subjects", type=click.IntRange(min=1), default=5, show_default=True,
               help="Skip properties with fewer subjects.")  # fmt: skip
 @click.option("--min-functional", type=_SHARE, default=0.95, show_default=True,

@@ -42,9 +42,7 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
     "--csv", "csv_file", type=_FILE, help="Write the scores as one CSV table to this file, shares as fractions of 1."
 )
 @click.option("--json", "json_file", type=_FILE, help="Write the tables with numbers as JSON to this file.")
-@click.option(
-    "--html", "html_file", type=_FILE, help="Write one page that a browser opens: charts, and every answer to search."
-)
+@click.option("--html", "html_file", type=_FILE, help="Write an HTML page: charts, and all answers with search.")
 @click.option(
     "--figures",
     type=click.Path(file_okay=False, path_type=Path),
@@ -81,7 +79,7 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
 )
 @click.option("--table", "only", multiple=True, metavar="TEXT", help="Only tables with TEXT in their title; repeat.")
 @click.option("--brief", is_flag=True, help="Only the overviews: every run in one row of each table.")
-@click.option("--rescore", is_flag=True, help="Measure again from answers.jsonl first, and replace scores.json.")
+@click.option("--rescore", is_flag=True, help="Score answers.jsonl again first, and replace scores.json.")
 @click.option("--overwrite", is_flag=True, help="Replace files of an earlier report.")
 @result_format
 def report(

@@ -17,7 +17,7 @@ from kgedit.cli.progress import say
 
 
 @click.command(epilog=examples("kgedit snapshots"))
-@click.option("--json", "as_json", is_flag=True, help="The same as --format json.")
+@click.option("--json", "as_json", is_flag=True, help="Same as --format json.")
 @result_format
 def snapshots(as_json: bool) -> None:
     """List the snapshots in the store."""

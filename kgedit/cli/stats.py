@@ -36,10 +36,15 @@ A run finds them when it reads the same text, tokens and length; for text files:
     help="Use a file: text, .jsonl or .parquet with a field text, .gz.",
 )
 @click.option(
-    "--tokens", type=click.IntRange(1), help="Most tokens read. Default 26 for each dimension, at least 40,000."
+    "--tokens", type=click.IntRange(1), help="Maximum number of tokens. Default 26 per dimension, at least 40,000."
 )
-@click.option("--length", default=128, show_default=True, type=click.IntRange(2), help="Tokens of a row.")
-@click.option("--null-space", type=click.FloatRange(0, 1), metavar="SHARE", help="Build null spaces of so much of C.")
+@click.option("--length", default=128, show_default=True, type=click.IntRange(2), help="Number of tokens per row.")
+@click.option(
+    "--null-space",
+    type=click.FloatRange(0, 1),
+    metavar="SHARE",
+    help="Build null spaces with this share of the trace of C.",
+)
 @click.option("--device", default="auto", metavar="NAME", help="auto, cpu, cuda, cuda:N, cuda:all, mps. Default auto.")
 @click.option("--dtype", default="auto", metavar="NAME", help="auto, float32, bfloat16 or float16. Default auto.")
 @result_format

@@ -24,14 +24,16 @@ _FOLDER = click.Path(path_type=Path, file_okay=False)
     )
 )
 @click.argument("run", metavar="RUN", type=_FOLDER, shell_complete=completion.runs)
-@click.option("--to", "board", required=True, type=_FOLDER, help="The board: a folder, as of a git or hub repository.")
+@click.option(
+    "--to", "board", required=True, type=_FOLDER, help="Folder of the board, such as a git or hub repository."
+)
 @click.option("--timestep", "timesteps", multiple=True, metavar=TIMESTEP, shell_complete=completion.timesteps,
               help=f"The run's timestep: {TIMESTEP_FORMS}; repeat in order. Default: that of its spec.")  # fmt: skip
-@click.option("--by", "submitter", metavar="NAME", help="Who submits.")
+@click.option("--by", "submitter", metavar="NAME", help="Name of the submitter.")
 @click.option("--date", **DATE, help="Day of submission. Default: today.")
 @click.option("--report", metavar="URL|FILE", help="The run's report page; a file is copied into the entry.")
 @click.option("--note", default="", metavar="TEXT", help="One line about the run.")
-@click.option("--overwrite", is_flag=True, help="Write the entry of the same run again, with what is said now.")
+@click.option("--overwrite", is_flag=True, help="Replace an existing entry of the same run.")
 @result_format
 def submit(
     run: Path,

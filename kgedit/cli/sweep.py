@@ -45,10 +45,12 @@ SPEC has the fields of a run spec in its parts:
 @click.command("sweep", cls=ResumableCommand, epilog=_EPILOG)
 @click.argument("spec", required=False, shell_complete=completion.sweeps)
 @click.option("--out", type=click.Path(path_type=Path, file_okay=False), help="Folder; default: under KGEDIT_HOME.")
-@click.option("--dry-run", is_flag=True, help="List the runs with what each asks of its model, and run nothing.")
-@click.option("--only", multiple=True, metavar="NAME", help="Runs whose name fits, with * and ?; repeat.")
+@click.option(
+    "--dry-run", is_flag=True, help="List the runs with their numbers of edits and questions, without running them."
+)
+@click.option("--only", multiple=True, metavar="NAME", help="Only runs whose name matches, with * and ?; repeat.")
 @click.option("--list", "list_shipped", is_flag=True, help="List the specs that come with kgedit.")
-@click.option("--print", "print_spec", is_flag=True, help="Print a spec, to be changed and run.")
+@click.option("--print", "print_spec", is_flag=True, help="Print a spec to edit and run.")
 @click.option("--timestep", "timesteps", multiple=True, metavar=TIMESTEP, shell_complete=completion.timesteps,
               help=f"Instead of the base's timesteps: {TIMESTEP_FORMS}.")  # fmt: skip
 @click.option("--edits", multiple=True, metavar="FILE", help="File of edits; after timesteps.")
@@ -60,7 +62,7 @@ SPEC has the fields of a run spec in its parts:
 @click.option(
     "--track", type=click.Choice(("trackio", "wandb")), help="Log each run's metrics there, as run-edit does."
 )
-@click.option("--overwrite", is_flag=True, help="Begin every run afresh.")
+@click.option("--overwrite", is_flag=True, help="Start every run over.")
 @result_format
 @click.pass_context
 def sweep(

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 @click.argument("newer", metavar="NEW]", required=False)
 @click.option("--from", "older_date", **SNAPSHOT_DATE,
               help="Day of OLD, if its name has none; without OLD, of a loaded snapshot.")  # fmt: skip
-@click.option("--to", "newer_date", **SNAPSHOT_DATE, help="The same of NEW.")
+@click.option("--to", "newer_date", **SNAPSHOT_DATE, help="Likewise for NEW.")
 @click.option("--redirects", type=click.Path(path_type=Path, exists=True, dir_okay=False),
               help="As for load-dump, for both.")  # fmt: skip
 @click.option("--model", "models", metavar="NAME", multiple=True,
@@ -59,12 +59,12 @@ if TYPE_CHECKING:
 @click.option("--profile", type=click.Choice(("wikibigedit", "wikifactdiff")), default="wikibigedit",
               show_default=True, help="What counts as a change, as for export-timestep.")  # fmt: skip
 @click.option("--graph/--no-graph", default=True, show_default=True,
-              help="Load the graph and ask it for changes, or ask the store, without a server.")  # fmt: skip
+              help="Find changes in the graph (updated first), or in the store without a server.")  # fmt: skip
 @click.option("--track", type=click.Choice(("trackio", "wandb")), help="Log the runs' metrics there, as for run-edit.")
 @click.option("--open/--no-open", "open_page", default=True, show_default=True,
               help="Open the page, where there is a desktop.")  # fmt: skip
-@click.option("--dry-run", is_flag=True, help="Show the steps with estimates, and do nothing.")
-@click.option("--overwrite", is_flag=True, help="Replace snapshots, timesteps and runs that were made otherwise.")
+@click.option("--dry-run", is_flag=True, help="Show the steps with estimates, without carrying them out.")
+@click.option("--overwrite", is_flag=True, help="Replace snapshots, timesteps and runs created with other options.")
 @result_format
 def up(
     older: str | None,

@@ -25,14 +25,19 @@ _EPILOG = examples(
 @click.argument("timestep", type=click.Path(path_type=Path), shell_complete=completion.timesteps)
 @click.option("--out", type=click.Path(path_type=Path, file_okay=False), help="Folder to write.")
 @click.option("--model", metavar="NAME", help="Model of an OpenAI-compatible server, as it is named there.")
-@click.option("--local", metavar="NAME", help="Instead, a model on this machine, as --model of run-edit.")
+@click.option("--local", metavar="NAME", help="Instead, a local model, as for --model of run-edit.")
 @click.option("--axis", "axes", multiple=True, type=click.Choice(AXES), help="An axis to word; repeat. Default: all.")
-@click.option("--limit", metavar="N", type=click.IntRange(min=1), help="Word so many cases; the rest keep templates.")
-@click.option("--seed", default=0, show_default=True, help="Draws these.")
+@click.option(
+    "--limit",
+    metavar="N",
+    type=click.IntRange(min=1),
+    help="Number of cases to word; the rest keep template questions.",
+)
+@click.option("--seed", default=0, show_default=True, help="Seed for drawing these cases.")
 @click.option("--personas", type=click.Path(path_type=Path, exists=True, file_okay=False),
               help="Folder of personas, if the timestep has your own.")  # fmt: skip
-@click.option("--estimate", is_flag=True, help="Print what it would cost, and ask nobody.")
-@click.option("--dry-run", is_flag=True, help="Print the requests as JSON lines, and ask nobody.")
+@click.option("--estimate", is_flag=True, help="Print the estimated cost, without calling the model.")
+@click.option("--dry-run", is_flag=True, help="Print the requests as JSON lines, without calling the model.")
 @click.option("--overwrite", is_flag=True, help="Replace the folder if it exists.")
 @result_format
 @server_options

@@ -16,7 +16,7 @@ from kgedit.cli.progress import bars
 @click.command(epilog=examples("kgedit verify", "kgedit verify kgedit-data --record", "kgedit verify --format json"))
 @click.argument("home", type=click.Path(exists=True, file_okay=False, path_type=Path), required=False)
 @click.option("--record", is_flag=True, help="Record checksums for snapshots and timesteps that have none.")
-@click.option("--json", "as_json", is_flag=True, help="The same as --format json.")
+@click.option("--json", "as_json", is_flag=True, help="Same as --format json.")
 @result_format
 @click.pass_context
 def verify(ctx: click.Context, home: Path | None, record: bool, as_json: bool) -> None:
