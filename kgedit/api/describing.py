@@ -75,7 +75,7 @@ def describe_page(
     from kgedit.timesteps.edit_files import open_edits
 
     if browser is not None and not is_web_address(browser):
-        raise TimestepError(f"'{browser}' is no address of a page. Give one like http://localhost:7474/browser/")
+        raise TimestepError(f"'{browser}' is not the address of a page. Give one like http://localhost:7474/browser/")
     html_file, folder, words = (None if one is None else Path(one) for one in (html, figures, word_cloud))
     if folder and folder.exists() and not overwrite:
         raise TimestepError(f"{folder} is there already. Replace it: --overwrite")

@@ -49,7 +49,7 @@ def explore_server(
     from kgedit.untrusted import is_web_address
 
     if browser is not None and not is_web_address(browser):
-        raise KgeditError(f"'{browser}' is no address of a page. Give one like http://localhost:7474/browser/")
+        raise KgeditError(f"'{browser}' is not the address of a page. Give one like http://localhost:7474/browser/")
     opened = home if isinstance(home, Home) else Home(home)
 
     def export(task: ExportTask) -> str:

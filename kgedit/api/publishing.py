@@ -139,6 +139,6 @@ def _checked_name(name: str) -> str:
 
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,95}", name):
         raise TimestepError(
-            f"'{name}' is no name of a data set: letters, digits, '-', '_' and '.' only. Give another: --name"
+            f"'{name}' is not the name of a dataset: letters, digits, '-', '_' and '.' only. Give another: --name"
         )
     return name

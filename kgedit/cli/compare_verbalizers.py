@@ -86,5 +86,5 @@ def _verbalizer(name: str, options: ServerOptions) -> Verbalizer | None:
         return options.local(name.removeprefix("local:"))
     model, _, url = name.partition("@")
     if not model:
-        raise ModelError(f"'{name}' names no verbalizer: templates, local:NAME, NAME or NAME@URL.")
+        raise ModelError(f"'{name}' is not a verbalizer. Give templates, local:NAME, NAME or NAME@URL.")
     return options.remote(model, url or None)

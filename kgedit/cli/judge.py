@@ -72,11 +72,13 @@ class JudgeOptions:
             name for name, value in (("--judge-model", self.judge_model), ("--judge-local", self.judge_local)) if value
         ]
         if given and not asked_for:
-            raise ModelError(f"{given[0]} names a judge, who judges only with --metric judge.")
+            raise ModelError(f"{given[0]} requires --metric judge.")
         if len(given) > 1:
             raise ModelError("Give one judge: --judge-model for a server's, or --judge-local for one on this machine.")
         if self.prompts and not given:
-            raise ModelError("--prompts is what a judge is told: name one with --judge-model or --judge-local.")
+            raise ModelError(
+                "--prompts sets the instructions of a judge: name one with --judge-model or --judge-local."
+            )
         if self.estimate and not self.judge_model:
             raise ModelError("--estimate is about a server's judge: give --metric judge --judge-model NAME.")
         if self.judge_errors and not self.judge_model:
@@ -89,9 +91,9 @@ class JudgeOptions:
         unjudged = [run for run in runs if not (run / FILE).is_file()]
         if asked_for and not given and unjudged:
             raise ModelError(
-                f"Nobody has judged {unjudged[0]}. Name a judge: --judge-model NAME for one of OpenAI's, with "
+                f"{unjudged[0]} has no verdicts. Name a judge: --judge-model NAME for one of OpenAI's, with "
                 "--judge-url URL for one of any compatible server, or --judge-local NAME for a model on this machine. "
-                "The rule that agrees best with judgement by hand asks nobody: --metric single_answer."
+                "The rule that agrees best with judgement by hand needs no judge: --metric single_answer."
             )
 
     def remote(self) -> RemoteJudge | None:

@@ -72,5 +72,5 @@ def submit(
     if made.is_new:
         say(f"Checked: {scores.edits.edits:,} edits, {scores.answers:,} answers, {len(scores.scores):,} scores.")
     else:
-        say("This run is on the board already; its entry is as it was. Say something else of it: --overwrite")
+        say("This run is already on the board; its entry was not changed. Replace its statement: --overwrite")
     print_result({"entry": made.folder, "name": made.submission.name, "is_new": made.is_new}, text=made.folder)

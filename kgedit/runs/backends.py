@@ -46,7 +46,7 @@ def problems_of_backend(
     forced = [preset.name for preset in presets if preset.generation == "teacher_forcing"]
     if forced and not backend.feeds_answers:
         found.append(
-            f"the backend {name} does not tell how probable a given answer is, which {', '.join(forced)} needs: "
+            f"the backend {name} does not report the probability of a given answer, which {', '.join(forced)} needs: "
             "ask in presets that decode, such as wild or wild_chat"
         )
     stopping = [preset.name for preset in presets if preset.stop_entropy is not None]

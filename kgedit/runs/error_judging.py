@@ -80,7 +80,7 @@ def wrong_answers(run: Path) -> dict[str, WrongAnswer]:
     """
     verdicts = read_verdicts(run)
     if verdicts is None:
-        raise TimestepError(f"Nobody has judged {run}, so no answer is known to be wrong. Judge it first.")
+        raise TimestepError(f"{run} has no verdicts, so no answer is known to be wrong. Judge it first.")
     outdated = old_answers(read_edited_cases(run))
     found = (wrong_answer(answer, outdated) for answer in verdicts.on(read_answers(run)))
     return {wrong.key: wrong for wrong in found if wrong is not None and _class_unasked(wrong) is None}

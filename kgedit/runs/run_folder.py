@@ -151,7 +151,7 @@ def refuse_other_content(path: Path) -> None:
 
 
 def _in_use(path: Path) -> None:
-    raise SpecError([f"another process is at work on the run {path}; wait for it, or give --out"])
+    raise SpecError([f"another process is using the run {path}; wait for it, or give --out"])
 
 
 def _empty(path: Path) -> None:
@@ -185,7 +185,7 @@ def _compare(path: Path, spec: RunSpec, environment: RunEnvironment) -> None:
         if before.settings.get(name) != environment.settings.get(name)
     ]
     if differing:
-        differing.append("give another --out, or --overwrite to begin afresh")
+        differing.append("give another --out, or --overwrite to start over")
         raise SpecError([f"{path} holds another run", *differing])
 
 

@@ -87,7 +87,7 @@ def run(
     if save_model is not None:
         _check_saving(spec, save_model)
     if spending is not None and not BACKENDS[spec.backend].needs_url:
-        raise SpecError([f"the backend {spec.backend} is paid nothing; leave out --backend-budget, --backend-prices"])
+        raise SpecError([f"the backend {spec.backend} has no costs; leave out --backend-budget, --backend-prices"])
     refuse_other_content(out or default_folder(spec))
     timesteps = [open_edits(Path(path)) for path in spec.timesteps]
     cases, counts = choose_cases(timesteps, spec)

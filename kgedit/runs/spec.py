@@ -247,7 +247,7 @@ def _method(name: str | None, problems: list[str], *, only_check: bool) -> _Meth
 def _protocol(given: Protocol | None, method: _Method | None, problems: list[str]) -> Protocol:
     possible = method.capabilities.protocols if method and method.capabilities else PROTOCOLS
     if given is not None and given not in possible:
-        problems.append(f"this method cannot do the protocol '{given}'; it does {', '.join(possible)}")
+        problems.append(f"this method does not support the protocol '{given}'; it supports {', '.join(possible)}")
     return given or possible[0]
 
 

@@ -78,7 +78,7 @@ def check_run(folder: Path, *, timesteps: Sequence[Path] = ()) -> CheckedRun:
     preparation = _read(lambda: read_preparation(folder), faults)
     selection = _read(lambda: _read_selection(folder), faults)
     if environment is None and (folder / "spec.yaml").is_file():
-        faults.append("environment.json is missing or of another version: nobody can tell what the run was made with")
+        faults.append("environment.json is missing or of another version: the environment of the run is unknown")
     if spec is None or environment is None:
         raise SubmissionError(folder, faults)
     faults += _settings_faults(spec, environment, preparation)
@@ -127,9 +127,9 @@ def _read_selection(folder: Path) -> tuple[Selection, ...]:
 def _settings_faults(spec: RunSpec, env: RunEnvironment, preparation: Preparation | None) -> Iterator[str]:
     """Settings that the run does not record, or records twice with different values."""
     if not env.packages.get("kgedit"):
-        yield "environment.json does not tell kgedit's version"
+        yield "environment.json does not record kgedit's version"
     if not env.model.fingerprint:
-        yield "environment.json does not tell the hash of the model's weights"
+        yield "environment.json does not record the hash of the model's weights"
     if env.model.name != spec.model:
         yield f"spec.yaml names the model {spec.model}, environment.json {env.model.name}"
     if env.seed != spec.seed:
@@ -140,9 +140,9 @@ def _settings_faults(spec: RunSpec, env: RunEnvironment, preparation: Preparatio
     if without:
         yield f"environment.json has no hash of the context of {', '.join(without)}"
     if preparation is None:
-        yield "prepared.json is missing: nobody can tell the settings that the method worked with"
+        yield "prepared.json is missing: the settings that the method used are unknown"
     elif preparation.settings != env.settings:
-        yield "prepared.json and environment.json tell different settings of the method"
+        yield "prepared.json and environment.json record different settings of the method"
     other = [name for name, given in spec.settings.items() if given is not None and env.settings.get(name) != given]
     if other:
         yield f"spec.yaml sets {', '.join(sorted(other))} to other values than environment.json says were used"
@@ -163,7 +163,9 @@ def _open_timesteps(spec: RunSpec, env: RunEnvironment, given: Sequence[Path], f
             continue
         except KgeditError as error:
             faults.append(str(error))
-            faults.append(f"Say where {learned.name} lies now: --timestep FOLDER, once for each in their order")
+            faults.append(
+                f"Give the current path of {learned.name}: --timestep FOLDER, once for each timestep, in order"
+            )
             continue
         if edits.sha256 != learned.sha256:
             faults.append(
@@ -202,7 +204,7 @@ def _case_faults(
             f"among them, of {len(keys):,}"
         )
     if [(one.timestep, one.edited) for one in selection] != [(name, len(own)) for name, own in edited.items()]:
-        yield "selection.json does not tell the numbers of cases that the spec chooses"
+        yield "selection.json does not record the numbers of cases that the spec selects"
     yield from _table_of_cases(folder, every)
     yield from _edit_faults(folder, every)
     answers = _read(lambda: list(read_answers(folder)), faults)

@@ -90,7 +90,7 @@ def inspect_runs(
     """
     problems = [] if overwrite else [problem for one in runs for problem in differences(one, out / one.name, counter)]
     if problems:
-        raise SpecError([*problems, "give another --out, or --overwrite to begin these runs afresh"])
+        raise SpecError([*problems, "give another --out, or --overwrite to start these runs over"])
     return [
         SweptRun(
             name=one.name,

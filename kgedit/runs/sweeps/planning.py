@@ -78,7 +78,7 @@ def _with_base(parts: SweepFile, given: Mapping[str, Any]) -> tuple[SweepFile, l
         fields[(name,)] = (PlacedValue(value, ()),)
         there = next((entry.fields[(name,)] for entry in parts.entries if (name,) in entry.fields), None)
         if there:
-            problems.append(parts.source.located(there[0].path, f"{name} is given here and cannot be given besides"))
+            problems.append(parts.source.located(there[0].path, f"{name} is set here and cannot be overridden"))
     return replace(parts, base=SweepEntry(parts.base.path, fields)), problems
 
 
