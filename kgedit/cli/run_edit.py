@@ -39,7 +39,7 @@ _EPILOG = examples(
 Presets, with context, generation and metric:
 {_PRESETS}
 
-SPEC holds the same names; the flags win over it:
+SPEC has the same fields; options override it:
   timesteps: [kgedit-data/timesteps/20211230_20231230]
   model: smollm2-135m
   method: ft_m

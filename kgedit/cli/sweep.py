@@ -27,7 +27,7 @@ _EPILOG = examples(
     before="""\
 SPEC has the fields of a run spec in its parts:
   presets: {my_preset: {context: ..., generation: ..., truncation: ..., metric: ...}}
-  base:                        # every run's
+  base:                        # fields of every run
     model: smollm2-135m
     timesteps: [kgedit-data/timesteps/20211230_20231230]
     presets: [synthetic, my_preset]
@@ -35,9 +35,9 @@ SPEC has the fields of a run spec in its parts:
     method: [rag]
     settings: {k: [1, 2, 10]}
     seed: [0, 1]
-  runs:                        # single runs besides
+  runs:                        # additional single runs
     - {method: lora, settings: {rank: 64}}
-  exclude:                     # what matches is left out
+  exclude:                     # combinations to leave out
     - {settings: {k: 10}, seed: 1}""",
 )
 

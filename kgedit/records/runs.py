@@ -93,7 +93,7 @@ class Preparation:
         cpu_seconds: Processor time of the preparation.
         peak_memory_bytes: As in EditCost.
         settings: All hyperparameters with the values in use.
-        published_for: Known model whose published values were used; None for an unknown model.
+        published_for: Known model whose published values were looked up; None for an unknown model.
         details: Further inputs of the method, including the data of its statistics.
     """
 
