@@ -43,7 +43,7 @@ class ModuleFlags:
 
 
 class EditedModel:
-    """A model with edits in it; made by `kgedit.edit` and `kgedit.load_edited`.
+    """A model with edits in it; created by `kgedit.edit` and `kgedit.load_edited`.
 
     The edits are in the user's own model: `generate`, pipelines and harnesses return edited answers. Exceptions are
     methods

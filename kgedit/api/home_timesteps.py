@@ -62,7 +62,7 @@ class HomeTimesteps(HomeFolder):
             personas: Folder of personas; None means the built-in ones.
             forms: Further formats to write in addition to the tables; None means the profile's own.
             overwrite: Whether to replace the folder if it contains anything else.
-            profile: What counts as a change: "wikibigedit" or "wikifactdiff".
+            profile: Definition of a change: "wikibigedit" or "wikifactdiff".
             compat: wikifactdiff: "wikifactdiff-2024" reproduces the behaviour of its released code.
             pageviews: Monthly files of page views, for views of subjects and objects, and wikifactdiff's popularity.
             kinds: wikibigedit: kinds of change to keep, such as "update" (`docs/kinds-of-change.md`); empty means all.

@@ -32,7 +32,7 @@ class ChangeCounts:
 
     Attributes:
         older: Day of the older state.
-        newer: Day of the newer one.
+        newer: Day of the newer state.
         entities: Number of entities in the newer state.
         changed: Number of pairs of subject and property whose values differ.
         cases: Number of these that can be asked as questions.

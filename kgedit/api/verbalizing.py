@@ -221,7 +221,7 @@ def mine_clozes(
     overwrite: bool = False,
     progress: Progress | None = None,
 ) -> tuple[Mined, ChatReplies | None]:
-    """Have a model state facts and write a catalogue with the templates mined from that.
+    """Have a model state facts and write a catalogue with templates mined from its statements.
 
     Args:
         facts: Facts from kgedit.timesteps.verbalizing.mining.facts_to_state.

@@ -179,7 +179,7 @@ def kinds(_: click.Context) -> Iterable[str]:
 
 @_offer
 def export_forms(_: click.Context) -> Iterable[str]:
-    """Forms of a timestep."""
+    """Formats of a timestep."""
     from kgedit.exporters import EXPORTERS
 
     return EXPORTERS
