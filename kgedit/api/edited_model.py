@@ -46,10 +46,8 @@ class EditedModel:
     """A model with edits in it; created by `kgedit.edit` and `kgedit.load_edited`.
 
     The edits are in the user's own model: `generate`, pipelines and harnesses return edited answers. Exceptions are
-    methods
-    that prepend text to prompts (`rag`, `ike`, `prompt`): `ask` prepends it, and `prompt` returns the full text for
-    other
-    callers.
+    methods that prepend text to prompts (`rag`, `ike`, `prompt`): `ask` prepends it, and `prompt` returns the full text
+    for other callers.
 
     In a `with` statement, the model is restored at the end.
 
@@ -103,8 +101,7 @@ class EditedModel:
         """Remove single edits; the model is recomputed from the keys and values of the remaining edits.
 
         Supported by `memit` with the setting history, `encore`, `rlsedit` and `alphaedit`, also in a model from
-        `load_edited`.
-        Editing a case again withdraws its earlier edit automatically.
+        `load_edited`. Editing a case again withdraws its earlier edit automatically.
 
         Raises:
             SpecError: if the method cannot withdraw edits, or there is no such edit.
@@ -143,8 +140,7 @@ class EditedModel:
         """Write the edited model to a new folder; its README.md explains how to load it.
 
         Edited weights are written in the format of transformers, an adapter in that of peft. The other files are read
-        by
-        `kgedit.load_edited`.
+        by `kgedit.load_edited`.
 
         Raises:
             ModelError: if the folder exists, or the model was loaded from a folder.

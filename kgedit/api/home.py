@@ -24,8 +24,7 @@ class Home(HomeGraph, HomeTimesteps):
     """A folder of snapshots, with the graph and the timesteps created from them.
 
     Nothing is read, written or started before a method needs it. Methods that need the graph start the home's own
-    server
-    if none is running, or use that of `KGEDIT_GRAPH_URI`.
+    server if none is running, or use that of `KGEDIT_GRAPH_URI`.
 
     Args:
         path: Home folder; None means `$KGEDIT_HOME`, else `./kgedit-data`.

@@ -143,12 +143,10 @@ class HomeTimesteps(HomeFolder):
         engine: str = "auto",
         told: Callable[[str, bool], None] | None = None,
     ) -> Stream:
-        """Export the timesteps between all consecutive snapshots, and the stream that links them
-        (docs/how-to/streams.md).
+        """Export timesteps between all consecutive snapshots, and the stream that links them (docs/how-to/streams.md).
 
         Each is byte-identical to the output of `export_timestep`. An existing identical timestep is kept, so an
-        interrupted
-        call resumes.
+        interrupted call resumes.
 
         Args:
             out: Folder for the folders of the timesteps and of the stream; None means `benchmark` in this home.

@@ -88,8 +88,7 @@ def publish(
 
 
 def read_results(folders: Sequence[Path], timesteps: Sequence[Any]) -> pa.Table:
-    """Read the scores of finished runs on these timesteps: rows of kgedit.records.result_table.RESULTS, in report
-    order.
+    """Read the scores of finished runs on these timesteps, in report order, as rows of `RESULTS`.
 
     Raises:
         TimestepError: if a run is not finished or is on other timesteps, or if two runs have the same name.

@@ -96,8 +96,7 @@ def read_run(folder: str | Path) -> Run:
 
 @names_extra
 def scores(runs: Run | str | Path | Iterable[Run | str | Path]) -> pa.Table:
-    """Read the scores of finished runs, one row each; `main` marks a preset's own metric, low and high its 95 %
-    interval.
+    """Read scores of finished runs, one row each; `main` marks a preset's own metric, low and high its 95 % interval.
 
     Raises:
         TimestepError: if a folder contains no finished run.

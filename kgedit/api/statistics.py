@@ -51,8 +51,7 @@ def build_statistics(
     """Build the second moments of the inputs of down-projections, which ROME, MEMIT and AlphaEdit need.
 
     They are stored under the home. Existing ones are not rebuilt, and a run uses them if it reads the same text, tokens
-    and
-    length.
+    and length.
 
     Args:
         model: A model by name, a model from `load_model`, or an unedited causal language model of transformers.

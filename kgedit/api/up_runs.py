@@ -23,9 +23,9 @@ DEFAULT_RUNS: Mapping[str, RunFields] = {
 """Default edit of a model without a named method: `tiny` by changing its weights, with enough epochs to learn whole
 answers in every evaluated format.
 
-The learning rate is a third of the one derived from the width. It was chosen on the sample's other timestep
-(2023-02-27 to 2024-06-03, 30 cases, seeds 10 to 12). There it kept 76 % of the unrelated answers instead of 47 %, and
-96 % of the new facts were answered with free generation instead of 99 %."""
+The learning rate is a third of the one derived from the width. It was chosen on the sample's other timestep (2023-02-27
+to 2024-06-03, 30 cases, seeds 10 to 12). There it kept 76 % of the unrelated answers instead of 47 %, and 96 % of the
+new facts were answered with free generation instead of 99 %."""
 
 _DEFAULT_RUN: RunFields = {"method": "graph_rag"}
 """Default for any other model: facts are put into the prompt, for which no setting depends on the model."""

@@ -38,17 +38,12 @@ def audit(file: Path, older: datetime.datetime, newer: datetime.datetime, form: 
     """Check a file of edits against two snapshots.
 
     FILE is any file that `run-edit --edits` accepts, or a timestep: its folder, its name in the home's benchmark
-    folder, or
-    two dates as 2021-01-04..2023-02-27. Labels are resolved to ids if ids are missing. A row is valid if its edit is a
-    current
-    main statement that changed in the window, its locality questions ask for facts that did not change, and its two-hop
-    questions depend on the edit. The table counts verdicts and reasons with 95 % intervals (Wilson). A valid row is not
-    an
-    update if, for example, the change is a late entry or a refinement: a second table counts the valid rows by kind of
-    change,
-    with the mean confidence of each kind. csv has one line per row of the file; json has all of these. Reads the store;
-    no
-    server is needed.
+    folder, or two dates as 2021-01-04..2023-02-27. Labels are resolved to ids if ids are missing. A row is valid if its
+    edit is a current main statement that changed in the window, its locality questions ask for facts that did not
+    change, and its two-hop questions depend on the edit. The table counts verdicts and reasons with 95 % intervals
+    (Wilson). A valid row is not an update if, for example, the change is a late entry or a refinement: a second table
+    counts the valid rows by kind of change, with the mean confidence of each kind. csv has one line per row of the
+    file; json has all of these. Reads the store; no server is needed.
     """
     from kgedit.cli.query import print_rows
 

@@ -49,10 +49,8 @@ def browse(
     """Open Neo4j Browser on the loaded graph.
 
     Items, properties and values have different colours; edges show the property and the years: "2005–2021" has ended,
-    "since
-    2021" continues. Without dates, --item shows its facts; with --from and --to it shows what began or ended between
-    two
-    snapshots. The query is already in the editor: press Ctrl+Enter to run it.
+    "since 2021" continues. Without dates, --item shows its facts; with --from and --to it shows what began or ended
+    between two snapshots. The query is already in the editor: press Ctrl+Enter to run it.
     """
     if (older is None) != (newer is None) or (older and item is None):
         raise click.UsageError("Give --from and --to together, and with --item.")

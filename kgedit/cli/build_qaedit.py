@@ -78,12 +78,10 @@ def build_qaedit(
     """Build edits from question-answering sets like QAEdit.
 
     SOURCES are NQ-open (JSON Lines), TriviaQA (JSON), SimpleQA (CSV), or any JSON or CSV rows with a question and an
-    answer,
-    recognised by content. Each question gets a subject (a part of it), a rephrasing, a topic and, with --locality,
-    questions
-    that the edit must not change: by rules, or by a model. Rows record the rule that created each part. A file for
-    `run-edit
-    --edits` and EasyEdit is written to --out, and its provenance next to it (.provenance.json).
+    answer, recognised by content. Each question gets a subject (a part of it), a rephrasing, a topic and, with
+    --locality, questions that the edit must not change: by rules, or by a model. Rows record the rule that created each
+    part. A file for `run-edit --edits` and EasyEdit is written to --out, and its provenance next to it
+    (.provenance.json).
     """
     from kgedit.api import qaedit
 

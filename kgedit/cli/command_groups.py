@@ -69,8 +69,7 @@ def _check_options(command: click.Command, words: list[str], context: click.Cont
     """Check that each option that needs a value has one, and that no long option has a single dash.
 
     Click takes the following word as the value, so ``--timestep --model tiny`` would read ``tiny`` as an argument; and
-    it
-    reads ``-timestep`` as several short options.
+    it reads ``-timestep`` as several short options.
 
     Raises:
         UsageError: with the possible values, or the option that was meant.

@@ -52,10 +52,9 @@ def compare_verbalizers(
 
     TIMESTEP is an exported timestep: its folder, its name in the home's benchmark folder, or two dates as
     2021-01-04..2023-02-27. Each verbalizer words the same cases of it on all axes. By axis, the output shows the share
-    of
-    questions that pass the final filters, the reasons for those that fail, and for those that pass: number of words,
-    overlap
-    with the template's question, and the share of distinct word pairs. Nothing is written except the cache of replies.
+    of questions that pass the final filters, the reasons for those that fail, and for those that pass: number of words,
+    overlap with the template's question, and the share of distinct word pairs. Nothing is written except the cache of
+    replies.
     """
     from kgedit.api.verbalizing import WordingOptions, compare
     from kgedit.cli.query import print_rows

@@ -96,8 +96,7 @@ def validate(context: click.Context, files: tuple[Path, ...]) -> None:
     """Check run specs and hyperparameter files.
 
     Reports every problem of run specs, of published configs and of EasyEdit's hyperparameter files. A run spec may lack
-    model
-    and timesteps. Valid files get one line each on stdout; problems go to stderr and set the exit code to 1.
+    model and timesteps. Valid files get one line each on stdout; problems go to stderr and set the exit code to 1.
     """
     from kgedit.runs.spec_files import check
 

@@ -19,8 +19,7 @@ def cycles(date: datetime.datetime, form: str) -> None:
     """List cycles among classes and among containers.
 
     Prints one row per member of a cycle, by subclass of (P279) and by containment (P131, P171, P279, P361 and P527).
-    Filters
-    and kinds of change follow these chains; in a cycle each member counts as below, or within, every other.
+    Filters and kinds of change follow these chains; in a cycle each member counts as below, or within, every other.
     Reads the store; no server is needed.
     """
     from kgedit.cli.query import print_rows

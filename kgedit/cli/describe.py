@@ -60,12 +60,10 @@ def describe(
 
     TIMESTEP is an exported timestep (its folder, its name in the home's benchmark folder, or two dates as
     2021-01-04..2023-02-27), or a file that `run-edit --edits` accepts. The output counts, where available: cases and
-    probes,
-    the funnel, distinct triples, subjects, relations and objects (WikiFactDiff's table 2), new entities, tags,
-    scenarios,
-    kinds of change, relations, years of the facts, words (and tokens) of questions and answers, deciles of popularity,
-    and
-    views and counts of subjects and objects. The page of --html is a single file that makes no network requests.
+    probes, the funnel, distinct triples, subjects, relations and objects (WikiFactDiff's table 2), new entities, tags,
+    scenarios, kinds of change, relations, years of the facts, words (and tokens) of questions and answers, deciles of
+    popularity, and views and counts of subjects and objects. The page of --html is a single file that makes no network
+    requests.
     """
     from kgedit.api.describing import describe as described
     from kgedit.api.describing import describe_page

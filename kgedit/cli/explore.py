@@ -16,10 +16,9 @@ def explore(port: int, browser: str | None, opens: bool) -> None:
     """Explore the changes between the loaded snapshots.
 
     Serves a page on this machine: find an item by name and see its statements in every snapshot, choose two dates and
-    see
-    what changed between them, or create a timestep from selected changes. Only a browser with the printed address,
-    which
-    contains a token, gets answers. Press Ctrl-C to stop. The first start creates small files in $KGEDIT_HOME/explore.
+    see what changed between them, or create a timestep from selected changes. Only a browser with the printed address,
+    which contains a token, gets answers. Press Ctrl-C to stop. The first start creates small files in
+    $KGEDIT_HOME/explore.
     """
     from kgedit.api.exploring import explore_server
 

@@ -99,8 +99,7 @@ def export_timestep(
 
     The folder contains a timestep: edits with their rephrased, persona, locality and two-hop questions. With --profile
     wikifactdiff it also contains what became true, ceased to be true and stayed true for each subject and relation,
-    with
-    neighbours.
+    with neighbours.
 
     An existing timestep is kept if the export would be identical, so with --all an interrupted command resumes.
     """

@@ -112,8 +112,7 @@ def fetch_slice(
     """Fetch selected items by SPARQL.
 
     They are written to TARGET (.nt or .nt.gz): the items of a list, a class or a query, in full statement form, with
-    the
-    properties they use. The same command resumes an interrupted fetch.
+    the properties they use. The same command resumes an interrupted fetch.
     """
     from kgedit.fetching.manners import Manners
     from kgedit.fetching.sparql import SliceOrder
@@ -187,8 +186,7 @@ def fetch_items(
     """Fetch items of a list, with neighbours.
 
     They are written to TARGET (.json or .json.gz), one entity per line, with one request each: suitable for thousands
-    of
-    items. The same command resumes an interrupted fetch.
+    of items. The same command resumes an interrupted fetch.
     """
     from kgedit.fetching.items import ItemsOrder
     from kgedit.fetching.items import fetch_items as fetch

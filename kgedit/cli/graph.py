@@ -53,10 +53,8 @@ def start(idle_stop: str | None) -> None:
     """Start the server; print its Bolt address and Browser page.
 
     A running server is not changed. The server runs until `kgedit graph stop`, or with --idle-stop until no client has
-    been
-    connected for that long (an open page of Neo4j Browser counts as a client). KGEDIT_GRAPH_IDLE_STOP=30m does the same
-    for
-    servers that other commands start.
+    been connected for that long (an open page of Neo4j Browser counts as a client). KGEDIT_GRAPH_IDLE_STOP=30m does the
+    same for servers that other commands start.
     """
     from kgedit.graph.managed.idle import parse_idle_stop
     from kgedit.graph.managed.server import ManagedServer
@@ -86,8 +84,7 @@ def rebuild(scope: Scope | None) -> None:
     """Rebuild the graph from the snapshots in the store.
 
     The scope is kept unless options set another one. The managed server uses bulk import; the graph of an outside
-    server
-    (KGEDIT_GRAPH_URI) is emptied first.
+    server (KGEDIT_GRAPH_URI) is emptied first.
     """
     from kgedit.cli.load_dump import project
 

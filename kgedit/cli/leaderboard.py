@@ -38,13 +38,11 @@ def leaderboard(
     """Rank comparable runs.
 
     DIR is a board filled by `kgedit submit`, an entry, a run folder, or a folder of run folders. Only runs with the
-    same
-    cases, model, presets, training format and protocol are ranked together. Rows are ordered by an overall score, which
-    weights damage to unrelated answers as much as efficacy. Every measure has n and its 95 % interval; a rank is a
-    range if
-    paired tests find no significant difference. Runs that differ only in their seed share one row. Entries are checked
-    when
-    they are read: an entry whose files or scores differ from the submitted ones is left out, with the reason.
+    same cases, model, presets, training format and protocol are ranked together. Rows are ordered by an overall score,
+    which weights damage to unrelated answers as much as efficacy. Every measure has n and its 95 % interval; a rank is
+    a range if paired tests find no significant difference. Runs that differ only in their seed share one row. Entries
+    are checked when they are read: an entry whose files or scores differ from the submitted ones is left out, with the
+    reason.
     """
     from kgedit.api import boards
 

@@ -81,8 +81,7 @@ def build(
 
     Its sources are timesteps (their edits), the snapshots of $KGEDIT_HOME, or the graph: facts between items, including
     those that have ended, so that questions about earlier dates can be answered. The same sources give the same bytes.
-    The
-    file is replaced atomically, so a server can read it at any time.
+    The file is replaced atomically, so a server can read it at any time.
     """
     from kgedit.api.remembering import build_memory
     from kgedit.resources import home
@@ -210,14 +209,10 @@ def serve(
     """Prepend facts to a model's questions, as a proxy.
 
     It serves OpenAI's API, prepends facts to the prompts of /v1/chat/completions and /v1/completions, and forwards
-    everything
-    else unchanged: /v1/models, /v1/embeddings, streams, errors, the client's key. Requests under an unknown host name
-    and
-    from pages of other sites are rejected. A new MEMORY file is loaded within a second (or on SIGHUP) without dropping
-    a
-    request. /health and /metrics (Prometheus) report its state. Stop it with Ctrl-C or SIGTERM, which completes
-    requests in
-    progress first.
+    everything else unchanged: /v1/models, /v1/embeddings, streams, errors, the client's key. Requests under an unknown
+    host name and from pages of other sites are rejected. A new MEMORY file is loaded within a second (or on SIGHUP)
+    without dropping a request. /health and /metrics (Prometheus) report its state. Stop it with Ctrl-C or SIGTERM,
+    which completes requests in progress first.
     """
     from kgedit.api.remembering import memory_server
     from kgedit.graph_memory.findings import Search

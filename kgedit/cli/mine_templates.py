@@ -63,12 +63,9 @@ def mine_templates(
     """Mine cloze templates from a model's statements.
 
     As WikiFactDiff did with a language model: the model states facts of popular subjects of each relation ten times
-    each;
-    statements that contain the subject and end with the object become templates, and the five most frequent are kept.
-    --out
-    is a catalogue for `export-timestep --templates`, with the mined clozes in place of the built-in ones. The output
-    lists
-    every kept template with the number of facts that were stated with it.
+    each; statements that contain the subject and end with the object become templates, and the five most frequent are
+    kept. --out is a catalogue for `export-timestep --templates`, with the mined clozes in place of the built-in ones.
+    The output lists every kept template with the number of facts that were stated with it.
     """
     from kgedit.api.verbalizing import mine_clozes
     from kgedit.cli.query import print_rows

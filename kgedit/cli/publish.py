@@ -51,9 +51,8 @@ def publish(
     """Write timesteps as a dataset that others can load.
 
     DIR gets Parquet files with a card (README.md) for the Hugging Face hub, with a configuration per timestep and a
-    split per
-    axis; Croissant metadata; tasks of lm-evaluation-harness; the timesteps themselves, with the formats of EasyEdit,
-    WikiBigEdit and WikiFactDiff next to them; and the hash of every file. Nothing is uploaded.
+    split per axis; Croissant metadata; tasks of lm-evaluation-harness; the timesteps themselves, with the formats of
+    EasyEdit, WikiBigEdit and WikiFactDiff next to them; and the hash of every file. Nothing is uploaded.
     """
     from kgedit.api import publishing
 

@@ -45,11 +45,10 @@ def relations(
     """List how functional each property of a snapshot is.
 
     Each property has two verdicts: MEASURED by the share of its subjects with exactly one current value, and the share
-    of its
-    statements with a start, an end or a point in time; DECLARED by the single-value constraints of Wikidata's editors,
-    and
-    whether their values are separated by a time. A verdict is temporal (one value after another), single (one value) or
-    several. `export-timestep --functional-by` chooses between them. Reads the store; no server is needed.
+    of its statements with a start, an end or a point in time; DECLARED by the single-value constraints of Wikidata's
+    editors, and whether their values are separated by a time. A verdict is temporal (one value after another), single
+    (one value) or several. `export-timestep --functional-by` chooses between them. Reads the store; no server is
+    needed.
     """
     from kgedit.cli.query import print_rows
 

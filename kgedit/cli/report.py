@@ -103,23 +103,16 @@ def report(
     """Compare finished runs in tables.
 
     Each RUN is a folder written by run-edit, or a results file of EasyEdit: its stated scores are shown in a separate
-    table,
-    without intervals and tests, because it has no answers. First come overviews: every run under the presets side by
-    side,
-    and by axis, with 95 % intervals clustered by relation and numbers of questions; and means over seeds. Then paired
-    tests
-    (permutations of whole relations) between methods on the same questions, one table per axis and preset with its
-    cost, the
-    accuracy matrix over timesteps, two-hop questions by their hops, errors by class, and forward time. Last come tables
-    over
-    several models: means over models and by timestep, forced against free answers with averages over methods, and
-    unsolved
-    questions. The order of rows does not depend on the order of the arguments. Only runs with the same cases, model,
-    training
-    format and evaluation share a table; other runs form separate groups and are not ranked together. A table too wide
-    for the
-    terminal is split. The page of --html is a single file that makes no network requests: a verdict in sentences, the
-    comparison, charts with their numbers, a browser of all answers, and provenance.
+    table, without intervals and tests, because it has no answers. First come overviews: every run under the presets
+    side by side, and by axis, with 95 % intervals clustered by relation and numbers of questions; and means over seeds.
+    Then paired tests (permutations of whole relations) between methods on the same questions, one table per axis and
+    preset with its cost, the accuracy matrix over timesteps, two-hop questions by their hops, errors by class, and
+    forward time. Last come tables over several models: means over models and by timestep, forced against free answers
+    with averages over methods, and unsolved questions. The order of rows does not depend on the order of the arguments.
+    Only runs with the same cases, model, training format and evaluation share a table; other runs form separate groups
+    and are not ranked together. A table too wide for the terminal is split. The page of --html is a single file that
+    makes no network requests: a verdict in sentences, the comparison, charts with their numbers, a browser of all
+    answers, and provenance.
     """
     from kgedit.api.reports import report as make_report
 

@@ -191,11 +191,9 @@ def run_edit(
     """Edit a model, and evaluate it before and after.
 
     SPEC is a YAML file, as written by `kgedit configs cp`, or EasyEdit's hyperparameters of a method; options can
-    replace it.
-    Prints the run folder, which contains spec.yaml, environment.json, selection.json, edited_cases.txt, prepared.json,
-    cases.parquet, answers.jsonl, edits.jsonl, ability.jsonl, checkpoints, answers.parquet and scores.json. The same
-    command
-    resumes an interrupted run.
+    replace it. Prints the run folder, which contains spec.yaml, environment.json, selection.json, edited_cases.txt,
+    prepared.json, cases.parquet, answers.jsonl, edits.jsonl, ability.jsonl, checkpoints, answers.parquet and
+    scores.json. The same command resumes an interrupted run.
     """
     import warnings
 

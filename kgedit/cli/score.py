@@ -43,20 +43,15 @@ def score(runs: tuple[Path, ...], *, metrics: tuple[str, ...], **options: Any) -
     """Score stored answers by further metrics.
 
     Each RUN is a folder written by run-edit. Its answers.jsonl is scored again without running the edited model, and
-    scores.json
-    then also contains these metrics, in addition to those of every run; so does kgedit report. A table per metric shows
-    every
-    axis and preset that it can score, with shares in percent as in kgedit report.
+    scores.json then also contains these metrics, in addition to those of every run; so does kgedit report. A table per
+    metric shows every axis and preset that it can score, with shares in percent as in kgedit report.
 
     The metric judge requests a verdict from a language model on each distinct free answer. Verdicts go to
-    verdicts.jsonl in
-    the run folder; replies are cached, so the same command resumes an interrupted one without paying twice. The
-    agreement of
-    the judge with the rules is printed and stored in scores.json.
+    verdicts.jsonl in the run folder; replies are cached, so the same command resumes an interrupted one without paying
+    twice. The agreement of the judge with the rules is printed and stored in scores.json.
 
     The metrics bertscore (F1), bertscore_precision and bertscore_recall compare each free answer with the accepted ones
-    by
-    the embeddings of an encoder, set by --bertscore-model. The scores go to bertscores.jsonl.
+    by the embeddings of an encoder, set by --bertscore-model. The scores go to bertscores.jsonl.
     """
     from kgedit.cli.bertscore import measure
     from kgedit.cli.judge import judge, tell_judge_estimate

@@ -62,10 +62,8 @@ def stats(
     """Build the statistics of ROME, MEMIT and AlphaEdit.
 
     They are the second moments of the inputs of down-projections. Prints one line per layer: its index, the number of
-    tokens
-    read, the condition number of the matrix, the number of directions of its null space (if requested) and the file.
-    Existing
-    ones are not rebuilt.
+    tokens read, the condition number of the matrix, the number of directions of its null space (if requested) and the
+    file. Existing ones are not rebuilt.
     """
     from kgedit.api.statistics import build_statistics
 

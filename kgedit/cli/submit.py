@@ -48,12 +48,9 @@ def submit(
     """Check a run and submit it to a board.
 
     RUN is a folder written by run-edit. The command checks the hashes of its files and of its timesteps, that settings,
-    model,
-    seed and versions are recorded, that every case was edited and every question answered in every preset, and that the
-    scores
-    follow from the answers. A run that fails is rejected with every reason. Otherwise its entry (JSON, and the answers
-    in
-    Parquet) is written to entries/ of the board. Nothing is uploaded. The same run gives one entry.
+    model, seed and versions are recorded, that every case was edited and every question answered in every preset, and
+    that the scores follow from the answers. A run that fails is rejected with every reason. Otherwise its entry (JSON,
+    and the answers in Parquet) is written to entries/ of the board. Nothing is uploaded. The same run gives one entry.
     """
     from kgedit.api import boards
 

@@ -72,12 +72,9 @@ def trace(
     """Find the layers at which MODEL recalls facts.
 
     Causal tracing (Meng et al. 2022): noise on the subject's embeddings makes the model forget a fact's answer; then
-    the
-    outputs of single blocks, or of several adjacent MLPs or attentions, are restored at one token. Prints the effect of
-    each
-    layer at each kind of token, as a share of the decrease in the answer's probability due to the noise, and the layers
-    that
-    ROME and MEMIT would edit. Only facts that the model answers correctly are traced.
+    the outputs of single blocks, or of several adjacent MLPs or attentions, are restored at one token. Prints the
+    effect of each layer at each kind of token, as a share of the decrease in the answer's probability due to the noise,
+    and the layers that ROME and MEMIT would edit. Only facts that the model answers correctly are traced.
     """
     from kgedit.api.tracing import trace_model
     from kgedit.timesteps.timestep_names import find_timestep

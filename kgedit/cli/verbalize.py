@@ -60,16 +60,12 @@ def verbalize(
 
     TIMESTEP is an exported timestep: its folder, its name in the home's benchmark folder, or two dates as
     2021-01-04..2023-02-27. A copy with the model's questions is written to --out. Every question must pass the final
-    filters
-    (subject named, relation expressed, answer not given away, answer repeated, one question, length); otherwise the
-    template's
-    question is kept. wordings.parquet in the new folder records the source of each question and the reason,
-    timestep.json the
-    counts.
+    filters (subject named, relation expressed, answer not given away, answer repeated, one question, length); otherwise
+    the template's question is kept. wordings.parquet in the new folder records the source of each question and the
+    reason, timestep.json the counts.
 
     Replies are cached by content: the same command resumes an interrupted one, does not pay twice and writes the same
-    bytes.
-    A server's key is read from the environment only.
+    bytes. A server's key is read from the environment only.
     """
     from kgedit.api.verbalizing import WordingOptions, find_wanted
     from kgedit.api.verbalizing import verbalize as worded

@@ -23,10 +23,9 @@ def verify(ctx: click.Context, home: Path | None, record: bool, as_json: bool) -
     """Check that no file of a home is damaged.
 
     Reads every snapshot, timestep, stream, run, memory and cache in HOME ($KGEDIT_HOME by default) and compares it with
-    the
-    checksum recorded when it was written. Other commands check a file before they first use it, and trust large files
-    whose
-    size and time have not changed since; this command reads everything. The exit code is 1 if a file is damaged.
+    the checksum recorded when it was written. Other commands check a file before they first use it, and trust large
+    files whose size and time have not changed since; this command reads everything. The exit code is 1 if a file is
+    damaged.
     """
     with bars() as steps:
         parts = Home(home).verify(record=record, progress=steps)

@@ -24,8 +24,7 @@ def write_sample(folder: Path, *, overwrite: bool) -> None:
     """Write three small Wikidata dumps to try kgedit with.
 
     FOLDER receives them and redirects.tsv. They contain real items with their changes between 2021-01-04, 2023-02-27
-    and
-    2024-06-03: enough to try every command in seconds. Prints the written paths.
+    and 2024-06-03: enough to try every command in seconds. Prints the written paths.
     """
     from kgedit.sample.generate import SNAPSHOT_DATES, write_world
 

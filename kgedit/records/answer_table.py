@@ -48,19 +48,17 @@ ANSWERS = pa.schema(
 )
 """stage, model_timestep, edits: of a Score and its ModelState. case, second_case, question: hashes of `case_hash` and
 `question_hash`; second_case is null if a two-hop question's second fact is not a case. value: by the preset's own
-metric,
-null if the metric cannot score the answer. right: whether that is the best value; null for metrics that do not separate
-right from wrong. first_found, second_found: whether retrieval put the case, and the second case, into the prompt.
-begins_right: whether the first tokens of a free answer are the target's; null on locality axes and in runs scored by an
-earlier version. error: ErrorClass of a wrong free answer by the rules, else null. judged_right, judged_error: verdict
-of
-a judge, and the ErrorClass that it gave a wrong answer; null without a verdict. neighbour, neighbour_label, similarity,
-popularity, basis: subject of a locality question (kgedit.records.answers.Neighbour). bleedover: decrease in the
-probability of its answer since before any edit; null for free answers. unchanged: 1 if a locality answer equals that of
-the unedited model, else 0; null without one to compare with. scenario: of the case, on axes that query the edited fact;
-SCENARIO_SCORES are columns too. hops, chain, hop_questions: number of facts behind a multi-hop question, and for those
-with a Chain the hash of the chain and of the questions about its single facts, which are values of `question`; null on
-other axes."""
+metric, null if the metric cannot score the answer. right: whether that is the best value; null for metrics that do not
+separate right from wrong. first_found, second_found: whether retrieval put the case, and the second case, into the
+prompt. begins_right: whether the first tokens of a free answer are the target's; null on locality axes and in runs
+scored by an earlier version. error: ErrorClass of a wrong free answer by the rules, else null. judged_right,
+judged_error: verdict of a judge, and the ErrorClass that it gave a wrong answer; null without a verdict. neighbour,
+neighbour_label, similarity, popularity, basis: subject of a locality question (kgedit.records.answers.Neighbour).
+bleedover: decrease in the probability of its answer since before any edit; null for free answers. unchanged: 1 if a
+locality answer equals that of the unedited model, else 0; null without one to compare with. scenario: of the case, on
+axes that query the edited fact; SCENARIO_SCORES are columns too. hops, chain, hop_questions: number of facts behind a
+multi-hop question, and for those with a Chain the hash of the chain and of the questions about its single facts, which
+are values of `question`; null on other axes."""
 
 ADDED_LATER = ("begins_right", "hops", "chain", "hop_questions")
 """Columns of ANSWERS that tables of earlier versions lack: read as nulls, and filled by scoring the run again."""

@@ -1,7 +1,7 @@
 """Answers, one per question and model state, and the judgements on them.
 
-Any score is the product of four choices: input, generation, truncation, metric (Mirage, section 3). An answer names
-the first three and stores the prompt and the text, so that every metric can be recomputed from the file.
+Any score is the product of four choices: input, generation, truncation, metric (Mirage, section 3). An answer names the
+first three and stores the prompt and the text, so that every metric can be recomputed from the file.
 """
 
 from __future__ import annotations

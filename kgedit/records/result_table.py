@@ -30,5 +30,5 @@ RESULTS = pa.schema(
 )
 """run: name of the run's folder. model: its name, or the last part of its path. edits: number of different cases
 applied. The columns from stage to high are those of kgedit.records.scores.Score; timestep is null if all are pooled.
-is_share: whether the metric is a share or a difference of shares, so that 1 means 100 %.
-answers_sha256 and cases_sha256: of the scored answers and of the evaluated cases."""
+is_share: whether the metric is a share or a difference of shares, so that 1 means 100 %. answers_sha256 and
+cases_sha256: of the scored answers and of the evaluated cases."""

@@ -1,5 +1,6 @@
-"""General ability of a run's model in each of its states: loss on a text, in ability.jsonl, and tasks of
-lm-evaluation-harness, in ability_tasks.jsonl.
+"""General ability of a run's model in each of its states, in ability.jsonl and ability_tasks.jsonl.
+
+The former has the loss on a text, the latter the results of tasks of lm-evaluation-harness.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """EasyEdit's results files: a list with one object per edit, its scores before ("pre") and after ("post").
 
 They are written from a finished run's first teacher-forced preset: EasyEdit's token accuracy is kgedit's token_match.
-Its
-locality score compares tokens; a run stores texts, so the written score compares whole answers, as metric_meta records.
-Scores of files that are read are taken as stated, because such files contain no answers.
+Its locality score compares tokens; a run stores texts, so the written score compares whole answers, as metric_meta
+records. Scores of files that are read are taken as stated, because such files contain no answers.
 """
 
 from __future__ import annotations

@@ -171,10 +171,8 @@ def cached_replies(backend: Backend, asked: Sequence[PresetQuestion], cache: Ans
     """Replies of the unedited model to one batch: all from the cache, or else all computed, as in an uninterrupted run.
 
     Replies from the cache have 0 seconds, because their time is that of another run, perhaps on another machine. If a
-    reply
-    already exists, the first one counts: another batch gives probabilities that differ in their last digits, and a
-    resumed
-    run would find the first.
+    reply already exists, the first one counts: another batch gives probabilities that differ in their last digits, and
+    a resumed run would find the first.
     """
     kept = [reply for one in asked if (reply := cache.get(one.question, one.preset)) is not None]
     if len(kept) == len(asked):

@@ -1,8 +1,7 @@
 """Probes that expire because a later timestep of the same run edits a fact that answers them.
 
 After that edit another answer is right, and giving the old one indicates neither forgetting nor damage. Probes of
-changes
-that are not edits of the run stay, because the model was not taught anything about them.
+changes that are not edits of the run stay, because the model was not taught anything about them.
 """
 
 from __future__ import annotations

@@ -45,8 +45,7 @@ def merge_instances(cases: Sequence[Case]) -> MergedInstances:
     """Merge cases of instances that are the same edit; cases without a group are left unchanged.
 
     The first case of an edit keeps its position. All probes of an instance other than those of its single edits move to
-    the
-    last of its edits, unless another edit gives one of their facts a different object.
+    the last of its edits, unless another edit gives one of their facts a different object.
     """
     kept: dict[object, Case] = {}
     for index, case in enumerate(cases):

@@ -32,8 +32,7 @@ _RECORD, _NAMES = "selection.json", "edited_cases.txt"
 
 
 def choose_cases(timesteps: Sequence[Edits], spec: RunSpec) -> tuple[dict[str, list[Case]], list[Selection]]:
-    """Select named, limited or sampled cases of each timestep, in the order of the spec, and count them after each
-    step.
+    """Select named, limited or sampled cases of each timestep, in the spec's order, and count them after each step.
 
     Raises:
         SpecError: if two timesteps have the same name, or the file of cases cannot be read.

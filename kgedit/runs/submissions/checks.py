@@ -1,8 +1,7 @@
 """Checks that a run is complete, documented, and consistent with its timestep and its answers.
 
 A check cannot detect fabricated answers that are scored correctly. For that the run must be repeated from the spec and
-the
-seed in its entry.
+the seed in its entry.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Readable names of a sweep's runs: "rag-k=10-seed=0".
 
 A name contains the method and every field that is a list in the run's grid, even with one value, so that a list can
-grow
-without renaming existing runs. A single run is named after all its fields.
+grow without renaming existing runs. A single run is named after all its fields.
 """
 
 from __future__ import annotations
