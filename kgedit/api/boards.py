@@ -1,4 +1,4 @@
-"""Leaderboards: a finished run put onto a board, and what stands on boards ranked."""
+"""Leaderboards: submits a finished run to a board, and ranks the runs on boards."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Leaderboard:
-    """Runs ranked within groups that compare.
+    """Runs ranked within groups of comparable runs.
 
     Attributes:
-        board: The runs with their provenance, and what was left out.
-        standings: One for each group and preset.
-        files: Files that were written.
+        board: Runs with their provenance, and paths that were left out.
+        standings: One per group and preset.
+        files: Written files.
     """
 
     board: Board
@@ -41,35 +41,35 @@ class Leaderboard:
 
     @property
     def tables(self) -> list[Table]:
-        """A table for each group and preset."""
+        """One table per group and preset."""
         from kgedit.analysis.leaderboard import standings_tables
 
         return standings_tables(self.standings)
 
     def to_markdown(self) -> str:
-        """All tables as one Markdown document."""
+        """Render all tables as one Markdown document."""
         from kgedit.analysis.renderings import to_markdown
 
         return to_markdown(self.tables, title="Leaderboard")
 
     def to_csv(self) -> str:
-        """Every number, a row each."""
+        """Render every number as CSV, one row each."""
         from kgedit.analysis.leaderboard import standings_csv
 
         return standings_csv(self.standings)
 
     def to_document(self) -> dict[str, Any]:
-        """Groups, standings, runs with provenance, and what was left out, for JSON."""
+        """Groups, standings, runs with provenance, and left-out paths as a JSON document."""
         from kgedit.runs.submissions.document import leaderboard_document
 
         return leaderboard_document(self.board, self.standings)
 
     def to_json(self) -> str:
-        """That document as text."""
+        """Render the JSON document as text."""
         return json.dumps(self.to_document(), ensure_ascii=False, indent=1) + "\n"
 
     def _repr_html_(self) -> str:
-        """For notebooks: every table."""
+        """All tables, for notebooks."""
         return "".join(
             html_table(table.title, [column.title for column in table.columns], table.texts(), note=table.note)
             for table in self.tables
@@ -85,18 +85,18 @@ def leaderboard(
     json: str | Path | None = None,
     overwrite: bool = False,
 ) -> Leaderboard:
-    """Rank runs, each only against those that compare with it.
+    """Rank runs against comparable runs only.
 
     Args:
         paths: Boards, entries, run folders, or folders of run folders.
-        html: File for a page that a browser opens.
+        html: File for an HTML page.
         markdown: File for the tables.
-        csv: File for every number, a row each.
+        csv: File for every number, one row each.
         json: File for the document with numbers and provenance.
-        overwrite: Whether files with other content are replaced.
+        overwrite: Whether to replace files with other content.
 
     Raises:
-        TimestepError: if a path holds no run, nothing can be ranked, or a file exists.
+        TimestepError: if a path contains no run, nothing can be ranked, or a file exists.
     """
     from kgedit.analysis.standings import standings_of
     from kgedit.runs.submissions.board import read_board
@@ -130,17 +130,17 @@ def submit(
     """Check a finished run and write its entry into a board's folder; nothing is uploaded.
 
     Args:
-        run: Folder that run-edit wrote.
+        run: Folder written by run-edit.
         to: The board: any folder, such as a clone of a git or hub repository.
-        timesteps: Where the run's timesteps lie now, in their order; none for where its spec says.
-        submitter: Who submits; None if nobody is told.
-        date: Day of submission; None for today (UTC).
+        timesteps: Current paths of the run's timesteps, in order; empty means the paths in its spec.
+        submitter: Name of the submitter; None if anonymous.
+        date: Day of submission; None means today (UTC).
         report: Address (https://...) or file of the run's report page; a file is copied into the entry.
         note: One line about the run.
-        overwrite: Whether an entry of the same run is written again, with what is said now.
+        overwrite: Whether to replace an existing entry of the same run, including its statement.
 
     Raises:
-        SubmissionError: with every reason for which the run is refused.
+        SubmissionError: with every reason why the run is rejected.
         TimestepError: if the report is neither an address nor a file.
     """
     from kgedit.records.submissions import SubmitterNote
@@ -155,7 +155,7 @@ def submit(
 
 
 def _report(report: str | Path | None) -> tuple[str | None, Path | None]:
-    """Address or file of a report page."""
+    """Address or file of a report page; the other is None."""
     if report is None:
         return None, None
     if is_web_address(str(report)):

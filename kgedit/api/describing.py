@@ -1,4 +1,4 @@
-"""What a timestep or a file of edits consists of."""
+"""Composition of a timestep or of a file of edits."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
 @names_extra
 def describe(path: str | Path, *, model: str | None = None) -> pa.Table:
-    """Count what edits consist of: probes, funnel, triples, tags, scenarios, kinds, relations, years, popularity.
+    """Count the contents of edits: probes, funnel, triples, tags, scenarios, kinds, relations, years, popularity.
 
     Args:
-        path: Folder of a timestep, or a file of edits in any form that `run` takes.
-        model: Whose tokens are counted as well as words: smollm2-135m, a folder, or a name on the hub.
+        path: Folder of a timestep, or a file of edits in any form that `run` accepts.
+        model: Model whose tokens are counted in addition to words: smollm2-135m, a folder, or a name on the hub.
 
     Returns:
-        Columns part, name, value and share; value is null in rows that only list something, such as a new entity.
+        Columns part, name, value and share; value is null in rows that only list an entry, such as a new entity.
 
     Raises:
         TimestepError: if there are no edits.
@@ -52,22 +52,22 @@ def describe_page(
     browser: str | None = None,
     overwrite: bool = False,
 ) -> tuple[Path, ...]:
-    """Write a page of what changed, and its figures.
+    """Write a page about the changes, and its figures.
 
     Args:
         path: Folder of a timestep, or a file of edits.
-        html: File for the page; None for none.
-        figures: Folder for its figures as SVG and PNG, which needs kgedit[figures]; None for none.
-        word_cloud: File for word clouds of subjects, relations and objects, as SVG; None for none.
-        browser: Address of Neo4j Browser for the page's links; None for http://localhost:7474/browser/.
-        overwrite: Whether a page with other content, and a folder of figures, are replaced.
+        html: File for the page; None writes none.
+        figures: Folder for its figures as SVG and PNG, which requires kgedit[figures]; None writes none.
+        word_cloud: File for word clouds of subjects, relations and objects, as SVG; None writes none.
+        browser: Address of Neo4j Browser for the page's links; None means http://localhost:7474/browser/.
+        overwrite: Whether to replace a page with other content, and a folder of figures.
 
     Returns:
-        What was written.
+        The written files.
 
     Raises:
-        TimestepError: if there are no edits, such a file or folder exists, or `browser` is no http address.
-        MissingExtraError: if figures are asked for and the packages that draw them are not installed.
+        TimestepError: if there are no edits, such a file or folder exists, or `browser` is not an http address.
+        MissingExtraError: if figures are requested and the packages that draw them are not installed.
     """
     from kgedit.pages.change_page import BROWSER, change_page
     from kgedit.pages.figure_files import figure_svg, write_figures
@@ -75,7 +75,7 @@ def describe_page(
     from kgedit.timesteps.edit_files import open_edits
 
     if browser is not None and not is_web_address(browser):
-        raise TimestepError(f"'{browser}' is no address of a page. Give one like http://localhost:7474/browser/")
+        raise TimestepError(f"'{browser}' is not the address of a page. Give one like http://localhost:7474/browser/")
     html_file, folder, words = (None if one is None else Path(one) for one in (html, figures, word_cloud))
     if folder and folder.exists() and not overwrite:
         raise TimestepError(f"{folder} is there already. Replace it: --overwrite")

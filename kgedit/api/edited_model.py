@@ -1,4 +1,4 @@
-"""What `kgedit.edit` returns: a model with edits in it, to ask, to save and to restore."""
+"""Result of `kgedit.edit`: a model with edits in it, which can be queried, saved and restored."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class ModuleFlags:
-    """What a model's user had set of training mode and gradients, to be given back."""
+    """Training mode and gradient flags as the model's user set them, to be restored."""
 
     def __init__(self, module: Any) -> None:
         self._module = module
@@ -30,12 +30,12 @@ class ModuleFlags:
         self._trained = [parameter for parameter in module.parameters() if parameter.requires_grad]
 
     def set_for_editing(self) -> None:
-        """As every editor expects them."""
+        """Set the flags that every editor expects."""
         self._module.eval()
         self._module.requires_grad_(False)
 
     def restore(self) -> None:
-        """As they were."""
+        """Restore the saved flags."""
         for part, training in self._training:
             part.training = training
         for parameter in self._trained:
@@ -43,13 +43,13 @@ class ModuleFlags:
 
 
 class EditedModel:
-    """A model with edits in it; made by `kgedit.edit` and `kgedit.load_edited`.
+    """A model with edits in it; created by `kgedit.edit` and `kgedit.load_edited`.
 
-    The edits are in the user's own model: `generate`, pipelines and harnesses get the edited answers. The
-    exceptions are methods that put text ahead of prompts (`rag`, `ike`, `prompt`): `ask` does so, and `prompt` gives
-    the text for other callers.
+    The edits are in the user's own model: `generate`, pipelines and harnesses return edited answers. Exceptions are
+    methods that prepend text to prompts (`rag`, `ike`, `prompt`): `ask` prepends it, and `prompt` returns the full text
+    for other callers.
 
-    In a `with` statement the model is restored at the end.
+    In a `with` statement, the model is restored at the end.
 
     Attributes:
         model: The model; `model.module` is that of transformers.
@@ -69,7 +69,7 @@ class EditedModel:
         self._flags = flags
         self._loaded = loaded
         self._withdrawn = 0
-        self._base_fingerprint = self.model.fingerprint  # while it is unedited: saved folders name it
+        self._base_fingerprint = self.model.fingerprint  # while the model is unedited: saved folders name it
 
     def __repr__(self) -> str:
         count = len(self._loaded.saved.edits) - self._withdrawn if self._loaded else len(self.edits)
@@ -82,10 +82,10 @@ class EditedModel:
         self.restore()
 
     def apply(self, cases: Iterable[Case]) -> None:
-        """Edit further cases, on top of those before.
+        """Apply further edits on top of the existing ones.
 
         Raises:
-            SpecError: if the method could apply none of them, with the reasons.
+            SpecError: if the method could not apply any of them, with the reasons.
         """
         given = list(cases)
         applied = self._editor.apply(given)
@@ -98,13 +98,13 @@ class EditedModel:
         self.failures += applied.failures
 
     def withdraw(self, *case_ids: str) -> None:
-        """Take single edits back: the model becomes what the other edits' keys and values alone give.
+        """Remove single edits; the model is recomputed from the keys and values of the remaining edits.
 
-        For `memit` with the setting history, `encore`, `rlsedit` and `alphaedit`; also in a model from `load_edited`.
-        Editing a case again withdraws its earlier edit by itself.
+        Supported by `memit` with the setting history, `encore`, `rlsedit` and `alphaedit`, also in a model from
+        `load_edited`. Editing a case again withdraws its earlier edit automatically.
 
         Raises:
-            SpecError: if the method cannot withdraw, or holds no such edit.
+            SpecError: if the method cannot withdraw edits, or there is no such edit.
         """
         self._editor.withdraw(case_ids)
         self.edits = tuple(case for case in self.edits if case.case_id not in case_ids)
@@ -117,15 +117,15 @@ class EditedModel:
     def ask(self, question: list[str], *, preset: str = "question_only") -> list[str]: ...
 
     def ask(self, question: str | list[str], *, preset: str = "question_only") -> str | list[str]:
-        """What the model answers, decoded greedily.
+        """Answer with greedy decoding.
 
         Args:
-            question: One question, or several, which are asked in batches.
-            preset: wild, wild_chat, wild_line, question_only or few_shot: how the question is put and where the answer
-                ends. Demonstrations are facts of the bundled sample.
+            question: One question, or several, which are evaluated in batches.
+            preset: wild, wild_chat, wild_line, question_only or few_shot: context of the question and end of the
+                answer. Demonstrations are facts of the bundled sample.
 
         Raises:
-            SpecError: if there is no such preset.
+            SpecError: if the preset does not exist.
         """
         questions = [question] if isinstance(question, str) else question
         chosen = free_preset(preset)
@@ -133,17 +133,17 @@ class EditedModel:
         return answers[0] if isinstance(question, str) else answers
 
     def prompt(self, question: str, *, preset: str = "question_only") -> str:
-        """The text that `ask` sends to the model, what a method puts ahead of the question included."""
+        """Text that `ask` sends to the model, including anything that a method prepends to the question."""
         return self._asked([question], free_preset(preset))[0].prompt
 
     def save(self, folder: str | Path) -> Path:
-        """Write the edited model into a new folder; README.md in it says how to load it.
+        """Write the edited model to a new folder; its README.md explains how to load it.
 
-        Edited weights are written as transformers reads them, an adapter as peft does. What lies beside the weights is
-        read by `kgedit.load_edited`.
+        Edited weights are written in the format of transformers, an adapter in that of peft. The other files are read
+        by `kgedit.load_edited`.
 
         Raises:
-            ModelError: if the folder exists, or the model came from a folder.
+            ModelError: if the folder exists, or the model was loaded from a folder.
         """
         if self._loaded is not None:
             raise ModelError("This model was loaded from a folder: copy that folder.")
@@ -156,10 +156,10 @@ class EditedModel:
         )
 
     def restore(self) -> None:
-        """Undo every edit: the model is bit for bit what it was.
+        """Undo every edit; the model is restored bit for bit.
 
         Raises:
-            ModelError: if it was loaded from a folder that holds edited weights only.
+            ModelError: if it was loaded from a folder that contains edited weights only.
         """
         if self._loaded is not None and not self._loaded.can_restore:
             raise ModelError(

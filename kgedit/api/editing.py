@@ -1,4 +1,4 @@
-"""A loaded model edited from Python: `edit`, and what leads to it and back."""
+"""Editing of a loaded model from Python: `edit`, and functions to load models and edits."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ def load_model(name: str, *, device: str = "auto", dtype: str = "auto") -> Langu
 
 
 def make_case(*, prompt: str, subject: str, target: str) -> Case:
-    """An edit of your own.
+    """Create an edit.
 
     Args:
-        prompt: A question, or a sentence that breaks off where the answer follows.
-        subject: What it is about, as it stands in the prompt; some methods need it, others may do with "".
-        target: What the model is to answer.
+        prompt: A question, or a sentence that ends just before the answer.
+        subject: Subject as it appears in the prompt; required by some methods, may be "" for others.
+        target: Answer that the model should give.
 
     Raises:
         SpecError: if the prompt or the target is empty.
@@ -74,32 +74,32 @@ def edit(
     seed: int = 0,
     home: Home | str | Path | None = None,
 ) -> EditedModel:
-    """Edit a model in place; `restore` of what is returned gives every bit back.
+    """Edit a model in place; `restore` of the result restores every bit.
 
-    One edit is given by prompt, subject and target, several by cases: those of a timestep, or of `make_case`.
+    Give one edit by prompt, subject and target, or several by cases: those of a timestep, or of `make_case`.
 
     Args:
-        model: A causal language model of transformers, or what `load_model` gives.
+        model: A causal language model of transformers, or a model from `load_model`.
         method: Name of an editing method, such as rome, memit, ft_m, lora, grace, wise, rag.
-        prompt: A question, or a sentence that breaks off where the answer follows.
-        subject: What it is about, as it stands in the prompt.
-        target: What the model is to answer.
-        cases: Instead of prompt, subject and target.
-        tokenizer: The model's fast tokenizer; None to load the one beside the model.
-        settings: Hyperparameters by name; the rest is as published for the model, by default, or derived from it
-            (`withdrawable` is true unless given).
-        known_facts: What held before, for methods that build statistics, demonstrations or unrelated prompts from it
-            (`Timestep.known_facts()`); None for those of the bundled sample. Facts that are edited are left out.
-        contexts: Those that edits are trained in, by name: question_only, question_answer, instruction, a file's path;
-            chat, or chat:NAME, for a user's turn in the model's chat template.
+        prompt: A question, or a sentence that ends just before the answer.
+        subject: Subject as it appears in the prompt.
+        target: Answer that the model should give.
+        cases: Cases to edit, instead of prompt, subject and target.
+        tokenizer: Fast tokenizer of the model; None loads the one next to the model.
+        settings: Hyperparameters by name; others have the values published for the model, defaults, or values derived
+            from it (`withdrawable` is true by default).
+        known_facts: Previously true facts, for methods that build statistics, demonstrations or unrelated prompts from
+            them (`Timestep.known_facts()`); None means those of the bundled sample. Edited facts are left out.
+        contexts: Contexts that edits are trained in, by name: question_only, question_answer, instruction, the path of
+            a file; chat, or chat:NAME, for a user turn in the model's chat template.
         seed: Source of all randomness.
-        home: Where statistics and trained networks are kept and found again; None for `$KGEDIT_HOME`, else
+        home: Home folder for statistics and trained networks, which are reused; None means `$KGEDIT_HOME`, else
             `./kgedit-data`.
 
     Raises:
-        UnknownNameError: if there is no such method.
-        SpecError: if settings are wrong, or an edit is incomplete.
-        ModelError: if the model has no tokenizer, or its build is not understood.
+        UnknownNameError: if the method does not exist.
+        SpecError: if settings are invalid, or an edit is incomplete.
+        ModelError: if the model has no tokenizer, or its architecture is not supported.
     """
     from kgedit.api.edited_model import EditedModel, ModuleFlags
     from kgedit.editing import make_editor
@@ -107,7 +107,7 @@ def edit(
 
     chosen = _cases(prompt, subject, target, cases)
     language_model = as_language_model(model, tokenizer)
-    language_model.forget_fingerprint()  # since an earlier call its user may have trained it
+    language_model.forget_fingerprint()  # its user may have trained it since an earlier call
     read = [read_context(name).for_model(language_model.chat) for name in contexts]
     flags = ModuleFlags(language_model.module)
     with use_home(folder_of(home)), ExitStack() as on_error:
@@ -127,18 +127,18 @@ def edit(
 def load_edited(
     folder: str | Path, *, model: Any = None, tokenizer: Any = None, device: str = "auto", dtype: str = "auto"
 ) -> EditedModel:
-    """Load an edited model from a folder that `EditedModel.save` or `kgedit run-edit --save-model` wrote.
+    """Load an edited model from a folder written by `EditedModel.save` or `kgedit run-edit --save-model`.
 
     Args:
-        folder: It holds kgedit.json.
-        model: The unedited model, where it is loaded already, to be edited in place; None to load it by the name that
-            the folder gives. Not for folders with edited weights, which are loaded as they are.
-        tokenizer: As for `edit`.
-        device: Where a model is loaded to.
-        dtype: Number format in which it is loaded.
+        folder: Folder with kgedit.json.
+        model: The unedited model, if already loaded, to be edited in place; None loads it by the name in the folder.
+            Not for folders with edited weights, which are loaded directly.
+        tokenizer: See `edit`.
+        device: Device to load the model on.
+        dtype: Number format to load it in.
 
     Raises:
-        ModelError: if the folder holds no edited model, or its base cannot be found.
+        ModelError: if the folder contains no edited model, or its base cannot be found.
     """
     from kgedit.api.edited_model import EditedModel
     from kgedit.editing.saved import load_saved
@@ -164,7 +164,7 @@ def _cases(prompt: str | None, subject: str, target: str | None, cases: Iterable
 
 
 def as_language_model(model: Any, tokenizer: Any) -> LanguageModel:
-    """A model of transformers with its tokenizer, wrapped; what is wrapped already stays as it is."""
+    """Wrap a transformers model with its tokenizer; a wrapped model is returned unchanged."""
     from kgedit.llm.language_model import LanguageModel
     from kgedit.llm.loading import wrap_model
 
@@ -172,7 +172,7 @@ def as_language_model(model: Any, tokenizer: Any) -> LanguageModel:
 
 
 def _own_settings(method: str, given: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Settings as given; edits can be withdrawn unless they say otherwise, while a run keeps no edit."""
+    """Settings as given; `withdrawable` defaults to true here, while a run keeps no edits for withdrawal."""
     from kgedit.editing import METHODS
 
     kept = {"withdrawable": True} if "withdrawable" in METHODS[method].settings_type.model_fields else {}
@@ -180,7 +180,7 @@ def _own_settings(method: str, given: Mapping[str, Any] | None) -> dict[str, Any
 
 
 def _known(given: Iterable[KnownFact] | None, cases: list[Case]) -> list[KnownFact]:
-    """Known facts without those that are edited, of which a case of the user's own tells the subject in words only."""
+    """Known facts without the edited ones; a user's own case identifies its subject by words only."""
     from kgedit.runs.runner import unasked
     from kgedit.timesteps.sample_facts import sample_facts
 

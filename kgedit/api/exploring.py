@@ -1,4 +1,4 @@
-"""The live view of a home's snapshots."""
+"""The interactive view of a home's snapshots."""
 
 from __future__ import annotations
 
@@ -24,23 +24,23 @@ def explore_server(
     browser: str | None = None,
     told: Callable[[str], None] = lambda _said: None,
 ) -> ExploreServer:
-    """A server of what changed between the snapshots of a home, which listens at 127.0.0.1 and is not running yet.
+    """Create a server for the changes between a home's snapshots; it listens at 127.0.0.1 but does not run yet.
 
-    What it needs to be quick is kept in the home's folder `explore`, made when it is missing.
+    Derived files that make it fast are stored in the home's folder `explore` and created if missing.
 
     Args:
-        home: The home; None for `$KGEDIT_HOME`.
-        port: 0 for a free one.
-        browser: Address of Neo4j Browser for links; None for that of the home's graph: its own server's, at the port
-            that it has, or that of `KGEDIT_GRAPH_URI`.
-        told: Told of each derived file that is made.
+        home: The home; None means `$KGEDIT_HOME`.
+        port: Port; 0 selects a free one.
+        browser: Address of Neo4j Browser for links; None means that of the home's graph: its own server's at its
+            current port, or that of `KGEDIT_GRAPH_URI`.
+        told: Called with a message for each derived file that is created.
 
     Returns:
-        With `url`, the address to open, and `run()`, which answers until the process is told to stop.
+        Server with `url`, the address to open, and `run()`, which serves until the process is stopped.
 
     Raises:
-        StoreError: if there is no snapshot, or another process is making the derived files.
-        KgeditError: if the port is taken, or `browser` is no http address.
+        StoreError: if there is no snapshot, or another process is creating the derived files.
+        KgeditError: if the port is in use, or `browser` is not an http address.
         MissingExtraError: if kgedit[serve] is not installed.
     """
     from kgedit.explorer.explorer import Explorer
@@ -49,7 +49,7 @@ def explore_server(
     from kgedit.untrusted import is_web_address
 
     if browser is not None and not is_web_address(browser):
-        raise KgeditError(f"'{browser}' is no address of a page. Give one like http://localhost:7474/browser/")
+        raise KgeditError(f"'{browser}' is not the address of a page. Give one like http://localhost:7474/browser/")
     opened = home if isinstance(home, Home) else Home(home)
 
     def export(task: ExportTask) -> str:

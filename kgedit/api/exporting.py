@@ -1,4 +1,4 @@
-"""The export of one timestep, and of a whole stream of them, from a home."""
+"""Exports one timestep, or a whole stream of them, from a home."""
 
 from __future__ import annotations
 
@@ -32,31 +32,31 @@ from kgedit.timesteps.timestep import Timestep, timestep_folder
 from kgedit.timesteps.wikifactdiff import export as wikifactdiff
 
 Told = Callable[[str, bool], None]
-"""Told of each timestep's name, and whether it was there already and was kept."""
+"""Called with each timestep's name, and whether an existing one was kept."""
 
 KIND_EMBEDDER = "all-minilm-l6-v2"
-"""Compares the meanings of labelled changes unless another embedder is chosen."""
+"""Embedder that compares the meanings of labelled changes by default."""
 
 ENGINES = ("auto", GraphEngine.name, StoreEngine.name)
-"""What answers an export's questions: Cypher over the graph, SQL over the store, or whichever suits."""
+"""Engines of an export: Cypher over the graph, SQL over the store, or a choice between them."""
 
 MOST_CHANGED_ITEMS = 20_000
-"""Items that differ between the snapshots up to which `auto` takes the graph: beyond, Cypher takes minutes
-(docs/performance.md)."""
+"""Maximum number of items that differ between the snapshots for which `auto` chooses the graph: beyond, Cypher takes
+minutes (docs/performance.md)."""
 
 MOST_ITEMS, MOST_PAIRS = 20_000, 20_000_000
-"""Items, and changed items times items, up to which `auto` takes the graph for the profile wikifactdiff, whose cosine
-compares most pairs: beyond, Cypher takes minutes and gigabytes (docs/performance.md)."""
+"""Maximum number of items, and of changed items times items, for which `auto` chooses the graph for the profile
+wikifactdiff, whose cosine compares most pairs: beyond, Cypher takes minutes and gigabytes (docs/performance.md)."""
 
 _AGAIN = "give the same command again"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExportOptions:
-    """How timesteps are made; the attributes are the arguments of `Home.export_timestep`.
+    """Options of an export; the attributes are the arguments of `Home.export_timestep`.
 
     Raises:
-        TimestepError: if an option is not the profile's, or a kind is unknown.
+        TimestepError: if an option is not one of the profile's, or a kind is unknown.
     """
 
     profile: str = "wikibigedit"
@@ -97,11 +97,11 @@ class ExportOptions:
 
     @property
     def writers(self) -> list[Callable[[Timestep], Path]]:
-        """Of the forms beside the tables."""
+        """Writers of the formats other than the tables."""
         return [EXPORTERS[form] for form in ((self.profile,) if self.forms is None else self.forms)]
 
     def wikibigedit(self) -> wikibigedit.WikiBigEditSettings:
-        """The settings of that profile."""
+        """Settings of the profile wikibigedit."""
         return wikibigedit.WikiBigEditSettings(
             seed=self.seed,
             known_facts=self.known_facts,
@@ -120,7 +120,7 @@ class ExportOptions:
         )
 
     def wikifactdiff(self) -> wikifactdiff.WikiFactDiffSettings:
-        """The settings of that profile."""
+        """Settings of the profile wikifactdiff."""
         return wikifactdiff.WikiFactDiffSettings(
             seed=self.seed,
             known_facts=self.known_facts,
@@ -137,12 +137,12 @@ class ExportOptions:
 
 
 def _kind_embedder(given: str | None) -> str | None:
-    """The embedder to load; None for the word "none", which compares words alone."""
+    """Embedder to load; None for "none", which compares words alone."""
     return None if given == "none" else given or KIND_EMBEDDER
 
 
 def export_pair(home: Path, old: Snapshot, new: Snapshot, folder: Path, *, options: ExportOptions) -> Timestep:
-    """Make the timestep between two snapshots; a folder there is replaced."""
+    """Export the timestep between two snapshots and replace an existing folder."""
     with disk_errors(folder, again=_AGAIN), _open_engine(home, old, new, options) as engine:
         if options.profile == "wikifactdiff":
             return wikifactdiff.export_timestep(
@@ -161,7 +161,7 @@ def export_pair(home: Path, old: Snapshot, new: Snapshot, folder: Path, *, optio
 
 @contextmanager
 def _open_engine(home: Path, old: Snapshot, new: Snapshot, options: ExportOptions) -> Iterator[Engine]:
-    """The engine that the options name; the store's starts no server."""
+    """Engine named by the options; the store's starts no server."""
     is_free = options.engine == "auto"
     chosen = choose_engine(home, old, new, options.profile) if is_free else options.engine
     if chosen == StoreEngine.name:
@@ -174,7 +174,7 @@ def _open_engine(home: Path, old: Snapshot, new: Snapshot, options: ExportOption
 
 
 def choose_engine(home: Path, old: Snapshot, new: Snapshot, profile: str) -> str:
-    """The engine that `auto` takes: the graph's where the home has a suitable graph and the window is small enough."""
+    """Engine that `auto` selects: the graph if the home has a suitable one and the window is small enough."""
     scope = kept_scope(home)
     if scope is None:
         return StoreEngine.name
@@ -199,19 +199,19 @@ def _check_engine(name: str) -> None:
 
 
 def export_stream(home: Path, benchmark: Path, *, options: ExportOptions, overwrite: bool, told: Told) -> Stream:
-    """Make the timesteps between all neighbouring snapshots of a home, and link them.
+    """Export the timesteps between all consecutive snapshots of a home, and link them.
 
-    A timestep that is there and whole is kept if it is the same that would be made.
+    An existing complete timestep is kept if it is identical to the one that would be exported.
 
     Args:
         home: Folder with the snapshots.
-        benchmark: Folder in which each timestep has one, and the stream another.
-        options: How they are made.
-        overwrite: Whether a timestep that was made otherwise is replaced.
-        told: Told of each timestep.
+        benchmark: Folder with a subfolder per timestep and another for the stream.
+        options: Options of the export.
+        overwrite: Whether to replace a timestep that was exported with other options.
+        told: Called for each timestep.
 
     Raises:
-        TimestepError: if the home has fewer than two snapshots, or a folder holds another timestep.
+        TimestepError: if the home has fewer than two snapshots, or a folder contains another timestep.
     """
     snapshots = list_snapshots(home)
     if len(snapshots) < 2:
@@ -238,15 +238,15 @@ def export_stream(home: Path, benchmark: Path, *, options: ExportOptions, overwr
 
 
 def is_exported(home: Path, old: Snapshot, new: Snapshot, folder: Path, *, options: ExportOptions) -> bool:
-    """Whether a folder holds the whole timestep that `export_pair` would write."""
+    """Whether a folder contains the complete timestep that `export_pair` would write."""
     return _is_same(folder, _describe(home, old, new, options))
 
 
 def keep_exported(home: Path, old: Snapshot, new: Snapshot, folder: Path, *, options: ExportOptions) -> Timestep:
-    """The timestep in a folder that `export_pair` wrote with the same options.
+    """Open the timestep that `export_pair` wrote into a folder with the same options.
 
     Raises:
-        TimestepError: if the folder holds anything else.
+        TimestepError: if the folder contains anything else.
     """
     if not is_exported(home, old, new, folder, options=options):
         raise TimestepError(
@@ -285,7 +285,7 @@ def _refuse_others(folders: Sequence[Path], kept: Sequence[bool]) -> None:
 
 
 def _write_forms(timestep: Timestep, options: ExportOptions) -> None:
-    """Write the forms asked for beside a timestep that was made earlier; those that are there stay the same bytes."""
+    """Write the requested formats next to an existing timestep; existing ones are byte-identical afterwards."""
     with disk_errors(timestep.folder, again=_AGAIN):
         for write in options.writers:
             write(timestep)

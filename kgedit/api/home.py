@@ -1,4 +1,4 @@
-"""A home: the folder with snapshots, the graph made of them, and timesteps."""
+"""A home: the folder with snapshots, timesteps, and the graph built from the snapshots."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ __all__ = ["Date", "Home", "Steps", "folder_of", "read_date"]
 
 
 class Home(HomeGraph, HomeTimesteps):
-    """A folder of snapshots, with the graph and the timesteps made of them.
+    """A folder of snapshots, with the graph and the timesteps created from them.
 
-    Nothing is read, written or started before a method needs it. What needs the graph starts the home's own server
-    where none runs, or uses that of `KGEDIT_GRAPH_URI`.
+    Nothing is read, written or started before a method needs it. Methods that need the graph start the home's own
+    server if none is running, or use that of `KGEDIT_GRAPH_URI`.
 
     Args:
-        path: The folder; None for `$KGEDIT_HOME`, else `./kgedit-data`.
+        path: Home folder; None means `$KGEDIT_HOME`, else `./kgedit-data`.
     """
 
     @names_extra
@@ -49,28 +49,28 @@ class Home(HomeGraph, HomeTimesteps):
         scope: Scope | None = None,
         progress: Steps | None = None,
     ) -> Snapshot:
-        """Load a Wikidata dump as the snapshot of a date; a load that was interrupted resumes.
+        """Load a Wikidata dump as the snapshot of a date; an interrupted load resumes.
 
         Args:
-            path: The dump, plain or compressed (.gz, .bz2, .zst).
-            date: Its day.
-            source_format: Name of a loader; None for what the content looks like.
+            path: Dump file, plain or compressed (.gz, .bz2, .zst).
+            date: Day of the dump.
+            source_format: Name of a loader; None means detect it from the content.
             languages: Label languages; those after the first are fallbacks.
-            wiki: Wiki whose article titles are kept.
+            wiki: Wiki whose article titles are stored.
             redirects: Tab-separated file: from, to and (optionally) first date. Dumps leave redirects out.
-            limit: Only so many lines; None for all.
+            limit: Maximum number of lines; None means all.
             max_error_rate: Share of unreadable lines or statements above which the load fails.
-            workers: Parser processes; None for one for each core.
-            overwrite: Whether a snapshot of this date is replaced.
-            slice_of: What the dump is a slice of, in words: what it lacks is unknown, not removed. None for what the
-                note beside the file says, and for all of Wikidata where there is none.
-            graph: Whether the graph is brought up to date as well.
-            scope: What of the store goes into the graph, as for `update_graph`.
-            progress: Called with every step. None shows a line in a notebook or a terminal.
+            workers: Number of parser processes; None means one per core.
+            overwrite: Whether to replace a snapshot of this date.
+            slice_of: Description of what the dump is a slice of: what it lacks is unknown, not removed. None means the
+                description in the note next to the file, or all of Wikidata without a note.
+            graph: Whether to update the graph as well.
+            scope: Part of the store that the graph contains; see `update_graph`.
+            progress: Called with every step. None shows a progress line in a notebook or a terminal.
 
         Raises:
             SourceError: if the dump cannot be read.
-            StoreError: if the store cannot be written, or has another dump under this date.
+            StoreError: if the store cannot be written, or contains another dump under this date.
             GraphError: if the graph cannot be written.
         """
         from kgedit.api.loading import DumpOptions, load_dump
@@ -113,12 +113,12 @@ class Home(HomeGraph, HomeTimesteps):
         """Project a dump to several earlier days by the dates in its qualifiers, in one pass (docs/how-to/streams.md).
 
         Args:
-            path: As for `load_dump`, which the further arguments are as for as well.
+            path: Dump file. Remaining arguments: see `load_dump`.
             days: Days of the snapshots.
 
         Raises:
             SourceError: if the dump cannot be read.
-            StoreError: if no day is given, or one of them has another snapshot; then none is written.
+            StoreError: if no day is given, or a day already has another snapshot; then none is written.
             GraphError: if the graph cannot be written.
         """
         from kgedit.api.loading import DumpOptions, load_dump_as_of
@@ -142,15 +142,15 @@ class Home(HomeGraph, HomeTimesteps):
 
     @names_extra
     def drop_snapshot(self, date: Date, *, graph: bool = True, progress: Steps | None = None) -> GraphContent | None:
-        """Remove a snapshot from the store; timesteps that were exported from it stay.
+        """Remove a snapshot from the store; timesteps exported from it are kept.
 
         Args:
-            date: Its day.
-            graph: Whether the graph is written anew without it as well.
-            progress: Called with every step. None shows a line in a notebook or a terminal.
+            date: Day of the snapshot.
+            graph: Whether to rebuild the graph without it.
+            progress: Called with every step. None shows a progress line in a notebook or a terminal.
 
         Returns:
-            What the graph holds then; None where it was left as it is, or emptied because no snapshot is left.
+            Content of the graph afterwards; None if it was not changed, or was emptied because no snapshot is left.
         """
         from kgedit.store.disk import disk_errors
         from kgedit.store.snapshots import drop_snapshot
@@ -165,7 +165,7 @@ class Home(HomeGraph, HomeTimesteps):
 
 
 def folder_of(home: Home | str | Path | None) -> Path | None:
-    """The folder of a home given as an object or a path; None for None."""
+    """Folder of a home given as an object or a path; None for None."""
     if home is None:
         return None
     return home.path if isinstance(home, Home) else Path(home)

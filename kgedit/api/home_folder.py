@@ -1,4 +1,4 @@
-"""The folder of a home and its store: what needs no graph."""
+"""The folder of a home and its store: everything that needs no graph."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ if TYPE_CHECKING:
     from kgedit.store.snapshots import Snapshot
 
 Date = str | datetime.date
-"""A day, also as YYYY-MM-DD."""
+"""A day, as a date or as YYYY-MM-DD."""
 
 Steps = Callable[[str, int, str], Callable[[int, int], None]]
-"""Told a step's title, total and unit; returns what is called with how much of the total, and how many units, are done.
-"""
+"""Called with a step's title, total and unit; returns a callback that receives how much of the total, and how many
+units, are done."""
 
 
 def read_date(date: Date) -> datetime.date:
-    """A day.
+    """Convert to a day.
 
     Raises:
         StoreError: if a text is not a day.
@@ -46,10 +46,10 @@ def read_date(date: Date) -> datetime.date:
 
 
 class HomeFolder:
-    """The part of a home that is read from its store.
+    """Part of a home that is read from its store.
 
     Args:
-        path: The folder; None for `$KGEDIT_HOME`, else `./kgedit-data`.
+        path: Home folder; None means `$KGEDIT_HOME`, else `./kgedit-data`.
     """
 
     def __init__(self, path: str | Path | None = None) -> None:
@@ -59,7 +59,7 @@ class HomeFolder:
         return f"kgedit.Home({str(self.path)!r})"
 
     def _repr_html_(self) -> str:
-        """For notebooks: the snapshots."""
+        """Table of the snapshots, for notebooks."""
         counts = ("entities", "claims", "facts")
         rows = [
             (snapshot.name, *(snapshot.manifest[name] for name in counts), snapshot.manifest["source"]["name"])
@@ -68,7 +68,7 @@ class HomeFolder:
         return html_table(f"Home {self.path}", ("snapshot", *counts, "source"), rows)
 
     def snapshots(self) -> list[Snapshot]:
-        """The snapshots in the store, oldest first."""
+        """Snapshots in the store, oldest first."""
         from kgedit.store.disk import disk_errors
         from kgedit.store.snapshots import list_snapshots
 
@@ -76,10 +76,10 @@ class HomeFolder:
             return list_snapshots(self.path)
 
     def verify(self, *, record: bool = False, progress: Steps | None = None) -> list[VerifiedPart]:
-        """Compare every file of the home with its checksum; one row for each snapshot, timestep, run and so on.
+        """Compare every file of the home with its checksum; one row per snapshot, timestep, run and so on.
 
         Args:
-            record: Whether snapshots and timesteps that have no checksums get some, where they can be decoded.
+            record: Whether to record checksums for snapshots and timesteps without any, if they can be decoded.
             progress: Progress callback.
         """
         from kgedit.api.verifying import verify_home
@@ -98,26 +98,26 @@ class HomeFolder:
         min_dated: float = 0.5,
         disagreeing: bool = False,
     ) -> pa.Table:
-        """How functional each property of a snapshot is, by its statements and by Wikidata's constraints.
+        """Report how functional each property of a snapshot is, by its statements and by Wikidata's constraints.
 
         Reads the store; no server is needed.
 
         Args:
             date: Day of the snapshot.
             min_subjects: Skip properties with fewer subjects.
-            min_functional: Share of the subjects with one current value from which a property counts as functional.
+            min_functional: Share of subjects with exactly one current value from which a property counts as functional.
             min_dated: Share of dated statements from which such a property counts as temporal functional.
-            disagreeing: Only the properties of which the verdicts differ.
+            disagreeing: Whether to return only properties whose verdicts differ.
 
         Returns:
-            Columns property, property_label, subjects, functional (share of the subjects with one current value), dated
-            (share of the facts with a start or an end time), dated_claims (of all statements, those with a point in
-            time too), the verdicts measured and declared ("temporal", "single" or "several"), constraints
-            (single-value constraints on Wikidata), temporal (whether a time separates their values) and exceptions
-            (whether they name some).
+            Columns property, property_label, subjects, functional (share of the subjects with exactly one current
+            value), dated (share of the facts with a start or an end time), dated_claims (share of all statements with a
+            start, an end or a point in time), the verdicts measured and declared ("temporal", "single" or "several"),
+            constraints (single-value constraints on Wikidata), temporal (whether their values are separated by a time)
+            and exceptions (whether they list exceptions).
 
         Raises:
-            StoreError: if the snapshot is not loaded, or a share is none.
+            StoreError: if the snapshot is not loaded, or a share is invalid.
         """
         from kgedit.engines.functionality import Bounds, measure_functionality
         from kgedit.store.snapshots import open_snapshot
@@ -128,26 +128,26 @@ class HomeFolder:
     def subgraph(
         self, item: str, *, depth: int = 1, date: Date, incoming: bool = False, max_facts: int = 100_000
     ) -> nx.MultiDiGraph:
-        """What lies around an item in a snapshot, as a networkx graph: every fact on a path from it.
+        """Return the neighbourhood of an item in a snapshot as a networkx graph: every fact on a path from it.
 
         Reads the store; no server is needed.
 
         Args:
             item: Id of an item or a property.
-            depth: Longest path in steps; 0 for the item alone.
+            depth: Maximum path length in steps; 0 means the item alone.
             date: Day of the snapshot.
-            incoming: Whether paths also go from an object to its subjects; of a country those are thousands.
-            max_facts: Bound on the facts.
+            incoming: Whether paths also go from an object to its subjects; a country has thousands of these.
+            max_facts: Maximum number of facts.
 
         Returns:
-            An edge from subject to object for each current fact, with the property as its key, and with property,
-            property_label, rank, statement_id, start, end, point_in_time. Nodes are ids of entities, or V... of
-            literals, with distance (from the item), kind ("item", "property", "value" or "other"), label, description,
-            redirect_target, and of literals value_type, unit, language, precision, calendar. What is not known is left
-            out. The graph's own attributes are the arguments.
+            A graph with an edge from subject to object for each current fact, keyed by the property, with attributes
+            property, property_label, rank, statement_id, start, end, point_in_time. Nodes are ids of entities, or V...
+            for literals, with attributes distance (from the item), kind ("item", "property", "value" or "other"),
+            label, description, redirect_target, and for literals value_type, unit, language, precision, calendar.
+            Unknown attributes are left out. The attributes of the graph are the arguments.
 
         Raises:
-            StoreError: if the snapshot is not loaded or lacks the item, or the facts are more than `max_facts`.
+            StoreError: if the snapshot is not loaded or lacks the item, or there are more than `max_facts` facts.
         """
         from kgedit.api.subgraphs import subgraph
         from kgedit.store.snapshots import open_snapshot
@@ -156,9 +156,9 @@ class HomeFolder:
         return subgraph(snapshot, item, depth=depth, incoming=incoming, max_facts=max_facts)
 
     def cycles(self, date: Date) -> pa.Table:
-        """Circles in a snapshot, by subclass of and by containment: one row for each member of each.
+        """Find cycles in a snapshot, by subclass of and by containment; one row per member of each cycle.
 
-        Filters and kinds of change follow these chains; each member of a circle counts as below, or within, all others.
+        Filters and kinds of change follow these chains; each member of a cycle counts as below, or within, all others.
 
         Args:
             date: Day of the snapshot.

@@ -1,4 +1,4 @@
-"""The graph of a home: written from its store, and asked."""
+"""The graph of a home: written from its store, and queried."""
 
 from __future__ import annotations
 
@@ -22,24 +22,24 @@ if TYPE_CHECKING:
 
 
 class HomeGraph(HomeFolder):
-    """The part of a home that is its graph.
+    """Part of a home that is its graph.
 
-    What needs the graph starts the home's own server where none runs, or uses that of `KGEDIT_GRAPH_URI`.
+    Methods that need the graph start the home's own server if none is running, or use that of `KGEDIT_GRAPH_URI`.
     """
 
     @names_extra
     def update_graph(
         self, *, rebuild: bool = False, scope: Scope | None = None, progress: Steps | None = None
     ) -> GraphContent:
-        """Bring the graph up to date with the store; returns what it holds then.
+        """Update the graph to match the store, and return its content.
 
         Args:
-            rebuild: Write it anew as a whole.
-            scope: What of the store goes into it; None for what it has, or everything where there is none yet.
-            progress: Told of every step.
+            rebuild: Whether to rebuild it from scratch.
+            scope: Part of the store that it contains; None means its current scope, or everything for a new graph.
+            progress: Called with every step.
 
         Raises:
-            StoreError: if the store holds no snapshot.
+            StoreError: if the store contains no snapshot.
             GraphError: if the graph cannot be written, or has another scope.
         """
         from kgedit.graph.projection import bring_up_to_date
@@ -49,25 +49,25 @@ class HomeGraph(HomeFolder):
 
     @names_extra
     def empty_graph(self) -> None:
-        """Take everything out of the graph; the store stays."""
+        """Remove everything from the graph; the store is kept."""
         from kgedit.graph.projection import empty_graph
 
         empty_graph(self.path)
 
     @names_extra
     def changes(self, older: Date, newer: Date, *, kinds: bool = False) -> pa.Table:
-        """Subjects and properties whose current objects differ between two snapshots, one row each.
+        """Compute subjects and properties whose current objects differ between two snapshots, one row each.
 
         The columns are those of the query `changed_edges`: subject, property and objects by id and by label.
 
         Args:
             older: Day of the older snapshot.
-            newer: Day of the newer one.
-            kinds: Whether columns kind, kind_confidence and kind_signals are added (`docs/kinds-of-change.md`).
+            newer: Day of the newer snapshot.
+            kinds: Whether to add columns kind, kind_confidence and kind_signals (`docs/kinds-of-change.md`).
 
         Raises:
             GraphError: if the graph lacks a snapshot, or the dates are reversed.
-            StoreError: if kinds are asked for and the store lacks a snapshot.
+            StoreError: if kinds are requested and the store lacks a snapshot.
         """
         from kgedit.graph.changes import changed_edges
         from kgedit.graph.finishing import open_finished
@@ -106,21 +106,21 @@ class HomeGraph(HomeFolder):
         limit: int | None = None,
         timeout: float = 60.0,
     ) -> list[dict[str, Any]]:
-        """Run a query file, or Cypher of your own that only reads, on the graph.
+        """Run a query file, or read-only Cypher, on the graph.
 
         Args:
-            name: Of a query file (`kgedit query --list`).
-            parameters: Its parameters; dates also as YYYY-MM-DD.
-            cypher: Instead of a name.
-            limit: Most rows; None for all.
-            timeout: Seconds after which the server gives up.
+            name: Name of a query file (`kgedit query --list`).
+            parameters: Parameters of the query; dates also as YYYY-MM-DD.
+            cypher: Cypher to run instead of a query file.
+            limit: Maximum number of rows; None means all.
+            timeout: Seconds after which the server aborts the query.
 
         Returns:
-            Rows; a node or relationship becomes a dict of its properties.
+            Rows; a node or relationship is a dict of its properties.
 
         Raises:
-            UnknownNameError: if there is no such query.
-            GraphError: if a parameter is wrong, or the query is refused or not finished in time.
+            UnknownNameError: if the query does not exist.
+            GraphError: if a parameter is invalid, or the query is rejected or not finished in time.
         """
         from kgedit.graph.finishing import open_finished
         from kgedit.graph.queries import read_query
@@ -138,17 +138,17 @@ class HomeGraph(HomeFolder):
 
     @names_extra
     def find(self, name: str, *, limit: int = 10) -> pa.Table:
-        """Items and properties by label or alias: those with exactly this name first, then those in most facts.
+        """Find items and properties by label or alias: exact matches first, then by number of facts.
 
         Args:
-            name: Words that stand together in a label or an alias, in any case.
-            limit: Most rows.
+            name: Consecutive words of a label or an alias, case-insensitive.
+            limit: Maximum number of rows.
 
         Returns:
-            Columns id, label, description and facts (of any snapshot that it is in).
+            Columns id, label, description and facts (of all snapshots that contain it).
 
         Raises:
-            GraphError: if there is no word in the name, or the graph cannot be read.
+            GraphError: if the name contains no word, or the graph cannot be read.
         """
         from kgedit.graph.finding import check_name, find_terms
         from kgedit.graph.finishing import open_finished
@@ -161,16 +161,16 @@ class HomeGraph(HomeFolder):
     def browser_page(
         self, item: str | None = None, *, older: Date | None = None, newer: Date | None = None
     ) -> BrowserPage:
-        """The page of Neo4j Browser that shows the graph.
+        """Address of the Neo4j Browser page that shows the graph.
 
         Args:
-            item: QID of an item to begin with; its facts are shown, or with two dates what changed around it.
+            item: QID of an item to start from; shows its facts, or with two dates the changes around it.
             older: Day of the snapshot after which changes count.
-            newer: Day of the snapshot up to which they count.
+            newer: Day of the snapshot up to which changes count.
 
         Raises:
             GraphError: if one date is given alone or without an item, the graph lacks the item or a snapshot, or the
-                server has no Browser that kgedit knows.
+                server's Browser is unknown.
         """
         from kgedit.graph.browser import BrowserPage, query_around
         from kgedit.graph.finding import check_item
@@ -194,7 +194,7 @@ class HomeGraph(HomeFolder):
 
     @names_extra
     def graph_status(self) -> GraphStatus:
-        """Whether the graph's server runs, where, and what the graph holds. Starts nothing.
+        """Report whether the graph's server runs, its address, and the content of the graph. Starts nothing.
 
         Raises:
             GraphError: if a server that should answer does not.
@@ -205,14 +205,14 @@ class HomeGraph(HomeFolder):
 
     @names_extra
     def stop_graph(self) -> bool:
-        """Stop the home's own graph server; False if none ran."""
+        """Stop the home's own graph server; False if none was running."""
         from kgedit.graph.managed.server import ManagedServer
 
         return ManagedServer(self.path).stop()
 
 
 def _check_id(item: str) -> None:
-    """Check the form of an id before a server is started for it.
+    """Check the format of an id before a server is started for it.
 
     Raises:
         GraphError: if it is not an id.

@@ -1,4 +1,4 @@
-"""The timesteps of a home: exported, opened, and edits checked against its snapshots."""
+"""Timesteps of a home: exports and opens them, and checks edits against its snapshots."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class HomeTimesteps(HomeFolder):
-    """The part of a home that turns pairs of its snapshots into timesteps."""
+    """Part of a home that exports timesteps from pairs of its snapshots."""
 
     @names_extra
     def export_timestep(
@@ -47,46 +47,46 @@ class HomeTimesteps(HomeFolder):
         counts: str | Path | None = None,
         engine: str = "auto",
     ) -> Timestep:
-        """Write the changes between two snapshots as questions; the same bytes every time.
+        """Export the changes between two snapshots as questions; the output is byte-identical every time.
 
-        A folder that already holds the same timestep is kept.
+        A folder that already contains the same timestep is kept.
 
         Args:
             older: Day of the older snapshot.
-            newer: Day of the newer one.
-            out: Folder to write; None for `benchmark/FROM_TO` in this home, or `benchmark/FROM_TO_PROFILE` for another
-                profile than wikibigedit.
-            seed: Chooses whatever is drawn by lot: personas, second hops, random neighbours.
-            known_facts: Facts of the older snapshot to put into words, at most.
-            templates: Template catalogue; None for the shipped one.
-            personas: Folder of personas; None for the shipped ones.
-            forms: Further forms to write beside the tables; None for the profile's own.
-            overwrite: Whether the folder is replaced if it holds anything else.
-            profile: What counts as a change: "wikibigedit" or "wikifactdiff".
-            compat: wikifactdiff: "wikifactdiff-2024" for the behaviour of its released code.
-            pageviews: Monthly files of page views: views of subjects and objects, and wikifactdiff's popularity.
-            kinds: wikibigedit: kinds of change to keep, such as "update" (`docs/kinds-of-change.md`); none for all.
-            labelled_changes: wikibigedit: CSV or JSON lines of labelled changes that a classifier of kinds is trained
-                with (needs kgedit[classifier]); None for the shipped rules alone.
-            kind_embedder: wikibigedit: embedder with which that classifier compares meanings (needs kgedit[rag]); None
-                for all-minilm-l6-v2, "none" to compare words alone.
-            persona_style: "reworded", or "framed": the unchanged question in a frame, which is easier.
-            functional_by: What says that a relation is functional: "constraints" (wikifactdiff's default), "data", or
-                "values" (wikibigedit's: each subject's own); None for the default.
-            ask_as_of: Whether questions say of which day they ask: "As of 27 February 2023, who ...?".
-            changed_locality: wikibigedit: whether locality probes are first sought among the facts that changed in the
-                window and are no case.
-            only: CSV file of the subjects and relations whose changes count (from `kgedit explore`); None for all.
-            counts: How often a corpus names subjects and objects: a file of labels or ids with their counts, or texts
-                in which labels are counted (.txt, .jsonl, .parquet, or a folder of these); None means no counts.
-            engine: What answers the questions of an export: "graph", with Cypher; "store", with SQL over the snapshots,
-                without a server; or "auto": the graph where this home has one that suits, and the window is small
-                enough (docs/graph.md), else the store. The tables are the same bytes.
+            newer: Day of the newer snapshot.
+            out: Folder to write; None means `benchmark/FROM_TO` in this home, or `benchmark/FROM_TO_PROFILE` for
+                profiles other than wikibigedit.
+            seed: Seed of all random draws: personas, second hops, random neighbours.
+            known_facts: Maximum number of facts of the older snapshot to put into words.
+            templates: Template catalogue; None means the built-in one.
+            personas: Folder of personas; None means the built-in ones.
+            forms: Further formats to write in addition to the tables; None means the profile's own.
+            overwrite: Whether to replace the folder if it contains anything else.
+            profile: Definition of a change: "wikibigedit" or "wikifactdiff".
+            compat: wikifactdiff: "wikifactdiff-2024" reproduces the behaviour of its released code.
+            pageviews: Monthly files of page views, for views of subjects and objects, and wikifactdiff's popularity.
+            kinds: wikibigedit: kinds of change to keep, such as "update" (`docs/kinds-of-change.md`); empty means all.
+            labelled_changes: wikibigedit: CSV or JSON lines of labelled changes that train a classifier of kinds
+                (requires kgedit[classifier]); None means the built-in rules alone.
+            kind_embedder: wikibigedit: embedder with which that classifier compares meanings (requires kgedit[rag]);
+                None means all-minilm-l6-v2, "none" compares words alone.
+            persona_style: "reworded", or "framed": the unchanged question inside a frame, which is easier.
+            functional_by: Criterion for functional relations: "constraints" (default of wikifactdiff), "data", or
+                "values" (default of wikibigedit: each subject's own values); None means the default.
+            ask_as_of: Whether questions include the day that they refer to: "As of 27 February 2023, who ...?".
+            changed_locality: wikibigedit: whether locality probes are preferably drawn from the facts that changed in
+                the window and are not cases.
+            only: CSV file of the subjects and relations whose changes count (from `kgedit explore`); None means all.
+            counts: Mentions of subjects and objects in a corpus: a file of labels or ids with their counts, or texts in
+                which labels are counted (.txt, .jsonl, .parquet, or a folder of these); None means no counts.
+            engine: Engine of the export: "graph" uses Cypher; "store" uses SQL over the snapshots, without a server;
+                "auto" uses the graph if this home has a suitable one and the window is small enough (docs/graph.md),
+                else the store. The tables are byte-identical.
 
         Raises:
             StoreError: if a snapshot is not loaded.
-            TimestepError: if the folder holds anything else, the dates are reversed, the graph lacks a snapshot, or an
-                option is not the profile's.
+            TimestepError: if the folder contains anything else, the dates are reversed, the graph lacks a snapshot, or
+                an option is not one of the profile's.
         """
         from kgedit.api.exporting import ExportOptions, export_pair, keep_exported
         from kgedit.store.snapshots import open_snapshot
@@ -143,20 +143,20 @@ class HomeTimesteps(HomeFolder):
         engine: str = "auto",
         told: Callable[[str, bool], None] | None = None,
     ) -> Stream:
-        """Write the timesteps between all neighbouring snapshots, and what links them (docs/how-to/streams.md).
+        """Export timesteps between all consecutive snapshots, and the stream that links them (docs/how-to/streams.md).
 
-        Each is the same bytes as `export_timestep` writes. One that is there already and is the same is kept, so that
-        a call that was interrupted resumes.
+        Each is byte-identical to the output of `export_timestep`. An existing identical timestep is kept, so an
+        interrupted call resumes.
 
         Args:
-            out: Folder for the timesteps' folders and that of the stream; None for `benchmark` in this home. The
-                further arguments are those of `export_timestep`.
-            overwrite: Whether a timestep that was made otherwise is replaced.
-            told: Told of each timestep's name, and whether it was kept.
+            out: Folder for the folders of the timesteps and of the stream; None means `benchmark` in this home.
+                Remaining arguments: see `export_timestep`.
+            overwrite: Whether to replace a timestep that was exported with other options.
+            told: Called with each timestep's name, and whether it was kept.
 
         Raises:
-            TimestepError: if there are fewer than two snapshots, a folder holds a timestep that was made otherwise,
-                the graph lacks a snapshot, or an option is not the profile's.
+            TimestepError: if there are fewer than two snapshots, a folder contains a timestep exported with other
+                options, the graph lacks a snapshot, or an option is not one of the profile's.
         """
         from kgedit.api.exporting import ExportOptions, export_stream
         from kgedit.timesteps.timestep_names import timesteps_folder
@@ -187,7 +187,7 @@ class HomeTimesteps(HomeFolder):
         )
 
     def timestep(self, older: Date, newer: Date, *, profile: str = "wikibigedit") -> Timestep:
-        """The timestep that `export_timestep` wrote into this home.
+        """Open the timestep that `export_timestep` wrote into this home.
 
         Raises:
             TimestepError: if there is none.
@@ -200,13 +200,13 @@ class HomeTimesteps(HomeFolder):
             return Timestep.open(self._timestep_folder(*days, profile))
 
     def audit(self, path: str | Path, older: Date, newer: Date) -> Audit:
-        """Check a file of edits, or a timestep, against two snapshots; no graph is needed.
+        """Check a file of edits, or a timestep, against two snapshots; does not need a graph.
 
         Args:
-            path: A file in any form that `run` takes, or a timestep: its folder, its name in this home, or its dates
+            path: A file in any form that `run` accepts, or a timestep: its folder, its name in this home, or its dates
                 (2021-01-04..2023-02-27).
-            older: Day of the snapshot at which the edits did not hold yet.
-            newer: Day of the one at which they do.
+            older: Day of the snapshot in which the edits must not hold yet.
+            newer: Day of the snapshot in which they must hold.
 
         Raises:
             StoreError: if a snapshot is not loaded.

@@ -1,4 +1,4 @@
-"""Progress for Python callers: one line on stderr that is rewritten, in a notebook or a terminal, and nothing else."""
+"""Progress for Python callers: one line on stderr, rewritten in place, shown only in a notebook or a terminal."""
 
 from __future__ import annotations
 
@@ -7,23 +7,23 @@ import time
 from collections.abc import Callable
 
 StageProgress = Callable[[str, int, int], None]
-"""Called with a stage, how many of its steps are done, and how many there are."""
+"""Called with a stage, the number of its finished steps, and their total."""
 
 _SECONDS_BETWEEN_LINES = 0.5
 
 
 def is_watched() -> bool:
-    """Whether someone can see a line that is rewritten: in a notebook, or where stderr is a terminal."""
+    """Whether a rewritten line is visible: in a notebook, or if stderr is a terminal."""
     return "ipykernel" in sys.modules or sys.stderr.isatty()
 
 
 def stage_line() -> StageProgress | None:
-    """Shows stages that follow each other; None where no one would see them."""
+    """Progress line for consecutive stages; None if it would not be visible."""
     return _StageLine() if is_watched() else None
 
 
 def step_line(title: str, total: int, unit: str) -> Callable[[int, int], None]:
-    """Shows one step, as kgedit.api.home_folder.Steps; does nothing where no one would see it."""
+    """Progress line for one step, as kgedit.api.home_folder.Steps; does nothing if it would not be visible."""
     if not is_watched():
         return lambda _done, _counted: None
     show = _StageLine(unit)
@@ -48,7 +48,7 @@ class _StageLine:
         text = f"{stage}: {done / max(total, 1):.0%}, {done if counted is None else counted:,} {self._unit}".rstrip()
         if 0 < done < total:
             text += f", about {(now - self._begun) * (total - done) / done:,.0f} s left"
-        # Blanks cover a longer line of before; the last line of a stage stays.
+        # Blanks cover a longer previous line; the last line of a stage stays.
         sys.stderr.write(f"\r{text:<{self._width}}" + ("\n" if done >= total else ""))
         sys.stderr.flush()
         self._ended = done >= total

@@ -1,4 +1,4 @@
-"""Loading a dump into a home: as the snapshot of its day, or projected to several earlier days."""
+"""Loads a dump into a home, as the snapshot of its day or projected to several earlier days."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from kgedit.store.snapshots import Snapshot, read_snapshot, snapshot_folder
 from kgedit.store.sources import DumpFile
 
 Steps = Callable[[str, int, str], Callable[[int, int], None]]
-"""As kgedit.api.home.Steps."""
+"""Same as kgedit.api.home.Steps."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DumpOptions:
-    """How a dump is read; the attributes are the arguments of `Home.load_dump`."""
+    """Options for reading a dump; the attributes are the arguments of `Home.load_dump`."""
 
     source_format: str | None = None
     languages: tuple[str, ...] = ("en", "mul")
@@ -51,7 +51,7 @@ def load_dump(home: Path, path: Path, date: datetime.date, *, options: DumpOptio
 
 
 def is_loaded(home: Path, path: Path, date: datetime.date, *, options: DumpOptions) -> bool:
-    """Whether the store has the snapshot that `load_dump` would make; a dump of many gigabytes is not read for it.
+    """Whether the store has the snapshot that `load_dump` would create, decided without reading the whole dump.
 
     A file of the same name and size that is no newer than the snapshot counts as the same dump.
 
@@ -66,11 +66,11 @@ def is_loaded(home: Path, path: Path, date: datetime.date, *, options: DumpOptio
 
 
 def check_loadable(home: Path, path: Path, date: datetime.date, *, options: DumpOptions) -> None:
-    """Check what can be checked of a dump by its beginning, its size and the snapshot of its day.
+    """Check a dump by its first bytes, its size and the snapshot of its day.
 
     Raises:
         SourceError: if the dump or its redirects cannot be read.
-        StoreError: if another dump is loaded under this day, and `options.overwrite` is not set.
+        StoreError: if another dump is loaded for this day, and `options.overwrite` is not set.
     """
     source = DumpFile(path)
     load = _load(source, date, options)

@@ -1,6 +1,6 @@
-"""Everything in one call: two states of Wikidata in, an edited model, its scores and their page out.
+"""The whole pipeline in one call: from two states of Wikidata to an edited model, its scores and their page.
 
-What is there, whole and made of the same inputs is not made again: a call that was stopped anywhere resumes.
+Complete results from the same inputs are not computed again, so an interrupted call resumes at any point.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ class StepTaken:
     """One step of a call.
 
     Attributes:
-        number: From 1.
-        of: Number of steps.
-        name: What it does.
-        state: "begun" when it begins; then "made", or "kept" where its result was there.
+        number: Number of the step, from 1.
+        of: Total number of steps.
+        name: Name of the step.
+        state: "begun" when it begins; then "made", or "kept" if its result already existed.
         seconds: Wall time that it took.
     """
 
@@ -42,17 +42,17 @@ class StepTaken:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Outcome:
-    """What came of everything.
+    """Result of `up`.
 
     Attributes:
-        sentences: What changed; what the models knew before; what they answer after; damage; where the pages are.
-        page: The page of results.
-        changes_page: The page of changes.
+        sentences: What changed, what the models knew before, what they answer after, damage, and paths of the pages.
+        page: Path of the page of results.
+        changes_page: Path of the page of changes.
         timestep: Folder of the timestep.
         runs: Folders of the runs.
-        numbers: The numbers of the sentences, and some answers in words, as in summary.json beside the page.
-        note: Sentence on what was left out of the runs; "" if nothing was.
-        steps: What was made and what was there.
+        numbers: Numbers in the sentences, and some answers in words, as in summary.json next to the page.
+        note: Sentence on models or methods left out of the runs; "" if none were.
+        steps: Steps, made or kept.
     """
 
     sentences: tuple[str, ...]
@@ -68,7 +68,7 @@ class Outcome:
         return f"<Outcome of {len(self.runs)} runs: {str(self.page)!r}>"
 
     def _repr_html_(self) -> str:
-        """For notebooks: the sentences."""
+        """The sentences, for notebooks."""
         return "".join(f"<p>{escape(sentence)}</p>" for sentence in self.sentences)
 
 
@@ -92,31 +92,30 @@ def up(
     told: Callable[[StepTaken], None] | None = None,
     progress: Steps | None = None,
 ) -> Outcome:
-    """Load, compare, export, ask, edit, ask again and report; the same call resumes one that was stopped.
+    """Load, compare, export, evaluate, edit, evaluate again and report; the same call resumes an interrupted one.
 
     Args:
-        older: A dump, or the day of a snapshot that is loaded; without `older` and `newer` the bundled sample.
-        newer: The same, later.
-        model: Name or folder, or several. None for `tiny`; on the sample, without `methods`, also SmolLM2.
-        methods: Editing methods, a run for each with every model. None for the default of each model: `tiny` is edited
-            with locft_bf for 200 epochs in the contexts of the presets, any other model with graph_rag.
-        older_date: Day of the older dump, where its name does not tell it.
-        newer_date: Day of the newer one.
+        older: A dump, or the day of a loaded snapshot; without `older` and `newer` the bundled sample is used.
+        newer: A later dump or day.
+        model: Name or folder, or several. None means `tiny`; on the sample, without `methods`, also SmolLM2.
+        methods: Editing methods, with one run for each method and model. None means the default of each model: `tiny`
+            is edited with locft_bf for 200 epochs in the contexts of the presets, any other model with graph_rag.
+        older_date: Day of the older dump, if its name does not contain it.
+        newer_date: Day of the newer dump, if its name does not contain it.
         redirects: Tab-separated file of redirects for both dumps.
-        profile: What counts as a change, as for `Home.export_timestep`.
-        graph: Whether the graph is brought up to date and finds the changes; without it the store does, and no
-                server is started.
-        only_failed: Leave out what the unedited model answers right already.
-        spec: Further fields of the run specs, such as sample, seed, device or presets. Each of its settings goes to
-            the methods that have it.
-        home: Where everything goes; None for `$KGEDIT_HOME`, else `./kgedit-data`.
-        overwrite: Whether snapshots, timesteps and runs that were made otherwise are replaced.
-        track: Tracker that metrics of the runs are logged to: "trackio" or "wandb".
-        told: Told when a step begins, and when it is made or was there.
-        progress: Told of progress within a step.
+        profile: Definition of a change; see `Home.export_timestep`.
+        graph: Whether the graph is updated and finds the changes; otherwise the store does, and no server is started.
+        only_failed: Whether to leave out cases that the unedited model already answers correctly.
+        spec: Further fields of the run specs, such as sample, seed, device or presets. Each setting goes to the methods
+            that have it.
+        home: Home folder for all results; None means `$KGEDIT_HOME`, else `./kgedit-data`.
+        overwrite: Whether to replace snapshots, timesteps and runs that were created with other options.
+        track: Tracker for metrics of the runs: "trackio" or "wandb".
+        told: Called when a step begins, and when it is made or kept.
+        progress: Called with progress within a step.
 
     Raises:
-        KgeditError: what the steps raise; what was finished stays.
+        KgeditError: any error of the steps; finished results are kept.
     """
     from kgedit.api.up_inputs import read_inputs
 
@@ -148,10 +147,10 @@ def carry_out(
     told: Callable[[StepTaken], None] | None = None,
     progress: Steps | None = None,
 ) -> Outcome:
-    """Take every step whose result is not there; the arguments are those of `up`.
+    """Carry out every step without a result; the arguments are those of `up`.
 
     Raises:
-        KgeditError: what the steps raise.
+        KgeditError: any error of the steps.
     """
     from kgedit.api.up_checks import check_inputs
     from kgedit.api.up_steps import read_summary, run_folders, steps_of

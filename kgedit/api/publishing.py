@@ -1,4 +1,4 @@
-"""Publishing timesteps, and runs on them, as one folder for the Hugging Face hub."""
+"""Publishes timesteps, and runs on them, as one folder for the Hugging Face hub."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PublishedFolder:
-    """A folder that was written.
+    """A published folder.
 
     Attributes:
-        folder: Where it is.
+        folder: Path of the folder.
         manifest: Content of its publication.json.
     """
 
@@ -42,23 +42,23 @@ def publish(
     date: str | datetime.date | None = None,
     overwrite: bool = False,
 ) -> PublishedFolder:
-    """Write timesteps as a data set for the Hugging Face hub; nothing is uploaded.
+    """Write timesteps as a dataset for the Hugging Face hub; nothing is uploaded.
 
     Args:
-        folder: Where; written aside and put in place when it is whole.
-        timesteps: Folders, names in the home, or dates (2021-01-04..2023-02-27) of finished timesteps; the
-            first is the default configuration.
+        folder: Folder to write, atomically.
+        timesteps: Folders, names in the home, or dates (2021-01-04..2023-02-27) of finished timesteps; the first is the
+            default configuration.
         runs: Folders of finished runs on these timesteps, whose scores are published with them.
-        name: Of the data set; None for the folder's name.
-        version: Of the data set.
-        license: As the hub names it.
-        url: Where it will be found; None if nobody knows yet.
-        date: Day of publication; None if it is not said.
-        overwrite: Whether an earlier publication in the folder is replaced.
+        name: Name of the dataset; None means the folder's name.
+        version: Version of the dataset.
+        license: License identifier of the hub.
+        url: Address where it will be available; None if not yet known.
+        date: Day of publication; None if not given.
+        overwrite: Whether to replace an earlier publication in the folder.
 
     Raises:
-        DamagedFileError: if a timestep is not what was exported.
-        TimestepError: if a timestep has no case or no checksums, a run is not of these timesteps, or the folder must
+        DamagedFileError: if a timestep differs from its export.
+        TimestepError: if a timestep has no case or no checksums, a run is not on these timesteps, or the folder must
             not be replaced.
     """
     from kgedit.errors import TimestepError
@@ -88,10 +88,10 @@ def publish(
 
 
 def read_results(folders: Sequence[Path], timesteps: Sequence[Any]) -> pa.Table:
-    """Scores of finished runs on these timesteps: rows of kgedit.records.result_table.RESULTS, in the reports' order.
+    """Read the scores of finished runs on these timesteps, in report order, as rows of `RESULTS`.
 
     Raises:
-        TimestepError: if a run is not finished, or was made on other timesteps, or two have the same name.
+        TimestepError: if a run is not finished or is on other timesteps, or if two runs have the same name.
     """
     import pyarrow as pa
 
@@ -138,6 +138,6 @@ def _checked_name(name: str) -> str:
 
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,95}", name):
         raise TimestepError(
-            f"'{name}' is no name of a data set: letters, digits, '-', '_' and '.' only. Give another: --name"
+            f"'{name}' is not the name of a dataset: letters, digits, '-', '_' and '.' only. Give another: --name"
         )
     return name

@@ -1,4 +1,4 @@
-"""Making a QAEdit file of question-answering sets."""
+"""Builds a QAEdit file from question-answering sets."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ class ModelHelp:
     """A language model that does part of the work.
 
     Attributes:
-        model: As its server names it.
-        parts: What it does: subject, rephrase, category.
-        server: Where it is.
-        effort: How hard to try; None for the usual.
-        prices: Table of prices; None for the shipped one.
-        budget: Most dollars to spend; None for no limit.
-        tokenizer: Model on this machine whose tokenizer counts for an estimate; None to count characters.
-        prompts: Folder with subject.txt, rephrase.txt or category.txt in place of the shipped ones; None for those.
+        model: Name of the model on its server.
+        parts: Tasks of the model: subject, rephrase, category.
+        server: Server of the model.
+        effort: Reasoning effort; None means the default.
+        prices: Table of prices; None means the built-in one.
+        budget: Maximum cost in dollars; None means no limit.
+        tokenizer: Local model whose tokenizer counts tokens for an estimate; None counts characters.
+        prompts: Folder with subject.txt, rephrase.txt or category.txt that replace the built-in ones; None means those.
     """
 
     model: str
@@ -49,17 +49,17 @@ class ModelHelp:
     prompts: Path | None = None
 
     def instructions(self) -> Instructions:
-        """What the model is told.
+        """Instructions for the model.
 
         Raises:
-            ModelError: if the folder holds what is no such file.
+            ModelError: if the folder contains any other file.
         """
         from kgedit.llm.instructions import read_instructions
 
         return read_instructions("qaedit", self.prompts)
 
     def client(self) -> ChatClient:
-        """What asks the server; replies are kept in the user's cache."""
+        """Client of the server; replies are stored in the user's cache."""
         from kgedit.llm.remote.client import ChatClient
         from kgedit.llm.remote.prices import SHIPPED, price_of, read_prices
         from kgedit.llm.remote.reply_cache import ReplyCache
@@ -72,11 +72,11 @@ class ModelHelp:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QaeditFile:
-    """A file that was made.
+    """A built file.
 
     Attributes:
-        path: The file.
-        provenance: What lies beside it as JSON.
+        path: Path of the file.
+        provenance: Content of the JSON file next to it.
     """
 
     path: Path
@@ -98,25 +98,25 @@ def build_qaedit(
     model: ModelHelp | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> QaeditFile:
-    """Make edits of questions and answers, in the form of EasyEdit's QAEdit file.
+    """Build edits from questions and answers, in the format of EasyEdit's QAEdit file.
 
     Args:
-        sources: NQ-open, TriviaQA, SimpleQA, or any rows with questions and answers.
-        out: The JSON file; its provenance goes beside it.
-        names: Days of snapshots of the home whose labels and aliases are looked for; none to find subjects by rules.
-        home: Folder of the snapshots; None for `$KGEDIT_HOME`, else `./kgedit-data`.
-        locality: Questions from which each row's locality questions are drawn; None for none.
-        locality_questions: For each row.
-        seed: Of the draws.
-        limit: Most rows of each source; None for all.
-        overwrite: Whether `out` is replaced.
-        model: Does part of the work; None for rules alone.
-        progress: Told of questions that a model has answered, and of all.
+        sources: Files of NQ-open, TriviaQA or SimpleQA, or any rows with questions and answers.
+        out: JSON file to write; its provenance is written next to it.
+        names: Days of snapshots of the home whose labels and aliases are searched for; empty finds subjects by rules.
+        home: Folder of the snapshots; None means `$KGEDIT_HOME`, else `./kgedit-data`.
+        locality: Questions from which each row's locality questions are drawn; None means no locality questions.
+        locality_questions: Number of locality questions per row.
+        seed: Seed of the draws.
+        limit: Maximum number of rows per source; None means all.
+        overwrite: Whether to replace `out`.
+        model: Model that does part of the work; None means rules alone.
+        progress: Called with the number of questions that a model has answered, and their total.
 
     Raises:
-        TimestepError: if a source cannot be read, gives no row, or `out` is there.
+        TimestepError: if a source cannot be read, yields no row, or `out` exists.
         StoreError: if a snapshot is not loaded.
-        ModelError: if the model cannot be asked.
+        ModelError: if the model cannot be queried.
     """
     from kgedit.timesteps.qaedit.asking import ask_parts
     from kgedit.timesteps.qaedit.build import build_rows, word_by_rules
@@ -149,7 +149,7 @@ def build_qaedit(
 def estimate_qaedit(
     sources: Sequence[str | Path], model: ModelHelp, *, limit: int | None = None
 ) -> dict[Part, CostEstimate]:
-    """What the model's part of the work would take; no server is asked.
+    """Estimate the cost of the model's part of the work; no server is called.
 
     Raises:
         TimestepError: if a source cannot be read.
@@ -166,7 +166,7 @@ def estimate_qaedit(
 
 @dataclass(frozen=True, slots=True)
 class _Read:
-    """Sources that were read, each question once over all of them."""
+    """Sources that were read, with each question once over all of them."""
 
     files: tuple[QuestionFile, ...]
     questions: pa.Table
@@ -238,7 +238,7 @@ def _provenance(
 
 
 def _told(model: ModelHelp, kept: Mapping[str, int], instructions: Instructions) -> dict[str, Any]:
-    """What a model did, for the provenance; not what it cost, which depends on what was cached."""
+    """Work of a model, for the provenance, without its cost, which depends on the cache."""
     told = {"name": model.model, "url": model.server.url, "parts": list(model.parts), "kept": dict(kept)}
     own = {name: instructions.sha256(name) for name in instructions.own}
     return {"model": told | ({"prompts": own} if own else {})}

@@ -1,4 +1,4 @@
-"""Memories of facts as files: built from timesteps, snapshots or a graph, asked, and served ahead of a model."""
+"""Memories of facts as files: builds them from timesteps, snapshots or a graph, and queries and serves them."""
 
 from __future__ import annotations
 
@@ -32,21 +32,21 @@ def build_memory(
     properties: Sequence[str] = (),
     overwrite: bool = False,
 ) -> tuple[BuiltMemory, Learned | None]:
-    """Write a memory of everything that the sources say; the same sources give the same bytes.
+    """Build a memory from all facts of the sources; the same sources give the same bytes.
 
     Args:
-        out: The file.
-        timesteps: Folders, names in the home, or dates (2021-01-04..2023-02-27) of timesteps, learned in order of
+        out: File to write.
+        timesteps: Folders, names in the home, or dates (2021-01-04..2023-02-27) of timesteps, added in the order of
             their newer snapshots.
-        home: A home whose snapshots' facts are learned, from the store.
-        graph: A home whose graph's facts are learned.
-        base: An earlier memory that is added to.
-        as_of: Facts of `home` or `graph` as they stood on this day; None for the newest snapshot.
-        properties: Only facts of these properties, of `home` or `graph`.
-        overwrite: Whether the file is replaced if it exists.
+        home: Home whose snapshots' facts are added, from the store.
+        graph: Home whose graph's facts are added.
+        base: Existing memory to add to.
+        as_of: Day for which the facts of `home` or `graph` are read; None means the newest snapshot.
+        properties: Properties to which the facts of `home` or `graph` are restricted.
+        overwrite: Whether to replace an existing file.
 
     Returns:
-        The memory, and what became of the facts of `home` or `graph`.
+        The memory, and the outcome for the facts of `home` or `graph`.
 
     Raises:
         KgeditError: if there is no source, a source cannot be read, or the file exists.
@@ -78,22 +78,22 @@ def _add_graph(builder: MemoryBuilder, home: Path, as_of: date | None, propertie
 
     with open_finished(home) as graph:
         held = read_graph_facts(graph, as_of=as_of, properties=properties)
-        # The managed server has another port each time, and the same sources must give the same bytes.
+        # The managed server uses another port each time, and the same sources must give the same bytes.
         address = "managed" if graph.address.managed else graph.address.uri
         return builder.add_graph_facts(held, address=address, properties=properties)
 
 
 @names_extra
 def load_memory(path: Path, *, embedder: str = "all-minilm-l6-v2", device: str = "cpu") -> GraphMemory:
-    """A memory that can be asked.
+    """Load a memory for queries.
 
     Args:
-        path: A file of `build_memory`.
-        embedder: Name or folder (kgedit.llm.embeddings.load_embedder); its gate is taken where it has one.
-        device: Where the embedder runs.
+        path: File written by `build_memory`.
+        embedder: Name or folder (kgedit.llm.embeddings.load_embedder); its gate is used if it has one.
+        device: Device of the embedder.
 
     Raises:
-        KgeditError: if the file holds no memory.
+        KgeditError: if the file is not a memory.
     """
     return open_memory(path, embedder=embedder, device=device)
 
@@ -113,24 +113,24 @@ def memory_server(
     embedder: str = "all-minilm-l6-v2",
     device: str = "cpu",
 ) -> uvicorn.Server:
-    """A proxy ahead of a model's server, not running yet: `run()` runs it until a signal, `serve()` in a loop of yours.
+    """Create a proxy in front of a model's server: `run()` runs it until a signal, `serve()` within your event loop.
 
     Args:
-        path: A file of `build_memory`; taken up again whenever it is another one.
+        path: File written by `build_memory`; reloaded whenever it changes.
         upstream: Address of the OpenAI-compatible server; a user and password in it are sent as Basic authorization.
         host: Address to listen at.
-        port: 0 for a free one.
-        allowed_hosts: Host names under which clients reach the proxy, besides `host`, loopback names and IP addresses.
-            Pages of these hosts may ask it too.
+        port: Port; 0 selects a free one.
+        allowed_hosts: Host names that clients may use for the proxy, in addition to `host`, loopback names and IP
+            addresses. Pages of these hosts may also send requests.
         layout: "fenced" (JSON between marks) or "pairs" (question and answer).
-        label_length: Most characters of a fact's question or answer.
-        read_seconds: Longest silence of the upstream; None for any.
-        search: How questions are answered.
-        embedder: As for `load_memory`.
-        device: Where the embedder runs.
+        label_length: Maximum number of characters of a fact's question or answer.
+        read_seconds: Read timeout of the upstream in seconds; None disables it.
+        search: Settings of the search.
+        embedder: See `load_memory`.
+        device: Device of the embedder.
 
     Raises:
-        KgeditError: if the file holds no memory, or a setting is none.
+        KgeditError: if the file is not a memory, or a setting is invalid.
     """
     from kgedit.proxy.placing import LAYOUTS, Placing
     from kgedit.proxy.proxy import ProxySettings

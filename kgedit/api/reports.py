@@ -1,4 +1,4 @@
-"""A report: finished runs side by side, as tables, Markdown, JSON, CSV and a page."""
+"""Reports: compares finished runs as tables, Markdown, JSON, CSV and an HTML page."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Report:
-    """Finished runs compared.
+    """Comparison of finished runs.
 
     Attributes:
-        runs: In the report's order, which does not depend on the order in which they were given.
-        tables: Titled tables of text, the most compact first.
-        files: Files that were written.
+        runs: Runs in the report's order, which does not depend on the order of the arguments.
+        tables: Titled tables of text, most compact first.
+        files: Written files.
     """
 
     runs: tuple[Run, ...]
@@ -36,25 +36,25 @@ class Report:
         return f"<Report of {len(self.runs):,} runs: {len(self.tables)} tables, {len(self.files)} files>"
 
     def to_markdown(self) -> str:
-        """All tables as one Markdown document."""
+        """Render all tables as one Markdown document."""
         from kgedit.analysis.renderings import to_markdown
 
         return to_markdown(self.tables)
 
     def to_json(self) -> str:
-        """All tables as one JSON document, with numbers instead of text."""
+        """Render all tables as one JSON document, with numbers instead of text."""
         from kgedit.analysis.renderings import to_json
 
         return to_json(self.tables)
 
     def to_csv(self) -> str:
-        """The numbers as one CSV table: a row for each run, preset and axis."""
+        """Render the numbers as one CSV table, one row per run, preset and axis."""
         from kgedit.analysis.renderings import to_csv
 
         return to_csv(self.runs)
 
     def _repr_html_(self) -> str:
-        """For notebooks: every table."""
+        """All tables, for notebooks."""
         return "".join(
             html_table(table.title, [column.title for column in table.columns], table.texts(), note=table.note)
             for table in self.tables
@@ -83,31 +83,31 @@ def report(
     """Compare finished runs.
 
     Args:
-        runs: Runs, or their folders; EasyEdit's results files, which are shown in a table of their own.
-        out: Folder for report.md, report.json, report.csv and tables/ with a CSV file for each table; None for none.
+        runs: Runs or their folders, and EasyEdit's results files, which are shown in a separate table.
+        out: Folder for report.md, report.json, report.csv and tables/ with a CSV file per table; None writes none.
         markdown: File for the tables, instead of report.md.
         csv: File for the scores, instead of report.csv.
         json: File for the tables with numbers, instead of report.json.
-        html: File for a page that a browser opens, with charts and every answer.
-        figures: Folder for the page's figures as SVG and PNG; needs kgedit[figures].
-        easyedit: Folder for a file of each run with its results as EasyEdit writes them.
-        brief: Only the overviews: every run in one row of each table.
-        only: Only tables whose title contains one of these texts, in any case; empty means all.
+        html: File for an HTML page with charts and every answer.
+        figures: Folder for the page's figures as SVG and PNG; requires kgedit[figures].
+        easyedit: Folder for each run's results in EasyEdit's format, one file per run.
+        brief: Whether to include only the overviews, in which every run is one row of each table.
+        only: Texts; only tables whose title contains one of them, ignoring case, are included. Empty means all.
         by: Breakdowns of scores: relation, tag, kind, scenario, year, cutoff, category, popularity, subject_views,
             object_views, subject_count, object_count, locality_basis; bleedover by neighbour_similarity,
             neighbour_popularity; two-hop questions by two_hop_count, two_hop_views.
-        counts: Label or id -> how often a corpus names it, a file of such pairs, or texts in which labels are counted
-            (.txt, .jsonl, .parquet, or a folder of these): for breakdowns that end in _count, and for
-            neighbour_popularity, instead of the timestep's.
+        counts: Mapping from label or id to its number of mentions in a corpus, a file of such pairs, or texts in which
+            labels are counted (.txt, .jsonl, .parquet, or a folder of these). Used for breakdowns that end in _count,
+            and for neighbour_popularity, instead of the timestep's counts.
         knowledge_cutoff: Last month of the model's pretraining texts, YYYY-MM; None means the published cutoff of a
-            listed model (kgedit/data/knowledge_cutoffs.yaml), and none for other models.
-        rescore: Score the answers of every run again first, and replace its scores.json.
-        overwrite: Whether files of an earlier report with other content are replaced.
+            listed model (kgedit/data/knowledge_cutoffs.yaml), and no cutoff for other models.
+        rescore: Whether to score the answers of every run again first, and replace its scores.json.
+        overwrite: Whether to replace files of an earlier report with other content.
 
     Raises:
-        TimestepError: if a folder holds no finished run, a file exists, counts are missing or cannot be read, or no
-            table has such a title.
-        MissingExtraError: if figures are asked for and the packages that draw them are not installed.
+        TimestepError: if a folder contains no finished run, a file exists, counts are missing or cannot be read, or no
+            title contains any text of `only`.
+        MissingExtraError: if figures are requested and the packages that draw them are not installed.
     """
     from kgedit.analysis.report import overview_tables, report_tables
     from kgedit.analysis.results_files import results_files_table
@@ -146,10 +146,10 @@ def report(
 
 
 def _chosen(tables: Sequence[Table], only: Sequence[str]) -> tuple[Table, ...]:
-    """Tables with one of these texts in their title.
+    """Tables whose title contains one of these texts.
 
     Raises:
-        TimestepError: with the titles there are, if none has a text in it.
+        TimestepError: if a text is in no title; the message lists the titles.
     """
     if not only:
         return tuple(tables)
@@ -194,10 +194,10 @@ def _with_cutoff(run: Run, given: str | None) -> Run:
 
 
 def _counts(runs: Sequence[Run], by: Sequence[str], counts: str | Path | Mapping[str, int] | None) -> Mapping[str, int]:
-    """Counts of a corpus as a mapping; empty for those of the timesteps.
+    """Corpus counts as a mapping; empty means those of the timesteps.
 
     Raises:
-        TimestepError: if a breakdown needs what no run has, or counts cannot be read.
+        TimestepError: if a breakdown needs data that no run has, or counts cannot be read.
     """
     from kgedit.analysis.breakdowns import CUTOFF
     from kgedit.records.cases import SPECIFICITY
@@ -222,10 +222,10 @@ def _counts(runs: Sequence[Run], by: Sequence[str], counts: str | Path | Mapping
 
 
 def _clear(folder: Path, *, keep: Collection[Path], overwrite: bool) -> None:
-    """Remove the tables of an earlier report that this one does not have.
+    """Remove tables of an earlier report that this one does not contain.
 
     Raises:
-        TimestepError: if there are any and they are not to be replaced.
+        TimestepError: if there are any and they must not be replaced.
     """
     others = [path for path in sorted(folder.glob("*.csv")) if path not in keep]
     if others and not overwrite:
@@ -235,7 +235,7 @@ def _clear(folder: Path, *, keep: Collection[Path], overwrite: bool) -> None:
 
 
 def _rescore(folders: Sequence[Path]) -> None:
-    """Score again; where one of the runs is not finished, none is changed."""
+    """Score all runs again; if one of them is not finished, none is changed."""
     from kgedit.runs.run_files import require_finished
     from kgedit.runs.scoring import write_scores
 
@@ -246,7 +246,7 @@ def _rescore(folders: Sequence[Path]) -> None:
 
 
 def _folders_and_files(runs: Run | str | Path | Iterable[Run | str | Path]) -> tuple[list[Path], list[Path]]:
-    """The folders of runs, and results files of EasyEdit, each file once."""
+    """Split into folders of runs and results files of EasyEdit, each file once."""
     from kgedit.analysis.runs import Run
 
     given = [runs] if isinstance(runs, Run | str | Path) else runs
@@ -258,10 +258,10 @@ def _folders_and_files(runs: Run | str | Path | Iterable[Run | str | Path]) -> t
 def _check_files(
     files: Sequence[Path], folders: Sequence[Path], *, rescore: bool, of_runs: Sequence[str | Path | None]
 ) -> None:
-    """Refuse what results files cannot give.
+    """Reject options that results files do not support.
 
     Raises:
-        TimestepError: if they are to be scored again, or there is no run for what only runs have.
+        TimestepError: if they should be scored again, or an option needs a run and there is none.
     """
     if files and rescore:
         raise TimestepError(

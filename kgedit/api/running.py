@@ -1,4 +1,4 @@
-"""Runs: a spec carried out, a finished run read again, and scores as a table."""
+"""Carries out runs, reads finished runs, and returns scores as a table."""
 
 from __future__ import annotations
 
@@ -31,24 +31,24 @@ def run(
     track: str | None = None,
     progress: Callable[[str, int, int], None] | None = None,
 ) -> Run:
-    """Edit a model and evaluate it before and after; what was stopped resumes with the same call.
+    """Edit a model and evaluate it before and after; the same call resumes an interrupted run.
 
     Args:
-        spec: A YAML file as `kgedit configs cp` writes it, or its content as a mapping.
-        out: The run's folder; None for one under `runs` in the home, which the same spec always finds again.
-        home: Where that folder goes, and what further runs use again: answers of the unedited model, statistics,
-            trained networks, `tiny`. None for `$KGEDIT_HOME`, else `./kgedit-data`.
-        overwrite: Begin afresh where the folder holds a run.
+        spec: A YAML file as written by `kgedit configs cp`, or its content as a mapping.
+        out: Folder of the run; None means a folder under `runs` in the home, the same one for the same spec.
+        home: Home folder for that folder and for data that later runs reuse: answers of the unedited model, statistics,
+            trained networks, `tiny`. None means `$KGEDIT_HOME`, else `./kgedit-data`.
+        overwrite: Whether to start over if the folder contains a run.
         save_model: Folder for the edited model.
-        backend_budget: Most dollars that the server of the backend openai may be paid in this call; None for no limit.
-        backend_prices: YAML of prices, instead of the shipped one.
-        track: "trackio" or "wandb": log metrics there at checkpoints, after evaluations and at the end (needs
-            kgedit[track] or kgedit[wandb]). No part of the spec.
-        progress: Called with the stage, how many of its steps are done, and how many there are. None shows a line in
-            a notebook or a terminal.
+        backend_budget: Maximum cost in dollars of the server of the backend openai in this call; None means no limit.
+        backend_prices: YAML file of prices that replaces the built-in one.
+        track: "trackio" or "wandb": logs metrics there at checkpoints, after evaluations and at the end (requires
+            kgedit[track] or kgedit[wandb]). Not part of the spec.
+        progress: Called with the stage, the number of its finished steps, and their total. None shows a progress line
+            in a notebook or a terminal.
 
     Raises:
-        SpecError: naming everything that is wrong with the spec.
+        SpecError: listing all errors of the spec.
         ModelError: if the model cannot be loaded.
         TimestepError: if a timestep cannot be read.
     """
@@ -84,10 +84,10 @@ def _spending(budget: float | None, prices: str | Path | None) -> Spending | Non
 
 @names_extra
 def read_run(folder: str | Path) -> Run:
-    """A finished run.
+    """Read a finished run.
 
     Raises:
-        TimestepError: if the folder holds no run, or one that is not finished.
+        TimestepError: if the folder contains no run, or an unfinished one.
     """
     from kgedit.runs.run_files import read_runs
 
@@ -96,10 +96,10 @@ def read_run(folder: str | Path) -> Run:
 
 @names_extra
 def scores(runs: Run | str | Path | Iterable[Run | str | Path]) -> pa.Table:
-    """Scores of finished runs, one row each; `main` marks a preset's own metric, low and high its 95 % interval.
+    """Read scores of finished runs, one row each; `main` marks a preset's own metric, low and high its 95 % interval.
 
     Raises:
-        TimestepError: if a folder holds no finished run.
+        TimestepError: if a folder contains no finished run.
     """
     from kgedit.analysis.runs import Run
     from kgedit.analysis.score_table import score_table

@@ -1,4 +1,4 @@
-"""Statistics that locate-then-edit methods need, built before the runs that use them."""
+"""Builds statistics for locate-then-edit methods before the runs that use them."""
 
 from __future__ import annotations
 
@@ -27,8 +27,9 @@ STATISTICS = pa.schema(
         ("file", pa.string()),
     ]
 )
-"""layer: index of the block. tokens: how many were read. condition: largest eigenvalue over the smallest. null_space:
-directions of it, null where not asked for. width: all directions. file: where the matrix is kept."""
+"""layer: index of the block. tokens: number of tokens read. condition: ratio of largest to smallest eigenvalue.
+null_space: its number of directions, null if not requested. width: total number of directions. file: path of the
+matrix."""
 
 
 @names_extra
@@ -49,29 +50,29 @@ def build_statistics(
 ) -> pa.Table:
     """Build the second moments of the inputs of down-projections, which ROME, MEMIT and AlphaEdit need.
 
-    They are kept under the home; what is there already is not built again, and a run finds them when it reads the same
-    text, tokens and length.
+    They are stored under the home. Existing ones are not rebuilt, and a run uses them if it reads the same text, tokens
+    and length.
 
     Args:
-        model: A model by name, what `load_model` gives, or an unedited causal language model of transformers.
+        model: A model by name, a model from `load_model`, or an unedited causal language model of transformers.
         layers: Indexes of blocks, or text such as "4-8" or "3,5,7".
-        tokenizer: As for `edit`.
-        timestep: Use its known facts as text.
-        texts: Use these files instead: lines of text, or JSON lines or Parquet with `text`; text and JSON lines may
-            be compressed (.gz).
-        tokens: Most tokens read; None for 26 for each dimension, at least 40,000, as in a run.
-        length: Tokens of a row; attention sees no further.
-        null_space: Share of the trace that the null space may hold; None to build none.
-        device: Where a model given by name is loaded to.
+        tokenizer: See `edit`.
+        timestep: Timestep whose known facts are used as text.
+        texts: Files to use instead: lines of text, or JSON lines or Parquet with a field `text`; text and JSON lines
+            may be compressed (.gz).
+        tokens: Maximum number of tokens; None means 26 per dimension, at least 40,000, as in a run.
+        length: Tokens per row, which limits attention.
+        null_space: Share of the trace that the null space may contain; None builds no null space.
+        device: Device of a model given by name.
         dtype: Number format in which it is loaded.
-        home: Where they are kept; None for `$KGEDIT_HOME`, else `./kgedit-data`.
-        progress: Told of the step.
+        home: Home folder for the statistics; None means `$KGEDIT_HOME`, else `./kgedit-data`.
+        progress: Called with progress of the step.
 
     Returns:
-        A row for each layer, with the columns of STATISTICS.
+        One row per layer, with the columns of STATISTICS.
 
     Raises:
-        SpecError: if there is no text or more than one kind, or the model has no such layer.
+        SpecError: if there is no text or more than one kind of it, or the model has no such layer.
         ModelError: if the model or a text cannot be read.
     """
     from kgedit.llm.surgery.layer_lists import parse_layers
@@ -114,7 +115,7 @@ def _corpus(timestep: Timestep | str | Path | None, files: Sequence[Path]) -> An
 
 
 def loaded_model(model: Any, tokenizer: Any, device: str, dtype: str) -> Any:
-    """A model by name, or what was given, as a LanguageModel."""
+    """Load a model by name, or wrap a given one as a LanguageModel."""
     from kgedit.api.editing import as_language_model, load_model
 
     return (

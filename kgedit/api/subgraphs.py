@@ -1,4 +1,4 @@
-"""Part of a snapshot as a networkx graph, for those who go on in networkx; and the circles of its classes."""
+"""Part of a snapshot as a networkx graph, and cycles of its classes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def subgraph(snapshot: Snapshot, item: str, *, depth: int, incoming: bool, max_facts: int) -> nx.MultiDiGraph:
-    """What lies around an item; see kgedit.Home.subgraph."""
+    """Neighbourhood of an item; see kgedit.Home.subgraph."""
     import networkx as nx
 
     with TemporaryDirectory() as spill:
@@ -33,11 +33,11 @@ def subgraph(snapshot: Snapshot, item: str, *, depth: int, incoming: bool, max_f
 
 
 def cycles(snapshot: Snapshot) -> pa.Table:
-    """Circles of a snapshot's classes and containers; see kgedit.Home.cycles."""
+    """Cycles of a snapshot's classes and containers; see kgedit.Home.cycles."""
     with TemporaryDirectory() as spill:
         return list_cycles(snapshot, spill=Path(spill) / "spill")
 
 
 def _known(attributes: dict[str, object]) -> dict[str, object]:
-    """Attributes without those that are null: formats such as GraphML have none."""
+    """Attributes that are not null; formats such as GraphML have no null."""
     return {name: value for name, value in attributes.items() if value is not None}

@@ -1,4 +1,4 @@
-"""Sweeps: many runs from one spec, and one report on them."""
+"""Sweeps: many runs from one spec, with one report."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Sweep:
-    """The runs of a sweep, planned or carried out.
+    """Runs of a sweep, planned or finished.
 
     Attributes:
-        folder: Each run has a folder in it; report.md and report.csv stand beside them.
-        runs: In the order of work, each with its state, what it asks, and why it failed if it did.
-        excluded: Combinations that the spec's `exclude` left out.
-        repeated: Combinations that are the same run as another one.
-        report: On every finished run of the spec; None where there is none, and for a dry run.
+        folder: Folder with one subfolder per run, report.md and report.csv.
+        runs: Runs in the order of work, each with its state, its questions, and its error if it failed.
+        excluded: Number of combinations left out by the spec's `exclude`.
+        repeated: Number of combinations that are the same run as another one.
+        report: Report on every finished run of the spec; None if there is none, and for a dry run.
     """
 
     folder: Path
@@ -42,12 +42,12 @@ class Sweep:
         return f"<Sweep of {len(self.runs):,} runs, {len(self.failed)} failed, in {str(self.folder)!r}>"
 
     def _repr_html_(self) -> str:
-        """For notebooks: the report, if there is one."""
+        """The report, if there is one, for notebooks."""
         return escape(repr(self)) if self.report is None else self.report._repr_html_()
 
     @property
     def failed(self) -> tuple[SweptRun, ...]:
-        """The runs that could not be carried out."""
+        """Runs that failed."""
         return tuple(run for run in self.runs if run.error)
 
 
@@ -64,24 +64,24 @@ def sweep(
     track: str | None = None,
     progress: Callable[[str, int, int], None] | None = None,
 ) -> Sweep:
-    """Carry out every run that a spec stands for; the same call skips what is finished and resumes what was cut.
+    """Carry out every run of a spec; the same call skips finished runs and resumes interrupted ones.
 
     Args:
-        spec: A YAML file, the name of one that comes with kgedit (`kgedit sweep --list`), or its content as a mapping.
-        out: Folder of all runs; None for one under `sweeps` in the home, named after the spec.
-        home: As for `run`; answers of the unedited model are shared through it.
-        base: Fields of the run spec that go before those of the spec's own base.
-        only: Patterns with * and ? of the names of runs; none for all.
-        dry_run: Only tell what would be done.
-        overwrite: Begin every run afresh.
-        track: "trackio" or "wandb": each run's metrics are logged there, as by `run`.
-        progress: Told the run with its stage, how many of the steps are done, and how many there are.
+        spec: A YAML file, the name of a built-in one (`kgedit sweep --list`), or its content as a mapping.
+        out: Folder of all runs; None means a folder under `sweeps` in the home, named after the spec.
+        home: See `run`; answers of the unedited model are shared through it.
+        base: Fields of the run spec that precede those of the spec's own base.
+        only: Patterns with * and ? for names of runs; empty means all.
+        dry_run: Whether to only report what would be done.
+        overwrite: Whether to start every run over.
+        track: "trackio" or "wandb": logs each run's metrics there, as in `run`.
+        progress: Called with the run and its stage, the number of finished steps, and their total.
 
     Returns:
-        The runs; one that failed stops no other and has its error.
+        The runs; a failed run does not stop the others and has its error.
 
     Raises:
-        SpecError: naming everything that is wrong with the spec, by line, and folders that hold other runs.
+        SpecError: listing all errors of the spec, by line, and folders that contain other runs.
         TimestepError: if edits cannot be read.
     """
     from kgedit.runs.sweeps.counting import SweepCounter
@@ -115,7 +115,7 @@ def _announcer(
 
 
 def _report(plan: SweepPlan, folder: Path) -> Report | None:
-    """A report on what is finished of the whole sweep, also where only a part of it was asked for."""
+    """Report on all finished runs of the whole sweep, even if only part of it was requested."""
     from kgedit.api.reports import report
     from kgedit.runs.sweeps.execution import is_finished
 

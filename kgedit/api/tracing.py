@@ -1,4 +1,4 @@
-"""Layers that locate-then-edit methods should edit, found by causal tracing of facts that a model knows."""
+"""Finds the layers that locate-then-edit methods should edit, by causal tracing of facts that a model knows."""
 
 from __future__ import annotations
 
@@ -34,16 +34,16 @@ EFFECTS = pa.schema(
     ]
 )
 """state: hidden (a block's output), mlp or attention. position: kind of token. layer: index of the block, the middle of
-the window for mlp and attention. effect: average indirect effect, in probability. share: of the total effect."""
+the window for mlp and attention. effect: average indirect effect, in probability. share: share of the total effect."""
 
 TINY = "tiny"
-"""The built-in model that is trained on a timestep's known facts."""
+"""Built-in model that is trained on a timestep's known facts."""
 
 _AT_ONCE = 32
-"""Facts asked together when those that the model knows are looked for."""
+"""Number of facts evaluated together in the search for those that the model knows."""
 
 _COLOURS = {"hidden": "free", "mlp": "good", "attention": "forced"}
-"""Role of the palette by kind of state."""
+"""Colour role in the palette by kind of state."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,11 +51,11 @@ class Tracing:
     """Result of causal tracing.
 
     Attributes:
-        effects: With the columns of EFFECTS, by state, position and layer.
-        facts: Facts that were traced.
-        asked: Facts that the model was asked, known or not.
-        total_effect: Average loss of probability of the answer when the subject is corrupted.
-        rome_layer: The MLP with the largest effect at the subject's last token; None if MLPs were not traced.
+        effects: Table with the columns of EFFECTS, by state, position and layer.
+        facts: Number of facts that were traced.
+        asked: Number of facts that the model was asked about, known or not.
+        total_effect: Average decrease in the probability of the answer when the subject is corrupted.
+        rome_layer: Layer of the MLP with the largest effect at the subject's last token; None if MLPs were not traced.
         memit_layers: That layer and the four below it.
     """
 
@@ -67,7 +67,7 @@ class Tracing:
     memit_layers: tuple[int, ...] | None
 
     def text(self) -> str:
-        """A table for each kind of state, a row per layer, and the layers to edit."""
+        """Render a table per kind of state, with a row per layer, and the layers to edit."""
         lines = [
             f"{self.facts} facts traced, of {self.asked} asked. The noise takes {100 * self.total_effect:.1f} points "
             "from the answer's probability; shares of that in %:"
@@ -82,7 +82,7 @@ class Tracing:
         return "\n".join(lines)
 
     def document(self) -> dict[str, Any]:
-        """The same as JSON values."""
+        """The result as JSON values."""
         return {
             "facts": self.facts,
             "asked": self.asked,
@@ -115,25 +115,26 @@ def trace_model(
     """Find the layers and positions that mediate facts (ROME, arXiv 2202.05262 section 2).
 
     Args:
-        model: As for `build_statistics`; "tiny" is the model that runs on these edits have.
-        edits: An exported timestep or a file of edits, whose known facts are traced if the model answers them right.
-        tokenizer: As for `edit`.
-        limit: Most facts that are traced, drawn by the seed.
-        ask: "cloze", a statement that breaks off where the answer is, as in the paper; or "question". Facts without a
+        model: See `build_statistics`; "tiny" is the model that runs on these edits use.
+        edits: An exported timestep or a file of edits; its known facts are traced if the model answers them correctly.
+        tokenizer: See `edit`.
+        limit: Maximum number of facts to trace, drawn by the seed.
+        ask: "cloze", a statement that ends just before the answer, as in the paper; or "question". Facts without a
             cloze are asked as questions.
-        context: Text around the cloze or question, such as question_answer for models that do not answer a bare one.
+        context: Text around the cloze or question, such as question_answer for models that do not answer a bare
+            question.
         states: "hidden", "mlp" and "attention", or some of them; none means all.
-        samples: Draws of noise per fact.
-        noise: Its standard deviation, in standard deviations of the subjects' embeddings.
-        window: Adjacent MLPs or attentions that are restored together; None for 10 of 48 blocks, as in the paper.
-        seed: Of the facts and the noise.
+        samples: Number of noise samples per fact.
+        noise: Standard deviation of the noise, in standard deviations of the subjects' embeddings.
+        window: Number of adjacent MLPs or attentions restored together; None means 10 of 48 blocks, as in the paper.
+        seed: Seed of the facts and the noise.
         device: Device of a model given by name.
-        dtype: Number format in which it is loaded.
-        home: As for `build_statistics`.
+        dtype: Number format to load it in.
+        home: See `build_statistics`.
         progress: Progress callback for the facts.
 
     Raises:
-        SpecError: if `ask` or a state is none of these.
+        SpecError: if `ask` or a state is invalid.
         ModelError: if the model knows none of the facts, or has no such states.
     """
     from kgedit.editing.locate_then_edit.tracing import STATE_KINDS, TracingPlan, trace
@@ -166,7 +167,7 @@ def trace_model(
 
 
 def tracing_figure(tracing: Tracing, *, model: str) -> Figure:
-    """A heat map per kind of state: layers from the top down, positions across, each effect's share of the total."""
+    """Draw a heat map per kind of state: layers top down, positions across, each effect as a share of the total."""
     from kgedit.pages.charts.heat import HeatCell, HeatRow, heat_map
     from kgedit.pages.marks import Figure
 
@@ -184,7 +185,7 @@ def tracing_figure(tracing: Tracing, *, model: str) -> Figure:
 
 
 def _grids(effects: pa.Table) -> Iterator[tuple[str, list[str], list[list[float]]]]:
-    """For each state its positions, and for each layer the shares at them."""
+    """For each state, its positions and, per layer, the shares at them."""
     rows = effects.to_pylist()
     for state in dict.fromkeys(row["state"] for row in rows):
         own = [row for row in rows if row["state"] == state]
@@ -195,7 +196,7 @@ def _grids(effects: pa.Table) -> Iterator[tuple[str, list[str], list[list[float]
 
 
 def _tiny(edits: Edits, device: str, dtype: str) -> LanguageModel:
-    """The model that runs on the edits have, in the contexts that are always taught."""
+    """Model that runs on the edits use, in the contexts that are always taught."""
     from kgedit.llm.devices import resolve_device, resolve_dtype
     from kgedit.llm.loading import load_model
     from kgedit.llm.tiny import choose_lesson
@@ -212,7 +213,7 @@ def _range_of(layers: Sequence[int]) -> str:
 def _known_facts(
     model: LanguageModel, known: Sequence[KnownFact], *, ask: str, context: str, limit: int, seed: int
 ) -> tuple[list[TracedFact], int]:
-    """Facts that the model answers right, at most `limit`, and the number that it was asked."""
+    """Facts that the model answers correctly, at most `limit`, and the number of facts that it was asked."""
     from kgedit.editing.locate_then_edit.tracing import encode_fact, knows
     from kgedit.llm.contexts import read_context
 

@@ -1,6 +1,6 @@
-"""What the models of `up` answered, word for word: the old answers that they knew, and a few answers before and after.
+"""Verbatim answers of the models of `up`: the old answers that they knew, and a few examples before and after.
 
-Everything is read from the runs' answers under their free preset; nothing is chosen by whether it is right.
+Everything is read from the runs' answers under their free preset; correctness does not affect the choice of examples.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from kgedit.runs.edited_cases import old_answers
 from kgedit.runs.run_files import read_answers
 
 EXAMPLES = 3
-"""Questions whose answers are shown in words."""
+"""Number of questions whose answers are shown."""
 
 Key = tuple[str, str]
 """Timestep and id of a case."""
@@ -29,14 +29,14 @@ Key = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class AnswerPair:
-    """What one model answered to a question.
+    """Answers of one model to a question.
 
     Attributes:
-        model: Its name.
-        method: What it was edited with.
-        before: Its free answer before any edit.
-        after: Its free answer after the timestep's edits.
-        right: Whether the latter is right by the metric of the preset.
+        model: Name of the model.
+        method: Name of the editing method.
+        before: Free answer before any edit.
+        after: Free answer after the timestep's edits.
+        right: Whether `after` is right by the metric of the preset.
     """
 
     model: str
@@ -51,10 +51,10 @@ class AnsweredUpdate:
     """One update question with its answers.
 
     Attributes:
-        question: As asked.
-        target: The answer that the edit should produce.
-        old_answers: Answers that were right before; empty if the subject had no value.
-        answers: One for each run that has the case.
+        question: Question text.
+        target: Answer that the edit should produce.
+        old_answers: Answers that were correct before; empty if the subject had no value.
+        answers: One per run that has the case.
     """
 
     question: str
@@ -65,13 +65,13 @@ class AnsweredUpdate:
 
 @dataclass(frozen=True, slots=True)
 class UpdateAnswers:
-    """A run's free answers to its update questions, by case.
+    """Free answers of a run to its update questions, by case.
 
     Attributes:
         run: The run.
-        preset: The free preset that they were asked under.
-        before: Of the unedited model.
-        after: After all edits of the case's timestep.
+        preset: Free preset of the answers.
+        before: Answers of the unedited model.
+        after: Answers after all edits of the case's timestep.
     """
 
     run: Run
@@ -81,7 +81,7 @@ class UpdateAnswers:
 
     @property
     def old_answers(self) -> dict[Key, tuple[str, ...]]:
-        """Answers that were right before the edit, of the cases that have some."""
+        """Answers that were correct before the edit, for cases that have some."""
         known = old_answers(self.run.cases)
         return {key: old for key in self.before if (old := known.get(case_hash(*key)))}
 
@@ -92,7 +92,7 @@ class UpdateAnswers:
 
 
 def read_update_answers(run: Run, preset: Preset) -> UpdateAnswers:
-    """The answers of a run under one preset; those of other states of the model are left out."""
+    """Read the answers of a run under one preset, without those of other model states."""
     before: dict[Key, Answer] = {}
     after: dict[Key, Answer] = {}
     for answer in read_answers(run.folder):
@@ -107,9 +107,9 @@ def read_update_answers(run: Run, preset: Preset) -> UpdateAnswers:
 
 
 def old_answers_known(answers: UpdateAnswers) -> Estimate | None:
-    """Share of the cases with an old answer to which the unedited model gave it.
+    """Share of cases with an old answer for which the unedited model gave it.
 
-    None if no case has an old answer, or the preset's metric does not judge correctness.
+    None if no case has an old answer, or the preset's metric does not measure correctness.
     """
     old = answers.old_answers
     if not old or not METRICS[answers.preset.metric].of_correctness:
@@ -127,9 +127,9 @@ def old_answers_known(answers: UpdateAnswers) -> Estimate | None:
 
 
 def choose_examples(runs: Sequence[UpdateAnswers], *, seed: int) -> list[AnsweredUpdate]:
-    """Some cases drawn by the seed from those that every run edited, with what each run's model answered.
+    """Draw some cases by the seed from those that every run edited, with each run's answers.
 
-    If no case is common to all runs, the first run's are drawn.
+    If the runs have no case in common, cases of the first run are drawn.
     """
     if not runs:
         return []

@@ -1,4 +1,4 @@
-"""Checks of `up` before its first step: whatever a later step would refuse is refused while nothing is written."""
+"""Checks of `up` before its first step: everything that a later step would reject is rejected before any write."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ from kgedit.errors import MissingExtraError, SpecError, StoreError, TimestepErro
 from kgedit.store.snapshots import open_snapshot
 
 _OF_EVERY_RUN = ("torch", "transformers", "tokenizers", "safetensors")
-"""Modules of the extra `models` without which no model can be loaded."""
+"""Modules of the extra `models` that loading any model requires."""
 
 
 def check_inputs(inputs: UpInputs, *, track: str | None, overwrite: bool = False) -> None:
-    """Refuse what a later step would refuse; nothing is written, and no model or server is loaded.
+    """Reject what a later step would reject. Writes nothing, and loads no model or server.
 
     Args:
         track: Tracker of the runs' metrics, or None.
-        overwrite: Whether snapshots, timesteps and runs with other contents are replaced.
+        overwrite: Whether to replace snapshots, timesteps and runs with other content.
 
     Raises:
-        StoreError: if a state's day is not loaded, another dump is loaded under it, or the home cannot be written.
+        StoreError: if a state's day is not loaded, another dump is loaded for it, or the home is not writable.
         SourceError: if a dump cannot be read.
-        TimestepError: if an option is not the profile's, or the timestep's folder holds something else.
-        SpecError: naming everything that is wrong with the runs' specs.
-        ModelError: if there is no such model.
+        TimestepError: if an option is not one of the profile's, or the timestep's folder contains something else.
+        SpecError: listing all errors of the runs' specs.
+        ModelError: if a model does not exist.
         MissingExtraError: if a package that a step needs is not installed.
-        GraphError: if no server of the graph can be started.
-        UnknownNameError: if there is no such tracker.
+        GraphError: if the graph's server cannot be started.
+        UnknownNameError: if the tracker does not exist.
     """
     inputs.export_options()
     _check_home(inputs.home)

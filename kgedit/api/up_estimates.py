@@ -1,7 +1,7 @@
-"""What `up` would take, before it is done: time, disk, memory and questions to the model, each with its basis.
+"""Estimates for `up`: time, disk, memory and number of questions, each with its basis.
 
-Counts come from the dumps' beginnings, from snapshots and timesteps that are there, and else from rates. Rates were
-measured on this project's machine (two cores); where the home has runs of the same model, theirs are taken.
+Counts are taken from the first bytes of dumps and from existing snapshots and timesteps, otherwise from rates. Rates
+were measured on this project's machine (two cores), or are those of runs of the same model in the home.
 """
 
 from __future__ import annotations
@@ -29,32 +29,32 @@ from kgedit.store.sources import DumpFile
 from kgedit.wikidata.times import day_number
 
 _HEAD = 4 << 20
-"""Bytes of a dump's text that are looked at."""
+"""Bytes of a dump's text to read."""
 
 # docs/how-to/fresh-data.md, "Rates" and "Hours"
 _PARSED = 65e6
-"""Bytes of text a second and core, written to Parquet."""
+"""Bytes of text per second and core, written to Parquet."""
 _UNPACKED = {".gz": 399e6, ".zst": 1913e6, ".bz2": 16e6}
-"""Bytes of text a second, in one process."""
+"""Bytes of text per second, in one process."""
 _JOINED = 245_000
-"""Statements a second."""
+"""Statements per second."""
 _STORED = 106
-"""Bytes of a snapshot for each statement; a load has as much again in parts."""
+"""Bytes of a snapshot per statement; a load needs as much again for temporary parts."""
 _TEXT_OF_STATEMENT = 933
 """Bytes of JSON: 1.4 TB for 1.5 billion statements."""
 
 # docs/performance.md: 4 M statements with locality and kinds
 _GRAPH_SECONDS, _GRAPH_START = 50e-6, 15.0
-"""Seconds for each statement, and those until the server answers."""
+"""Seconds per statement, and seconds until the server answers."""
 _GRAPH_BYTES, _GRAPH_EMPTY = 842, 3.5e6
-"""Bytes of a fact with evidence, and of a database that holds none."""
+"""Bytes of a fact with evidence, and of an empty database."""
 _EXPORT_SECONDS, _EXPORT_START = 6.5e-6, 6.0
 _EXPORT_MEMORY, _EXPORT_MEMORY_START = 80, 270e6
-"""Bytes for each statement, and for none."""
+"""Bytes per statement, and bytes without any."""
 _CHANGED = 93_573 / 4e6
-"""Changed pairs for each statement of a generated dump with 2 % churn: a guess for any other."""
+"""Changed pairs per statement of a generated dump with 2 % churn: a guess for any other."""
 
-# The bundled sample, this command
+# Measured on the bundled sample with this command
 _CASES_OF_CHANGED = 134 / 206
 _PROBES_OF_CASE = 4.04
 _CASE_BYTES, _ANSWER_BYTES = 1_700, 1_600
@@ -62,13 +62,13 @@ _START = 4.0
 """Seconds until torch is imported and a model loaded."""
 
 _REPORT_SECONDS, _REPORT_START = 40e-6, 2.0
-"""Seconds for each answer on the page (docs/performance.md, "Pages")."""
+"""Seconds per answer on the page (docs/performance.md, "Pages")."""
 
 _ANSWERS = {"tiny": 45.0, "smollm2-135m": 13.9}
-"""Questions a second: tiny on the sample; SmolLM2 the harmonic mean of synthetic and wild in docs/performance.md."""
+"""Questions per second: tiny on the sample; SmolLM2 the harmonic mean of synthetic and wild in docs/performance.md."""
 _MODEL_MEMORY = {"tiny": 1.0e9, "smollm2-135m": 2.2e9}
 _TRAINING = {"tiny": 20.0}
-"""Seconds until tiny has learned the older state, once for each timestep."""
+"""Seconds until tiny has learned the older state, once per timestep."""
 _TRAINED_BYTES = {"tiny": 3.5e6}
 _EDITING = {
     ("tiny", "locft_bf"): 0.18,
@@ -76,21 +76,21 @@ _EDITING = {
     ("tiny", "ft_m"): 0.05,
     ("smollm2-135m", "graph_rag"): 0.01,
 }
-"""Processor seconds of one edit on the sample, of locft_bf with the default settings of `up`."""
+"""Processor seconds per edit on the sample, for locft_bf with the default settings of `up`."""
 
 
 @dataclass(frozen=True, slots=True)
 class StepEstimate:
-    """What one step would take.
+    """Estimate for one step.
 
     Attributes:
-        name: The step.
-        is_done: Whether its result is there; then the rest is 0.
-        seconds: Wall time; None where no rate is known.
-        disk: Bytes that stay.
-        memory: Bytes at the peak; None where it is not known.
-        questions: To the model.
-        basis: Counts and rates that it follows from.
+        name: Name of the step.
+        is_done: Whether its result exists; then all other values are 0.
+        seconds: Wall time; None if no rate is known.
+        disk: Bytes of the result.
+        memory: Peak memory in bytes; None if unknown.
+        questions: Number of questions to the model.
+        basis: Counts and rates behind the estimate.
     """
 
     name: str
@@ -104,14 +104,14 @@ class StepEstimate:
 
 @dataclass(frozen=True, slots=True)
 class _Sizes:
-    """What a call is about, counted or guessed.
+    """Sizes of a call's inputs, counted or guessed.
 
     Attributes:
-        statements: Of both states.
-        cases: Edits.
-        edited_questions: In one state of the model.
-        basis: Of the statements.
-        cases_basis: Of the cases.
+        statements: Number of statements in both states.
+        cases: Number of edits.
+        edited_questions: Number of questions in one model state.
+        basis: Basis of the number of statements.
+        cases_basis: Basis of the number of cases.
     """
 
     statements: dict[DatedState, float]
@@ -122,14 +122,14 @@ class _Sizes:
 
 
 def estimate(inputs: UpInputs, *, track: str | None = None, overwrite: bool = False) -> list[StepEstimate]:
-    """Every step with what it would take; reads the beginnings of dumps, and changes nothing.
+    """Estimate every step. Reads the first bytes of dumps, and changes nothing.
 
     Args:
-        track: As for `up`, for the checks.
-        overwrite: As for `up`, for the checks.
+        track: See `up`; used for the checks.
+        overwrite: See `up`; used for the checks.
 
     Raises:
-        KgeditError: what `up` raises before its first step, or if a dump cannot be read.
+        KgeditError: any error that `up` raises before its first step, or if a dump cannot be read.
     """
     check_inputs(inputs, track=track, overwrite=overwrite)
     sizes = _measure(inputs)
@@ -193,7 +193,7 @@ def _running(inputs: UpInputs, step: Step, sizes: _Sizes) -> StepEstimate:
 
 
 def _rate(earlier: Run | None, model: str) -> tuple[float | None, str]:
-    """Questions a second, over all presets of the newest run."""
+    """Questions per second, over all presets of the newest run."""
     asked = [speed for speed in earlier.scores.speed if speed.edited and speed.seconds] if earlier else []
     if earlier and asked:
         rate = sum(speed.questions for speed in asked) / sum(speed.seconds for speed in asked)
@@ -204,7 +204,7 @@ def _rate(earlier: Run | None, model: str) -> tuple[float | None, str]:
 
 
 def _newest_run(home: Path, model: str, method: str | None = None) -> Run | None:
-    """The newest finished run of the model in the home; of any method if None."""
+    """Newest finished run of the model in the home; None for `method` means any method."""
     newest = sorted((home / "runs").glob("*/scores.json"), key=lambda path: path.stat().st_mtime, reverse=True)
     for folder in (path.parent for path in newest):
         try:
@@ -239,7 +239,7 @@ def _statements(inputs: UpInputs, state: DatedState, loaded: Snapshot | None) ->
 
 
 def _text_bytes(dump: Path) -> float:
-    """Text in a dump, by how well its beginning packs."""
+    """Size of a dump's text, from the compression ratio of its first bytes."""
     source = DumpFile(dump)
     head = source.head(_HEAD)
     if len(head) < _HEAD:
@@ -260,7 +260,7 @@ def _text_of_statement(dump: Path) -> float:
 
 
 def _cases(inputs: UpInputs, loaded: dict[int, Snapshot], statements: float) -> tuple[int, int, str]:
-    """Edits, questions in one state of the model, and what they follow from."""
+    """Number of edits, number of questions in one model state, and the basis of both."""
     exact = _counted_cases(inputs)
     if exact is not None:
         return *exact, f"{exact[0]:,} cases, counted"
@@ -286,7 +286,7 @@ def _limits(inputs: UpInputs) -> Iterator[int]:
 
 
 def _counted_cases(inputs: UpInputs) -> tuple[int, int] | None:
-    """Edits and questions of the first run on a timestep that is there."""
+    """Number of edits and questions of the first run, if its timestep exists."""
     from kgedit.runs.spec import resolve
     from kgedit.runs.sweeps.counting import SweepCounter
 
@@ -299,7 +299,7 @@ def _counted_cases(inputs: UpInputs) -> tuple[int, int] | None:
 
 
 def _count_changed(old: Snapshot, new: Snapshot) -> float:
-    """Pairs of subject and property of both states whose current values differ."""
+    """Number of pairs of subject and property whose current values differ between the states."""
     rows = select(
         "WITH older AS (SELECT subject, property, object FROM read_parquet($old)), "
         "newer AS (SELECT subject, property, object FROM read_parquet($new)), "

@@ -1,6 +1,6 @@
-"""Inputs of `up`: two dated states of Wikidata, and the runs on what changed between them. Only file names are read.
+"""Inputs of `up`: two dated states of Wikidata, and the runs on the changes between them. Only file names are read.
 
-A state is a dump with its day, a day that is loaded already, or one of the bundled sample's.
+A state is a dump with its day, a day that is already loaded, or a day of the bundled sample.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ from kgedit.timesteps.timestep_names import timesteps_folder
 from kgedit.wikidata.times import day_number
 
 SAMPLE_CASES = 30
-"""Cases of the sample that are drawn where no number is given: its whole timestep takes four times as long."""
+"""Default number of cases drawn from the sample: its whole timestep takes four times as long."""
 
 _DAY = re.compile(r"(?<!\d)(\d{4})-?(\d{2})-?(\d{2})(?!\d)")
 
 
 @dataclass(frozen=True, slots=True)
 class DatedState:
-    """One of the two states.
+    """One of the two states of Wikidata.
 
     Attributes:
-        date: Its day.
-        dump: The file to load; None where the day is loaded already.
+        date: Day of the state.
+        dump: File to load; None if the day is already loaded.
     """
 
     date: datetime.date
@@ -47,18 +47,18 @@ class DatedState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpInputs:
-    """Everything that the results of `up` depend on.
+    """All inputs that the results of `up` depend on.
 
     Attributes:
-        home: Folder in which everything is made.
-        older: The state before.
-        newer: The state after.
-        is_sample: Whether both are the bundled sample's.
+        home: Home folder for all results.
+        older: State before the changes.
+        newer: State after the changes.
+        is_sample: Whether both are states of the bundled sample.
         runs: Run specs without timesteps, each with a model and a method.
-        note: Sentence on what was left out of the runs; "" if nothing was.
+        note: Sentence on models or methods left out of the runs; "" if none were.
         redirects: Tab-separated file of redirects for both dumps, or None.
-        profile: What counts as a change.
-        graph: Whether the graph is brought up to date and finds the changes; without it the store does.
+        profile: Definition of a change.
+        graph: Whether the graph is updated and finds the changes; otherwise the store does.
     """
 
     home: Path
@@ -82,7 +82,7 @@ class UpInputs:
 
     @property
     def states(self) -> tuple[DatedState, DatedState]:
-        """Both, the older first."""
+        """Both states, the older first."""
         return self.older, self.newer
 
     @property
@@ -93,27 +93,27 @@ class UpInputs:
 
     @property
     def sample_folder(self) -> Path:
-        """Where the sample's dumps go."""
+        """Folder for the sample's dumps."""
         return self.home / "sample"
 
     @property
     def report(self) -> Path:
-        """Folder of the pages and tables; other inputs have another one."""
+        """Folder of the pages and tables, which depends on the inputs."""
         asked = json.dumps([self.raw_spec(run) for run in self.runs], sort_keys=True, default=str)
         digest = hashlib.sha256(asked.encode()).hexdigest()[:10]
         models = dict.fromkeys(Path(str(run["model"])).name for run in self.runs)
         return self.home / "reports" / f"{self.timestep.name}-{'-'.join(models)}-{digest}"
 
     def raw_spec(self, run: RunFields) -> dict[str, Any]:
-        """The whole run spec, as flags would give it."""
+        """Complete run spec, as options would give it."""
         return {**run, "timesteps": [str(self.timestep)]}
 
     def dump_options(self, *, overwrite: bool = False) -> DumpOptions:
-        """How dumps are read."""
+        """Options for reading the dumps."""
         return DumpOptions(redirects=self.redirects, overwrite=overwrite)
 
     def export_options(self) -> ExportOptions:
-        """How the timestep is made."""
+        """Options of the export."""
         return ExportOptions(profile=self.profile, engine="auto" if self.graph else StoreEngine.name)
 
 
@@ -131,16 +131,16 @@ def read_inputs(
     profile: str,
     graph: bool,
 ) -> UpInputs:
-    """The inputs of a call; without any state the bundled sample's first two.
+    """Read the inputs of a call; without any state, the first two of the bundled sample are used.
 
     Args:
-        models: Empty for the default ones (kgedit.api.up_runs).
-        methods: Empty for each model's default.
-        run: Further fields of every run spec; None means that a field is not given.
+        models: Models; empty means the default ones (kgedit.api.up_runs).
+        methods: Methods; empty means each model's default.
+        run: Further fields of every run spec; None means that a field is not set.
 
     Raises:
-        SourceError: if a dump's day is not known, or only one state is given.
-        TimestepError: if the states are in the wrong order, or options do not fit.
+        SourceError: if the day of a dump is unknown, or only one state is given.
+        TimestepError: if the states are in the wrong order, or options are inconsistent.
     """
     given = [_read_state(*one) for one in ((older, older_date, "--from"), (newer, newer_date, "--to"))]
     states = [state for state in given if state is not None]

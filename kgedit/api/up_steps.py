@@ -1,7 +1,7 @@
-"""The steps of `up`: each is one call of the public API, with a test of whether its result is there.
+"""Steps of `up`: each is one call of the public API, with a test of whether its result exists.
 
-A result counts as there if it is whole and was made of the same inputs: snapshots and timesteps say in their manifest
-what they were made of, runs in their spec and environment, pages in summary.json, which is written last.
+A result exists if it is complete and was created from the same inputs: snapshots and timesteps record their inputs in
+their manifest, runs in their spec and environment, pages in summary.json, which is written last.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from kgedit.sample.generate import SNAPSHOT_DATES, write_world
 from kgedit.store.snapshots import open_snapshot
 
 _UNITS = {"train": "epochs", "find": "questions", "evaluate": "questions", "edit": "edits"}
-"""First word of a run's stage -> what is counted."""
+"""First word of a run's stage -> unit that is counted."""
 
 PAGE, CHANGES, SUMMARY = "report.html", "changes.html", "summary.json"
 """Files in the folder of pages."""
@@ -36,15 +36,15 @@ PAGE, CHANGES, SUMMARY = "report.html", "changes.html", "summary.json"
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One step.
+    """One step of `up`.
 
     Attributes:
-        kind: What its estimate goes by.
-        name: What it does, as progress and --dry-run show it.
-        is_done: Whether its result is there; reads little and starts nothing.
-        carry_out: Makes it.
-        state: Of a load.
-        run: Its spec without timesteps, if it is a run.
+        kind: Kind of step, which selects its estimate.
+        name: Name of the step, as shown by progress and --dry-run.
+        is_done: Tests whether its result exists; reads little and starts nothing.
+        carry_out: Carries out the step.
+        state: State to load, if it is a load.
+        run: Spec without timesteps, if it is a run.
     """
 
     kind: str
@@ -56,10 +56,10 @@ class Step:
 
 
 def steps_of(inputs: UpInputs, *, overwrite: bool, track: str | None) -> list[Step]:
-    """The steps in order.
+    """List the steps in order.
 
     Args:
-        overwrite: Whether snapshots, timesteps and runs that were made otherwise are replaced.
+        overwrite: Whether to replace snapshots, timesteps and runs that were created with other options.
         track: Tracker of the runs' metrics, or None.
     """
     steps = [_write_sample(inputs)] if inputs.is_sample else []
@@ -99,7 +99,7 @@ def _update_graph(inputs: UpInputs) -> Step:
     home = Home(inputs.home)
 
     def is_done() -> bool:
-        # Only a running server can say whether it holds the snapshots; updating an up-to-date graph writes nothing.
+        # Only a running server can report whether it holds the snapshots; updating an up-to-date graph writes nothing.
         content = home.graph_status().content
         there = {} if content is None else content.snapshots
         return bool(there) and all(there.get(snapshot.date) is not None for snapshot in home.snapshots())
@@ -142,7 +142,7 @@ def _run(inputs: UpInputs, fields: RunFields, *, overwrite: bool, track: str | N
 
 
 def _run_state(inputs: UpInputs, fields: RunFields) -> str:
-    """State of a run: finished, other (of edits that have changed since), or unfinished."""
+    """State of a run: finished, other (on edits that have changed since), or unfinished."""
     from kgedit.runs.runner import default_folder
     from kgedit.runs.spec import resolve
     from kgedit.runs.sweeps.counting import SweepCounter
@@ -158,7 +158,7 @@ def _run_state(inputs: UpInputs, fields: RunFields) -> str:
 
 
 def run_folders(inputs: UpInputs) -> list[Path]:
-    """Folders of the runs, in their order; the timestep is there."""
+    """Folders of the runs, in order; the timestep must exist."""
     from kgedit.runs.runner import default_folder
     from kgedit.runs.spec import resolve
 
@@ -185,17 +185,17 @@ def _report(inputs: UpInputs) -> Step:
 
 
 def _browser(inputs: UpInputs) -> str | None:
-    """Address of Neo4j Browser for the page's links; None for the usual one."""
+    """Address of Neo4j Browser for the page's links; None means the default."""
     if not inputs.graph:
         return None
     try:
         return Home(inputs.home).browser_page().url
-    except GraphError:  # an outside server whose Browser is not known
+    except GraphError:  # an outside server whose Browser address is unknown
         return None
 
 
 def read_summary(inputs: UpInputs) -> dict[str, Any] | None:
-    """The content of summary.json; None where it is not there, or was made of something else."""
+    """Content of summary.json; None if it is missing or has other inputs."""
     path = inputs.report / SUMMARY
     if not path.is_file() or not (inputs.report / PAGE).is_file():
         return None
@@ -208,7 +208,7 @@ def read_summary(inputs: UpInputs) -> dict[str, Any] | None:
 
 
 def _stages(progress: Steps) -> Callable[[str, int, int], None]:
-    """Progress of a run as steps that are shown one by one, except a stage of a single step."""
+    """Progress of a run, with each stage shown as a step except those of a single unit."""
     updates: dict[str, Callable[[int, int], None]] = {}
 
     def report_stage(stage: str, done: int, total: int) -> None:
@@ -221,9 +221,9 @@ def _stages(progress: Steps) -> Callable[[str, int, int], None]:
 
 
 def with_state(steps: list[Step]) -> Iterator[tuple[Step, bool]]:
-    """Each step with whether its result is there; what follows a step that is to be done is to be done as well.
+    """Each step with whether its result exists; steps after a pending step are pending as well.
 
-    The graph is an exception: whether it is up to date cannot be told while its server does not run.
+    The graph is an exception, because its state is unknown while its server is stopped.
     """
     undone = False
     for step in steps:

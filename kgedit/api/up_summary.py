@@ -1,4 +1,4 @@
-"""Result of `up`: what changed, what the models knew, how they answer after the edits, and where the pages are.
+"""Summary of `up`: changes, prior knowledge of the models, their answers after the edits, and paths of the pages.
 
 Numbers come from the timestep's manifest, the runs' scores and, for the old answers, the runs' answers.
 """
@@ -28,17 +28,17 @@ from kgedit.timesteps.timestep import Timestep
 
 @dataclass(frozen=True, slots=True)
 class ChangeCounts:
-    """What changed between the two states, and how many questions it gave.
+    """Number of changes between the two states, and of questions about them.
 
     Attributes:
         older: Day of the older state.
-        newer: Day of the newer one.
-        entities: In the newer state.
-        changed: Pairs of subject and property whose values differ.
-        cases: Of these, those that can be asked as questions.
-        drawn: Of these, those within the sample or limit.
+        newer: Day of the newer state.
+        entities: Number of entities in the newer state.
+        changed: Number of pairs of subject and property whose values differ.
+        cases: Number of these that can be asked as questions.
+        drawn: Number of these within the sample or limit.
         is_sample: Whether they were drawn at random.
-        seed: Of the runs.
+        seed: Seed of the runs.
     """
 
     older: str
@@ -53,24 +53,25 @@ class ChangeCounts:
 
 @dataclass(frozen=True, slots=True)
 class MethodEffect:
-    """How one model answers before and after its edits.
+    """Answers of one model before and after its edits.
 
     Attributes:
-        method: What it was edited with.
-        model: Its name.
-        drawn: Cases drawn for it.
-        answered: Of these, those that it answered with the new value already, which were left out; None if none is.
-        edits: Edits applied.
-        failed: Edits that could not be applied.
-        preset: Under which it answered freely; "" if it did not.
+        method: Name of the editing method.
+        model: Name of the model.
+        drawn: Number of cases drawn for it.
+        answered: Number of these that it already answered with the new value, which were left out; None if none are
+            left out.
+        edits: Number of edits applied.
+        failed: Number of edits that could not be applied.
+        preset: Preset with free generation; "" without one.
         free_metric: Metric of that preset.
-        old_known: Update questions to which it gave the old answer before the edits.
-        free_before: Those to which it gave the new answer before the edits.
-        free: Those to which it gives the new answer after the edits.
-        reworded: The same for the questions in other words.
-        forced: Share of the new answers' tokens under teacher forcing; None if it was not evaluated so.
-        kept: Unrelated questions that it answers as before.
-        seconds_per_edit: Wall time of the method for each edit.
+        old_known: Share of update questions to which it gave the old answer before the edits.
+        free_before: Share of update questions to which it gave the new answer before the edits.
+        free: Share of update questions to which it gives the new answer after the edits.
+        reworded: Likewise for reworded questions.
+        forced: Share of the new answers' tokens matched with teacher forcing; None if not evaluated.
+        kept: Share of unrelated questions whose answer did not change.
+        seconds_per_edit: Wall time of the method per edit.
     """
 
     method: str
@@ -92,17 +93,17 @@ class MethodEffect:
 
 @dataclass(frozen=True, slots=True)
 class UpSummary:
-    """All of it.
+    """Summary of one call of `up`.
 
     Attributes:
-        made: What it was made of: a summary of the same is the same.
-        changes: What changed.
-        effects: Most right answers first.
-        examples: Some questions, with answers before and after in words.
-        sentences: What changed; what the models knew before; what they answer after; damage; where the pages are.
-        page: The page of results.
-        change_page: The page of changes.
-        runs: Folders.
+        made: Inputs of the summary; the same inputs give the same summary.
+        changes: Counts of the changes.
+        effects: Effects, those with the most right answers first.
+        examples: Some questions, with verbatim answers before and after.
+        sentences: What changed, what the models knew before, what they answer after, damage, and paths of the pages.
+        page: Path of the page of results.
+        change_page: Path of the page of changes.
+        runs: Folders of the runs.
     """
 
     made: dict[str, Any]
@@ -116,7 +117,7 @@ class UpSummary:
 
     @staticmethod
     def made_of(timestep: Path, runs: Sequence[Path]) -> dict[str, Any]:
-        """What a summary depends on: this version, the timestep and the scores."""
+        """Inputs of a summary: version of kgedit, timestep and scores."""
         return {
             "kgedit": __version__,
             "timestep": _sha256(timestep / "timestep.json"),
@@ -125,7 +126,7 @@ class UpSummary:
 
 
 def summarize(timestep: Path, runs: Sequence[Run], *, page: Path, changes: Path) -> UpSummary:
-    """The summary of the runs on a timestep; the same runs give the same summary."""
+    """Summarize the runs on a timestep; the same runs give the same summary."""
     counts = _counts(Timestep.open(timestep), runs[0])
     measured = _measure(runs)
     effects = tuple(effect for effect, _ in measured)
@@ -143,7 +144,7 @@ def summarize(timestep: Path, runs: Sequence[Run], *, page: Path, changes: Path)
 
 
 def write_summary(path: Path, summary: UpSummary) -> Path:
-    """Write a summary as JSON, whole or not at all."""
+    """Write a summary as JSON, atomically."""
     record = {
         "made_of": summary.made,
         "changes": asdict(summary.changes),
@@ -178,9 +179,9 @@ def _selection(run: Run) -> Selection:
 
 
 def _measure(runs: Sequence[Run]) -> list[tuple[MethodEffect, UpdateAnswers | None]]:
-    """Each run's effect, with its free answers if it has some, the most right answers first.
+    """Effect of each run, with its free answers if it has some, those with the most right answers first.
 
-    Runs that were trained in another format are in a view of their own.
+    Runs trained in another format are in a separate view.
     """
     first_views = {view.group: view for view in reversed(views_of(runs))}
     found: dict[Path, tuple[MethodEffect, UpdateAnswers | None]] = {}
@@ -232,7 +233,7 @@ def _what_changed(counts: ChangeCounts) -> str:
 
 
 def _what_was_known(effects: Sequence[MethodEffect]) -> str:
-    """What each model knew before its edits, and which questions that left out."""
+    """What each model knew before its edits, and which questions were left out as a result."""
     of_models = {effect.model: effect for effect in reversed(effects)}
     known = [_known(of_models[model]) for model in dict.fromkeys(effect.model for effect in effects)]
     left_out = [
@@ -274,7 +275,7 @@ def _with_interval(share: Estimate) -> str:
 
 
 def _damage(effects: Sequence[MethodEffect]) -> str:
-    """How many unrelated answers each method changed: the price of the edits."""
+    """Number of unrelated answers that each method changed: the cost of the edits."""
     changed = [
         f"{one.method} changed {round((1 - one.kept.mean) * one.kept.n):,} of {one.model}'s {one.kept.n:,} answers to "
         "unrelated questions"

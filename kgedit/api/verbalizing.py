@@ -1,4 +1,4 @@
-"""A timestep worded anew by a model, written beside the one that it was made of."""
+"""Rewords a timestep with a model, and writes the result next to the original."""
 
 from __future__ import annotations
 
@@ -41,15 +41,15 @@ WORDINGS_FILE = "wordings.parquet"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WordingOptions:
-    """What of a timestep is worded.
+    """Parts of a timestep to reword.
 
     Attributes:
-        axes: Of kgedit.timesteps.verbalizing.wanted.AXES.
-        home: Folder with the timestep's snapshots, for descriptions of relations; without them the templates describe.
-        personas: Folder of persona catalogues; None for the shipped one.
-        prompts: Folder of prompt files; None for the shipped ones.
-        limit: Cases to word, drawn by the seed; None for all.
-        seed: Draws them.
+        axes: Names in kgedit.timesteps.verbalizing.wanted.AXES.
+        home: Folder with the timestep's snapshots, for descriptions of relations; without them the templates are used.
+        personas: Folder of persona catalogues; None means the built-in one.
+        prompts: Folder of prompt files; None means the built-in ones.
+        limit: Maximum number of cases, drawn by the seed; None means all.
+        seed: Seed of the draw.
     """
 
     axes: tuple[str, ...] = AXES
@@ -61,7 +61,7 @@ class WordingOptions:
 
 
 def find_wanted(timestep: Timestep, options: WordingOptions) -> list[Wanted]:
-    """The records of a timestep that are to be worded."""
+    """Find the records of a timestep to reword."""
     return wanted_wordings(
         timestep,
         axes=options.axes,
@@ -73,12 +73,12 @@ def find_wanted(timestep: Timestep, options: WordingOptions) -> list[Wanted]:
 
 @dataclass(frozen=True, slots=True)
 class Verbalized:
-    """A worded timestep.
+    """A reworded timestep.
 
     Attributes:
-        timestep: The new folder.
-        counts: Axis -> questions by source, and reasons.
-        asked: What it took; None for a model on this machine.
+        timestep: The new timestep.
+        counts: Axis -> number of questions by source, and reasons.
+        asked: Cost of the requests; None for a local model.
     """
 
     timestep: Timestep
@@ -95,13 +95,13 @@ def verbalize(
     overwrite: bool = False,
     progress: Progress | None = None,
 ) -> Verbalized:
-    """Word a timestep by a model and write it to another folder; the same replies give the same bytes.
+    """Reword a timestep with a model and write it to another folder; the same replies give the same bytes.
 
-    Forms that lie beside the timestep's tables are written anew, other files are copied.
+    Formats next to the timestep's tables are written again, other files are copied.
 
     Raises:
-        TimestepError: if the folder is there, or is the timestep's own.
-        ModelError: if the model cannot be asked; what it has worded so far is kept, in the cache.
+        TimestepError: if the folder exists or is the timestep's own.
+        ModelError: if the model cannot be queried; existing wordings stay in the cache.
     """
     if out.resolve() == timestep.folder.resolve():
         raise TimestepError(f"{out} is the timestep itself. Name another folder with --out.")
@@ -169,12 +169,12 @@ def _drawn(timestep: Timestep, options: WordingOptions) -> frozenset[str] | None
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Verbalizers on the same facts.
+    """Results of several verbalizers on the same facts.
 
     Attributes:
-        summary: As kgedit.timesteps.verbalizing.comparing.SUMMARY.
-        questions: The first question of each, side by side.
-        asked: What the servers among them took.
+        summary: Table with the schema kgedit.timesteps.verbalizing.comparing.SUMMARY.
+        questions: First question of each verbalizer, side by side.
+        asked: Cost of the requests to servers.
     """
 
     summary: pa.Table
@@ -189,14 +189,14 @@ def compare(
     options: WordingOptions,
     progress: Callable[[str, int, int], None] | None = None,
 ) -> Comparison:
-    """Have several verbalizers word the same facts.
+    """Word the same facts with several verbalizers.
 
     Args:
-        verbalizers: By the name to show; None for the templates.
-        progress: Called with a verbalizer's name, records done and all of them.
+        verbalizers: Verbalizers by display name; None means the templates.
+        progress: Called with a verbalizer's name, the number of finished records, and their total.
 
     Raises:
-        ModelError: if a model cannot be asked.
+        ModelError: if a model cannot be queried.
     """
     wanted = find_wanted(timestep, options)
     said: dict[str, list[Said]] = {}
@@ -221,15 +221,15 @@ def mine_clozes(
     overwrite: bool = False,
     progress: Progress | None = None,
 ) -> tuple[Mined, ChatReplies | None]:
-    """Have a model state facts and write a catalogue with the templates mined from that.
+    """Have a model state facts and write a catalogue with templates mined from its statements.
 
     Args:
-        facts: From kgedit.timesteps.verbalizing.mining.facts_to_state.
-        out: The YAML file to write.
+        facts: Facts from kgedit.timesteps.verbalizing.mining.facts_to_state.
+        out: YAML file to write.
 
     Raises:
-        TimestepError: if the file is there, or no template was found.
-        ModelError: if the model cannot be asked.
+        TimestepError: if the file exists, or no template was found.
+        ModelError: if the model cannot be queried.
     """
     if out.exists() and not overwrite:
         raise TimestepError(f"{out} is there already. Nothing was changed. To replace it, add --overwrite.")

@@ -1,4 +1,4 @@
-"""Whether the files of a home are what kgedit wrote: everything is read, whatever was checked before."""
+"""Verifies that the files of a home are unchanged; every file is read, regardless of earlier checks."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ class VerifiedPart:
     """A part of a home.
 
     Attributes:
-        part: Its path within the home.
+        part: Path within the home.
         state: "fine": all files have their recorded checksums; "no checksum": readable, and no checksum was recorded;
             "damaged".
-        files: Files that were read.
-        bytes: Their size.
-        faults: What is wrong, a sentence for each file.
-        fix: What to do; None where nothing is wrong.
+        files: Number of files that were read.
+        bytes: Total size of these files.
+        faults: Errors, one sentence per file.
+        fix: How to fix them; None without errors.
     """
 
     part: str
@@ -49,16 +49,17 @@ class _Part:
 
     path: Path
     fix: str
-    recordable: bool = False  # whether checksums can be recorded for what has none
+    recordable: bool = False  # whether checksums can be recorded if there are none
 
 
 def verify_home(home: Path, *, record: bool = False, progress: Callable[[int, int], None]) -> list[VerifiedPart]:
-    """Compare every file of a home with its checksum, and decode the files that have none.
+    """Compare every file of a home with its checksum, and decode files without one.
 
     Args:
-        home: The home.
-        record: Whether snapshots and timesteps of earlier versions get checksums, where every file can be decoded.
-        progress: Called with the thousandths of bytes and the parts that were read.
+        home: Home folder.
+        record: Whether to record checksums for snapshots and timesteps of earlier versions, if every file can be
+            decoded.
+        progress: Called with the thousandths of bytes and the number of parts read so far.
     """
     parts = list(_parts(home))
     sizes = [sum(file.stat().st_size for file in _files(part.path)) for part in parts]
@@ -87,7 +88,7 @@ def _parts(home: Path) -> Iterator[_Part]:
     for path in sorted(home.rglob("*.kgmemory")):
         found[path] = _Part(path, "Build it again: kgedit memory build --overwrite")
     for path in sorted(home.rglob(SUMS)):
-        # Whatever else has checksums: models, indexes of explore.
+        # Anything else with checksums: models, indexes of explore.
         found.setdefault(
             path.parent, _Part(path.parent, f"Remove {path.parent}: the command that wrote it makes it again.")
         )
@@ -125,10 +126,10 @@ def _verify(home: Path, part: _Part, size: int, *, record: bool) -> VerifiedPart
 
 
 def _checksums(path: Path) -> dict[str, str]:
-    """All checksums that are recorded for a folder, by path within it.
+    """All recorded checksums of a folder, by path within it.
 
     Raises:
-        DamagedFileError: if a file that lists some is damaged.
+        DamagedFileError: if a file that lists checksums is damaged.
     """
     if path.is_file():
         return {}
@@ -152,7 +153,7 @@ def _json(path: Path) -> Mapping[str, Any]:
 
 
 def _undecodable(path: Path) -> str | None:
-    """Why a file cannot be decoded; None if it can, or is of a kind that anything could be."""
+    """Reason why a file cannot be decoded; None if it can, or if its type has no format to check."""
     try:
         if path.suffix == ".parquet":
             file = pq.ParquetFile(path)
@@ -180,7 +181,7 @@ def _json_line(line: bytes, number: int) -> None:
 
 
 def _graph(home: Path) -> Iterator[VerifiedPart]:
-    """The marks of the home's graph; its content is Neo4j's to check, and is rebuilt from the snapshots."""
+    """Check the marks of the home's graph; its content is checked by Neo4j, and can be rebuilt from the snapshots."""
     from kgedit.graph.status import read_graph_status
 
     if not (home / "neo4j").is_dir():

@@ -1,4 +1,4 @@
-"""Files of results: all are written, or none; one that would come out the same does not stand in the way."""
+"""Result files: all are written or none; an existing file with the same content is no conflict."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from kgedit.files import replace_file
 
 
 def write_files(texts: Mapping[Path, str], *, overwrite: bool) -> list[Path]:
-    """Write texts to files; a cell of a notebook, or a command, can be run again with the same result.
+    """Write texts to files, so that a notebook cell or a command can be run again with the same result.
 
     Args:
-        texts: By file; parent folders are made.
-        overwrite: Whether files with other content are replaced.
+        texts: Text by file; parent folders are created.
+        overwrite: Whether to replace files with other content.
 
     Returns:
-        The files, in the order given.
+        Files, in the given order.
 
     Raises:
-        TimestepError: if a file has other content and is not to be replaced; then none is written.
+        TimestepError: if a file has other content and must not be replaced; then none is written.
     """
     for path, text in texts.items():
         if path.exists() and not overwrite and not _holds(path, text):

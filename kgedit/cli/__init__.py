@@ -66,11 +66,11 @@ _OF_THE_USERS_FILES = frozenset(
         *(errno.ENOTDIR, errno.EPERM, errno.EROFS),
     )
 )
-"""Errors of the system that a user can fix, where they name a file."""
+"""System errors that a user can fix if they name a file."""
 
 
 class _Commands(CommandGroup):
-    """Finds commands in COMMANDS; turns errors that the user can fix into one message and exit code 1."""
+    """Loads commands from COMMANDS; turns errors that the user can fix into one message and exit code 1."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
         return list(COMMANDS)
@@ -116,7 +116,7 @@ class _Commands(CommandGroup):
 
 
 def _print_any_letter() -> None:
-    """Print what a terminal's encoding lacks as an escape, which JSON reads back, instead of failing half-way."""
+    """Print characters that the terminal cannot encode as escapes, which JSON can read, instead of failing midway."""
     if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.encoding.lower() not in ("utf-8", "utf8"):
         sys.stdout.reconfigure(errors="backslashreplace")
 
@@ -130,6 +130,6 @@ def _print_any_letter() -> None:
 def main() -> None:
     """Turn Wikidata's own history into the test and the cure for stale language models.
 
-    In this order: load-dump (snapshots in, a time-versioned graph), query and browse (what
-    changed), export-timestep (questions), run-edit (an edited model), report (scores).
+    In this order: load-dump (snapshots into a time-versioned graph), query and browse (what changed), export-timestep
+    (questions), run-edit (an edited model), report (scores).
     """

@@ -1,4 +1,4 @@
-"""Options of commands that ask a language model to word something: which model, where, and what it may cost."""
+"""Options of commands that use a language model to word text: model, server and budget."""
 
 from __future__ import annotations
 
@@ -19,40 +19,40 @@ if TYPE_CHECKING:
     from kgedit.timesteps.verbalizing.wanted import Wanted
 
 AXES = ("update", "rephrase", "personas", "mhop", "locality")
-"""Those of kgedit.timesteps.verbalizing.wanted, which a command does not import before it runs."""
+"""Axes of kgedit.timesteps.verbalizing.wanted, which a command does not import before it runs."""
 
 _FILE = click.Path(dir_okay=False, path_type=Path)
 
 COST_OPTIONS = (
     click.option("--budget", metavar="USD", type=click.FloatRange(min=0), help="Stop before it costs more."),
     click.option("--prices", metavar="FILE", type=_FILE, help="YAML of prices, instead of the shipped one."),
-    click.option("--workers", default=4, show_default=True, type=click.IntRange(1, 256), help="Calls at once."),
-    click.option("--attempts", default=6, show_default=True, type=click.IntRange(min=1), help="Tries of one call."),
+    click.option("--workers", default=4, show_default=True, type=click.IntRange(1, 256), help="Concurrent calls."),
+    click.option("--attempts", default=6, show_default=True, type=click.IntRange(min=1), help="Attempts per call."),
     click.option("--timeout", default=60.0, show_default=True, type=click.FloatRange(min=0, min_open=True),
-                 help="Seconds for one try."),
+                 help="Timeout of one attempt in seconds."),
 )  # fmt: skip
-"""What asking may cost and how hard it is tried, of every command that asks a server."""
+"""Options for budget and reasoning effort, for every command that calls a server."""
 
 _SERVER = (
     click.option("--base-url", metavar="URL", help="The server, with /v1. Default: OpenAI's."),
     click.option("--key-variable", metavar="VARIABLE", default="OPENAI_API_KEY", show_default=True,
                  help="Environment variable that holds the server's key."),
     click.option("--structured/--no-structured", default=None,
-                 help="Ask for replies by a JSON schema. Default: if the server offers it."),
-    click.option("--batch", is_flag=True, help="Use the Batch API: cheaper, within a day; resumes when cut."),
+                 help="Request replies that follow a JSON schema. Default: if the server supports it."),
+    click.option("--batch", is_flag=True, help="Use the Batch API: cheaper, within a day; resumes if interrupted."),
     click.option("--poll", default=30.0, show_default=True, type=click.FloatRange(min=0),
-                 help="With --batch: seconds between two looks."),
+                 help="With --batch: seconds between two status checks."),
     click.option("--tokenizer", metavar="NAME",
                  help="For --estimate: local model with the same tokenizer; else four characters are a token."),
     *COST_OPTIONS,
-    click.option("--device", default="auto", metavar="NAME", help="Of a local model: auto, cpu, cuda. Default auto."),
+    click.option("--device", default="auto", metavar="NAME", help="For local models: auto, cpu, cuda. Default auto."),
     click.option("--prompts", metavar="FOLDER", type=click.Path(path_type=Path, exists=True, file_okay=False),
                  help="Prompt files of your own, like those in prompts/verbalizer."),
 )  # fmt: skip
 
 
 def server_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command the options that say which model is asked, where, and what it may cost."""
+    """Add the options for model, server and budget to a command."""
     for option in reversed(_SERVER):
         command = option(command)
     return command
@@ -60,7 +60,7 @@ def server_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerOptions:
-    """What was given; the fields are the options."""
+    """Values of the options; the fields are named after them."""
 
     base_url: str | None
     key_variable: str
@@ -77,10 +77,10 @@ class ServerOptions:
     prompts: Path | None
 
     def remote(self, model: str, url: str | None = None) -> RemoteVerbalizer:
-        """A model behind a server.
+        """Model behind a server.
 
         Args:
-            url: Of its server; None for --base-url.
+            url: Address of its server; None means --base-url.
         """
         from kgedit.llm.remote.batches import BatchWork
         from kgedit.llm.remote.client import Effort
@@ -103,17 +103,17 @@ class ServerOptions:
         )
 
     def local(self, model: str) -> LocalVerbalizer:
-        """A model on this machine."""
+        """Model on this machine."""
         from kgedit.timesteps.verbalizing.verbalizers import LocalVerbalizer
 
         return LocalVerbalizer(model=model, device=self.device, prompts=self.prompts)
 
 
 def one_verbalizer(model: str | None, local: str | None, options: ServerOptions) -> RemoteVerbalizer | LocalVerbalizer:
-    """The one that was named.
+    """The verbalizer that was named.
 
     Raises:
-        ModelError: if none or two are named.
+        ModelError: if none or both are named.
     """
     if bool(model) == bool(local):
         raise ModelError(
@@ -126,10 +126,10 @@ def one_verbalizer(model: str | None, local: str | None, options: ServerOptions)
 def tell_without_asking(
     verbalizer: RemoteVerbalizer | LocalVerbalizer, wanted: Callable[[], Sequence[Wanted]], *, estimate: bool
 ) -> None:
-    """Print what asking would cost, or else the requests.
+    """Print the estimated cost, or else the requests.
 
     Raises:
-        ModelError: if the model is no server's.
+        ModelError: if the model is not behind a server.
     """
     from kgedit.timesteps.verbalizing.verbalizers import RemoteVerbalizer
 
@@ -144,7 +144,7 @@ def tell_without_asking(
 
 
 def estimate_document(estimate: CostEstimate) -> dict[str, Any]:
-    """What asking would cost, for JSON; `dollars` is null where there is no price."""
+    """Estimated cost for JSON; `dollars` is null without a price."""
     return {
         "calls": estimate.requests - estimate.cached,
         "cached": estimate.cached,
@@ -156,7 +156,7 @@ def estimate_document(estimate: CostEstimate) -> dict[str, Any]:
 
 
 def tell_estimate(estimate: CostEstimate) -> None:
-    """Print what asking would cost."""
+    """Print the estimated cost."""
     counted = "counted by the tokenizer" if estimate.exact else "by four characters a token, which may be far off"
     calls = estimate.requests - estimate.cached
     click.echo(f"calls: {calls:,} ({estimate.cached:,} more are in the cache)")
@@ -166,12 +166,12 @@ def tell_estimate(estimate: CostEstimate) -> None:
 
 
 def tell_asked(asked: ChatReplies, *, done: str = "Asked", what: str = "requests", failed: str = "No reply") -> None:
-    """Say what asking took.
+    """Print the cost of the requests.
 
     Args:
-        done: What was done with them.
-        what: What was asked about, in the plural.
-        failed: What it means that a call gave nothing.
+        done: Verb for what was done with them.
+        what: Kind of requests, in the plural.
+        failed: Meaning of a failed request.
     """
     cost = "" if asked.dollars is None else f", ${asked.dollars:.4f}"
     say(

@@ -1,4 +1,4 @@
-"""``kgedit audit``: which rows of a file of edits are right, by two snapshots."""
+"""``kgedit audit``: checks the rows of a file of edits against two snapshots."""
 
 from __future__ import annotations
 
@@ -33,17 +33,17 @@ _EPILOG = examples(
               help="Date of the newer snapshot.")  # fmt: skip
 @rows_format
 @click.option("--limit", default=10, show_default=True, type=click.IntRange(min=0),
-              help="Rows that are not valid to show below the table.")  # fmt: skip
+              help="Maximum number of invalid rows to show below the table.")  # fmt: skip
 def audit(file: Path, older: datetime.datetime, newer: datetime.datetime, form: str, limit: int) -> None:
     """Check a file of edits against two snapshots.
 
-    FILE is any file that `run-edit --edits` takes, or a timestep: its folder, its name in the home's benchmark folder,
-    or two dates as 2021-01-04..2023-02-27. Labels are resolved to ids where ids are missing. A
-    row is valid if its edit is a current main statement that changed in the window, its locality questions ask for what
-    did not, and its two-hop questions depend on the edit. The table counts verdicts and reasons with 95 % intervals
-    (Wilson). A valid row is no update if the change is a late entry or a refinement, say: a second table counts the
-    valid rows by kind of change, with the mean confidence of each kind. csv has one line per row of the file; json has
-    all of these. Reads the store; no server is needed.
+    FILE is any file that `run-edit --edits` accepts, or a timestep: its folder, its name in the home's benchmark
+    folder, or two dates as 2021-01-04..2023-02-27. Labels are resolved to ids if ids are missing. A row is valid if its
+    edit is a current main statement that changed in the window, its locality questions ask for facts that did not
+    change, and its two-hop questions depend on the edit. The table counts verdicts and reasons with 95 % intervals
+    (Wilson). A valid row is not an update if, for example, the change is a late entry or a refinement: a second table
+    counts the valid rows by kind of change, with the mean confidence of each kind. csv has one line per row of the
+    file; json has all of these. Reads the store; no server is needed.
     """
     from kgedit.cli.query import print_rows
 

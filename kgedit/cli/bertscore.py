@@ -1,4 +1,4 @@
-"""Options of `kgedit score --metric bertscore`: which encoder compares the answers, and how."""
+"""Options of `kgedit score --metric bertscore`: the encoder and its settings."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ _OPTIONS = (
                  help="Encoder on this machine, such as RoBERTa or BERT, in Hugging Face layout."),
     click.option("--bertscore-layer", metavar="N", type=click.IntRange(min=0),
                  help="Hidden layer that is compared. Default: the last."),
-    click.option("--bertscore-idf", is_flag=True, help="Weigh tokens by how rare they are among the accepted answers."),
+    click.option("--bertscore-idf", is_flag=True, help="Weight tokens by their rarity among the accepted answers."),
     click.option("--bertscore-baseline", metavar="FILE", type=click.Path(dir_okay=False, path_type=Path),
-                 help="CSV (LAYER, P, R, F) of unrelated texts' scores, to rescale by. Default: none."),
+                 help="CSV (LAYER, P, R, F) with scores of unrelated texts, for rescaling. Default: none."),
 )  # fmt: skip
 
 
 def bertscore_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command the options of BERTScore."""
+    """Add the options of BERTScore to a command."""
     for option in reversed(_OPTIONS):
         command = option(command)
     return command
@@ -35,7 +35,7 @@ def bertscore_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BertScoreOptions:
-    """What was given; the fields are the options."""
+    """Values of the options; the fields are named after them."""
 
     bertscore_model: Path | None
     bertscore_layer: int | None
@@ -43,10 +43,10 @@ class BertScoreOptions:
     bertscore_baseline: Path | None
 
     def check(self, runs: Sequence[Path], *, asked_for: bool) -> None:
-        """Whether there is an encoder, or scores of an earlier one.
+        """Check that there is an encoder, or scores of an earlier one.
 
         Raises:
-            ModelError: if not.
+            ModelError: if there is neither.
         """
         from kgedit.runs.bert_scoring import FILE
 
@@ -64,7 +64,7 @@ class BertScoreOptions:
 
 
 def measure(runs: Sequence[Path], options: BertScoreOptions) -> None:
-    """Have the runs' answers measured, or keep the scores that they have."""
+    """Measure the runs' answers, or keep existing scores."""
     if options.bertscore_model is None:
         say("No encoder is named: the BERTScores that are in the run folders are kept.")
         return
@@ -82,7 +82,7 @@ def measure(runs: Sequence[Path], options: BertScoreOptions) -> None:
 
 
 def encoding_line(encoding: Encoding) -> str:
-    """What BERTScores come from, in words: those of different encodings do not compare."""
+    """Encoding of BERTScores in words; scores of different encodings are not comparable."""
     how = ["idf" if encoding.idf else "no idf", "rescaled" if encoding.baseline_sha256 else "not rescaled"]
     later = f"; {encoding.later:,} answers came later and are not measured" if encoding.later else ""
     return (

@@ -1,4 +1,4 @@
-"""``kgedit find`` and ``kgedit browse``: items by name, and Neo4j Browser opened on one."""
+"""``kgedit find`` and ``kgedit browse``: searches items by name, and opens Neo4j Browser on one."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from kgedit.resources import data_folder
 def find(name: tuple[str, ...], limit: int, form: str) -> None:
     """Find items and properties by label or alias.
 
-    Prints ids, labels and descriptions. Those with exactly this name come first, then those in most facts.
+    Prints ids, labels and descriptions. Exact matches come first, then matches in most facts.
     """
     from kgedit.cli.query import print_rows
 
@@ -28,7 +28,7 @@ def find(name: tuple[str, ...], limit: int, form: str) -> None:
 
 
 @click.command(epilog=examples("kgedit browse --item Q183 --from 2021-01-04 --to 2023-02-27 --print"))
-@click.option("--item", metavar="QID", help="Start with what is around this item, such as Q183.")
+@click.option("--item", metavar="QID", help="Start with the neighbourhood of this item, such as Q183.")
 @click.option(
     "--from",
     "older",
@@ -48,9 +48,9 @@ def browse(
 ) -> None:
     """Open Neo4j Browser on the loaded graph.
 
-    Items, properties and values have colours of their own; edges show the property and the years:
-    "2005–2021" has ended, "since 2021" lasts. Without dates --item shows its facts, with --from and --to what
-    began or ended between two snapshots; the query is already in the editor: press Ctrl+Enter to run it.
+    Items, properties and values have different colours; edges show the property and the years: "2005–2021" has ended,
+    "since 2021" continues. Without dates, --item shows its facts; with --from and --to it shows what began or ended
+    between two snapshots. The query is already in the editor: press Ctrl+Enter to run it.
     """
     if (older is None) != (newer is None) or (older and item is None):
         raise click.UsageError("Give --from and --to together, and with --item.")

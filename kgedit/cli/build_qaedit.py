@@ -1,4 +1,4 @@
-"""``kgedit build-qaedit``: question-answering sets as edits."""
+"""``kgedit build-qaedit``: converts question-answering sets to edits."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _PARTS = click.Choice(("subject", "rephrase", "category"))
 _MODEL_OPTIONS = (
     click.option("--model", metavar="NAME", help="Model of an OpenAI-compatible server that does --model-does."),
     click.option("--model-does", "parts", multiple=True, type=_PARTS, default=("subject", "rephrase"),
-                 show_default=True, help="What the model does; the rules do the rest. May be given several times."),
+                 show_default=True, help="A task for the model; rules do the rest. Repeat for several."),
     click.option("--model-url", metavar="URL", help="The server, with /v1. Default: OpenAI's."),
     click.option("--model-key", metavar="VARIABLE", default="OPENAI_API_KEY", show_default=True,
                  help="Environment variable that holds the server's key."),
@@ -32,10 +32,10 @@ _MODEL_OPTIONS = (
                  help="For --estimate: local model with the same tokenizer; else four characters are a token."),
     click.option("--prompts", metavar="FOLDER", type=click.Path(file_okay=False, path_type=Path),
                  help="Your own subject.txt, rephrase.txt or category.txt, in place of those under prompts/qaedit."),
-    click.option("--estimate", is_flag=True, help="Say what the model would cost, and ask nobody."),
+    click.option("--estimate", is_flag=True, help="Print the estimated cost of the model, without calling it."),
     click.option("--budget", metavar="USD", type=click.FloatRange(min=0), help="Stop before the model costs more."),
     click.option("--prices", metavar="FILE", type=_FILE, help="YAML of prices, instead of the shipped one."),
-    click.option("--workers", default=4, show_default=True, type=click.IntRange(1, 256), help="Calls at once."),
+    click.option("--workers", default=4, show_default=True, type=click.IntRange(1, 256), help="Concurrent calls."),
 )  # fmt: skip
 
 
@@ -57,9 +57,9 @@ def _model_options(command: Callable[..., Any]) -> Callable[..., Any]:
 @click.option("--names", help="Snapshots whose labels and aliases are looked for in the questions.", **DATES)
 @click.option("--locality", type=_FILE, help="File from whose questions each row's locality questions are drawn.")
 @click.option("--locality-questions", default=1, show_default=True, type=click.IntRange(min=1),
-              help="Locality questions of a row.")  # fmt: skip
-@click.option("--seed", default=0, show_default=True, help="Of the locality questions.")
-@click.option("--limit", type=click.IntRange(min=1), help="Read only so many rows of each source.")
+              help="Number of locality questions per row.")  # fmt: skip
+@click.option("--seed", default=0, show_default=True, help="Seed for drawing the locality questions.")
+@click.option("--limit", type=click.IntRange(min=1), help="Maximum number of rows to read from each source.")
 @click.option("--overwrite", is_flag=True, help="Replace the file.")
 @result_format
 @_model_options
@@ -75,12 +75,13 @@ def build_qaedit(
     estimate: bool,
     **model: Any,
 ) -> None:
-    """Make edits of question-answering sets like QAEdit.
+    """Build edits from question-answering sets like QAEdit.
 
     SOURCES are NQ-open (JSON Lines), TriviaQA (JSON), SimpleQA (CSV), or any JSON or CSV rows with a question and an
     answer, recognised by content. Each question gets a subject (a part of it), a rephrasing, a topic and, with
-    --locality, questions that the edit must not change: by rules, or by a model. Rows say which rule made what. What
-    `run-edit --edits` and EasyEdit read is written to --out, and how it was made beside it (.provenance.json).
+    --locality, questions that the edit must not change: by rules, or by a model. Rows record the rule that created each
+    part. A file for `run-edit --edits` and EasyEdit is written to --out, and its provenance next to it
+    (.provenance.json).
     """
     from kgedit.api import qaedit
 
@@ -121,7 +122,7 @@ def build_qaedit(
 
 
 def _helper(options: Mapping[str, Any]) -> ModelHelp | None:
-    """The model that was named; None where none was."""
+    """The model that was named; None without one."""
     if not options["model"]:
         return None
     from kgedit.api.qaedit import ModelHelp

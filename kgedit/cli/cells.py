@@ -1,4 +1,4 @@
-"""Text of the graph made safe to print: a label could hold control sequences or spreadsheet formulas."""
+"""Makes text of the graph safe to print: a label could contain control sequences or spreadsheet formulas."""
 
 from __future__ import annotations
 
@@ -6,37 +6,37 @@ import re
 from typing import Any
 
 _LINES_AND_TABS = "\t\n\r"
-# C0 and C1 control characters and DEL; line separators; what reverses the direction of the text that follows; halves
-# of surrogate pairs, which no terminal encoding can write.
+# C0 and C1 control characters and DEL; line separators; characters that reverse the direction of the following text;
+# halves of surrogate pairs, which no terminal encoding can write.
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 _FORMULA = tuple("=+-@\t\r\n")
 _NUMBER = re.compile(r"[+-]?\d+(\.\d+)?([eE][+-]?\d+)?")
 
 
 def visible(text: str, *, keep: str = "") -> str:
-    """The text with each control character as a picture of it: ␛ for escape, ␊ for a line break, else U+FFFD.
+    """The text with each control character as a visible symbol: ␛ for escape, ␊ for a line break, else U+FFFD.
 
     Args:
         text: Text of the graph.
-        keep: Control characters that stay, such as the line breaks of a message of several lines.
+        keep: Control characters to keep, such as the line breaks of a message with several lines.
     """
     return _CONTROL.sub(lambda found: found[0] if found[0] in keep else _picture(found[0]), text)
 
 
 def plain_text(value: Any) -> str:
-    """A value as one cell's text: nothing for None, a list's items with commas between."""
+    """A value as text of one cell: empty for None, list items separated by commas."""
     if value is None:
         return ""
     return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
 def table_cell(value: Any) -> str:
-    """A value as the terminal may show it."""
+    """A value in a form that is safe for the terminal."""
     return visible(plain_text(value))
 
 
 def csv_cell(value: Any) -> str:
-    """A value as a spreadsheet may read it: what it would take for a formula begins with an apostrophe."""
+    """A value in a form that is safe for a spreadsheet: possible formulas are prefixed with an apostrophe."""
     text = visible(plain_text(value), keep=_LINES_AND_TABS)
     is_formula = text.startswith(_FORMULA) and not _NUMBER.fullmatch(text)
     return f"'{text}" if is_formula else text

@@ -1,4 +1,4 @@
-"""Groups of commands that answer a wrong word with the right one: commands, options, and options without a value."""
+"""Groups of commands that suggest the right word for a wrong command, option, or option without a value."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _MOST_LISTED = 12
 
 
 class CommandGroup(click.Group):
-    """A group that names the command or option that was meant."""
+    """A group that suggests the command or option that was meant."""
 
     def invoke(self, ctx: click.Context) -> object:
         try:
@@ -47,7 +47,7 @@ class CommandGroup(click.Group):
 
 
 def _in_plain_words(message: str) -> str:
-    """Click's message without the names of its types."""
+    """Click's message without its names of types."""
     for type_name, plain in (("integer", "a whole number"), ("float", "a number")):
         message = re.sub(rf"is not a valid {type_name}( range)?\.", f"is not {plain}.", message)
     return message
@@ -60,7 +60,7 @@ def _no_such(kind: str, given: str, names: Iterable[str]) -> str:
 
 
 def _options(command: click.Command) -> dict[str, click.Option]:
-    """Options by each of their names."""
+    """Options by all of their names."""
     options = [parameter for parameter in command.params if isinstance(parameter, click.Option)]
     return {name: option for option in options for name in (*option.opts, *option.secondary_opts)}
 
@@ -68,11 +68,11 @@ def _options(command: click.Command) -> dict[str, click.Option]:
 def _check_options(command: click.Command, words: list[str], context: click.Context) -> None:
     """Check that each option that needs a value has one, and that no long option has a single dash.
 
-    Click takes whatever follows for the value, so that ``--timestep --model tiny`` would read ``tiny`` as an argument;
-    and ``-timestep`` for several short options.
+    Click takes the following word as the value, so ``--timestep --model tiny`` would read ``tiny`` as an argument; and
+    it reads ``-timestep`` as several short options.
 
     Raises:
-        UsageError: with the values there are, or the option that was meant.
+        UsageError: with the possible values, or the option that was meant.
     """
     options = _options(command)
     position = 0
@@ -95,7 +95,7 @@ def _lacks_value(option: click.Option, word: str, following: str | None, context
 
 
 def _values_there_are(option: click.Parameter, context: click.Context) -> str:
-    """What the shell offers for the option, as a sentence; "" where that is files only."""
+    """Shell completions for the option, as a sentence; "" if those are only files."""
     values = [item.value for item in option.shell_complete(context, "") if item.type == "plain" and item.value]
     more = f" and {len(values) - _MOST_LISTED} more" if len(values) > _MOST_LISTED else ""
     return f" There are: {', '.join(values[:_MOST_LISTED])}{more}." if values else ""

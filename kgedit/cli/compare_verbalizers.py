@@ -33,7 +33,7 @@ _EPILOG = examples(
               help="templates, local:NAME, NAME for --base-url, or NAME@URL; repeat.")  # fmt: skip
 @click.option("--axis", "axes", multiple=True, type=click.Choice(AXES), help="An axis; repeat. Default: all.")
 @click.option("--sample", default=30, show_default=True, type=click.IntRange(min=1), help="Cases to word.")
-@click.option("--seed", default=0, show_default=True, help="Draws them.")
+@click.option("--seed", default=0, show_default=True, help="Seed for drawing the cases.")
 @click.option("--questions", is_flag=True, help="Print the questions instead of the measures.")
 @rows_format
 @server_options
@@ -51,9 +51,10 @@ def compare_verbalizers(
     """Compare templates and models on the same facts.
 
     TIMESTEP is an exported timestep: its folder, its name in the home's benchmark folder, or two dates as
-    2021-01-04..2023-02-27. Each words the same cases of it on all axes. Printed are, by axis, the share of questions
-    that pass the final filters and why the others do not, and of those that pass: words, overlap with the template's
-    question, and the share of different pairs of words. Nothing is written but the cache of replies.
+    2021-01-04..2023-02-27. Each verbalizer words the same cases of it on all axes. By axis, the output shows the share
+    of questions that pass the final filters, the reasons for those that fail, and for those that pass: number of words,
+    overlap with the template's question, and the share of distinct word pairs. Nothing is written except the cache of
+    replies.
     """
     from kgedit.api.verbalizing import WordingOptions, compare
     from kgedit.cli.query import print_rows
@@ -84,5 +85,5 @@ def _verbalizer(name: str, options: ServerOptions) -> Verbalizer | None:
         return options.local(name.removeprefix("local:"))
     model, _, url = name.partition("@")
     if not model:
-        raise ModelError(f"'{name}' names no verbalizer: templates, local:NAME, NAME or NAME@URL.")
+        raise ModelError(f"'{name}' is not a verbalizer. Give templates, local:NAME, NAME or NAME@URL.")
     return options.remote(model, url or None)

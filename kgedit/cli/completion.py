@@ -1,4 +1,4 @@
-"""What the shell offers after Tab: names and dates, looked up without importing a library."""
+"""Shell completion: names and dates, looked up without importing a library."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Complete = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
 
 
 def _offer(find: Callable[[click.Context], Iterable[str]]) -> Complete:
-    """A completion that offers those of the names found that begin as the word does."""
+    """Completion that offers the names that begin with the given word."""
 
     def complete(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:  # noqa: ARG001 - click's signature
         return [CompletionItem(name) for name in find(context) if name.startswith(incomplete)]
@@ -64,7 +64,7 @@ def configs(_: click.Context) -> Iterable[str]:
 
 @_offer
 def sweeps(_: click.Context) -> Iterable[str]:
-    """Specs of sweeps that come with kgedit."""
+    """Built-in specs of sweeps."""
     from kgedit.runs.sweeps.shipped import shipped_sweeps
 
     return [sweep.name for sweep in shipped_sweeps()]
@@ -80,10 +80,10 @@ def queries(_: click.Context) -> Iterable[str]:
 
 @_offer
 def query_parameters(context: click.Context) -> Iterable[str]:
-    """The parameters of the query that was named, each with its equals sign."""
+    """Parameters of the given query, each with its equals sign."""
     from kgedit.graph.queries import read_queries
 
-    # Click has not come to the arguments when an option still lacks its value.
+    # Click has not parsed the arguments yet when an option still lacks its value.
     named = context.params.get("name") or next(iter(context.args), "")
     query = read_queries().get(named)
     return [f"{parameter.name}=" for parameter in query.parameters] if query else []
@@ -99,12 +99,12 @@ def snapshot_dates(_: click.Context) -> Iterable[str]:
 
 
 def _paths_of(marker: str, *folders: str, by_name: bool = False) -> Complete:
-    """A completion that offers folders that hold a file: those beside the word, and those of the home.
+    """Completion of folders that contain a file, next to the given word and in the home.
 
     Args:
-        marker: The file.
-        folders: Folders of the home that hold such folders.
-        by_name: Whether the command also takes the name of a folder of the home, which is then offered.
+        marker: Name of the file.
+        folders: Folders of the home with such subfolders.
+        by_name: Whether the command also accepts the name of a folder of the home, which is then offered.
     """
 
     def complete(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:  # noqa: ARG001 - click's signature
@@ -133,7 +133,7 @@ timesteps = _paths_of("timestep.json", "timesteps", "benchmark", by_name=True)
 
 
 def properties(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Properties of the shipped templates, each with its label."""
+    """Properties of the built-in templates, each with its label."""
     from kgedit.resources import data_folder
     from kgedit.wording.catalogues import read_catalogue
 
@@ -153,7 +153,7 @@ def models(_: click.Context) -> Iterable[str]:
 
 @_offer
 def breakdowns(_: click.Context) -> Iterable[str]:
-    """What a report breaks scores down by."""
+    """Breakdowns of scores in reports."""
     return (
         *("relation", "tag", "kind", "scenario", "year", "cutoff", "category", "popularity"),
         *("subject_views", "object_views", "subject_count", "object_count", "locality_basis", "hops"),
@@ -179,7 +179,7 @@ def kinds(_: click.Context) -> Iterable[str]:
 
 @_offer
 def export_forms(_: click.Context) -> Iterable[str]:
-    """Forms of a timestep."""
+    """Formats of a timestep."""
     from kgedit.exporters import EXPORTERS
 
     return EXPORTERS

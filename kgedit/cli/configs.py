@@ -18,12 +18,12 @@ def configs() -> None:
 
 
 @configs.command("ls", epilog=examples("kgedit configs ls", "kgedit configs ls --method memit"))
-@click.option("--method", metavar="NAME", shell_complete=completion.methods, help="Only this one's.")
+@click.option("--method", metavar="NAME", shell_complete=completion.methods, help="Only configs of this method.")
 @result_format
 def ls(method: str | None) -> None:
     """List published configs and defaults.
 
-    Each line is a METHOD/MODEL and the models that it is for.
+    Each line shows a METHOD/MODEL and the models that it applies to.
     """
     from kgedit.editing import METHODS
     from kgedit.errors import UnknownNameError
@@ -60,7 +60,7 @@ def ls(method: str | None) -> None:
 def cp(name: str, file: Path | None, *, overwrite: bool) -> None:
     """Write a run spec with every setting of a method.
 
-    Each line has the setting's value and meaning. FILE is METHOD-MODEL.yaml if it is not given, and - for stdout.
+    Each line has the setting's value and meaning. FILE defaults to METHOD-MODEL.yaml; - means stdout.
     """
     from kgedit.editing import METHODS
     from kgedit.files import replace_file
@@ -68,7 +68,7 @@ def cp(name: str, file: Path | None, *, overwrite: bool) -> None:
     from kgedit.hparams.spec_templates import DEFAULT, spec_text
 
     method, _, model = name.partition("/")
-    # Only methods of other packages must be imported, torch included, to tell their settings.
+    # Only third-party methods have to be imported, including torch, to list their settings.
     kind = SETTINGS[method] if method in SETTINGS else METHODS[method].settings_type
     target = file or Path(f"{method}-{model or DEFAULT}.yaml")
     if file == Path("-"):
@@ -96,7 +96,7 @@ def validate(context: click.Context, files: tuple[Path, ...]) -> None:
     """Check run specs and hyperparameter files.
 
     Reports every problem of run specs, of published configs and of EasyEdit's hyperparameter files. A run spec may lack
-    model and timesteps. Good files get a line each on stdout; problems go to stderr, and make the exit code 1.
+    model and timesteps. Valid files get one line each on stdout; problems go to stderr and set the exit code to 1.
     """
     from kgedit.runs.spec_files import check
 
@@ -126,7 +126,7 @@ def validate(context: click.Context, files: tuple[Path, ...]) -> None:
 @configs.command(
     "schema", epilog=examples("kgedit configs schema > run-spec.schema.json", "kgedit configs schema --published memit")
 )
-@click.option("--published", metavar="METHOD", help="That of published configs of a method instead.")
+@click.option("--published", metavar="METHOD", help="Print the schema of a method's published configs instead.")
 @click.option("--format", type=click.Choice(("json",)), default="json", expose_value=False, help="A schema is JSON.")
 def schema(published: str | None) -> None:
     """Print the JSON schema of run specs, for editors and other tools."""

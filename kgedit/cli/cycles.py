@@ -16,10 +16,10 @@ from kgedit.cli.formats import rows_format
 @click.option("--date", required=True, **SNAPSHOT_DATE, help="Date of the snapshot.")
 @rows_format
 def cycles(date: datetime.datetime, form: str) -> None:
-    """List circles among classes and among containers.
+    """List cycles among classes and among containers.
 
-    One row for each member of a circle by subclass of (P279), and by containment (P131, P171, P279, P361 and P527).
-    Filters and kinds of change follow these chains; in a circle each member counts as below, or within, every other.
+    Prints one row per member of a cycle, by subclass of (P279) and by containment (P131, P171, P279, P361 and P527).
+    Filters and kinds of change follow these chains; in a cycle each member counts as below, or within, every other.
     Reads the store; no server is needed.
     """
     from kgedit.cli.query import print_rows

@@ -1,4 +1,4 @@
-"""How options and arguments take a date: ``@click.option("--date", **DATE)``."""
+"""Dates as options and arguments: ``@click.option("--date", **DATE)``."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kgedit.records.days import read_day
 
 
 class _Day(click.ParamType):  # type: ignore[type-arg]  # generic since click 8.4 only
-    """A day, as midnight of it; year first, in any of the spellings of `read_day`."""
+    """A day, as its midnight; year first, in any of the spellings of `read_day`."""
 
     name = "day"
 
@@ -29,7 +29,7 @@ DATE: dict[str, Any] = {"type": _Day(), "metavar": "YYYY-MM-DD"}
 """Any day."""
 
 SNAPSHOT_DATE: dict[str, Any] = {**DATE, "shell_complete": completion.snapshot_dates}
-"""The day of a snapshot in the store."""
+"""Day of a snapshot in the store."""
 
 
 def _read_days(_context: click.Context, _parameter: click.Parameter, given: str) -> tuple[datetime.date, ...]:

@@ -1,4 +1,4 @@
-"""``kgedit describe``: what a timestep or a file of edits consists of."""
+"""``kgedit describe``: counts the contents of a timestep or a file of edits."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from kgedit.cli.formats import rows_format
     "--html",
     "html_file",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Write one page that a browser opens: charts, every case to search, why the rest is no case.",
+    help="Write an HTML page: charts, all cases with search, and why other changes are not cases.",
 )
 @click.option(
     "--figures",
@@ -39,11 +39,11 @@ from kgedit.cli.formats import rows_format
     help="Write word clouds of subjects, relations and objects as SVG.",
 )
 @click.option(
-    "--browser", metavar="URL", help="Address of Neo4j Browser for the page's links, as browse --print tells it."
+    "--browser", metavar="URL", help="Address of Neo4j Browser for the page's links, as printed by browse --print."
 )
-@click.option("--overwrite", is_flag=True, help="Replace a page and figures of before.")
+@click.option("--overwrite", is_flag=True, help="Replace an existing page and figures.")
 @click.option("--limit", default=15, show_default=True, type=click.IntRange(min=1),
-              help="Lines of each part in the table; json and csv have all.")  # fmt: skip
+              help="Maximum lines per part in the table; json and csv have all.")  # fmt: skip
 @rows_format
 def describe(
     timestep: Path,
@@ -56,14 +56,14 @@ def describe(
     limit: int,
     form: str,
 ) -> None:
-    """Count what a timestep or a file of edits consists of.
+    """Count the contents of a timestep or a file of edits.
 
     TIMESTEP is an exported timestep (its folder, its name in the home's benchmark folder, or two dates as
-    2021-01-04..2023-02-27), or a file that `run-edit --edits` takes. Counted are cases and
+    2021-01-04..2023-02-27), or a file that `run-edit --edits` accepts. The output counts, where available: cases and
     probes, the funnel, distinct triples, subjects, relations and objects (WikiFactDiff's table 2), new entities, tags,
     scenarios, kinds of change, relations, years of the facts, words (and tokens) of questions and answers, deciles of
-    popularity, and views and counts of subjects and objects: each where it is there. The page of --html is one file
-    without any request to a network.
+    popularity, and views and counts of subjects and objects. The page of --html is a single file that makes no network
+    requests.
     """
     from kgedit.api.describing import describe as described
     from kgedit.api.describing import describe_page
@@ -81,7 +81,7 @@ def describe(
 
 
 def _shortened(rows: list[dict[str, Any]], limit: int) -> list[dict[str, str]]:
-    """The first lines of each part, with a line that says how many more there are."""
+    """First lines of each part, with a line that counts the remaining ones."""
     parts: dict[str, list[dict[str, Any]]] = {}
     for row in rows:
         parts.setdefault(row["part"], []).append(row)
@@ -98,6 +98,6 @@ def _shown(row: dict[str, Any]) -> dict[str, str]:
     if value is None:
         return {"part": row["part"], "name": row["name"], "value": "", "share": ""}
     number = f"{value:,.0f}" if value == int(value) else f"{value:,.2f}"
-    # A day is no quantity.
+    # A day is not a quantity.
     number = f"{value:.0f}" if row["part"] == "dates" else number
     return {"part": row["part"], "name": row["name"], "value": number, "share": "" if share is None else f"{share:.1%}"}

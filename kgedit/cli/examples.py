@@ -1,14 +1,14 @@
-"""The examples in which every command's help ends."""
+"""Examples at the end of every command's help."""
 
 from __future__ import annotations
 
 
 def examples(*commands: str, before: str = "") -> str:
-    """An epilog for a command's help; lines are not rewrapped.
+    """Epilog of a command's help; lines are not rewrapped.
 
     Args:
-        commands: What a user can type.
-        before: Text above the examples; not rewrapped either.
+        commands: Commands that a user can type.
+        before: Text above the examples, also not rewrapped.
     """
     title = "Example" if len(commands) == 1 else "Examples"
     paragraphs = [*before.strip().split("\n\n"), "\n".join([f"{title}:", *(f"  {command}" for command in commands)])]

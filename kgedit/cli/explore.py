@@ -1,4 +1,4 @@
-"""``kgedit explore``: what changed between the loaded snapshots, live in a browser."""
+"""``kgedit explore``: shows the changes between the loaded snapshots in a browser."""
 
 from __future__ import annotations
 
@@ -13,11 +13,12 @@ from kgedit.cli.progress import say
 @click.option("--browser", metavar="URL", help="Address of Neo4j Browser for links. Default: that of the home's graph.")
 @click.option("--open/--no-open", "opens", default=True, show_default=True, help="Open the page in a browser.")
 def explore(port: int, browser: str | None, opens: bool) -> None:
-    """Look at what changed between the loaded snapshots.
+    """Explore the changes between the loaded snapshots.
 
-    A page on this machine: find an item by name and see its statements in every snapshot, choose two dates and see what
-    changed between them, make a timestep of what you select. Only a browser with the printed address, which has a
-    token, is answered. Stop it with Ctrl-C. The first start makes small files in $KGEDIT_HOME/explore.
+    Serves a page on this machine: find an item by name and see its statements in every snapshot, choose two dates and
+    see what changed between them, or create a timestep from selected changes. Only a browser with the printed address,
+    which contains a token, gets answers. Press Ctrl-C to stop. The first start creates small files in
+    $KGEDIT_HOME/explore.
     """
     from kgedit.api.exploring import explore_server
 

@@ -1,4 +1,4 @@
-"""``kgedit export-timestep``: the changes between two snapshots, as questions."""
+"""``kgedit export-timestep``: exports the changes between two snapshots as questions."""
 
 from __future__ import annotations
 
@@ -35,7 +35,9 @@ from kgedit.timesteps.profiles import COMPATS, PERSONA_STYLES, PROFILES
 @click.option("--out", type=click.Path(path_type=Path, file_okay=False),
               help="Folder to write. Default: $KGEDIT_HOME/timesteps/FROM_TO, or FROM_TO_wikifactdiff. "
                    "With --all: the folder for these, by default $KGEDIT_HOME/timesteps.")  # fmt: skip
-@click.option("--seed", default=0, show_default=True, help="Chooses personas, second hops, random neighbours.")
+@click.option(
+    "--seed", default=0, show_default=True, help="Seed for drawing personas, second hops and random neighbours."
+)
 @click.option("--known-facts", default=2000, show_default=True, type=click.IntRange(min=0),
               help="Facts of the older snapshot to write questions for.")  # fmt: skip
 @click.option("--templates", type=click.Path(path_type=Path, exists=True), help="Template catalogue, a file or folder.")
@@ -51,12 +53,12 @@ from kgedit.timesteps.profiles import COMPATS, PERSONA_STYLES, PROFILES
 @click.option("--labelled-changes", type=click.Path(path_type=Path, exists=True, dir_okay=False),
               help="wikibigedit: train a classifier of kinds with this file.")  # fmt: skip
 @click.option("--kind-embedder", metavar="NAME",
-              help="With --labelled-changes: compares meanings; none: words. Default: all-minilm-l6-v2.")  # fmt: skip
+              help="With --labelled-changes: embedder, or none for words. Default: all-minilm-l6-v2.")  # fmt: skip
 @click.option("--functional-by", type=click.Choice(("values", "data", "constraints")),
-              help="What says that a relation has one value. Default: values; wikifactdiff: constraints.")  # fmt: skip
+              help="Criterion for relations with one value. Default: values; wikifactdiff: constraints.")  # fmt: skip
 @click.option("--ask-as-of", is_flag=True, help="Begin questions with the day: As of 27 February 2023, who ...?")
 @click.option("--changed-locality", is_flag=True,
-              help="wikibigedit: take locality probes first from changed facts that are no case.")  # fmt: skip
+              help="wikibigedit: prefer changed facts that are not cases as locality probes.")  # fmt: skip
 @click.option("--compat", type=click.Choice(COMPATS), help="wikifactdiff: behave as its released code.")
 @click.option("--pageviews", multiple=True, type=click.Path(path_type=Path, exists=True, dir_okay=False),
               help="A month's page views (pageviews-YYYYMM-user), for subjects and objects; repeat.")  # fmt: skip
@@ -93,14 +95,13 @@ def export_timestep(
     engine: str,
     overwrite: bool,
 ) -> None:
-    """Write the changes between two snapshots as questions.
+    """Export the changes between two snapshots as questions.
 
-    The folder holds a timestep: edits with their rephrased, persona, locality and two-hop questions. With --profile
-    wikifactdiff it holds besides what became true, ceased to be and stayed for each subject and relation, with
-    neighbours.
+    The folder contains a timestep: edits with their rephrased, persona, locality and two-hop questions. With --profile
+    wikifactdiff it also contains what became true, ceased to be true and stayed true for each subject and relation,
+    with neighbours.
 
-    A timestep that is there already and would come out the same is kept: with --all, a command that was interrupted
-    resumes.
+    An existing timestep is kept if the export would be identical, so with --all an interrupted command resumes.
     """
     options: dict[str, Any] = {
         "out": out,
@@ -164,7 +165,7 @@ def _tell(manifest: dict[str, Any]) -> None:
 
 
 def _tell_specificity(manifest: Mapping[str, Any], page_views: Mapping[str, Any]) -> None:
-    """For how many cases views and counts are known, where they were asked for."""
+    """Print the number of cases with known views and counts, if requested."""
     if "specificity" in manifest:
         months, others = len(page_views.get("months", ())), page_views.get("files left out", 0)
         if months or others:
@@ -174,7 +175,7 @@ def _tell_specificity(manifest: Mapping[str, Any], page_views: Mapping[str, Any]
 
 
 def _tell_left_out(final_filters: Mapping[str, Any]) -> None:
-    """Questions that a final filter keeps from being asked, where there are any."""
+    """Print the number of questions that a final filter removed, if any."""
     for axis, counts in final_filters.items():
         if counts["failed"]:
             reasons = ", ".join(f"{reason}: {count:,}" for reason, count in counts["failed"].items())
@@ -182,7 +183,7 @@ def _tell_left_out(final_filters: Mapping[str, Any]) -> None:
 
 
 def _tell_updates(manifest: dict[str, Any]) -> None:
-    if "changed_statements" in manifest:  # not in timesteps of earlier versions, which are kept
+    if "changed_statements" in manifest:  # absent from kept timesteps of earlier versions
         found = manifest["changed_statements"]["subjects and properties"]
         say(f"{found:>8,} subjects and properties with a changed statement (engine: {manifest['engine']})")
     for side, told in zip(manifest["preprocessing"].values(), ("older", "newer"), strict=True):

@@ -1,4 +1,4 @@
-"""``kgedit fetch-slice``, ``fetch-items``, ``fetch-dump``: chosen items, or whole dumps, as files for load-dump."""
+"""``kgedit fetch-slice``, ``fetch-items``, ``fetch-dump``: fetches selected items, or whole dumps, for load-dump."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from kgedit.fetching.sparql import FetchedSlice
 
 MOST_STEPS = 8
-"""As far as containment of values is followed (kgedit.timesteps.kinds.snapshot_tables.MAX_DEPTH; a test compares)."""
+"""Depth to which containment of values is followed (kgedit.timesteps.kinds.snapshot_tables.MAX_DEPTH; tested)."""
 
 _CONTACT: dict[str, Any] = {
     "envvar": "KGEDIT_CONTACT",
@@ -44,7 +44,7 @@ _FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
 
 
 def read_ids(path: Path) -> tuple[str, ...]:
-    """The ids of a list, one a line; comments begin with #, further columns are not read."""
+    """Read the ids of a list, one per line; # begins a comment, further columns are ignored."""
     lines = (
         line.partition("#")[0].split() for line in path.read_text(encoding="utf-8-sig", errors="replace").splitlines()
     )
@@ -55,10 +55,10 @@ def read_ids(path: Path) -> tuple[str, ...]:
 
 
 def read_revisions(path: Path) -> tuple[tuple[str, ...], tuple[tuple[str, int], ...]]:
-    """The ids of a list, and the revisions of those that are written as Q42@1234567.
+    """Read the ids of a list, and the revisions of those written as Q42@1234567.
 
     Raises:
-        SourceError: if a revision is no number, or an id has two.
+        SourceError: if a revision is not a number, or an id has two.
     """
     ids: dict[str, int | None] = {}
     for text in read_ids(path):
@@ -79,14 +79,16 @@ def read_revisions(path: Path) -> tuple[tuple[str, ...], tuple[tuple[str, int], 
     ),
 )
 @click.argument("target", type=_TARGET)
-@click.option("--items", type=_FILE, help="List of ids, one a line.")
-@click.option("--class", "of_class", help="QID of a class: its instances, those of subclasses too.")
+@click.option("--items", type=_FILE, help="List of ids, one per line.")
+@click.option("--class", "of_class", help="QID of a class: its instances, including those of subclasses.")
 @click.option("--query", type=_FILE, help="SELECT query in a file; its column ?item gives the items.")
 @click.option("--endpoint", default="https://query.wikidata.org/sparql", show_default=True, help="SPARQL endpoint.")
 @click.option("--language", "languages", **_LANGUAGES)
 @click.option("--wiki", default="enwiki", show_default=True, help="Wiki whose article titles are fetched.")
 @click.option("--ancestors", **_ANCESTORS)
-@click.option("--page", type=click.IntRange(1, 500), default=25, show_default=True, help="Entities asked for at once.")
+@click.option(
+    "--page", type=click.IntRange(1, 500), default=25, show_default=True, help="Number of entities per request."
+)
 @click.option("--limit", type=click.IntRange(min=1), help="Only the first N items.")
 @click.option("--time-limit", type=click.FloatRange(min=1), default=90, show_default=True, help="Seconds per request.")
 @click.option("--contact", **_CONTACT)
@@ -107,10 +109,10 @@ def fetch_slice(
     contact: str,
     overwrite: bool,
 ) -> None:
-    """Fetch chosen items by SPARQL.
+    """Fetch selected items by SPARQL.
 
     They are written to TARGET (.nt or .nt.gz): the items of a list, a class or a query, in full statement form, with
-    the properties they use. A fetch that was interrupted resumes when the same command is given again.
+    the properties they use. The same command resumes an interrupted fetch.
     """
     from kgedit.fetching.manners import Manners
     from kgedit.fetching.sparql import SliceOrder
@@ -157,13 +159,13 @@ def _report_fetched(made: FetchedItems | FetchedSlice) -> None:
     epilog=examples("kgedit fetch-items towns.json.gz --items towns.txt --depth 1 --date 2021-01-04"),
 )
 @click.argument("target", type=_TARGET)
-@click.option("--items", type=_FILE, required=True, help="List of ids, one a line; Q42@1234567 is Q42 at a revision.")
+@click.option("--items", type=_FILE, required=True, help="List of ids, one per line; Q42@1234567 is Q42 at a revision.")
 @click.option("--depth", type=click.IntRange(0, 5), default=0, show_default=True, help="Steps to neighbours.")
 @click.option("--ancestors", **_ANCESTORS)
-@click.option("--date", **DATE, help="As they were at the end of this day. Default: now.")
+@click.option("--date", **DATE, help="Fetch their state at the end of this day. Default: now.")
 @click.option("--site", default="https://www.wikidata.org", show_default=True, help="Address of the wiki.")
-@click.option("--properties/--no-properties", default=True, show_default=True, help="Also the properties used.")
-@click.option("--limit", type=click.IntRange(min=1), help="At most N entities beside properties.")
+@click.option("--properties/--no-properties", default=True, show_default=True, help="Also fetch the properties used.")
+@click.option("--limit", type=click.IntRange(min=1), help="At most N entities, not counting properties.")
 @click.option("--time-limit", type=click.FloatRange(min=1), default=60, show_default=True, help="Seconds per request.")
 @click.option("--contact", **_CONTACT)
 @click.option("--overwrite", is_flag=True, help="Replace the file.")
@@ -183,8 +185,8 @@ def fetch_items(
 ) -> None:
     """Fetch items of a list, with neighbours.
 
-    They are written to TARGET (.json or .json.gz), one entity a line, one request for each: for thousands of items. A
-    fetch that was interrupted resumes when the same command is given again.
+    They are written to TARGET (.json or .json.gz), one entity per line, with one request each: suitable for thousands
+    of items. The same command resumes an interrupted fetch.
     """
     from kgedit.fetching.items import ItemsOrder
     from kgedit.fetching.items import fetch_items as fetch
@@ -221,7 +223,7 @@ def fetch_items(
 
 @click.command("fetch-dump", epilog=examples("kgedit fetch-dump latest --to dumps", "kgedit fetch-dump --list"))
 @click.argument("day", metavar="latest|DATE", required=False)
-@click.option("--list", "listing", is_flag=True, help="Print the days of which there are dumps.")
+@click.option("--list", "listing", is_flag=True, help="Print the days with available dumps.")
 @click.option("--kind", default="json", show_default=True,
               help="json, rdf, truthy (each also with -bz2), lexemes or pageviews.")  # fmt: skip
 @click.option("--to", "folder", type=click.Path(path_type=Path, file_okay=False), default=".", show_default=True,
@@ -235,8 +237,7 @@ def fetch_dump(
 ) -> None:
     """Fetch a dump of Wikidata, or its page views.
 
-    It arrives whole and checked, or not at all; a fetch that was interrupted resumes when the same command is given
-    again.
+    The file appears only when it is complete and verified. The same command resumes an interrupted fetch.
     """
     from kgedit.fetching.dumps import DUMPS, DumpOrder, find_dump, list_days
     from kgedit.fetching.dumps import fetch_dump as fetch

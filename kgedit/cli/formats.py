@@ -1,6 +1,6 @@
-"""How a command prints its result: for people, or as JSON for programs; progress and notes go to stderr either way.
+"""Output formats of commands: for people, or JSON for programs; progress and notes always go to stderr.
 
-Field names of the JSON are documented in docs/json.md and stay as they are.
+Field names of the JSON are documented in docs/json.md and do not change.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ def _remember(context: click.Context, _parameter: click.Parameter, value: str) -
 
 
 ROW_FORMATS = ("table", "json", "csv")
-"""Of commands that print rows."""
+"""Formats of commands that print rows."""
 
 rows_format = click.option(
-    "--format", "form", type=click.Choice(ROW_FORMATS), default="table", show_default=True, help="What is printed."
+    "--format", "form", type=click.Choice(ROW_FORMATS), default="table", show_default=True, help="Output format."
 )
-"""The option of a command that prints rows (kgedit.cli.query.print_rows), as its argument `form`."""
+"""Option of a command that prints rows (kgedit.cli.query.print_rows), passed as argument `form`."""
 
 result_format = click.option(
     "--format",
@@ -32,13 +32,13 @@ result_format = click.option(
     show_default=True,
     expose_value=False,
     callback=_remember,
-    help="What is printed.",
+    help="Output format.",
 )
-"""The option of every other command, which then ends in `print_result`."""
+"""Option of all other commands, which end in `print_result`."""
 
 
 def wants_json() -> bool:
-    """Whether the command that is running was asked for JSON."""
+    """Whether the running command should print JSON."""
     return click.get_current_context().meta.get(_KEY) == "json"
 
 
@@ -46,8 +46,8 @@ def print_result(document: Any, *, text: object = None) -> None:
     """Print a command's result on stdout.
 
     Args:
-        document: For programs: mappings, lists, text, numbers; what is none of these is written as its text.
-        text: For people; None where what was said on stderr is all.
+        document: Result for programs: mappings, lists, text, numbers; other values are converted to text.
+        text: Result for people; None if the messages on stderr are sufficient.
     """
     if wants_json():
         print_json(document)

@@ -1,4 +1,4 @@
-"""`kgedit graph`: the private Neo4j server of this home."""
+"""`kgedit graph`: manages the private Neo4j server of this home."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 def graph() -> None:
     """Fetch, start, stop and inspect the Neo4j server.
 
-    Each home ($KGEDIT_HOME) has one of its own.
+    Each home ($KGEDIT_HOME) has its own server.
 
     Commands that need the graph start the server themselves and leave it running. With KGEDIT_GRAPH_URI set
     (and KGEDIT_GRAPH_USER, KGEDIT_GRAPH_PASSWORD, KGEDIT_GRAPH_DATABASE) they use that server instead.
@@ -33,9 +33,9 @@ def graph() -> None:
 @graph.command(cls=ResumableCommand, epilog=examples("kgedit graph install"))
 @result_format
 def install() -> None:
-    """Fetch Neo4j (150 MB) into the cache; start nothing.
+    """Fetch Neo4j (150 MB) into the cache without starting it.
 
-    For machines that have a network only now. What is there already is checked, and fetched again where it is damaged.
+    For machines with only temporary network access. An existing copy is verified, and fetched again if it is damaged.
     """
     from kgedit.graph.managed.install import install as fetch
     from kgedit.graph.managed.java import find_java
@@ -52,9 +52,9 @@ def install() -> None:
 def start(idle_stop: str | None) -> None:
     """Start the server; print its Bolt address and Browser page.
 
-    A server that runs already is left as it is. It runs until `kgedit graph stop`, or with --idle-stop until nobody was
-    connected for that long (an open page of Neo4j Browser is a connection). KGEDIT_GRAPH_IDLE_STOP=30m does the same
-    for servers that other commands start.
+    A running server is not changed. The server runs until `kgedit graph stop`, or with --idle-stop until no client has
+    been connected for that long (an open page of Neo4j Browser counts as a client). KGEDIT_GRAPH_IDLE_STOP=30m does the
+    same for servers that other commands start.
     """
     from kgedit.graph.managed.idle import parse_idle_stop
     from kgedit.graph.managed.server import ManagedServer
@@ -83,8 +83,8 @@ def stop() -> None:
 def rebuild(scope: Scope | None) -> None:
     """Rebuild the graph from the snapshots in the store.
 
-    It keeps its scope unless options give another one. The managed server takes it by bulk import; the graph of an
-    outside server (KGEDIT_GRAPH_URI) is emptied first.
+    The scope is kept unless options set another one. The managed server uses bulk import; the graph of an outside
+    server (KGEDIT_GRAPH_URI) is emptied first.
     """
     from kgedit.cli.load_dump import project
 
@@ -92,12 +92,13 @@ def rebuild(scope: Scope | None) -> None:
 
 
 @graph.command(epilog=examples("kgedit graph status --json"))
-@click.option("--json", "as_json", is_flag=True, help="The same as --format json.")
+@click.option("--json", "as_json", is_flag=True, help="Same as --format json.")
 @result_format
 def status(as_json: bool) -> None:
-    """Show whether the server runs, where, and what it holds.
+    """Show whether the server runs, its address, and what it contains.
 
-    Also shows the path of the password file. Starts nothing; the graph's content is shown only while its server runs.
+    Also shows the path of the password file. Starts nothing; the graph's content is shown only if its server is
+    running.
     """
     from dataclasses import asdict
 

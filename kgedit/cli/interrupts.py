@@ -1,4 +1,4 @@
-"""Ctrl-C: the exit code that shells expect, and whether the command resumes."""
+"""Ctrl-C: the exit code that shells expect, and a hint if the command can resume."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import click
 from kgedit.cli.progress import say
 
 EXIT_CODE = 130
-"""128 + SIGINT, as shells report a program that Ctrl-C ended."""
+"""128 + SIGINT, as shells report a program ended by Ctrl-C."""
 
 
 class ResumableCommand(click.Command):
-    """A command that was interrupted resumes when it is given again."""
+    """A command that resumes after an interruption when it is run again."""
 
     def invoke(self, ctx: click.Context) -> object:
         try:

@@ -1,4 +1,4 @@
-"""Options of `kgedit score --metric judge`: who judges, and what it may cost."""
+"""Options of `kgedit score --metric judge`: the judge and its budget."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ _OPTIONS = (
     click.option("--judge-url", metavar="URL", help="The server, with /v1. Default: OpenAI's."),
     click.option("--judge-key", metavar="VARIABLE", default="OPENAI_API_KEY", show_default=True,
                  help="Environment variable that holds the server's key."),
-    click.option("--judge-local", metavar="NAME", help="Instead, a model on this machine, as --model of run-edit."),
+    click.option("--judge-local", metavar="NAME", help="Instead, a local model, as for --model of run-edit."),
     click.option("--judge-tokenizer", metavar="NAME",
                  help="For --estimate: local model with the judge's tokenizer; else four characters are a token."),
     click.option("--prompts", metavar="FOLDER", type=click.Path(file_okay=False, path_type=Path),
                  help="Your own verdict.txt or error_class.txt, in place of the shipped ones under prompts/judge."),
     click.option("--judge-errors", is_flag=True,
-                 help="Ask a server's judge also what is wrong with each answer that it calls wrong."),
-    click.option("--estimate", is_flag=True, help="Say what the judge would cost, and ask nobody."),
+                 help="Also let a judge behind a server classify the error of each answer that it calls wrong."),
+    click.option("--estimate", is_flag=True, help="Print the estimated cost of the judge, without calling it."),
     *COST_OPTIONS,
 )  # fmt: skip
 
 
 def judge_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command the options of a judge."""
+    """Add the options of a judge to a command."""
     for option in reversed(_OPTIONS):
         command = option(command)
     return command
@@ -46,7 +46,7 @@ def judge_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgeOptions:
-    """What was given; the fields are the options."""
+    """Values of the options; the fields are named after them."""
 
     judge_model: str | None
     judge_url: str | None
@@ -63,20 +63,22 @@ class JudgeOptions:
     timeout: float
 
     def check(self, runs: Sequence[Path], *, asked_for: bool) -> None:
-        """Whether there is one judge, or verdicts of an earlier one.
+        """Check that there is exactly one judge, or verdicts of an earlier one.
 
         Raises:
-            ModelError: if not.
+            ModelError: if there is neither.
         """
         given = [
             name for name, value in (("--judge-model", self.judge_model), ("--judge-local", self.judge_local)) if value
         ]
         if given and not asked_for:
-            raise ModelError(f"{given[0]} names a judge, who judges only with --metric judge.")
+            raise ModelError(f"{given[0]} requires --metric judge.")
         if len(given) > 1:
             raise ModelError("Give one judge: --judge-model for a server's, or --judge-local for one on this machine.")
         if self.prompts and not given:
-            raise ModelError("--prompts is what a judge is told: name one with --judge-model or --judge-local.")
+            raise ModelError(
+                "--prompts sets the instructions of a judge: name one with --judge-model or --judge-local."
+            )
         if self.estimate and not self.judge_model:
             raise ModelError("--estimate is about a server's judge: give --metric judge --judge-model NAME.")
         if self.judge_errors and not self.judge_model:
@@ -89,13 +91,13 @@ class JudgeOptions:
         unjudged = [run for run in runs if not (run / FILE).is_file()]
         if asked_for and not given and unjudged:
             raise ModelError(
-                f"Nobody has judged {unjudged[0]}. Name a judge: --judge-model NAME for one of OpenAI's, with "
+                f"{unjudged[0]} has no verdicts. Name a judge: --judge-model NAME for one of OpenAI's, with "
                 "--judge-url URL for one of any compatible server, or --judge-local NAME for a model on this machine. "
-                "The rule that agrees best with judgement by hand asks nobody: --metric single_answer."
+                "The rule that agrees best with judgement by hand needs no judge: --metric single_answer."
             )
 
     def remote(self) -> RemoteJudge | None:
-        """The judge behind a server; None where none is named."""
+        """Judge behind a server; None if none is named."""
         from kgedit.llm.remote.client import Effort
         from kgedit.llm.remote.prices import SHIPPED
         from kgedit.llm.remote.server import OPENAI, ChatServer
@@ -116,7 +118,7 @@ class JudgeOptions:
 
 
 def judge(runs: Sequence[Path], options: JudgeOptions) -> None:
-    """Have the runs' answers judged, or keep the verdicts that they have."""
+    """Judge the runs' answers, or keep existing verdicts."""
     remote = options.remote()
     with bar("Judging", "answers") as progress:
         if remote:
@@ -135,7 +137,7 @@ def judge(runs: Sequence[Path], options: JudgeOptions) -> None:
 
 
 def tell_judge_estimate(runs: Sequence[Path], options: JudgeOptions) -> None:
-    """Print what a judge would cost."""
+    """Print the estimated cost of a judge."""
     remote = options.remote()
     assert remote is not None
     estimate = remote.estimate(runs)
@@ -148,7 +150,7 @@ def tell_judge_estimate(runs: Sequence[Path], options: JudgeOptions) -> None:
 
 
 def agreement_line(agreement: Agreement) -> str:
-    """One rule against the judge, in words."""
+    """Agreement of one rule with the judge, in words."""
     details = []
     if agreement.low is not None and agreement.high is not None:
         details.append(f"95 % interval {agreement.low:.1%} to {agreement.high:.1%}")

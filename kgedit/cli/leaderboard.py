@@ -1,4 +1,4 @@
-"""``kgedit leaderboard``: runs of a board ranked, each against those that compare with it."""
+"""``kgedit leaderboard``: ranks the runs of a board against comparable runs."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
     )
 )
 @click.argument("paths", metavar="DIR...", nargs=-1, required=True, type=click.Path(path_type=Path, exists=True))
-@click.option("--html", "html_file", type=_FILE, help="Write one page that a browser opens: groups, sortable columns.")
+@click.option("--html", "html_file", type=_FILE, help="Write an HTML page: groups, sortable columns.")
 @click.option("--markdown", type=_FILE, help="Write the tables as Markdown to this file.")
 @click.option("--csv", "csv_file", type=_FILE, help="Write every number as one CSV table to this file.")
 @click.option("--json", "json_file", type=_FILE, help="Write numbers and provenance as JSON to this file.")
 @click.option("--overwrite", is_flag=True, help="Replace these files.")
 @click.option("--format", "form", type=click.Choice(("table", "json", "csv", "markdown")), default="table",
-              show_default=True, help="What is printed.")  # fmt: skip
+              show_default=True, help="Output format.")  # fmt: skip
 def leaderboard(
     paths: tuple[Path, ...],
     html_file: Path | None,
@@ -35,13 +35,13 @@ def leaderboard(
     overwrite: bool,
     form: str,
 ) -> None:
-    """Rank runs against those that compare with them.
+    """Rank comparable runs.
 
-    DIR is a board that `kgedit submit` filled, an entry, a run folder, or a folder of run folders. Only runs of the
+    DIR is a board filled by `kgedit submit`, an entry, a run folder, or a folder of run folders. Only runs with the
     same cases, model, presets, training format and protocol are ranked together. Rows are ordered by an overall score,
-    which counts damage to unrelated answers as much as efficacy. Every measure has n and its 95 % interval; a rank is a
-    range where paired tests find no significant difference. Runs that differ in their seed only are one row. Entries
-    are checked when they are read: one whose files or scores are not those that were submitted is left out, with the
+    which weights damage to unrelated answers as much as efficacy. Every measure has n and its 95 % interval; a rank is
+    a range if paired tests find no significant difference. Runs that differ only in their seed share one row. Entries
+    are checked when they are read: an entry whose files or scores differ from the submitted ones is left out, with the
     reason.
     """
     from kgedit.api import boards

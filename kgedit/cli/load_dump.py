@@ -1,4 +1,4 @@
-"""``kgedit load-dump``: dumps into the store, the store into the graph."""
+"""``kgedit load-dump``: loads dumps into the store, and the store into the graph."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ from kgedit.store.scope import Scope
 @click.option("--workers", type=click.IntRange(min=1), help="Parser processes. Default: one for each core.")
 @click.option("--overwrite", is_flag=True, help="Replace a snapshot of this date.")
 @click.option("--slice-of", metavar="TEXT",
-              help="PATH holds chosen items, these: what it lacks is unknown, not removed.")  # fmt: skip
+              help="Description of the selected items in PATH: what it lacks is unknown, not removed.")  # fmt: skip
 @click.option("--graph/--no-graph", default=True, show_default=True, help="Also update the graph.")
 @result_format
 @scope_options
@@ -66,8 +66,8 @@ def load_dump(
 ) -> None:
     """Load a Wikidata dump as the snapshot of a date.
 
-    PATH is a dump in one of the formats, plain or compressed (.gz, .bz2, .zst). A load that was
-    interrupted resumes when the same command is given again.
+    PATH is a dump in one of the formats, plain or compressed (.gz, .bz2, .zst). The same command resumes an interrupted
+    load.
     """
     if (date is None) == (not days):
         raise click.UsageError("Give either --date, the day of the dump, or --as-of, earlier days to project it to.")
@@ -116,7 +116,7 @@ def _tell_projection(projected: dict[str, Any]) -> None:
 
 
 def project(*, rebuild: bool = False, scope: Scope | None = None) -> dict[str, Any]:
-    """Update the graph from the store, say what it holds, and return that for JSON."""
+    """Update the graph from the store, print what it contains, and return that for JSON."""
     with bars() as add:
         held = Home().update_graph(rebuild=rebuild, scope=scope, progress=add)
     if held.rebuilt > 1:

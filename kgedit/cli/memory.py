@@ -1,4 +1,4 @@
-"""``kgedit memory``: facts in a file, asked in words, and put ahead of a model's questions by a proxy."""
+"""``kgedit memory``: facts in a file, queried in words, and prepended to a model's questions by a proxy."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ _FILE = click.Path(path_type=Path, dir_okay=False)
 
 _SEARCH = (
     click.option("--embedder", default="all-minilm-l6-v2", show_default=True,
-                 help="Compares questions: all-minilm-l6-v2, character-ngrams (no model), or a folder."),
-    click.option("--device", default="cpu", show_default=True, help="Where the embedder runs."),
-    click.option("--k", "facts", default=8, show_default=True, type=click.IntRange(1, 64), help="Most facts."),
-    click.option("--hops", default=2, show_default=True, type=click.IntRange(1, 4), help="Longest path."),
+                 help="Embedder that compares questions: all-minilm-l6-v2, character-ngrams (no model), or a folder."),
+    click.option("--device", default="cpu", show_default=True, help="Device of the embedder."),
+    click.option("--k", "facts", default=8, show_default=True, type=click.IntRange(1, 64), help="Maximum facts."),
+    click.option("--hops", default=2, show_default=True, type=click.IntRange(1, 4), help="Maximum hops."),
     click.option("--gate", default=0.5, show_default=True, type=click.FloatRange(0, 1),
-                 help="Least probability that facts are what is asked for; 0 lets everything pass."),
+                 help="Minimum probability that facts match the question; 0 accepts everything."),
 )  # fmt: skip
 
 
@@ -42,10 +42,10 @@ def _search_options(command: Any) -> Any:
 
 @click.group(cls=CommandGroup, epilog=examples("kgedit memory build --home --out facts.kgmemory"))
 def memory() -> None:
-    """Keep a deployed model current, from a file of facts.
+    """Keep a deployed model current with a file of facts.
 
-    Those that a question needs are put ahead of it. No weight changes: build writes the file, ask shows what it
-    says, serve answers in the model's place.
+    Facts that a question needs are prepended to it; no weights change. build writes the file, ask shows the facts for a
+    question, serve answers in place of the model's server.
     """
 
 
@@ -63,7 +63,7 @@ def memory() -> None:
 @click.option("--as-of", **DATE, help="Facts of --home or --graph as of this day. Default: the newest snapshot.")
 @click.option("--property", "properties", multiple=True, metavar="PID", shell_complete=completion.properties,
               help="Only facts of this property, of --home or --graph; repeat.")  # fmt: skip
-@click.option("--base", type=_FILE, help="An earlier memory, which the sources are added to.")
+@click.option("--base", type=_FILE, help="Existing memory to add the sources to.")
 @click.option("--out", required=True, type=_FILE, help="File to write.")
 @click.option("--overwrite", is_flag=True, help="Replace the file.")
 @result_format
@@ -79,9 +79,9 @@ def build(
 ) -> None:
     """Write a memory of facts.
 
-    Its sources are timesteps (their edits), the snapshots of $KGEDIT_HOME, or the graph: facts between items, those
-    that have ended too, so that earlier dates can be asked about. The same sources give the same bytes; the file is
-    replaced as a whole, so that a server may read it at any moment.
+    Its sources are timesteps (their edits), the snapshots of $KGEDIT_HOME, or the graph: facts between items, including
+    those that have ended, so that questions about earlier dates can be answered. The same sources give the same bytes.
+    The file is replaced atomically, so a server can read it at any time.
     """
     from kgedit.api.remembering import build_memory
     from kgedit.resources import home
@@ -116,7 +116,12 @@ def build(
 )
 @click.argument("file", type=_FILE, metavar="MEMORY")
 @click.argument("question")
-@click.option("--as-of", default="", metavar="DATE", help="What held then: YYYY, YYYY-MM or YYYY-MM-DD. Default: now.")
+@click.option(
+    "--as-of",
+    default="",
+    metavar="DATE",
+    help="Date for which the facts must hold: YYYY, YYYY-MM or YYYY-MM-DD. Default: now.",
+)
 @click.option("--format", "form", type=click.Choice(("text", "json")), default="text", show_default=True)
 @_search_options
 def ask(
@@ -174,15 +179,17 @@ def _dates(since: str, until: str) -> str:
 @click.option("--upstream", required=True, metavar="URL", envvar="KGEDIT_UPSTREAM", show_envvar=True,
               help="OpenAI-compatible server of the model, with /v1.")  # fmt: skip
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen at.")
-@click.option("--port", default=8090, show_default=True, type=click.IntRange(0, 65535), help="Port; 0 for a free one.")
+@click.option(
+    "--port", default=8090, show_default=True, type=click.IntRange(0, 65535), help="Port; 0 selects a free one."
+)
 @click.option("--allowed-host", "allowed_hosts", multiple=True, metavar="NAME",
-              help="A further host name of the proxy; repeat. IP addresses and localhost always are.")  # fmt: skip
+              help="Allow this host name too; repeat. IP addresses and localhost are always allowed.")  # fmt: skip
 @click.option("--layout", default="fenced", show_default=True, type=click.Choice(("fenced", "pairs")),
               help="Facts as JSON between marks, or as question and answer for base models.")  # fmt: skip
 @click.option("--max-label", default=200, show_default=True, type=click.IntRange(16, 4000),
-              help="Most characters of a fact's question or answer.")  # fmt: skip
+              help="Maximum number of characters of a fact's question or answer.")  # fmt: skip
 @click.option("--timeout", type=click.FloatRange(min=0, min_open=True),
-              help="Longest silence of the upstream in seconds. Default: as long as the client waits.")  # fmt: skip
+              help="Read timeout of the upstream in seconds. Default: as long as the client waits.")  # fmt: skip
 @_search_options
 def serve(
     file: Path,
@@ -199,14 +206,13 @@ def serve(
     hops: int,
     gate: float,
 ) -> None:
-    """Put facts ahead of a model's questions, as a proxy.
+    """Prepend facts to a model's questions, as a proxy.
 
-    It speaks OpenAI's API, puts facts ahead of what /v1/chat/completions and /v1/completions ask, and passes
-    everything else through:
-    /v1/models, /v1/embeddings, streams, errors, the client's key. Requests under an unknown host name and from pages
-    of other sites are refused. A new MEMORY file is taken up within a second (or on
-    SIGHUP) without dropping a request. /health and /metrics (Prometheus) tell how it does. Stop it with Ctrl-C or
-    SIGTERM: requests that are being answered are answered first.
+    It serves OpenAI's API, prepends facts to the prompts of /v1/chat/completions and /v1/completions, and forwards
+    everything else unchanged: /v1/models, /v1/embeddings, streams, errors, the client's key. Requests under an unknown
+    host name and from pages of other sites are rejected. A new MEMORY file is loaded within a second (or on SIGHUP)
+    without dropping a request. /health and /metrics (Prometheus) report its state. Stop it with Ctrl-C or SIGTERM,
+    which completes requests in progress first.
     """
     from kgedit.api.remembering import memory_server
     from kgedit.graph_memory.findings import Search

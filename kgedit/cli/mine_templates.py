@@ -1,4 +1,4 @@
-"""``kgedit mine-templates``: cloze templates of relations, mined from a model's statements of many facts."""
+"""``kgedit mine-templates``: mines cloze templates of relations from a model's statements of many facts."""
 
 from __future__ import annotations
 
@@ -27,18 +27,20 @@ _EPILOG = examples(
 @click.option("--date", **SNAPSHOT_DATE, required=True, help="The snapshot whose facts are stated.")
 @click.option("--out", type=click.Path(path_type=Path, dir_okay=False), help="Catalogue to write, a YAML file.")
 @click.option("--model", metavar="NAME", help="Model of an OpenAI-compatible server, as it is named there.")
-@click.option("--local", metavar="NAME", help="Instead, a model on this machine, as --model of run-edit.")
+@click.option("--local", metavar="NAME", help="Instead, a local model, as for --model of run-edit.")
 @click.option("--property", "properties", metavar="PID", multiple=True, shell_complete=completion.properties,
               help="A relation; repeat. Default: all.")  # fmt: skip
-@click.option("--facts", default=100, show_default=True, type=click.IntRange(min=1), help="Most of each relation.")
+@click.option(
+    "--facts", default=100, show_default=True, type=click.IntRange(min=1), help="Maximum number of facts per relation."
+)
 @click.option("--most-popular", default=100_000, show_default=True, type=click.IntRange(min=1),
-              help="Items that count as popular.")  # fmt: skip
+              help="Number of items that count as popular.")  # fmt: skip
 @click.option("--pageviews", multiple=True, type=click.Path(exists=True, dir_okay=False, path_type=Path),
               help="A monthly file pageviews-YYYYMM-user, of the year before the snapshot; repeat. Popular are then "
               "the most read items, as in the paper; else those that most facts have as their value.")  # fmt: skip
-@click.option("--seed", default=0, show_default=True, help="Draws the facts.")
-@click.option("--estimate", is_flag=True, help="Print what it would cost, and ask nobody.")
-@click.option("--dry-run", is_flag=True, help="Print the requests as JSON lines, and ask nobody.")
+@click.option("--seed", default=0, show_default=True, help="Seed for drawing the facts.")
+@click.option("--estimate", is_flag=True, help="Print the estimated cost, without calling the model.")
+@click.option("--dry-run", is_flag=True, help="Print the requests as JSON lines, without calling the model.")
 @click.option("--overwrite", is_flag=True, help="Replace the file if it exists.")
 @result_format
 @server_options
@@ -60,10 +62,10 @@ def mine_templates(
 ) -> None:
     """Mine cloze templates from a model's statements.
 
-    As WikiFactDiff did with a language model: of each relation, facts of popular subjects are stated ten times each;
-    statements that hold the subject and end in the object become templates, the five most frequent are kept. --out is a
-    catalogue for `export-timestep --templates`, with the mined clozes in place of the shipped ones. Printed is every
-    template that is kept, with the number of facts that were stated so.
+    As WikiFactDiff did with a language model: the model states facts of popular subjects of each relation ten times
+    each; statements that contain the subject and end with the object become templates, and the five most frequent are
+    kept. --out is a catalogue for `export-timestep --templates`, with the mined clozes in place of the built-in ones.
+    The output lists every kept template with the number of facts that were stated with it.
     """
     from kgedit.api.verbalizing import mine_clozes
     from kgedit.cli.query import print_rows

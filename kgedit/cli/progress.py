@@ -1,4 +1,4 @@
-"""Progress with rate and time left, on stderr; where stderr is no terminal, a line now and then."""
+"""Progress with rate and time left, on stderr; if stderr is not a terminal, occasional lines."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import click
 from kgedit.records.steps import StepListener, listening
 
 Update = Callable[[int, int], None]
-"""Called with how much of the total is done, and how many units that is."""
+"""Called with the finished part of the total, and the number of units in it."""
 
 SECONDS_BETWEEN_LINES = 10
 
@@ -24,7 +24,7 @@ def say(message: str) -> None:
 
 @contextmanager
 def bars() -> Iterator[Callable[[str, int, str], Update]]:
-    """Show steps that follow each other; yields a function (title, total, unit) that adds one.
+    """Show consecutive steps; yields a function (title, total, unit) that adds one.
 
     A step appears, and its clock starts, at its first update.
     """
@@ -81,7 +81,7 @@ def stages() -> Iterator[Callable[[str, int, int], None]]:
 
 @contextmanager
 def steps(title: str) -> Iterator[None]:
-    """Show the steps that work tells of (kgedit.records.steps) as one bar: "Exporting: finding changes"."""
+    """Show the steps reported by the work (kgedit.records.steps) as one bar: "Exporting: finding changes"."""
     if not sys.stderr.isatty():
         with listening(_step_lines(title)):
             yield
@@ -101,7 +101,7 @@ def steps(title: str) -> Iterator[None]:
 
 
 def _step_lines(title: str) -> StepListener:
-    """A line for a step that begins long after the last line."""
+    """Print a line for a step that begins long after the last line."""
     said = time.monotonic()
 
     def tell(name: str, done: int, total: int) -> None:
@@ -114,7 +114,7 @@ def _step_lines(title: str) -> StepListener:
 
 
 class _Clock:
-    """Measures the rate from the first update on: what was counted before that does not count."""
+    """Measures the rate from the first update; anything counted before that is ignored."""
 
     def __init__(self) -> None:
         self._begun: float | None = None

@@ -1,4 +1,4 @@
-"""``kgedit publish``: timesteps as a data set for the Hugging Face hub."""
+"""``kgedit publish``: writes timesteps as a dataset for the Hugging Face hub."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ _FOLDER = click.Path(path_type=Path, file_okay=False)
               shell_complete=completion.timesteps,
               help=f"Exported timestep: {TIMESTEP_FORMS}; repeat for several. The first is the default.")  # fmt: skip
 @click.option("--runs", multiple=True, type=_FOLDER, shell_complete=completion.runs,
-              help="Finished run on these timesteps whose scores go with them; repeat for several.")  # fmt: skip
-@click.option("--name", help="Of the data set. Default: the folder's name.")
+              help="Finished run on these timesteps whose scores are published too; repeat for several.")  # fmt: skip
+@click.option("--name", help="Name of the dataset. Default: the folder's name.")
 @click.option("--version", default="1.0.0", show_default=True, help="Of the data set.")
-@click.option("--license", "licence", default="cc0-1.0", show_default=True, help="As the hub names it.")
-@click.option("--url", help="Where it will be found, for card and metadata.")
-@click.option("--date", **DATE, help="Day of publication, for the metadata. Default: none is told.")
+@click.option("--license", "licence", default="cc0-1.0", show_default=True, help="License identifier of the hub.")
+@click.option("--url", help="Address where it will be available, for card and metadata.")
+@click.option("--date", **DATE, help="Day of publication, for the metadata. Default: none.")
 @click.option("--overwrite", is_flag=True, help="Replace an earlier publication.")
 @result_format
 def publish(
@@ -48,11 +48,11 @@ def publish(
     date: datetime.datetime | None,
     overwrite: bool,
 ) -> None:
-    """Write timesteps as a data set that others load.
+    """Write timesteps as a dataset that others can load.
 
-    DIR gets Parquet files with a card (README.md) for the Hugging Face hub, a configuration for each timestep and a
-    split for each axis; Croissant metadata; tasks of lm-evaluation-harness; the timesteps themselves, with EasyEdit's,
-    WikiBigEdit's and WikiFactDiff's forms beside them; and the hash of every file. Nothing is uploaded.
+    DIR gets Parquet files with a card (README.md) for the Hugging Face hub, with a configuration per timestep and a
+    split per axis; Croissant metadata; tasks of lm-evaluation-harness; the timesteps themselves, with the formats of
+    EasyEdit, WikiBigEdit and WikiFactDiff next to them; and the hash of every file. Nothing is uploaded.
     """
     from kgedit.api import publishing
 

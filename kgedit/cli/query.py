@@ -1,4 +1,4 @@
-"""``kgedit query``: a query file, or Cypher of the user's own, on the terminal."""
+"""``kgedit query``: runs a query file, or the user's own Cypher, in the terminal."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from kgedit.errors import GraphError
 if TYPE_CHECKING:
     from kgedit.graph.queries import Query
 
-# The first word of a statement, writing ones included (they are refused as such), and more after it.
+# First word of a statement, including writing ones (which are rejected as such), and more after it.
 _CYPHER = re.compile(
     r"\s*(?://|/\*|(?:match|optional|return|with|unwind|call|show|explain|profile|cypher|use|load|foreach|create|merge|"
     r"detach|delete|set|remove|drop)\s)",
@@ -53,7 +53,7 @@ _CYPHER = re.compile(
     type=click.FloatRange(min=0.001, max=1e6),
     default=60.0,
     show_default=True,
-    help="Seconds after which the server gives up.",
+    help="Seconds after which the server aborts the query.",
 )
 def query(
     name: str | None,
@@ -66,7 +66,7 @@ def query(
 ) -> None:
     """Run a query file, or your own Cypher, on the graph.
 
-    NAME is a query of --list. An argument that begins as Cypher does (MATCH, RETURN, CALL, ...) is run as Cypher.
+    NAME is a query of --list. An argument that begins like Cypher (MATCH, RETURN, CALL, ...) is run as Cypher.
     """
     if listing:
         _list(form)
@@ -118,7 +118,7 @@ def _described(query_file: Query) -> dict[str, Any]:
 
 
 def print_rows(rows: list[dict[str, Any]], form: str) -> None:
-    """Print rows as table, json or csv."""
+    """Print rows as a table, JSON or CSV."""
     if form == "json":
         print_json(rows)
     elif form == "csv":
@@ -140,6 +140,6 @@ def _print_table(rows: list[dict[str, Any]]) -> None:
     table = Table(*names, header_style="bold", box=None, pad_edge=False)
     for row in rows:
         table.add_row(*(table_cell(value) for value in row.values()))
-    # Piped output is for programs: one line a row, whatever its length.
+    # Piped output is for programs: one line per row, of any length.
     Console(width=None if sys.stdout.isatty() else 10_000, highlight=False, markup=False).print(table)
     click.echo(f"{len(rows):,} rows", err=True)

@@ -1,4 +1,4 @@
-"""``kgedit relations``: how functional each property is, measured in a snapshot and declared on Wikidata."""
+"""``kgedit relations``: reports how functional each property is, measured in a snapshot and declared on Wikidata."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _SHARE = click.FloatRange(0, 1)
     **SNAPSHOT_DATE,
     help="Date of the snapshot.",
 )
-@click.option("--disagreeing", is_flag=True, help="Only properties of which the two verdicts differ.")
+@click.option("--disagreeing", is_flag=True, help="Only properties whose two verdicts differ.")
 @click.option("--min-subjects", type=click.IntRange(min=1), default=5, show_default=True,
               help="Skip properties with fewer subjects.")  # fmt: skip
 @click.option("--min-functional", type=_SHARE, default=0.95, show_default=True,
@@ -44,10 +44,11 @@ def relations(
 ) -> None:
     """List how functional each property of a snapshot is.
 
-    Two verdicts on each: MEASURED by the share of its subjects that have one current value, and the share of its
-    statements with a start, an end or a point in time; DECLARED by the single-value constraints of Wikidata's editors,
-    and whether a time separates their values. A verdict is temporal (one value after another), single (one value) or
-    several. `export-timestep --functional-by` chooses between them. Reads the store; no server is needed.
+    Each property has two verdicts: MEASURED by the share of its subjects with exactly one current value, and the share
+    of its statements with a start, an end or a point in time; DECLARED by the single-value constraints of Wikidata's
+    editors, and whether their values are separated by a time. A verdict is temporal (one value after another), single
+    (one value) or several. `export-timestep --functional-by` chooses between them. Reads the store; no server is
+    needed.
     """
     from kgedit.cli.query import print_rows
 

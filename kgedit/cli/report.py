@@ -1,4 +1,4 @@
-"""``kgedit report``: the scores of finished runs side by side."""
+"""``kgedit report``: compares the scores of finished runs."""
 
 from __future__ import annotations
 
@@ -42,9 +42,7 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
     "--csv", "csv_file", type=_FILE, help="Write the scores as one CSV table to this file, shares as fractions of 1."
 )
 @click.option("--json", "json_file", type=_FILE, help="Write the tables with numbers as JSON to this file.")
-@click.option(
-    "--html", "html_file", type=_FILE, help="Write one page that a browser opens: charts, and every answer to search."
-)
+@click.option("--html", "html_file", type=_FILE, help="Write an HTML page: charts, and all answers with search.")
 @click.option(
     "--figures",
     type=click.Path(file_okay=False, path_type=Path),
@@ -81,7 +79,7 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
 )
 @click.option("--table", "only", multiple=True, metavar="TEXT", help="Only tables with TEXT in their title; repeat.")
 @click.option("--brief", is_flag=True, help="Only the overviews: every run in one row of each table.")
-@click.option("--rescore", is_flag=True, help="Measure again from answers.jsonl first, and replace scores.json.")
+@click.option("--rescore", is_flag=True, help="Score answers.jsonl again first, and replace scores.json.")
 @click.option("--overwrite", is_flag=True, help="Replace files of an earlier report.")
 @result_format
 def report(
@@ -104,19 +102,17 @@ def report(
 ) -> None:
     """Compare finished runs in tables.
 
-    Each RUN is a folder that run-edit wrote, or a results file of EasyEdit: its stated scores are shown in a separate
-    table beside those of the runs, without intervals and tests, for it has no answers. First overviews: every run
-    under the presets side by side, and against the axes, with 95 % intervals clustered by relation and numbers of
-    questions; means over seeds. Then paired tests
-    (permutations of whole relations) between methods on the same questions, one table for each axis and preset with
-    what it cost, the accuracy matrix over timesteps, two-hop questions by their hops, errors by class, forward time.
-    Last what runs of several models share: means over models and by timestep, forced against free answers with averages
-    over methods, and unsolved questions.
-    The order of rows does not depend on the order in which the runs are named. Only runs of the same cases and model
-    that were trained in the same format and asked in the same way stand in one table; others are groups of their own
-    and not ranked together. A table too wide for the terminal goes on in a further one. The page of --html is one file
-    without any request to a network: a verdict in sentences, the comparison, charts with their numbers, a browser of
-    all answers, provenance.
+    Each RUN is a folder written by run-edit, or a results file of EasyEdit: its stated scores are shown in a separate
+    table, without intervals and tests, because it has no answers. First come overviews: every run under the presets
+    side by side, and by axis, with 95 % intervals clustered by relation and numbers of questions; and means over seeds.
+    Then paired tests (permutations of whole relations) between methods on the same questions, one table per axis and
+    preset with its cost, the accuracy matrix over timesteps, two-hop questions by their hops, errors by class, and
+    forward time. Last come tables over several models: means over models and by timestep, forced against free answers
+    with averages over methods, and unsolved questions. The order of rows does not depend on the order of the arguments.
+    Only runs with the same cases, model, training format and evaluation share a table; other runs form separate groups
+    and are not ranked together. A table too wide for the terminal is split. The page of --html is a single file that
+    makes no network requests: a verdict in sentences, the comparison, charts with their numbers, a browser of all
+    answers, and provenance.
     """
     from kgedit.api.reports import report as make_report
 
@@ -149,12 +145,12 @@ def report(
 
 
 def print_tables(tables: Sequence[Table]) -> None:
-    """Draw tables on stdout, each as wide as the terminal allows."""
+    """Print tables on stdout, each as wide as the terminal allows."""
     import os
 
     from rich.console import Console
 
-    # A pipe or a file has no width of its own; 160 columns hold every table of a run under two presets.
+    # A pipe or a file has no width; 160 columns fit every table of a run under two presets.
     width = None if os.isatty(1) or "COLUMNS" in os.environ else 160
     console = Console(width=width, highlight=False)
     for table in tables:
@@ -164,7 +160,7 @@ def print_tables(tables: Sequence[Table]) -> None:
 def _print_table(console: Console, table: Table) -> None:
     for number, columns in enumerate(_columns_that_fit(console, table)):
         title = f"{table.title}, continued" if number else table.title
-        # A grid's own title is as narrow as the grid.
+        # A grid's own title is limited to the width of the grid.
         console.print(title, style="bold", markup=False, soft_wrap=True)
         console.print(_grid(table, columns))
     if table.note:
@@ -173,7 +169,7 @@ def _print_table(console: Console, table: Table) -> None:
 
 
 def _columns_that_fit(console: Console, table: Table) -> Iterator[list[int]]:
-    """The columns of each grid in turn, as many as the terminal is wide; each begins with the key columns."""
+    """Columns of each grid in turn, as many as fit the terminal; each begins with the key columns."""
     keys = [index for index, column in enumerate(table.columns) if column.key]
     chosen = list(keys)
     for index in range(len(table.columns)):
@@ -205,7 +201,7 @@ def _grid(table: Table, columns: list[int]) -> Grid:
         column = table.columns[index]
         longest = max(len(cell) for cell in (*column.title.split(), *(row[index] for row in rows)))
         heading = "\n".join(textwrap.wrap(column.title, longest))
-        # Numbers are never broken; names may be, at the end of the line.
+        # Numbers are never broken; names may be broken, at the end of the line.
         drawn.add_column(heading, justify="right" if column.number else "left", no_wrap=column.number, overflow="fold")
     for row in rows:
         drawn.add_row(*(Text(table_cell(row[index])) for index in columns))

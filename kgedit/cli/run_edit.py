@@ -1,4 +1,4 @@
-"""`kgedit run-edit`: edit a model with a timestep's facts and ask it every question, before and after."""
+"""`kgedit run-edit`: edits a model with a timestep's facts, and evaluates it before and after."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _EPILOG = examples(
 Presets, with context, generation and metric:
 {_PRESETS}
 
-SPEC holds the same names; the flags win over it:
+SPEC has the same fields; options override it:
   timesteps: [kgedit-data/timesteps/20211230_20231230]
   model: smollm2-135m
   method: ft_m
@@ -59,7 +59,7 @@ _MOST_FAILURES = 5
 @click.argument("spec", required=False, type=click.Path(path_type=Path, dir_okay=False))
 @click.option("--timestep", "timesteps", multiple=True, metavar=TIMESTEP, shell_complete=completion.timesteps,
               help=f"Exported timestep: {TIMESTEP_FORMS}; repeat in order.")  # fmt: skip
-@click.option("--edits", multiple=True, metavar="FILE", help="File of edits as others publish them; after timesteps.")
+@click.option("--edits", multiple=True, metavar="FILE", help="Published file of edits; after timesteps.")
 @click.option("--model", metavar="NAME", shell_complete=completion.models,
               help="smollm2-135m, tiny, a folder, or a name on the Hugging Face hub.")  # fmt: skip
 @click.option("--method", metavar="NAME", shell_complete=completion.methods, help=f"{', '.join(METHODS)}.")
@@ -69,7 +69,7 @@ _MOST_FAILURES = 5
     shell_complete=completion.protocols,
     help="single, sequential or per_timestep; default: the method's.",
 )
-@click.option("--batch-size", metavar="N", help="Edits given together under 'sequential'. Default 1.")
+@click.option("--batch-size", metavar="N", help="Number of edits applied together with 'sequential'. Default 1.")
 @click.option(
     "--preset",
     "presets",
@@ -98,7 +98,7 @@ _MOST_FAILURES = 5
     "--two-hop-rephrases",
     is_flag=True,
     default=None,
-    help="Ask two-hop questions in other words as well, on an axis of their own.",
+    help="Also ask reworded two-hop questions, on a separate axis.",
 )
 @click.option("--population", metavar="all|repl", help="repl: only WikiFactDiff's replacement set, WFD_repl.")
 @click.option("--limit", metavar="N", help="At most N cases of each timestep.")
@@ -113,7 +113,7 @@ _MOST_FAILURES = 5
 @click.option(
     "--only-cases",
     metavar="FILE",
-    help="Only these case ids, one a line, as edited_cases.txt of other runs has them.",
+    help="Only these case ids, one per line, as in edited_cases.txt of another run.",
 )
 @click.option(
     "--order",
@@ -123,7 +123,9 @@ _MOST_FAILURES = 5
 @click.option("--evaluate-earlier", is_flag=True, default=None, help="Ask earlier timesteps again after each one.")
 @click.option("--evaluate-every", metavar="N", help="Ask all edits so far after every N edits ('sequential').")
 @click.option("--checkpoint-every", metavar="N", help="Edits between two checkpoints. Default 50.")
-@click.option("--batch-tokens", metavar="N", help="Most tokens in a batch of questions. Default 4096, on a GPU 32768.")
+@click.option(
+    "--batch-tokens", metavar="N", help="Maximum number of tokens per batch of questions. Default 4096, on a GPU 32768."
+)
 @click.option(
     "--ability",
     multiple=True,
@@ -131,11 +133,13 @@ _MOST_FAILURES = 5
     help="Measure before and after: perplexity of the prose that kgedit has or of a text file; a task of "
     "lm-evaluation-harness by name or YAML file; repeat.",
 )
-@click.option("--ability-limit", metavar="N", help="Documents of each such task. Default all.")
+@click.option("--ability-limit", metavar="N", help="Maximum number of documents per task. Default all.")
 @click.option("--seed", metavar="N", help="Source of all randomness. Default 0.")
 @click.option("--device", metavar="NAME", help="auto, cpu, cuda, cuda:N, cuda:all or mps. Default auto.")
 @click.option("--dtype", metavar="NAME", help="auto, float32, bfloat16 or float16. Default auto.")
-@click.option("--max-memory", metavar="SIZES", help="Of weights, under cuda:all: 0=20GiB,1=40GiB,cpu=100GiB.")
+@click.option(
+    "--max-memory", metavar="SIZES", help="Maximum memory of weights with cuda:all: 0=20GiB,1=40GiB,cpu=100GiB."
+)
 @click.option(
     "--trust-remote-code",
     is_flag=True,
@@ -149,13 +153,13 @@ _MOST_FAILURES = 5
     "--backend-budget",
     metavar="USD",
     type=click.FloatRange(min=0),
-    help="Stop before the server of the backend openai costs more. No part of the spec.",
+    help="Stop before the server of the backend openai costs more. Not part of the spec.",
 )
 @click.option(
     "--backend-prices",
     metavar="FILE",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="YAML of prices for that, instead of the shipped one.",
+    help="YAML of prices for that server, instead of the built-in one.",
 )
 @click.option(
     "--track", type=click.Choice(("trackio", "wandb")), help="Log metrics there at checkpoints and at the end."
@@ -165,9 +169,9 @@ _MOST_FAILURES = 5
     "--save-model",
     metavar="FOLDER",
     type=click.Path(path_type=Path),
-    help="Where the edited model goes; README.md in it says how to load it.",
+    help="Folder for the edited model; its README.md explains how to load it.",
 )
-@click.option("--overwrite", is_flag=True, help="Begin afresh where the folder holds a run.")
+@click.option("--overwrite", is_flag=True, help="Start over if the folder contains a run.")
 @result_format
 def run_edit(
     spec: Path | None,
@@ -186,14 +190,14 @@ def run_edit(
 ) -> None:
     """Edit a model, and evaluate it before and after.
 
-    SPEC is a YAML file, as `kgedit configs cp` writes it, or EasyEdit's hyperparameters of a method; flags do as
-    well. The run folder is printed; it holds spec.yaml, environment.json, selection.json, edited_cases.txt,
+    SPEC is a YAML file, as written by `kgedit configs cp`, or EasyEdit's hyperparameters of a method; options can
+    replace it. Prints the run folder, which contains spec.yaml, environment.json, selection.json, edited_cases.txt,
     prepared.json, cases.parquet, answers.jsonl, edits.jsonl, ability.jsonl, checkpoints, answers.parquet and
-    scores.json. The same command resumes a run that was stopped.
+    scores.json. The same command resumes an interrupted run.
     """
     import warnings
 
-    # Peft still calls what transformers renames: no user can do anything about it.
+    # Peft still calls functions that transformers renames, which no user can change.
     warnings.filterwarnings("ignore", category=FutureWarning, module="transformers")
     from kgedit.api.running import run
     from kgedit.runs.spec import read_spec
@@ -206,7 +210,7 @@ def run_edit(
     several = {"timesteps": timesteps + edits, "presets": presets, "ability": ability}
     raw |= {name: list(values) for name, values in several.items() if values}
     in_file = raw.get("settings") or {}
-    if settings and isinstance(in_file, dict):  # what is none is told with all other problems
+    if settings and isinstance(in_file, dict):  # invalid settings are reported with all other problems
         raw["settings"] = {**in_file, **pairs(settings)}
     _tell_unused(raw.get("timesteps"))
     with stages() as progress:
@@ -242,7 +246,7 @@ def _document(run: Run) -> dict[str, Any]:
 
 
 def _tell_unused(paths: object) -> None:
-    """What of files of edits becomes no part of a case; a file that cannot be read is the run's to report."""
+    """Print parts of files of edits that no case uses; a file that cannot be read is reported by the run."""
     from contextlib import suppress
 
     from kgedit.errors import KgeditError
@@ -255,7 +259,7 @@ def _tell_unused(paths: object) -> None:
 
 
 def _tell_merged(folder: Path) -> None:
-    """Edits that instances share, and questions that another instance's edit contradicts; nothing without instances."""
+    """Print shared edits of instances, and questions that another instance's edit contradicts; nothing without any."""
     from kgedit.runs.run_files import read_selection
 
     for one in read_selection(folder):
@@ -277,10 +281,10 @@ def _tell_failures(folder: Path) -> None:
 
 
 def pairs(texts: tuple[str, ...]) -> dict[str, str]:
-    """The values of --set.
+    """Parse the values of --set.
 
     Raises:
-        SpecError: naming every text that is not KEY=VALUE.
+        SpecError: listing every text that is not KEY=VALUE.
     """
     problems = [f"--set takes KEY=VALUE, not '{text}'" for text in texts if "=" not in text]
     if problems:

@@ -1,4 +1,4 @@
-"""Options for the scope of the graph: which part of the snapshot store it holds."""
+"""Options for the scope of the graph: the part of the snapshot store that it contains."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kgedit.store.scope import Scope
 
 
 def scope_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command the options of a graph's scope, as one argument `scope`: None if none of them was given."""
+    """Add the options of a graph's scope to a command, as one argument `scope`: None if none of them was given."""
 
     @click.option("--evidence/--no-evidence", default=None, help="With or without the versions of statements behind "
                   "the facts. Default: with.")  # fmt: skip

@@ -1,4 +1,4 @@
-"""``kgedit score``: judge the stored answers of finished runs by further metrics, without asking the edited model."""
+"""``kgedit score``: scores the stored answers of finished runs by further metrics, without the edited model."""
 
 from __future__ import annotations
 
@@ -40,18 +40,18 @@ _EPILOG = examples(
 @judge_options
 @bertscore_options
 def score(runs: tuple[Path, ...], *, metrics: tuple[str, ...], **options: Any) -> None:
-    """Judge stored answers by further metrics.
+    """Score stored answers by further metrics.
 
-    Each RUN is a folder that run-edit wrote. Its answers.jsonl is judged again, the edited model is not asked, and
-    scores.json then holds these metrics too, beside those that every run is scored by; so does kgedit report. A table
-    for each metric shows every axis and preset that it can judge, shares in percent as in kgedit report.
+    Each RUN is a folder written by run-edit. Its answers.jsonl is scored again without running the edited model, and
+    scores.json then also contains these metrics, in addition to those of every run; so does kgedit report. A table per
+    metric shows every axis and preset that it can score, with shares in percent as in kgedit report.
 
-    The metric judge asks a language model for a verdict on each distinct free answer. Verdicts go to verdicts.jsonl in
-    the run folder; replies are cached, so that the same command resumes what was stopped and pays nothing twice. How
-    far the judge and the rules agree is printed and stands in scores.json.
+    The metric judge requests a verdict from a language model on each distinct free answer. Verdicts go to
+    verdicts.jsonl in the run folder; replies are cached, so the same command resumes an interrupted one without paying
+    twice. The agreement of the judge with the rules is printed and stored in scores.json.
 
     The metrics bertscore (F1), bertscore_precision and bertscore_recall compare each free answer with the accepted ones
-    by an encoder's embeddings, which --bertscore-model names. What it measured goes to bertscores.jsonl.
+    by the embeddings of an encoder, set by --bertscore-model. The scores go to bertscores.jsonl.
     """
     from kgedit.cli.bertscore import measure
     from kgedit.cli.judge import judge, tell_judge_estimate

@@ -17,7 +17,7 @@ from kgedit.cli.progress import say
 
 
 @click.command(epilog=examples("kgedit snapshots"))
-@click.option("--json", "as_json", is_flag=True, help="The same as --format json.")
+@click.option("--json", "as_json", is_flag=True, help="Same as --format json.")
 @result_format
 def snapshots(as_json: bool) -> None:
     """List the snapshots in the store."""
@@ -44,7 +44,7 @@ def snapshots(as_json: bool) -> None:
 def drop_snapshot(date: datetime.datetime, graph: bool) -> None:
     """Remove a snapshot from the store and the graph.
 
-    Timesteps that were exported from it stay. If it is interrupted, the same command resumes.
+    Timesteps exported from it are kept. The same command resumes an interrupted one.
     """
     home = Home()
     home.drop_snapshot(date, graph=False)
@@ -53,7 +53,7 @@ def drop_snapshot(date: datetime.datetime, graph: bool) -> None:
 
 
 def _without_it(home: Home) -> dict[str, Any]:
-    """The graph of the snapshots that are left."""
+    """Graph of the remaining snapshots."""
     if home.snapshots():
         return project(rebuild=True)
     home.empty_graph()

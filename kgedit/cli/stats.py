@@ -1,4 +1,4 @@
-"""`kgedit stats`: what a model's down-projections see, built before the runs that need it."""
+"""`kgedit stats`: builds second moments of down-projection inputs before the runs that need them."""
 
 from __future__ import annotations
 
@@ -36,10 +36,15 @@ A run finds them when it reads the same text, tokens and length; for text files:
     help="Use a file: text, .jsonl or .parquet with a field text, .gz.",
 )
 @click.option(
-    "--tokens", type=click.IntRange(1), help="Most tokens read. Default 26 for each dimension, at least 40,000."
+    "--tokens", type=click.IntRange(1), help="Maximum number of tokens. Default 26 per dimension, at least 40,000."
 )
-@click.option("--length", default=128, show_default=True, type=click.IntRange(2), help="Tokens of a row.")
-@click.option("--null-space", type=click.FloatRange(0, 1), metavar="SHARE", help="Build null spaces of so much of C.")
+@click.option("--length", default=128, show_default=True, type=click.IntRange(2), help="Number of tokens per row.")
+@click.option(
+    "--null-space",
+    type=click.FloatRange(0, 1),
+    metavar="SHARE",
+    help="Build null spaces with this share of the trace of C.",
+)
 @click.option("--device", default="auto", metavar="NAME", help="auto, cpu, cuda, cuda:N, cuda:all, mps. Default auto.")
 @click.option("--dtype", default="auto", metavar="NAME", help="auto, float32, bfloat16 or float16. Default auto.")
 @result_format
@@ -56,9 +61,9 @@ def stats(
 ) -> None:
     """Build the statistics of ROME, MEMIT and AlphaEdit.
 
-    They are the second moments of the inputs of down-projections. Prints one line per layer: its index, the tokens
-    read, the condition of the matrix, the directions of its null space (where asked for) and the file. What is there
-    already is not built again.
+    They are the second moments of the inputs of down-projections. Prints one line per layer: its index, the number of
+    tokens read, the condition number of the matrix, the number of directions of its null space (if requested) and the
+    file. Existing ones are not rebuilt.
     """
     from kgedit.api.statistics import build_statistics
 

@@ -1,4 +1,4 @@
-"""``kgedit sweep``: a grid of runs from one spec, and one report."""
+"""``kgedit sweep``: runs a grid of runs from one spec, with one report."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _EPILOG = examples(
     before="""\
 SPEC has the fields of a run spec in its parts:
   presets: {my_preset: {context: ..., generation: ..., truncation: ..., metric: ...}}
-  base:                        # every run's
+  base:                        # fields of every run
     model: smollm2-135m
     timesteps: [kgedit-data/timesteps/20211230_20231230]
     presets: [synthetic, my_preset]
@@ -35,9 +35,9 @@ SPEC has the fields of a run spec in its parts:
     method: [rag]
     settings: {k: [1, 2, 10]}
     seed: [0, 1]
-  runs:                        # single runs besides
+  runs:                        # additional single runs
     - {method: lora, settings: {rank: 64}}
-  exclude:                     # what matches is left out
+  exclude:                     # combinations to leave out
     - {settings: {k: 10}, seed: 1}""",
 )
 
@@ -45,10 +45,12 @@ SPEC has the fields of a run spec in its parts:
 @click.command("sweep", cls=ResumableCommand, epilog=_EPILOG)
 @click.argument("spec", required=False, shell_complete=completion.sweeps)
 @click.option("--out", type=click.Path(path_type=Path, file_okay=False), help="Folder; default: under KGEDIT_HOME.")
-@click.option("--dry-run", is_flag=True, help="List the runs with what each asks of its model, and run nothing.")
-@click.option("--only", multiple=True, metavar="NAME", help="Runs whose name fits, with * and ?; repeat.")
+@click.option(
+    "--dry-run", is_flag=True, help="List the runs with their numbers of edits and questions, without running them."
+)
+@click.option("--only", multiple=True, metavar="NAME", help="Only runs whose name matches, with * and ?; repeat.")
 @click.option("--list", "list_shipped", is_flag=True, help="List the specs that come with kgedit.")
-@click.option("--print", "print_spec", is_flag=True, help="Print a spec, to be changed and run.")
+@click.option("--print", "print_spec", is_flag=True, help="Print a spec to edit and run.")
 @click.option("--timestep", "timesteps", multiple=True, metavar=TIMESTEP, shell_complete=completion.timesteps,
               help=f"Instead of the base's timesteps: {TIMESTEP_FORMS}.")  # fmt: skip
 @click.option("--edits", multiple=True, metavar="FILE", help="File of edits; after timesteps.")
@@ -60,7 +62,7 @@ SPEC has the fields of a run spec in its parts:
 @click.option(
     "--track", type=click.Choice(("trackio", "wandb")), help="Log each run's metrics there, as run-edit does."
 )
-@click.option("--overwrite", is_flag=True, help="Begin every run afresh.")
+@click.option("--overwrite", is_flag=True, help="Start every run over.")
 @result_format
 @click.pass_context
 def sweep(
@@ -79,12 +81,12 @@ def sweep(
     overwrite: bool,
     **flags: Any,
 ) -> None:
-    """Carry out a grid of runs, with one report.
+    """Run a grid of runs, with one report.
 
-    SPEC is a YAML file, or the name of one that comes with kgedit. Every run has a folder of its own, named after what
-    makes it different, such as rag-k=10-seed=0. The same command skips finished runs and resumes one that was stopped;
-    a run that fails stops no other. What the model answers before any edit is asked once for all of them. At the end
-    report.md and report.csv compare all finished runs.
+    SPEC is a YAML file, or the name of a built-in one. Every run has a separate folder, named after what makes it
+    different, such as rag-k=10-seed=0. The same command skips finished runs and resumes an interrupted one; a failed
+    run does not stop the others. The unedited model is evaluated once for all of them. At the end, report.md and
+    report.csv compare all finished runs.
     """
     if list_shipped:
         _list()
@@ -126,7 +128,7 @@ def _sweep(
     """Run the sweep with progress, and print its runs or its report."""
     import warnings
 
-    # Peft still calls what transformers renames: no user can do anything about it.
+    # Peft still calls functions that transformers renames, which no user can change.
     warnings.filterwarnings("ignore", category=FutureWarning, module="transformers")
     from kgedit.api.sweeping import sweep as run_sweep
     from kgedit.cli.progress import stages

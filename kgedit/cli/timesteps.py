@@ -1,9 +1,9 @@
-"""How options and arguments take a timestep; `kgedit.timesteps.timestep_names` finds the one that is meant."""
+"""Timesteps as options and arguments; `kgedit.timesteps.timestep_names` resolves them."""
 
 from __future__ import annotations
 
 TIMESTEP = "TIMESTEP"
-"""Metavar of an option that takes a timestep."""
+"""Metavar of an option for a timestep."""
 
 TIMESTEP_FORMS = "a name in the home's benchmark folder, two dates (2021-01-04..2023-02-27), or a folder"
-"""What can be given, for help texts."""
+"""Accepted forms, for help texts."""

@@ -35,17 +35,19 @@ The layers that it names are for runs:
 @click.option("--limit", default=100, show_default=True, type=click.IntRange(1),
               help="At most N facts that the model answers right.")  # fmt: skip
 @click.option("--ask", type=click.Choice(("cloze", "question")), default="cloze", show_default=True,
-              help="How facts are asked; those without a cloze as questions.")  # fmt: skip
+              help="Wording of the facts; those without a cloze are asked as questions.")  # fmt: skip
 @click.option("--context", default="question_only", show_default=True, metavar="NAME",
               help="Text around it, such as question_answer for models that do not answer a bare cloze.")  # fmt: skip
 @click.option("--state", "states", multiple=True, type=click.Choice(("hidden", "mlp", "attention")),
               help="States that are restored; repeat. Default: all three.")  # fmt: skip
-@click.option("--samples", default=10, show_default=True, type=click.IntRange(1), help="Draws of noise per fact.")
+@click.option(
+    "--samples", default=10, show_default=True, type=click.IntRange(1), help="Number of noise samples per fact."
+)
 @click.option("--noise", default=3.0, show_default=True, type=click.FloatRange(0, min_open=True),
               help="Noise in standard deviations of the subjects' embeddings.")  # fmt: skip
 @click.option("--window", type=click.IntRange(1), metavar="N",
               help="MLPs or attentions restored together. Default: 10 of 48 blocks, as published.")  # fmt: skip
-@click.option("--seed", default=0, show_default=True, type=int, help="Of the facts and the noise.")
+@click.option("--seed", default=0, show_default=True, type=int, help="Seed of the facts and the noise.")
 @click.option("--figure", metavar="DIRECTORY", type=click.Path(path_type=Path, file_okay=False),
               help="Write the heat maps here as tracing.svg and tracing.png.")  # fmt: skip
 @click.option("--device", default="auto", metavar="NAME", help="auto, cpu, cuda, cuda:N, cuda:all, mps. Default auto.")
@@ -71,8 +73,8 @@ def trace(
 
     Causal tracing (Meng et al. 2022): noise on the subject's embeddings makes the model forget a fact's answer; then
     the outputs of single blocks, or of several adjacent MLPs or attentions, are restored at one token. Prints the
-    effect of each layer at each kind of token, as a share of what the noise takes from the answer's probability, and
-    the layers that ROME and MEMIT would edit. Only facts that the model answers right are traced.
+    effect of each layer at each kind of token, as a share of the decrease in the answer's probability due to the noise,
+    and the layers that ROME and MEMIT would edit. Only facts that the model answers correctly are traced.
     """
     from kgedit.api.tracing import trace_model
     from kgedit.timesteps.timestep_names import find_timestep

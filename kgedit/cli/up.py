@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 @click.argument("newer", metavar="NEW]", required=False)
 @click.option("--from", "older_date", **SNAPSHOT_DATE,
               help="Day of OLD, if its name has none; without OLD, of a loaded snapshot.")  # fmt: skip
-@click.option("--to", "newer_date", **SNAPSHOT_DATE, help="The same of NEW.")
+@click.option("--to", "newer_date", **SNAPSHOT_DATE, help="Likewise for NEW.")
 @click.option("--redirects", type=click.Path(path_type=Path, exists=True, dir_okay=False),
               help="As for load-dump, for both.")  # fmt: skip
 @click.option("--model", "models", metavar="NAME", multiple=True,
@@ -59,12 +59,12 @@ if TYPE_CHECKING:
 @click.option("--profile", type=click.Choice(("wikibigedit", "wikifactdiff")), default="wikibigedit",
               show_default=True, help="What counts as a change, as for export-timestep.")  # fmt: skip
 @click.option("--graph/--no-graph", default=True, show_default=True,
-              help="Load the graph and ask it for changes, or ask the store, without a server.")  # fmt: skip
+              help="Find changes in the graph (updated first), or in the store without a server.")  # fmt: skip
 @click.option("--track", type=click.Choice(("trackio", "wandb")), help="Log the runs' metrics there, as for run-edit.")
 @click.option("--open/--no-open", "open_page", default=True, show_default=True,
               help="Open the page, where there is a desktop.")  # fmt: skip
-@click.option("--dry-run", is_flag=True, help="Show the steps with estimates, and do nothing.")
-@click.option("--overwrite", is_flag=True, help="Replace snapshots, timesteps and runs that were made otherwise.")
+@click.option("--dry-run", is_flag=True, help="Show the steps with estimates, without carrying them out.")
+@click.option("--overwrite", is_flag=True, help="Replace snapshots, timesteps and runs created with other options.")
 @result_format
 def up(
     older: str | None,
@@ -88,16 +88,16 @@ def up(
 ) -> None:
     """Run every step: from two dumps to a page of answers.
 
-    Loads two states of Wikidata, edits language models with what changed, and evaluates them before and after. OLD
-    and NEW are dumps, or days of snapshots that are loaded; without them the bundled sample is used. The steps are
-    those of load-dump, export-timestep, run-edit and report. A step whose result exists and was made from the same
-    inputs is skipped, so the same command resumes one that was stopped. Everything that would make a later step fail
-    is checked before the first one. At the end a table compares the models, and a few answers are shown in words;
-    the last line is the path of the page.
+    Loads two states of Wikidata, edits language models with the changes, and evaluates them before and after. OLD and
+    NEW are dumps, or days of loaded snapshots; without them the bundled sample is used. The steps are those of
+    load-dump, export-timestep, run-edit and report. A step whose result exists and was created from the same inputs is
+    skipped, so the same command resumes an interrupted one. Everything that would make a later step fail is checked
+    before the first one. At the end a table compares the models, and a few answers are shown in words; the last line is
+    the path of the page.
     """
     import warnings
 
-    # Peft still calls what transformers renames: no user can do anything about it.
+    # Peft still calls functions that transformers renames, which no user can change.
     warnings.filterwarnings("ignore", category=FutureWarning, module="transformers")
     from kgedit.api.one_command import carry_out
     from kgedit.api.up_estimates import estimate
@@ -155,6 +155,6 @@ def _tell_outcome(outcome: Outcome) -> None:
 
 
 def _has_desktop() -> bool:
-    """Whether there is a screen: on a server a browser would open in the terminal, or not at all."""
+    """Whether there is a screen: on a server, a browser would open in the terminal or not at all."""
     shown = sys.platform in ("darwin", "win32") or any(os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY"))
     return sys.stdout.isatty() and shown

@@ -1,4 +1,4 @@
-"""What `kgedit up` is about to do: its first line, and the table of --dry-run."""
+"""Plan of `kgedit up`: its first line, and the table of --dry-run."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def plan(inputs: UpInputs, estimates: Sequence[StepEstimate]) -> str:
-    """The first line: what will be done, in how many steps and about how long it takes."""
+    """First line: the work, its number of steps and approximate duration."""
     runs = [f"{run['model']} with {run['method']}" for run in inputs.runs]
     edited = " and ".join([", ".join(runs[:-1]), runs[-1]] if len(runs) > 1 else runs)
     of = "the bundled sample of Wikidata" if inputs.is_sample else "Wikidata"
@@ -36,7 +36,7 @@ def _duration(seconds: float) -> str:
 
 
 def print_estimates(estimates: Sequence[StepEstimate]) -> None:
-    """Print a table of the steps, with what each estimate is based on; or JSON."""
+    """Print a table of the steps with the basis of each estimate, or JSON."""
     from kgedit.analysis.tables import Column, Table
     from kgedit.cli.report import print_tables
 
@@ -74,7 +74,7 @@ def _total(estimates: Sequence[StepEstimate]) -> tuple[Any, ...]:
 
 
 def _rounded(seconds: float | None, disk: float, memory: float | None) -> tuple[int | None, float | None, float | None]:
-    """Whole seconds, MB and GiB, with no more digits than an estimate has."""
+    """Whole seconds, MB and GiB, with no more digits than an estimate supports."""
     return (
         None if seconds is None else round(seconds),
         float(f"{disk / 1e6:.2g}") or None,

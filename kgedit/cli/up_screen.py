@@ -1,4 +1,4 @@
-"""The result of `up` as text: sentences, one row for each run, and some answers before and after in words."""
+"""Result of `kgedit up` as text: sentences, one row per run, and some answers before and after in words."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ _COLUMNS = (
     ("reworded", ("asked in", "other words")),
     ("kept", ("unrelated", "answers kept")),
 )
-"""Fields of a method's numbers, and their headings in two lines."""
+"""Fields of a method's numbers, and their headings on two lines."""
 
 _FORCED = ("forced", ("new tokens right", "teacher forcing"))
-"""The same, shown where a run did not ask for free answers."""
+"""Field and heading shown if a run had no preset with free generation."""
 
 
 def screen(numbers: Mapping[str, Any], *, width: int = 100) -> str:
-    """The text that `kgedit up` prints, except the page's path.
+    """Render the text that `kgedit up` prints, except the page's path.
 
     Args:
         numbers: Content of summary.json.
-        width: Most characters in a line; words longer than that are not broken.
+        width: Maximum number of characters per line; longer words are not broken.
     """
     changed, known, _learned, damage, _pages = numbers["sentences"]
     changes = Path(numbers["changes_page"]).name
@@ -56,7 +56,7 @@ def _table(methods: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _count(methods: Sequence[Mapping[str, Any]], field: str) -> int | None:
-    """The number of answers for the heading; None if rows differ."""
+    """Number of answers for the heading; None if rows differ."""
     counts = {one[field]["n"] for one in methods if one[field]}
     return counts.pop() if len(counts) == 1 else None
 
@@ -74,7 +74,7 @@ def _seconds(seconds: float | None) -> str:
 
 
 def _aligned(rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    """Lines of equal columns, the first aligned to the left and the others to the right."""
+    """Lines of equal columns, the first left-aligned and the others right-aligned."""
     widths = [max(len(row[index]) for row in rows) for index in range(len(rows[0]))]
     for first, *others in rows:
         padded = (cell.rjust(width) for cell, width in zip(others, widths[1:], strict=True))
@@ -108,7 +108,7 @@ def _quoted(answer: str) -> str:
 
 
 def _lines(begin: str, text: str, width: int) -> list[str]:
-    """A text behind its beginning, its further lines below the first."""
+    """A text after its label, with further lines indented below the first."""
     return textwrap.wrap(visible(text), width, initial_indent=begin, subsequent_indent=" " * len(begin))
 
 

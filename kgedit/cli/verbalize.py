@@ -1,4 +1,4 @@
-"""``kgedit verbalize``: a timestep's questions worded by a language model."""
+"""``kgedit verbalize``: rewords a timestep's questions with a language model."""
 
 from __future__ import annotations
 
@@ -25,14 +25,19 @@ _EPILOG = examples(
 @click.argument("timestep", type=click.Path(path_type=Path), shell_complete=completion.timesteps)
 @click.option("--out", type=click.Path(path_type=Path, file_okay=False), help="Folder to write.")
 @click.option("--model", metavar="NAME", help="Model of an OpenAI-compatible server, as it is named there.")
-@click.option("--local", metavar="NAME", help="Instead, a model on this machine, as --model of run-edit.")
+@click.option("--local", metavar="NAME", help="Instead, a local model, as for --model of run-edit.")
 @click.option("--axis", "axes", multiple=True, type=click.Choice(AXES), help="An axis to word; repeat. Default: all.")
-@click.option("--limit", metavar="N", type=click.IntRange(min=1), help="Word so many cases; the rest keep templates.")
-@click.option("--seed", default=0, show_default=True, help="Draws these.")
+@click.option(
+    "--limit",
+    metavar="N",
+    type=click.IntRange(min=1),
+    help="Number of cases to word; the rest keep template questions.",
+)
+@click.option("--seed", default=0, show_default=True, help="Seed for drawing these cases.")
 @click.option("--personas", type=click.Path(path_type=Path, exists=True, file_okay=False),
               help="Folder of personas, if the timestep has your own.")  # fmt: skip
-@click.option("--estimate", is_flag=True, help="Print what it would cost, and ask nobody.")
-@click.option("--dry-run", is_flag=True, help="Print the requests as JSON lines, and ask nobody.")
+@click.option("--estimate", is_flag=True, help="Print the estimated cost, without calling the model.")
+@click.option("--dry-run", is_flag=True, help="Print the requests as JSON lines, without calling the model.")
 @click.option("--overwrite", is_flag=True, help="Replace the folder if it exists.")
 @result_format
 @server_options
@@ -51,15 +56,15 @@ def verbalize(
     overwrite: bool,
     **asked_by: Any,
 ) -> None:
-    """Have a language model word a timestep's questions.
+    """Reword a timestep's questions with a language model.
 
     TIMESTEP is an exported timestep: its folder, its name in the home's benchmark folder, or two dates as
-    2021-01-04..2023-02-27. A copy with the model's questions is written to --out; every
-    question passes the final filters (subject named, relation expressed, answer not given away, answer repeated, one
-    question, length), and where the model's does not, the template's stays. wordings.parquet in the new folder tells
-    the source of each question and the reason, timestep.json the counts.
+    2021-01-04..2023-02-27. A copy with the model's questions is written to --out. Every question must pass the final
+    filters (subject named, relation expressed, answer not given away, answer repeated, one question, length); otherwise
+    the template's question is kept. wordings.parquet in the new folder records the source of each question and the
+    reason, timestep.json the counts.
 
-    Replies are cached by content: the same command resumes what was stopped, pays nothing twice and writes the same
+    Replies are cached by content: the same command resumes an interrupted one, does not pay twice and writes the same
     bytes. A server's key is read from the environment only.
     """
     from kgedit.api.verbalizing import WordingOptions, find_wanted

@@ -16,16 +16,16 @@ from kgedit.cli.progress import bars
 @click.command(epilog=examples("kgedit verify", "kgedit verify kgedit-data --record", "kgedit verify --format json"))
 @click.argument("home", type=click.Path(exists=True, file_okay=False, path_type=Path), required=False)
 @click.option("--record", is_flag=True, help="Record checksums for snapshots and timesteps that have none.")
-@click.option("--json", "as_json", is_flag=True, help="The same as --format json.")
+@click.option("--json", "as_json", is_flag=True, help="Same as --format json.")
 @result_format
 @click.pass_context
 def verify(ctx: click.Context, home: Path | None, record: bool, as_json: bool) -> None:
     """Check that no file of a home is damaged.
 
-    Reads every snapshot, timestep, stream, run, memory and cache in HOME ($KGEDIT_HOME by default) and compares it
-    with the checksum that was recorded when it was written. Other commands check a file before they first use it, and
-    trust large files whose size and time have not changed since; this command reads everything. The exit code is 1 if
-    a file is damaged.
+    Reads every snapshot, timestep, stream, run, memory and cache in HOME ($KGEDIT_HOME by default) and compares it with
+    the checksum recorded when it was written. Other commands check a file before they first use it, and trust large
+    files whose size and time have not changed since; this command reads everything. The exit code is 1 if a file is
+    damaged.
     """
     with bars() as steps:
         parts = Home(home).verify(record=record, progress=steps)

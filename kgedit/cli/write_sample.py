@@ -1,4 +1,4 @@
-"""kgedit write-sample: the sample world as three dump files."""
+"""``kgedit write-sample``: writes the sample world as three dump files."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from kgedit.cli.formats import print_result, result_format
 def write_sample(folder: Path, *, overwrite: bool) -> None:
     """Write three small Wikidata dumps to try kgedit with.
 
-    FOLDER gets them and redirects.tsv. They hold real items with what changed about them between 2021-01-04, 2023-02-27
-    and 2024-06-03: enough to try every command in seconds. The paths written are printed.
+    FOLDER receives them and redirects.tsv. They contain real items with their changes between 2021-01-04, 2023-02-27
+    and 2024-06-03: enough to try every command in seconds. Prints the written paths.
     """
     from kgedit.sample.generate import SNAPSHOT_DATES, write_world
 

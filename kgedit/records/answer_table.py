@@ -1,6 +1,6 @@
-"""What a run folder holds for comparisons: a row for each answer in answers.parquet, for each case in cases.parquet.
+"""Tables of a run folder for comparisons: one row per answer in answers.parquet, one per case in cases.parquet.
 
-Both follow from answers.jsonl and the timesteps; a row is found again by a 64-bit hash, the same in every run.
+Both are derived from answers.jsonl and the timesteps. Rows are joined by 64-bit hashes that are the same in every run.
 """
 
 from __future__ import annotations
@@ -47,22 +47,21 @@ ANSWERS = pa.schema(
     ]
 )
 """stage, model_timestep, edits: of a Score and its ModelState. case, second_case, question: hashes of `case_hash` and
-`question_hash`; second_case is null where a two-hop question's second fact is no case. value: by the preset's own
-metric, null where it cannot judge. right: whether that is the best value; null for metrics that do not tell right from
-wrong. first_found, second_found: whether retrieval put the case, and the second case, into the prompt. begins_right:
-whether the first tokens of a free answer are the target's; null on locality axes and in runs scored by an earlier
-version. error: an
-ErrorClass for a wrong free answer by the rules, else null. judged_right, judged_error: verdict of a judge, and the
-ErrorClass that it gave a wrong answer; null where nobody judged. neighbour, neighbour_label, similarity,
-popularity, basis: what a locality question is about (kgedit.records.answers.Neighbour). bleedover: what the probability
-of its answer has lost since before any edit; null for free answers. unchanged: 1 where a locality answer is the one
-that the unedited model gave, else 0; null where there is none to compare with.
-scenario: of the case, where the edited fact is asked for; SCENARIO_SCORES are columns too.
-hops, chain, hop_questions: number of facts behind a multi-hop question, and for those with a Chain the hash of the
-chain and of the questions about its single facts, which are values of `question`; null on other axes."""
+`question_hash`; second_case is null if a two-hop question's second fact is not a case. value: by the preset's own
+metric, null if the metric cannot score the answer. right: whether that is the best value; null for metrics that do not
+separate right from wrong. first_found, second_found: whether retrieval put the case, and the second case, into the
+prompt. begins_right: whether the first tokens of a free answer are the target's; null on locality axes and in runs
+scored by an earlier version. error: ErrorClass of a wrong free answer by the rules, else null. judged_right,
+judged_error: verdict of a judge, and the ErrorClass that it gave a wrong answer; null without a verdict. neighbour,
+neighbour_label, similarity, popularity, basis: subject of a locality question (kgedit.records.answers.Neighbour).
+bleedover: decrease in the probability of its answer since before any edit; null for free answers. unchanged: 1 if a
+locality answer equals that of the unedited model, else 0; null without one to compare with. scenario: of the case, on
+axes that query the edited fact; SCENARIO_SCORES are columns too. hops, chain, hop_questions: number of facts behind a
+multi-hop question, and for those with a Chain the hash of the chain and of the questions about its single facts, which
+are values of `question`; null on other axes."""
 
 ADDED_LATER = ("begins_right", "hops", "chain", "hop_questions")
-"""Columns of ANSWERS that tables of earlier versions lack: they are read as nulls, and filled by scoring again."""
+"""Columns of ANSWERS that tables of earlier versions lack: read as nulls, and filled by scoring the run again."""
 
 CASES = pa.schema(
     [
@@ -90,18 +89,18 @@ CASES = pa.schema(
     ]
 )
 """The edited cases of a run, in the order of editing. year: of the start of the fact, else of its point in time; null
-where the statement says neither. popularity: of the subject, as the timestep tells it.
-category: the question's topic, in QAEdit files. scenario: one of kgedit.records.cases.SCENARIOS. since: date that the
-year is taken from, at its precision ("2021-12"). The last four columns: see kgedit.records.cases.Specificity."""
+if the statement has neither. popularity: of the subject, as in the timestep. category: the question's topic, in QAEdit
+files. scenario: one of kgedit.records.cases.SCENARIOS. since: date that the year is taken from, at its precision
+("2021-12"). The last four columns: see kgedit.records.cases.Specificity."""
 
 
 def case_hash(timestep: str, case_id: str) -> int:
-    """What a case is found by."""
+    """Hash that identifies a case."""
     return _hash(timestep, case_id)
 
 
 def question_hash(timestep: str, case_id: str, axis: str, question: str) -> int:
-    """What one question of one case is found by."""
+    """Hash that identifies one question of one case."""
     return _hash(timestep, case_id, axis, question)
 
 

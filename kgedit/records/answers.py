@@ -1,7 +1,7 @@
-"""Answers: one per question asked of one state of a model, and what judges said of it.
+"""Answers, one per question and model state, and the judgements on them.
 
-Any score is the product of four choices: input, generation, truncation, metric (Mirage, section 3). An answer
-names the first three and keeps the prompt and the text, so that every metric can be computed again from the file.
+Any score is the product of four choices: input, generation, truncation, metric (Mirage, section 3). An answer names the
+first three and stores the prompt and the text, so that every metric can be recomputed from the file.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from kgedit.records.error_classes import ErrorClass
 
 @dataclass(frozen=True, slots=True)
 class ModelState:
-    """Which edits a model had received when it was asked.
+    """The edits that a model had received when it was evaluated.
 
     Attributes:
-        timestep: The last timestep that edits were applied of; None before any edit.
-        edits: Number of its edits applied so far, where not all of them were; None for all.
+        timestep: Last timestep whose edits were applied; None before any edit.
+        edits: Number of its edits applied so far if only some were; None means all.
     """
 
     timestep: str | None = None
@@ -27,19 +27,19 @@ class ModelState:
 
 
 UNEDITED = ModelState()
-"""The state of a model before any edit."""
+"""State of a model before any edit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Neighbour:
-    """What a locality question is about.
+    """Subject of a locality question.
 
     Attributes:
         subject: Id of the entity.
         label: Its label.
-        similarity: To the edit's subject, the higher the nearer; None where nobody knows.
-        popularity: ln(median monthly views + 1); None where nobody knows.
-        basis: How it was found, such as "graph" (kgedit.records.cases.Probe); None where nobody knows.
+        similarity: Similarity to the edit's subject, higher means closer; None if unknown.
+        popularity: ln(median monthly views + 1); None if unknown.
+        basis: How it was found, such as "graph" (kgedit.records.cases.Probe); None if unknown.
     """
 
     subject: str
@@ -51,39 +51,40 @@ class Neighbour:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """One question asked of one state of the model. One line of answers.jsonl.
+    """Answer to one question in one model state. One line of answers.jsonl.
 
     Attributes:
         model_state: The edits that the model had received.
         timestep: Timestep that the case belongs to.
         case_id: The case.
-        relation: Property of the case's fact: the cluster of every interval.
+        relation: Property of the case's fact, by which every interval is clustered.
         axis: Axis of the probe.
-        preset: Name of the preset asked under.
+        preset: Name of the preset.
         context: The preset's input module.
         generation: The preset's generation module.
         truncation: The preset's truncation module.
         question: The bare question.
-        prompt: As sent to the model.
-        answers: Accepted answers, the gold one first.
-        text: As generated and truncated; under teacher forcing the arg max at each of the correct answer's tokens.
-        token_match: Share of gold tokens that stood at their index: arg max under teacher forcing, else generated.
+        prompt: Prompt sent to the model.
+        answers: Accepted answers, the target first.
+        text: Generated and truncated text; with teacher forcing the arg max at each token of the correct answer.
+        token_match: Share of target tokens matched at their index: by the arg max with teacher forcing, else as
+            generated.
         prompt_tokens: Length of the prompt in tokens.
-        new_tokens: Tokens generated, or gold tokens fed.
-        seconds: The question's share of the batch's wall time, by its tokens; 0 where the reply came from the cache.
-        probability: Under teacher forcing, exp of the mean log-probability of the gold answer's tokens.
-        old_probability: The same of the answer before the edit, of several the likeliest; None where there is none.
-        retrieved: case_ids put into the prompt by a retrieval method, best first; empty otherwise.
-        second_case_id: The case of a two-hop question's second fact, which retrieval must find too; None where that is
-            no case, and on other axes.
-        expires: Later timestep of the run that edits a fact behind the question; it is not asked from then on.
-        neighbour: What a locality question is about; None on other axes.
-        scenario: The case's, where the edited fact is asked for; runs of earlier versions have it only where the
+        new_tokens: Number of tokens generated, or of target tokens fed.
+        seconds: The question's share of the batch's wall time, by its tokens; 0 if the reply came from the cache.
+        probability: With teacher forcing, exp of the mean log-probability of the target's tokens.
+        old_probability: Likewise for the answer before the edit, the likeliest of several; None without one.
+        retrieved: case_ids that a retrieval method put into the prompt, best first; empty otherwise.
+        second_case_id: Case of a two-hop question's second fact, which retrieval must also find; None if that fact is
+            not a case, and on other axes.
+        expires: Later timestep of the run that edits a fact behind the question, which is not evaluated from then on.
+        neighbour: Subject of a locality question; None on other axes.
+        scenario: Scenario of the case, on axes that query the edited fact; runs of earlier versions have it only if the
             scenario has separate scores (kgedit.metrics.scenarios).
-        static_probability: Of the answers that stay right, their mean probability; None where there is none.
-        alternative_probability: Of the case's alternatives, likewise.
-        highest_alternative: Of these, the highest.
-        chain: The chain behind a multi-hop question, as the probe has it; None on other axes and for two plain hops.
+        static_probability: Mean probability of the answers that remain correct; None if there are none.
+        alternative_probability: Mean probability of the case's alternatives; None if there are none.
+        highest_alternative: Highest probability of an alternative; None if there are none.
+        chain: Chain of a multi-hop question, as in the probe; None on other axes and for two plain hops.
     """
 
     model_state: ModelState
@@ -118,12 +119,12 @@ class Answer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BertScore:
-    """How near a text is to its nearest reference by the embeddings of their tokens (Zhang et al. 2020).
+    """Similarity of a text to its nearest reference by token embeddings (Zhang et al. 2020).
 
     Attributes:
-        precision: Of the text's tokens: mean cosine with the most similar token of the reference.
-        recall: Of the reference's tokens: the same with the text's.
-        f1: Their harmonic mean; 0 where neither is above 0.
+        precision: Mean over the text's tokens of the cosine with the most similar token of the reference.
+        recall: Mean over the reference's tokens of the cosine with the most similar token of the text.
+        f1: Their harmonic mean; 0 if neither is above 0.
     """
 
     precision: float
@@ -133,12 +134,12 @@ class BertScore:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgedAnswer(Answer):
-    """An answer with what models said of it, put together when a run is scored; answers.jsonl has none of it.
+    """An answer with judgements by models, assembled when a run is scored; not part of answers.jsonl.
 
     Attributes:
-        right: A judge's verdict; None where it gave none.
-        error: What the judge says is wrong with the answer; None where it does not say.
-        bertscore: What an encoder measured; None where none did.
+        right: Verdict of a judge; None without one.
+        error: Error class assigned by the judge; None without one.
+        bertscore: BERTScore of an encoder; None if not computed.
     """
 
     right: bool | None = None
@@ -156,7 +157,7 @@ def with_judgement(
     error: ErrorClass | None = None,
     bertscore: BertScore | None = None,
 ) -> JudgedAnswer:
-    """The answer with one more judgement; those that it has stay."""
+    """Add a judgement to an answer and keep its existing ones."""
     given = {"right": right, "error": error, "bertscore": bertscore}
     values: dict[str, Any] = {name: getattr(answer, name) for name in _FIELDS}
     for name, value in given.items():

@@ -1,4 +1,4 @@
-"""A benchmark case: one edit with every probe of it. Bulk data stays columnar; cases are few."""
+"""A benchmark case: one edit with all its probes. Bulk data stays columnar, because cases are few."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ Axis = Literal[
     "locality",
     "random_locality",
 ]
-"""What a probe tests. Five are WikiBigEdit's (section 3); mhop_rephrase asks its two-hop questions in other words.
+"""What a probe tests. Five are WikiBigEdit's (section 3); mhop_rephrase is a rewording of its two-hop questions.
 
-hop asks for each fact of a chain alone (MQuAKE's single hops). Two are KnowEdit's: alias (the subject by another name)
-and consequence (what the fact alone implies). locality asks of facts near the edit, random_locality of facts drawn by
-lot (WikiFactDiff, section 5).
+hop queries each fact of a chain alone (MQuAKE's single hops). Two are KnowEdit's: alias (the subject by another name)
+and consequence (implied by the fact alone). locality queries facts near the edit, random_locality randomly drawn facts
+(WikiFactDiff, section 5).
 """
 
 AXES: tuple[Axis, ...] = (
@@ -38,22 +38,22 @@ AXES: tuple[Axis, ...] = (
 )
 
 EDIT_AXES: tuple[Axis, ...] = ("update", "rephrase", "personas", "alias")
-"""That ask for the edited fact itself: there, and only there, its old value is an old answer."""
+"""Axes that query the edited fact itself. Only on these is its old value an old answer."""
 
 TWO_HOP_AXES: tuple[Axis, ...] = ("mhop", "mhop_rephrase")
-"""That need the edited fact and at least one more: two hops, and MQuAKE's chains of up to four."""
+"""Axes that need the edited fact and at least one more: two hops, and MQuAKE's chains of up to four."""
 
 LOCALITY_AXES: tuple[Axis, ...] = ("locality", "random_locality")
-"""Of facts that the edit must leave as they are."""
+"""Axes of facts that the edit must not change."""
 
 
 SCENARIOS = ("ReplaceObject", "Archive", "AddObject", "AddRelation", "AddEntity", "Other")
-"""What became of the values of a subject and relation (WikiFactDiff, section 3), in the order of its table 2."""
+"""Changes to the values of a subject and relation (WikiFactDiff, section 3), in the order of its table 2."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """One triple with the labels of its snapshot. Ids are QIDs and PIDs."""
+    """One triple with labels of its snapshot. Ids are QIDs and PIDs."""
 
     subject: str
     subject_label: str
@@ -70,8 +70,8 @@ class Chain:
     Attributes:
         chain_id: Unique within a timestep; all wordings of one question share it.
         hops: Number of facts in the chain.
-        hop_questions: The question about each fact alone, in order; asked on the axis hop.
-        old_answers: Answers that were right before the edits.
+        hop_questions: The question about each fact alone, in order; evaluated on the axis hop.
+        old_answers: Answers that were correct before the edits.
     """
 
     chain_id: str
@@ -82,26 +82,26 @@ class Chain:
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """One question asked of the model for one case.
+    """One question of one case, asked of the model.
 
     Attributes:
-        axis: What it tests.
-        question: As asked, ending in "?".
+        axis: One of Axis.
+        question: Question text, ending in "?".
         answers: Accepted answers; the first is the object's label, the rest are its aliases.
-        facts: The fact that answers it; two, in order, for a two-hop question and a consequence; all of a chain.
-        second_case_id: The case that the second of the two belongs to; None where it is no case, or there is none.
-        expires: A later timestep of the run that edits one of the facts; its answers are out of date from then on.
-            Set by the run (kgedit.runs.expiry).
-        changed: Whether the fact of a locality probe became true in the window itself: a model of the older date does
-            not know it.
-        cloze: The same as a statement that breaks off where the answer stands; "" where there is none.
-        similarity: Of a locality probe's subject to the edit's, the higher the nearer; None where nobody knows.
-        popularity: Of a locality probe's subject, ln(median monthly views + 1); None where nobody knows.
+        facts: The fact that answers it; two, in order, for a two-hop question and a consequence; all facts of a chain.
+        second_case_id: Case of the second of two facts; None if that fact is not a case or there is no second fact.
+        expires: Later timestep of the run that edits one of the facts, after which the answers are out of date. Set by
+            the run (kgedit.runs.expiry).
+        changed: Whether the fact of a locality probe became true within the window, so that a model of the older date
+            does not know it.
+        cloze: The question as a statement that ends just before the answer; "" without one.
+        similarity: Similarity of a locality probe's subject to the edit's, higher means closer; None if unknown.
+        popularity: ln(median monthly views + 1) of a locality probe's subject; None if unknown.
         basis: How a locality probe was found: "graph", "label", "relation", "changed", "nearest" or "random"
-            (docs/questions.md); None where nobody knows.
-        evidence: That a locality probe's fact holds on the day of the newer snapshot: "dated" or "edited"
-            (docs/questions.md); None if there is none.
-        chain: Of a multi-hop question that is asked in several wordings or has more than two hops; None otherwise.
+            (docs/questions.md); None if unknown.
+        evidence: Evidence that a locality probe's fact holds on the day of the newer snapshot: "dated" or "edited"
+            (docs/questions.md); None without any.
+        chain: Chain of a multi-hop question that has several wordings or more than two hops; None otherwise.
     """
 
     axis: Axis
@@ -121,13 +121,13 @@ class Probe:
 
 @dataclass(frozen=True, slots=True)
 class Specificity:
-    """How well known the two ends of a fact are (WikiBigEdit, section 3.3); None where it was not measured.
+    """Popularity of the subject and object of a fact (WikiBigEdit, section 3.3); None means not measured.
 
     Attributes:
         subject_views: Views of the subject's Wikipedia article in the year before the newer snapshot.
         object_views: Views of the object's article.
-        subject_count: How often a corpus names the subject.
-        object_count: How often it names the object.
+        subject_count: Number of mentions of the subject in a corpus.
+        object_count: Number of mentions of the object.
     """
 
     subject_views: int | None = None
@@ -142,36 +142,37 @@ SPECIFICITY = tuple(field.name for field in fields(Specificity))
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One edit: the fact to be learned, how to ask for it, and every probe.
+    """One edit: the fact to learn, its prompt and target, and every probe.
 
     Attributes:
         case_id: "SUBJECT:PROPERTY:OBJECT", unique within a timestep.
-        timestep: "FROM_TO" as yyyymmdd_yyyymmdd, world dates of the two snapshots.
-        tag: "update" where an old value was replaced, "new" where the subject had none.
+        timestep: "FROM_TO" as yyyymmdd_yyyymmdd, the dates of the two snapshots.
+        tag: "update" if an old value was replaced, "new" if the subject had none.
         fact: The fact of the newer snapshot.
-        question: The edit's prompt, ending in "?".
-        answer: The edit's target, the new object's label.
-        cloze: A statement that breaks off where the answer stands.
+        question: Prompt of the edit, ending in "?".
+        answer: Target of the edit, the label of the new object.
+        cloze: Statement that ends just before the answer.
         old_objects: QIDs of the older snapshot's values; empty for "new".
         old_answers: Their labels, in the same order.
-        probes: Every probe, the update question itself included.
-        start_time: When the statement says that the fact began, at its precision ("2021", "2021-12"); None where it
-            does not say, or for cases of a file.
-        point_in_time: When it says that the fact held, likewise.
-        as_of: Day on which the fact holds, that of the newer snapshot (YYYY-MM-DD); None for cases of a file that does
-            not say.
-        kind: What the change was ("update", "backfill", ...: kgedit.timesteps.kinds); None where nobody judged it.
-        clozes: The cloze and four others that ask whether the edit generalizes; none for cases of a file.
-        popularity: Of the subject, ln(median monthly views + 1); None where nobody knows.
-        scenario: One of SCENARIOS; None where no one says.
-        static_answers: What stays right beside the answer.
-        alternatives: Of the relation and about as frequent as the answer, or as the archived one, and never right.
-        subject_aliases: Other names of the subject; none for cases of a file.
-        subject_description: What tells the subject from others of its name; "" where nobody says.
-        category: The question's topic (QAEdit has ten); None where nobody says.
-        in_replacement_set: Whether the case belongs to WFD_repl (WikiFactDiff, section 5); None where nobody says.
-        specificity: How well known its subject and object are.
-        group: Id of the instance whose edits are all made before its chain is asked (MQuAKE); None for a single edit.
+        probes: All probes, including the update question itself.
+        start_time: Start of the fact according to the statement, at its precision ("2021", "2021-12"); None if the
+            statement has none, or for cases of a file.
+        point_in_time: Point in time of the fact, likewise.
+        as_of: Day on which the fact holds, that of the newer snapshot (YYYY-MM-DD); None for cases of a file without
+            one.
+        kind: Kind of change ("update", "backfill", ...: kgedit.timesteps.kinds); None if not determined.
+        clozes: The cloze and four others that test generalization of the edit; empty for cases of a file.
+        popularity: ln(median monthly views + 1) of the subject; None if unknown.
+        scenario: One of SCENARIOS; None if unknown.
+        static_answers: Other values that remain correct.
+        alternatives: Wrong values of the relation, about as frequent as the answer or as the archived value.
+        subject_aliases: Other names of the subject; empty for cases of a file.
+        subject_description: Description that separates the subject from others of the same name; "" if unknown.
+        category: Topic of the question (QAEdit has ten); None if unknown.
+        in_replacement_set: Whether the case belongs to WFD_repl (WikiFactDiff, section 5); None if unknown.
+        specificity: Popularity of the subject and object.
+        group: Id of the instance whose edits are all applied before its chain is evaluated (MQuAKE); None for a single
+            edit.
     """
 
     case_id: str
@@ -203,7 +204,7 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class KnownFact:
-    """A fact of the older snapshot in words: what an up-to-date model of that day knew."""
+    """A fact of the older snapshot in words, which a model up to date on that day knew."""
 
     fact: Fact
     question: str

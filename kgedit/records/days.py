@@ -1,4 +1,4 @@
-"""Days as users write them: year first is read, anything else is answered with the form that is expected."""
+"""Parses days as users write them: year first is accepted, and errors for anything else show the expected form."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ _MONTHS = (
     *("january", "february", "march", "april", "may", "june"),
     *("july", "august", "september", "october", "november", "december"),
 )
-"""English, whatever the user's locale: kgedit's messages are English too."""
+"""English in every locale, because kgedit's messages are English too."""
 
 
 def read_day(text: str) -> datetime.date:
-    """A day written year first: 2021-01-04, 20210104, 2021/1/4 or 2021.1.4.
+    """Parse a day written year first: 2021-01-04, 20210104, 2021/1/4 or 2021.1.4.
 
     Raises:
-        ValueError: with the reason, and the form to write where the day can be guessed.
+        ValueError: with the reason, and the form to write if the day can be guessed.
     """
     found = _YEAR_FIRST.fullmatch(text.strip())
     if found is None:
@@ -40,7 +40,7 @@ def read_day(text: str) -> datetime.date:
 
 
 def not_before(older: object, newer: object) -> str:
-    """The sentence for two days in the wrong order."""
+    """Message for two days in the wrong order."""
     advice = "give two different days" if older == newer else "give the older day first"
     return f"{older} is not before {newer}: {advice}."
 
@@ -56,7 +56,7 @@ def _why_impossible(year: int, month: int, day: int) -> str:
 
 
 def _advice(text: str) -> str:
-    """What to write instead."""
+    """Suggestion of what to write instead."""
     guesses = _guesses(text)
     if guesses:
         return f"Write {' or '.join(guesses)}."
@@ -72,7 +72,7 @@ def _advice(text: str) -> str:
 
 
 def _guesses(text: str) -> list[str]:
-    """Days that the text may mean, as YYYY-MM-DD: two where day and month could be either."""
+    """Days that the text may mean, as YYYY-MM-DD; two if day and month are ambiguous."""
     found = _WITH_TIME.fullmatch(text)
     if found:
         return [found[1]]
@@ -88,12 +88,12 @@ def _guesses(text: str) -> list[str]:
 
 
 def _month(name: str) -> int:
-    """Number of an English month, also abbreviated; 0 if it is none."""
+    """Number of an English month, possibly abbreviated; 0 if it is not one."""
     return next((number for number, month in enumerate(_MONTHS, 1) if month.startswith(name.lower())), 0)
 
 
 def _written(year: int, month: int, day: int) -> str:
-    """A day as YYYY-MM-DD, or "" if there is no such day."""
+    """Format a day as YYYY-MM-DD; "" if it does not exist."""
     try:
         return datetime.date(year, month, day).isoformat()
     except ValueError:

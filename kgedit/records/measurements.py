@@ -1,4 +1,4 @@
-"""What is measured of a run beside its answers: what edits cost, and what else a model can do before and after them."""
+"""Measurements of a run besides its answers: cost of edits, and general ability of the model before and after them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from kgedit.records.answers import ModelState
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EditFailure:
-    """One case that a method could not apply, and why."""
+    """A case that a method could not apply, with the reason."""
 
     case_id: str
     reason: str
@@ -17,16 +17,16 @@ class EditFailure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EditCost:
-    """One line of edits.jsonl: what one call of the method cost.
+    """Cost of one call of the method. One line of edits.jsonl.
 
     Attributes:
         timestep: Timestep of the edits.
-        case_ids: Edits applied together.
+        case_ids: Cases whose edits were applied together.
         seconds: Wall time of the call.
-        cpu_seconds: Processor time of the call, over all threads: what wall time is on a machine without other work.
+        cpu_seconds: Processor time of the call over all threads, which is not affected by other load on the machine.
         peak_memory_bytes: Peak memory of the device (of the process on CPU) up to the end of the call.
-        loss: Final training loss, or None where the method has none.
-        failures: The cases among them that could not be applied; the others were.
+        loss: Final training loss; None if the method has none.
+        failures: Cases that could not be applied; the others were.
     """
 
     timestep: str
@@ -40,16 +40,16 @@ class EditCost:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AbilityMeasurement:
-    """One line of ability.jsonl: how well one state of the model predicts a text that has nothing to do with the edits.
+    """How well one model state predicts a text unrelated to the edits. One line of ability.jsonl.
 
     Attributes:
-        model_state: The edits that the model had received.
-        case_id: Under "single" the case whose edit it had received; else None.
+        model_state: Edits that the model had received.
+        case_id: With the protocol "single", the case whose edit it had received; else None.
         text: Name of the text.
-        text_sha256: Of the text.
-        tokens: Tokens that were predicted.
-        text_bytes: UTF-8 bytes of the text.
-        loss: Mean negative log-likelihood of a token, in nats.
+        text_sha256: SHA-256 of the text.
+        tokens: Number of predicted tokens.
+        text_bytes: Number of UTF-8 bytes of the text.
+        loss: Mean negative log-likelihood per token, in nats.
         seconds: Wall time.
     """
 
@@ -65,18 +65,18 @@ class AbilityMeasurement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskMeasurement:
-    """One line of ability_tasks.jsonl: one metric of a task of lm-evaluation-harness for one state of the model.
+    """One metric of a task of lm-evaluation-harness for one model state. One line of ability_tasks.jsonl.
 
     Attributes:
-        model_state: The edits that the model had received.
-        case_id: Under "single" the case whose edit it had received; else None.
+        model_state: Edits that the model had received.
+        case_id: With the protocol "single", the case whose edit it had received; else None.
         task: Name of the task.
-        metric: As the harness names it.
-        value: The metric over all documents.
-        error: Its standard error; None where the harness tells none.
-        n: Documents.
-        version: Of the task.
-        higher_is_better: None where the harness does not say.
+        metric: Name of the metric in the harness.
+        value: Value of the metric over all documents.
+        error: Its standard error; None if the harness reports none.
+        n: Number of documents.
+        version: Version of the task.
+        higher_is_better: Direction of the metric; None if the harness does not define it.
     """
 
     model_state: ModelState

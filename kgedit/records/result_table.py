@@ -1,4 +1,4 @@
-"""The scores of runs as they are published: a row for each score, what comparisons of other people are made from."""
+"""Published scores of runs, one row per score, as input for comparisons by others."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ RESULTS = pa.schema(
         ("cases_sha256", pa.string()),
     ]
 )
-"""run: name of the run's folder. model: its name, of a folder the last part. edits: different cases that were applied.
-The columns from stage to high are those of kgedit.records.scores.Score; timestep is null where all are pooled.
-is_share: whether the metric is a share or a difference of shares, so that 1 means 100 %.
-answers_sha256 and cases_sha256: of the answers that were scored, and of the cases that were asked."""
+"""run: name of the run's folder. model: its name, or the last part of its path. edits: number of different cases
+applied. The columns from stage to high are those of kgedit.records.scores.Score; timestep is null if all are pooled.
+is_share: whether the metric is a share or a difference of shares, so that 1 means 100 %. answers_sha256 and
+cases_sha256: of the scored answers and of the evaluated cases."""

@@ -1,6 +1,6 @@
-"""A run: its RunSpec, and what it was made with.
+"""A run: its RunSpec, and the environment that it was made in.
 
-Answers (kgedit.records.answers) and costs (kgedit.records.measurements) can be imported from here, too.
+Answers (kgedit.records.answers) and costs (kgedit.records.measurements) can also be imported from here.
 """
 
 from __future__ import annotations
@@ -51,24 +51,24 @@ Setting = int | float | bool | str | None
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preset:
-    """A named way of asking.
+    """A named choice of context, generation, truncation and metric.
 
     Attributes:
         name: "synthetic", "wild" or the user's own.
-        context: Name of a file under prompts/contexts that turns a question into a prompt; "chat:NAME" for one as a
-            user's turn.
-        generation: "teacher_forcing" (the gold answer is fed, arg max read off) or "greedy".
+        context: Name of a file under prompts/contexts that turns a question into a prompt; "chat:NAME" sends it as a
+            user turn.
+        generation: "teacher_forcing" (the target is fed and the arg max read) or "greedy".
         truncation: "gold_length", "newline_period" (stop at newline, end of text or "."), "newline" (without "."),
             "sentence" (newline, end of text or the end of the first sentence) or "end_of_text".
-        max_new_tokens: Limit of free generation.
+        max_new_tokens: Maximum number of generated tokens.
         metric: Name in the registry of metrics.
-        shots: Known facts that are shown as answered questions ahead of every question.
-        shots_seed: Which ones.
-        wording: "question", or "cloze": update, generalization and neighbours are asked as clozes where they exist.
-        axes: The only axes that are asked; () for all.
-        stop_entropy: Free generation also ends before a token, other than the first, whose distribution over the
-            vocabulary has a higher entropy than this, in nats (termination by token-level uncertainty: Mirage, section
-            6.3); None for no such stop.
+        shots: Number of known facts shown as answered questions before every question.
+        shots_seed: Seed that selects them.
+        wording: "question", or "cloze": update, generalization and neighbour probes use their clozes where they exist.
+        axes: Axes to evaluate; () means all.
+        stop_entropy: Generation also ends before a token, other than the first, whose distribution over the vocabulary
+            has a higher entropy than this, in nats (termination by token-level uncertainty: Mirage, section 6.3); None
+            disables this stop.
     """
 
     name: str
@@ -86,15 +86,15 @@ class Preset:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preparation:
-    """What came before the first edit: the content of prepared.json, written once.
+    """Preparation before the first edit: content of prepared.json, written once.
 
     Attributes:
-        seconds: Wall time of the method's preparation (training, statistics); less where it was found ready made.
-        cpu_seconds: Its processor time.
+        seconds: Wall time of the method's preparation (training, statistics); less if an existing one was reused.
+        cpu_seconds: Processor time of the preparation.
         peak_memory_bytes: As in EditCost.
-        settings: Every hyperparameter with the value that the method works with.
-        published_for: The known model whose published values were looked at; None where it is not a known one.
-        details: What the method works with beyond its settings, the data of its statistics included.
+        settings: All hyperparameters with the values in use.
+        published_for: Known model whose published values were looked up; None for an unknown model.
+        details: Further inputs of the method, including the data of its statistics.
     """
 
     seconds: float
@@ -107,14 +107,14 @@ class Preparation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelRecord:
-    """The model of a run, as it was before any edit.
+    """The model of a run before any edit.
 
     Attributes:
-        name: As the user asked for it.
-        class_name: Of transformers.
-        revision: Commit on the hub, or version of the package that carries it, or "".
+        name: Name as given by the user.
+        class_name: Class in transformers.
+        revision: Commit on the hub, version of the package that contains it, or "".
         fingerprint: Digest of its weights, configuration and tokenizer.
-        parameters: How many it has.
+        parameters: Number of parameters.
     """
 
     name: str
@@ -129,9 +129,9 @@ class HashedInput:
     """A timestep, a file of edits, or a context.
 
     Attributes:
-        name: Of its edits, or the context's.
-        sha256: Of its content.
-        unused_fields: Fields of a file that are part of no case, each with the reason.
+        name: Name of its edits or of the context.
+        sha256: SHA-256 of the content.
+        unused_fields: Fields of a file that are not part of any case, each with the reason.
     """
 
     name: str
@@ -141,22 +141,22 @@ class HashedInput:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunEnvironment:
-    """What a run was made with: the content of environment.json, written once.
+    """Environment of a run: content of environment.json, written once.
 
     Attributes:
-        packages: Versions; None where a package is not installed.
-        python: Its version.
+        packages: Package -> version; None if it is not installed.
+        python: Version of Python.
         platform: Operating system and processor.
-        device: What its maker calls it.
-        threads: Of torch, on the CPU.
-        git_commit: Of the checkout that kgedit ran from; None for an installed wheel.
-        seed: The run's.
-        model: Before any edit.
-        source: Where the method is described.
-        settings: The method's, resolved for the model.
-        timesteps: In the order in which they are learned.
-        contexts: Preset -> SHA-256 of its context as it is sent, with demonstrations and chat template.
-        trained_in: Names and SHA-256 of the contexts that edits are trained in.
+        device: Name of the device as reported by its vendor.
+        threads: Number of CPU threads of torch.
+        git_commit: Commit of the checkout that kgedit ran from; None for an installed wheel.
+        seed: Seed of the run.
+        model: The model before any edit.
+        source: Publication that describes the method.
+        settings: Hyperparameters of the method, resolved for the model.
+        timesteps: Timesteps in the order of learning.
+        contexts: Preset -> SHA-256 of its context as sent, with demonstrations and chat template.
+        trained_in: Names and SHA-256 of the contexts that edits were trained in.
     """
 
     packages: dict[str, str | None]
@@ -176,18 +176,18 @@ class RunEnvironment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
-    """How many cases of a timestep each step of choosing left: an entry of selection.json.
+    """Number of cases of a timestep left after each step of the selection: an entry of selection.json.
 
     Attributes:
-        timestep: Its name.
-        cases: Cases of the file.
-        named: Of these, those that `only_cases` names; all without it.
-        drawn: Of these, those within the limit or in the sample.
-        answered: Of these, those that the unedited model answers, left out by `only_failed`.
-        edited: What is left.
-        repeated: Edits of instances left out because another instance of the timestep has the same (MQuAKE).
-        contradicted: Multi-hop questions, and questions about their single hops, left out because another edit of the
-            timestep changes one of their facts.
+        timestep: Name of the timestep.
+        cases: Number of cases of the file.
+        named: Number of these that `only_cases` names; all without it.
+        drawn: Number of these within the limit or in the sample.
+        answered: Number of these that the unedited model answers, left out by `only_failed`.
+        edited: Number of cases left.
+        repeated: Number of edits of instances left out because another instance of the timestep has the same (MQuAKE).
+        contradicted: Number of multi-hop questions, and of questions about their single hops, left out because another
+            edit of the timestep changes one of their facts.
     """
 
     timestep: str
@@ -201,59 +201,62 @@ class Selection:
 
 
 Order = Literal["random", "file"]
-"""random: by the seed. file: as the file or the timestep has the cases, often by id, which puts relations together."""
+"""random: by the seed. file: order of the file or timestep, often by id, so that relations are contiguous."""
 
 Protocol = Literal["single", "sequential", "per_timestep"]
-"""single: undo each edit. sequential: edits pile up, in batches. per_timestep: all edits of a timestep at once."""
+"""single: undo each edit. sequential: edits accumulate, in batches. per_timestep: all edits of a timestep at once."""
 
 PROTOCOLS: tuple[Protocol, ...] = ("single", "sequential", "per_timestep")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunSpec:
-    """What a run does, with every default filled in. Written as spec.yaml.
+    """Settings of a run, with every default filled in. Written as spec.yaml.
 
     Attributes:
-        timesteps: Folders of exported timesteps, or JSON files of edits, in the order in which they are learned.
+        timesteps: Folders of exported timesteps, or JSON files of edits, in the order of learning.
         model: Built-in name, folder, or name on the Hugging Face hub.
         method: Name in the registry of editing methods.
-        settings: The method's hyperparameters, as far as they were given.
+        settings: Hyperparameters of the method that were given.
         protocol: How edits are given to the method.
-        batch_size: Edits given together under "sequential"; 1 under "single", where the edits of an instance of MQuAKE
-            are given together nevertheless; None under "per_timestep" (all).
-        presets: Ways of asking; every probe is asked under each.
+        batch_size: Number of edits applied together with "sequential"; 1 with "single", except that the edits of an
+            MQuAKE instance are always applied together; None with "per_timestep" (all).
+        presets: Presets; every probe is evaluated under each.
         train_context: Context that edits are trained in, or "asked" for each context of the presets; None for methods
-            that train nothing.
-        archive_as: What facts that ceased without a successor are edited to; None leaves them out.
-        neighbours: At most so many locality probes of each case on either locality axis; None for what each timestep
-            has by itself.
-        two_hop_rephrases: Ask two-hop questions in other words as well, on an axis of their own.
-        population: "repl": only cases of WikiFactDiff's replacement set; None for all.
-        limit: Largest number of cases (MQuAKE: of instances) of each timestep, the first of the file; None for all.
-        sample: So many cases (MQuAKE: instances) of each timestep, drawn by the seed; None for no sample.
-        stratify: "relation": the sample has every relation in the share that the timestep has; None for plain chance.
-        only_failed: Leave out what the unedited model answers already, by the first preset's metric.
-        only_cases: File that names the only cases to take, before any sample; None for every case.
-        order: How the chosen cases of a timestep are ordered: "random" by the seed, or "file" for the file's order, in
-            which all runs were made that record none. Timesteps keep their order. Batches are cut from this order, so
-            they are random by the seed, too.
-        evaluate_earlier: Ask the cases of earlier timesteps again after each timestep.
-        evaluate_every: Under "sequential": edits after which all edits so far (those of the timestep under way, and of
-            earlier ones with `evaluate_earlier`) are asked, again and again; None for only at a timestep's end.
-        checkpoint_every: Edits between two checkpoints within a timestep.
-        batch_tokens: Most tokens, padding included, in one batch of questions.
-        ability: Text whose perplexity is measured before and after the edits: "prose" for the one that kgedit has, or a
-            file; None for no such measurement.
-        ability_tasks: Tasks of lm-evaluation-harness that are measured then, by name or as YAML files.
-        ability_limit: Documents of each of them; None for all.
+            without training.
+        archive_as: Target of edits for facts that ended without a successor; None leaves them out.
+        neighbours: Maximum number of locality probes per case on each locality axis; None means the default of each
+            timestep.
+        two_hop_rephrases: Whether two-hop questions are also asked in other words, on a separate axis.
+        population: "repl" selects WikiFactDiff's replacement set; None means all cases.
+        limit: Maximum number of cases (MQuAKE: of instances) per timestep, the first of the file; None means all.
+        sample: Number of cases (MQuAKE: instances) to draw per timestep by the seed; None disables sampling.
+        stratify: "relation": each relation has the same share in the sample as in the timestep; None means a simple
+            random sample.
+        only_failed: Whether to leave out cases that the unedited model already answers, by the first preset's metric.
+        only_cases: File that names the cases to use, applied before any sample; None means every case.
+        order: Order of a timestep's selected cases: "random" by the seed, or "file" for the file's order, which also
+            applies to all runs that record no order. Timesteps keep their order. Batches are cut from this order, so
+            they are random by the seed as well.
+        evaluate_earlier: Whether to evaluate the cases of earlier timesteps again after each timestep.
+        evaluate_every: With "sequential": number of edits after which all edits so far (those of the current timestep,
+            and of earlier ones with `evaluate_earlier`) are evaluated, repeatedly; None means only at the end of a
+            timestep.
+        checkpoint_every: Number of edits between two checkpoints within a timestep.
+        batch_tokens: Maximum number of tokens, including padding, per batch of questions.
+        ability: Text whose perplexity is measured before and after the edits: "prose" for the built-in one, or a file;
+            None disables the measurement.
+        ability_tasks: Tasks of lm-evaluation-harness measured at the same time, by name or as YAML files.
+        ability_limit: Maximum number of documents per task; None means all.
         seed: Source of all randomness.
         device: "cpu", "cuda", "cuda:N", "cuda:all" or "mps".
         dtype: "float32", "bfloat16" or "float16".
-        max_memory: Most memory of weights by device, under "cuda:all", as "0=20GiB,cpu=100GiB"; "" for what there is.
-        trust_remote_code: Whether Python code that comes with the model may run.
-        quantize: "4bit": weights are rounded as they are loaded; "" for none.
-        backend: What answers: a name in BACKENDS.
-        backend_url: Address of the server that it asks; None where it asks none.
+        max_memory: Maximum memory of weights per device with "cuda:all", as "0=20GiB,cpu=100GiB"; "" means all
+            available.
+        trust_remote_code: Whether Python code from the model's repository may run.
+        quantize: "4bit": weights are quantized on loading; "" disables it.
+        backend: Name in BACKENDS of what answers.
+        backend_url: Address of the backend's server; None for backends without one.
     """
 
     timesteps: tuple[str, ...]

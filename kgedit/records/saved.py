@@ -1,4 +1,4 @@
-"""What kgedit.json of a saved edited model holds."""
+"""Content of kgedit.json of a saved edited model."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kgedit.records.runs import Setting
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SavedEdit:
-    """One edit: the prompt and what the model is to answer."""
+    """One edit: the prompt and the target."""
 
     case_id: str
     subject: str
@@ -20,7 +20,7 @@ class SavedEdit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SavedContext:
-    """A context that edits were trained in; the fields are those of a `Context`."""
+    """A context that edits were trained in; the fields are those of `Context`."""
 
     name: str
     template: str
@@ -30,22 +30,22 @@ class SavedContext:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SavedEdits:
-    """The content of kgedit.json.
+    """Content of kgedit.json.
 
     Attributes:
         format: Version of this record.
-        kgedit: Version that wrote it.
+        kgedit: Version of kgedit that wrote it.
         method: Name of the editing method.
-        source: Where the method is described.
-        base_model: The unedited model, as the user named it; "" where it had no name.
+        source: Publication that describes the method.
+        base_model: Unedited model as named by the user; "" if unnamed.
         base_revision: Its commit on the hub, or "".
         base_fingerprint: Digest of its weights, configuration and tokenizer.
-        weights: What beside it transformers or peft reads: the whole edited model, an adapter, or nothing.
-        memory: Whether edits lie in memory.json and memory.safetensors.
-        settings: Every hyperparameter.
-        contexts: Those that edits were trained in.
+        weights: Format of the saved weights for transformers or peft: the whole edited model, an adapter, or none.
+        memory: Whether edits are stored in memory.json and memory.safetensors.
+        settings: All hyperparameters.
+        contexts: Contexts that edits were trained in.
         seed: Source of all randomness.
-        edits: In the order in which they were given.
+        edits: Edits in the order in which they were applied.
     """
 
     format: int

@@ -1,6 +1,6 @@
-"""What scores.json of a run folder holds: everything that was measured from the run's answers and costs.
+"""Content of scores.json of a run folder: all measurements from the run's answers and costs.
 
-A score is named by what was asked (timestep, axis), how (preset), at which stage of the run, and the metric.
+A score is identified by questions (timestep, axis), preset, stage of the run and metric.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ from kgedit.records.cases import Axis
 from kgedit.records.runs import ModelState
 
 EvaluationStage = Literal["before", "partial", "own", "retained", "ahead", "final"]
-"""When a timestep's questions were asked:
+"""When a timestep's questions were evaluated:
 
-before: of the unedited model. partial: after some of a timestep's edits, over those and, where asked, earlier ones.
+before: on the unedited model. partial: after some of a timestep's edits, over those and, if requested, earlier ones.
 own: just after that timestep's own edits. retained: after the edits of a later timestep.
-ahead: after those of an earlier one only. final: after the last edits of the run, over all timesteps.
+ahead: after those of an earlier timestep only. final: after the last edits of the run, over all timesteps.
 """
 
 POOLED_STAGES: tuple[EvaluationStage, ...] = ("before", "own", "final")
-"""Stages for which there is also a score over the questions of all timesteps together."""
+"""Stages with an additional score over the questions of all timesteps together."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,9 +28,9 @@ class MetricScale:
     """Range and direction that a metric declares.
 
     Attributes:
-        minimum: Lowest value; None where there is none.
-        maximum: Highest value; None where there is none.
-        higher_is_better: Direction.
+        minimum: Lowest value; None if unbounded.
+        maximum: Highest value; None if unbounded.
+        higher_is_better: Whether higher values are better.
     """
 
     minimum: float | None
@@ -39,7 +39,7 @@ class MetricScale:
 
     @property
     def is_share(self) -> bool:
-        """Whether values are shares, or differences of shares, and therefore shown in percent."""
+        """Whether values are shares, or differences of shares, and are therefore shown in percent."""
         return self.minimum is not None and self.minimum >= -1 and self.maximum is not None and self.maximum <= 1
 
 
@@ -52,19 +52,19 @@ class Score:
     """Mean of one metric over one group of questions.
 
     Attributes:
-        stage: When the questions were asked.
-        model_state: The edits that the model had received; None where timesteps are pooled.
-        timestep: Timestep of the questions; None where all are pooled.
+        stage: When the questions were evaluated.
+        model_state: Edits that the model had received; None if timesteps are pooled.
+        timestep: Timestep of the questions; None if all are pooled.
         axis: Axis of the probes.
-        preset: Preset asked under.
+        preset: Preset of the questions.
         metric: Name in the registry of metrics.
-        main: Whether it is the preset's own metric; the others are measured beside it.
-        n: Answers that the metric could judge.
-        relations: Different properties among them, the clusters of the interval.
-        mean: Their mean; for the share metrics 0.25 means 25 %.
-        low: Lower end of the 95 % interval clustered by relation; with a single relation its answers are taken as
+        main: Whether it is the preset's own metric rather than an additional one.
+        n: Number of answers that the metric could score.
+        relations: Number of different properties among them, the clusters of the interval.
+        mean: Mean of their values; for the share metrics 0.25 means 25 %.
+        low: Lower end of the 95 % interval clustered by relation; with a single relation its answers are treated as
             independent. None with a single answer.
-        high: Upper end.
+        high: Upper end of the interval.
     """
 
     stage: EvaluationStage
@@ -87,10 +87,12 @@ class Retention:
 
     Attributes:
         axis: Axis of the probes.
-        preset: Preset asked under.
-        matrix: Row i, column j: mean on timestep j after learning timesteps up to i; None where not asked.
-        forgetting: Mean over timesteps but the last of the best score so far less the last one; None if not asked.
-        backward_transfer: Mean over timesteps but the last of the last score less the one after their own edits.
+        preset: Preset of the questions.
+        matrix: Row i, column j: mean on timestep j after the edits of timesteps up to i; None if not evaluated.
+        forgetting: Mean over all timesteps except the last of best score so far minus last score; None if not
+            evaluated.
+        backward_transfer: Mean over all timesteps except the last of last score minus score after the timestep's own
+            edits.
     """
 
     axis: Axis
@@ -102,18 +104,18 @@ class Retention:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetrievalScore:
-    """How often a retrieval method put the needed facts into the prompt (WikiBigEdit, figure 6).
+    """How often a retrieval method put the required facts into the prompt (WikiBigEdit, figure 6).
 
     Attributes:
-        last_timestep: Timestep whose edits were the last.
+        last_timestep: Last timestep whose edits were applied.
         timestep: Timestep of the questions.
-        axis: Axis of the probes; only those of TWO_HOP_AXES have a second hop.
-        preset: Preset asked under.
-        n: Questions.
-        first_hop: Share whose retrieved cases include the case itself.
-        second_hop: Share that include the second hop's case; None if no question has one.
-        both_hops: Share that include both.
-        accuracy_when_found: Mean of the preset's metric where all the hops needed were found; None if never.
+        axis: Axis of the probes; only TWO_HOP_AXES have a second hop.
+        preset: Preset of the questions.
+        n: Number of questions.
+        first_hop: Share of questions whose retrieved cases include the case itself.
+        second_hop: Share whose retrieved cases include the second hop's case; None if no question has one.
+        both_hops: Share whose retrieved cases include both.
+        accuracy_when_found: Mean of the preset's metric where all required hops were found; None if they never were.
     """
 
     last_timestep: str
@@ -129,16 +131,16 @@ class RetrievalScore:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Speed:
-    """What asking cost under one preset, before any edit or after.
+    """Cost of evaluation under one preset, before or after editing.
 
     Attributes:
-        preset: Preset asked under.
+        preset: Preset of the questions.
         edited: Whether the model had received edits.
-        questions: Questions that the model was asked.
-        cached: Questions whose replies an earlier run had left in the cache: they count in none of the other numbers.
-        seconds: Wall time of asking.
-        prompt_tokens: Tokens of all prompts.
-        new_tokens: Tokens generated or fed.
+        questions: Number of questions sent to the model.
+        cached: Number of questions answered from the cache of an earlier run; they count in none of the other numbers.
+        seconds: Wall time of evaluation.
+        prompt_tokens: Total number of prompt tokens.
+        new_tokens: Number of tokens generated or fed.
     """
 
     preset: str
@@ -152,17 +154,17 @@ class Speed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AbilityScore:
-    """How well one state of the model predicts a text: its general ability.
+    """How well one model state predicts a text: its general ability.
 
     Attributes:
-        model_state: The edits that the model had received.
+        model_state: Edits that the model had received.
         text: Name of the text.
-        text_sha256: Of the text; scores compare where it is the same.
-        measured: How often: once, or after each edit of the protocol "single".
-        perplexity: exp of the mean negative log-likelihood of a token; the median where measured several times.
-        worst_perplexity: The highest.
-        bits_per_byte: Negative log2-likelihood of the text by its UTF-8 bytes, the median likewise: does not depend on
-            the tokenizer.
+        text_sha256: SHA-256 of the text; only scores on the same text are comparable.
+        measured: Number of measurements: one, or one after each edit of the protocol "single".
+        perplexity: exp of the mean negative log-likelihood per token; the median of several measurements.
+        worst_perplexity: Highest perplexity of all measurements.
+        bits_per_byte: Negative log2-likelihood of the text per UTF-8 byte, likewise the median. Does not depend on the
+            tokenizer.
     """
 
     model_state: ModelState
@@ -176,18 +178,18 @@ class AbilityScore:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskScore:
-    """One metric of a task of lm-evaluation-harness for one state of the model.
+    """One metric of a task of lm-evaluation-harness for one model state.
 
     Attributes:
-        model_state: The edits that the model had received.
+        model_state: Edits that the model had received.
         task: Name of the task.
-        metric: As the harness names it.
-        version: Of the task; values of different ones do not compare.
-        n: Documents.
-        measured: How often: once, or after each edit of the protocol "single".
-        value: The metric; the mean where measured several times.
-        error: Its standard error over documents; None where the harness tells none, or it was measured several times.
-        worst: The worst of several; None where it is not known whether more is better.
+        metric: Name of the metric in the harness.
+        version: Version of the task; values of different versions are not comparable.
+        n: Number of documents.
+        measured: Number of measurements: one, or one after each edit of the protocol "single".
+        value: Value of the metric; the mean of several measurements.
+        error: Its standard error over documents; None if the harness reports none, or with several measurements.
+        worst: Worst of several measurements; None if the direction of the metric is unknown.
     """
 
     model_state: ModelState
@@ -203,17 +205,17 @@ class TaskScore:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EditTotals:
-    """What the edits cost.
+    """Cost of the edits.
 
     Attributes:
-        edits: Different cases that were applied.
-        failed: Different cases that were given and could not be applied.
-        calls: Calls of the method.
+        edits: Number of different cases that were applied.
+        failed: Number of different cases that could not be applied.
+        calls: Number of calls of the method.
         seconds: Wall time of all calls.
-        cpu_seconds: Their processor time.
-        edits_given: Edits in all calls; with a call repeated after an interruption more than `edits`.
+        cpu_seconds: Processor time of all calls.
+        edits_given: Number of edits in all calls; more than `edits` if a call was repeated after an interruption.
         peak_memory_bytes: Highest peak of any call.
-        preparation_seconds: Wall time of what the method did before the first edit.
+        preparation_seconds: Wall time of the method's preparation before the first edit.
     """
 
     edits: int
@@ -228,16 +230,16 @@ class EditTotals:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Agreement:
-    """How often a rule and the judge say the same of an answer.
+    """How often a rule and the judge agree on an answer.
 
     Attributes:
-        preset: Preset asked under.
-        rule: Name of the metric; token_f1 counts as right from 0.5 on.
-        n: Answers that both judged.
-        share: Of these, those on which they agree.
+        preset: Preset of the questions.
+        rule: Name of the metric; token_f1 counts as right from 0.5.
+        n: Number of answers that both could judge.
+        share: Share of these on which they agree.
         low: Lower end of the 95 % interval of the share, clustered by relation; None with a single answer.
-        high: Upper end.
-        kappa: Cohen's kappa: agreement beyond chance; None where either says the same of every answer.
+        high: Upper end of the interval.
+        kappa: Cohen's kappa, agreement beyond chance; None if either gives the same verdict on every answer.
     """
 
     preset: str
@@ -251,15 +253,15 @@ class Agreement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judging:
-    """Who judged a run's free answers, and what the judge could make of them.
+    """The judge of a run's free answers, and its verdicts.
 
     Attributes:
-        judge: Model.
+        judge: Name of the model.
         where: Address of its server, or "local".
-        prompt_sha256: Of its instructions.
-        judged: Distinct answers with a verdict; the same text to the same question is judged once.
-        unjudged: Reason -> distinct answers without one; they count in no score.
-        agreement: With the rules, for each preset.
+        prompt_sha256: SHA-256 of its instructions.
+        judged: Number of distinct answers with a verdict; the same text for the same question is judged once.
+        unjudged: Reason -> number of distinct answers without a verdict; they count in no score.
+        agreement: Agreement with the rules for each preset.
     """
 
     judge: str
@@ -272,16 +274,16 @@ class Judging:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Encoding:
-    """What encoder the BERTScores of a run come from: those of different ones do not compare.
+    """Encoder behind the BERTScores of a run; scores of different encoders are not comparable.
 
     Attributes:
         encoder: Name of its folder.
         fingerprint: Digest of its configuration, tokenizer and weights.
-        layer: Hidden layer that was compared.
-        idf: Whether rare tokens of the references weigh more.
-        baseline_sha256: Of the file that scores were rescaled by; None for the cosines as they are.
-        measured: Distinct answers that were measured.
-        later: Distinct answers that the run got after that; they count in no such score.
+        layer: Hidden layer used for comparison.
+        idf: Whether rare tokens of the references have more weight.
+        baseline_sha256: SHA-256 of the file used to rescale scores; None means raw cosines.
+        measured: Number of distinct answers with a BERTScore.
+        later: Number of distinct answers added to the run since; they count in no BERTScore.
     """
 
     encoder: str
@@ -295,27 +297,28 @@ class Encoding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunScores:
-    """The content of scores.json.
+    """Content of scores.json.
 
     Attributes:
-        answers_sha256: Of the answers.jsonl that was scored.
-        cases_sha256: Of the cases that were asked, by which runs on the same ones are found.
-        train_context: Format that edits were trained in, as in RunSpec: scores of different ones do not compare.
-        also: Metrics that were asked for beside those that every run is scored by.
-        answers: Answers scored.
-        repeated: Answers left out because the same question had been answered in the same state before.
-        intervals: Method of all intervals.
-        scales: Of every metric among the scores.
-        timesteps: In the order in which they were learned; those never learned last.
+        answers_sha256: SHA-256 of the scored answers.jsonl.
+        cases_sha256: SHA-256 of the evaluated cases, used to find runs on the same cases.
+        train_context: Format that edits were trained in, as in RunSpec; scores with different formats are not
+            comparable.
+        also: Requested metrics in addition to those computed for every run.
+        answers: Number of answers scored.
+        repeated: Number of answers left out because the same question was already answered in the same model state.
+        intervals: Method used for all intervals.
+        scales: Scale of every metric among the scores.
+        timesteps: Timesteps in the order of learning; those never learned last.
         scores: Ordered by model state, timestep, axis, preset, metric (the preset's own first).
-        retention: One for each axis and preset; empty with a single timestep.
+        retention: One per axis and preset; empty with a single timestep.
         retrieval: Empty unless the method retrieves.
-        speed: One for each preset, before and after editing.
+        speed: One per preset, before and after editing.
         edits: Costs of editing.
-        judging: Who judged; None where nobody has.
-        encoding: What the BERTScores come from; None where there are none.
-        ability: One for each state in which it was measured; empty where the run did not ask for it.
-        ability_tasks: One for each state, task and metric, likewise.
+        judging: Judge of the answers; None without one.
+        encoding: Encoder behind the BERTScores; None without BERTScores.
+        ability: One per model state in which it was measured; empty if the run did not request it.
+        ability_tasks: One per model state, task and metric; empty if the run did not request it.
     """
 
     answers_sha256: str

@@ -1,7 +1,7 @@
-"""Steps of long work, told to whoever listens: work calls `step`, the command line shows it.
+"""Steps of long work: the work calls `step` and the command line displays it.
 
-Like logging it reaches through any number of calls; where nobody listens it does nothing. Work whose size is known
-takes a progress callback instead, which tells rates.
+Like logging it works across any depth of calls, and does nothing without a listener. Work of known size takes a
+progress callback instead, which reports rates.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 
 StepListener = Callable[[str, int, int], None]
-"""Called with what begins now, how many steps are done, and how many there are."""
+"""Called with the name of the step that begins, the number of finished steps, and the total."""
 
 
 def _nobody(_name: str, _done: int, _total: int) -> None:
@@ -22,19 +22,19 @@ _LISTENER: ContextVar[StepListener] = ContextVar("kgedit_steps", default=_nobody
 
 
 def step(name: str, done: int, total: int) -> None:
-    """Tell that a step begins.
+    """Report that a step begins.
 
     Args:
-        name: What is done in it.
-        done: Steps before it; `total` when all is done.
-        total: Steps in all.
+        name: Name of the step.
+        done: Number of steps before it; `total` when all are done.
+        total: Total number of steps.
     """
     _LISTENER.get()(name, done, total)
 
 
 @contextmanager
 def listening(listener: StepListener) -> Iterator[None]:
-    """Tell a listener of every step until the context ends."""
+    """Call a listener with every step until the context ends."""
     token = _LISTENER.set(listener)
     try:
         yield

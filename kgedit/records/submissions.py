@@ -1,6 +1,6 @@
-"""A run on a leaderboard's board: what entry.json of its folder says.
+"""A run on a leaderboard: content of its entry.json.
 
-The entry holds no path of the machine that the run was made on: models and timesteps are known by name and hash.
+The entry contains no paths of the machine that ran it; models and timesteps are identified by name and hash.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ ENTRY_FORMAT = "kgedit-entry-2"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubmittedTimestep:
-    """A timestep, or a file of edits, that a submitted run was made on.
+    """A timestep, or a file of edits, of a submitted run.
 
     Attributes:
-        name: Its name within the run.
-        sha256: Of timestep.json, or of the file.
+        name: Name within the run.
+        sha256: SHA-256 of timestep.json or of the file.
         tables: Table -> SHA-256 of its file; empty for a file of edits.
-        cases: Cases that it holds.
+        cases: Number of cases.
     """
 
     name: str
@@ -32,12 +32,12 @@ class SubmittedTimestep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubmitterNote:
-    """What the submitter says; it is no part of what the run is known by.
+    """Statement of the submitter; not part of the identity of the run.
 
     Attributes:
-        submitter: Name of a person or a group; None where nobody is told.
+        submitter: Name of a person or a group; None if anonymous.
         date: Day of submission (YYYY-MM-DD).
-        report: Address of the run's report page, or "report.html" where it lies in the entry; None without one.
+        report: Address of the run's report page, or "report.html" if it is in the entry; None without one.
         note: One line; "" without one.
     """
 
@@ -53,16 +53,16 @@ class Submission:
 
     Attributes:
         format: ENTRY_FORMAT.
-        name: Of the entry and its folder: method, model, protocol, seed, and a hash of what was run and answered.
-        statement: What the submitter says.
-        spec: As resolved; model and timesteps by name.
-        environment: What the run was made with.
-        preparation: What came before the first edit; None where the method needs nothing.
+        name: Name of the entry and its folder: method, model, protocol, seed, and a hash of the run and its answers.
+        statement: Statement of the submitter.
+        spec: Resolved spec, with model and timesteps by name.
+        environment: Environment of the run.
+        preparation: Preparation before the first edit; None if the method needs none.
         selection: How the edited cases were chosen.
-        timesteps: In the order in which they were learned.
+        timesteps: Timesteps in the order of learning.
         run_files: File of the run folder -> its SHA-256.
-        files: File of the entry's folder, entry.json itself left out -> its SHA-256.
-        scores: As scores.json has them.
+        files: File of the entry's folder except entry.json -> its SHA-256.
+        scores: Content of scores.json.
     """
 
     format: str

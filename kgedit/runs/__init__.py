@@ -1,1 +1,1 @@
-"""Runs: the spec, the loop that edits and evaluates, and everything in a run folder."""
+"""Runs: the spec, the loop that edits and evaluates, and all files of a run folder."""

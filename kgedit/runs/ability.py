@@ -1,5 +1,6 @@
-"""General ability of a run's model in each of its states, beside the edits: its loss on a text, in ability.jsonl, and
-tasks of lm-evaluation-harness, in ability_tasks.jsonl.
+"""General ability of a run's model in each of its states, in ability.jsonl and ability_tasks.jsonl.
+
+The former has the loss on a text, the latter the results of tasks of lm-evaluation-harness.
 """
 
 from __future__ import annotations
@@ -21,16 +22,16 @@ from kgedit.llm.perplexity import text_loss
 from kgedit.records.runs import AbilityMeasurement, ModelState, RunSpec, TaskMeasurement
 
 PROSE = "prose"
-"""The text that kgedit has."""
+"""The built-in text."""
 
 HIGHEST_LOSS = 1e4
-"""Stands for the loss of a destroyed model whose own is no number, or higher still."""
+"""Replaces the loss of a destroyed model if it is NaN or higher than this."""
 
 _PROSE_FILE = Path(__file__).parents[1] / "data" / "prose.txt"
 
 
 def read_ability_text(name: str) -> str:
-    """The text that a spec's `ability` names.
+    """Read the text named by a spec's `ability`.
 
     Raises:
         SpecError: if it is a file that cannot be read as UTF-8.
@@ -46,12 +47,12 @@ _MEASURE_AGAIN = "Remove it, and give the run's command again: kgedit run-edit"
 
 
 class AbilityMeter:
-    """Measures each state of a model once; a resumed run measures what is missing.
+    """Measures each model state once; a resumed run measures what is missing.
 
     Args:
-        folder: The run's.
-        model: In its present state.
-        name: The spec's `ability`.
+        folder: Folder of the run.
+        model: Model in its current state.
+        name: `ability` of the spec.
 
     Raises:
         SpecError: if the text cannot be read.
@@ -69,10 +70,10 @@ class AbilityMeter:
         self._done = {(item.model_state, item.case_id) for item in done if item.text_sha256 == self._sha256}
 
     def measure(self, state: ModelState, *, case_id: str | None = None) -> None:
-        """Measure the model as it is now, unless that was done.
+        """Measure the model in its current state, unless already done.
 
         Args:
-            case_id: Under "single" the case whose edit it has received.
+            case_id: With the protocol "single", the case whose edit it has received.
         """
         if (state, case_id) in self._done:
             return
@@ -93,13 +94,13 @@ class AbilityMeter:
 
 
 class TaskMeter:
-    """Puts tasks to each state of a model once; a resumed run measures what is missing.
+    """Evaluates tasks once per model state; a resumed run evaluates what is missing.
 
     Args:
-        folder: The run's.
-        model: In its present state.
-        tasks: The spec's `ability_tasks`.
-        most: Documents of each; None for all.
+        folder: Folder of the run.
+        model: Model in its current state.
+        tasks: `ability_tasks` of the spec.
+        most: Maximum number of documents per task; None means all.
     """
 
     def __init__(self, folder: Path, model: LanguageModel, tasks: Sequence[str], *, most: int | None) -> None:
@@ -113,14 +114,14 @@ class TaskMeter:
         self._done = {(item.model_state, item.case_id) for item in done}
 
     def measure(self, state: ModelState, *, case_id: str | None = None) -> None:
-        """Measure the model as it is now, unless that was done.
+        """Measure the model in its current state, unless already done.
 
         Args:
-            case_id: Under "single" the case whose edit it has received.
+            case_id: With the protocol "single", the case whose edit it has received.
 
         Raises:
             MissingExtraError: without lm-eval.
-            ModelError: if a task is not known or its data cannot be had.
+            ModelError: if a task is unknown or its data is not available.
         """
         if (state, case_id) in self._done:
             return
@@ -128,7 +129,7 @@ class TaskMeter:
             TaskMeasurement(model_state=state, case_id=case_id, **asdict(value))
             for value in measure_tasks(self._model, self._tasks, most=self._most)
         ]
-        # All values of a state in one write: those of a killed run are all there or none.
+        # All values of a state are written at once, so that a killed run has all of them or none.
         append_lines(self._path, [msgspec.json.encode(item).decode() for item in found])
         self._done.add((state, case_id))
 
@@ -137,7 +138,7 @@ Meter = AbilityMeter | TaskMeter
 
 
 def meters_of(folder: Path, model: LanguageModel, spec: RunSpec) -> tuple[Meter, ...]:
-    """What a spec asks to be measured."""
+    """Meters for everything that a spec measures."""
     found: list[Meter] = []
     if spec.ability:
         found.append(AbilityMeter(folder, model, spec.ability))

@@ -1,4 +1,4 @@
-"""What a spec's `ability` asks for: a text, and tasks of lm-evaluation-harness, told apart and checked."""
+"""Parses and checks a spec's `ability`: a text, and tasks of lm-evaluation-harness."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from pathlib import Path
 from kgedit.errors import MissingExtraError
 
 TASK = "lm-eval:"
-"""Ahead of the name or file of a task."""
+"""Prefix of the name or file of a task."""
 
 _PROSE = "prose"
 
 
 @dataclass(frozen=True, slots=True)
 class GivenAbility:
-    """What is measured.
+    """Requested measurements.
 
     Attributes:
-        text: "prose" or a file; None for no text.
+        text: "prose" or a file; None means no text.
         tasks: Names and files of tasks.
-        problems: What is wrong.
+        problems: Errors.
     """
 
     text: str | None
@@ -33,13 +33,13 @@ class GivenAbility:
 def read_given_ability(
     given: Sequence[str], tasks: Sequence[str], *, limit: int | None, has_weights: bool
 ) -> GivenAbility:
-    """Texts and tasks of a spec.
+    """Parse the texts and tasks of a spec.
 
     Args:
-        given: Of its `ability`: texts, and tasks with TASK ahead.
-        tasks: Of its `ability_tasks`.
-        limit: Of its `ability_limit`.
-        has_weights: Whether the model is loaded here.
+        given: `ability` of the spec: texts, and tasks prefixed with TASK.
+        tasks: `ability_tasks` of the spec.
+        limit: `ability_limit` of the spec.
+        has_weights: Whether the model is loaded in this process.
     """
     texts = [name for name in given if not name.startswith(TASK)]
     every = tuple(dict.fromkeys([*(name.removeprefix(TASK) for name in given if name.startswith(TASK)), *tasks]))

@@ -1,4 +1,4 @@
-"""What must hold between a run's backend and its method, presets and model: told before the run begins."""
+"""Checks before a run begins that its backend suits its method, presets and model."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ DEFAULT = "transformers"
 def problems_of_backend(
     name: str, url: str | None, *, model: str | None, capabilities: Capabilities | None, presets: Sequence[Preset]
 ) -> list[str]:
-    """Every reason why a backend cannot do what a run asks of it.
+    """Every reason why a backend cannot carry out a run.
 
     Args:
-        url: Address of the server, where one is given.
-        model: Name or folder, where it is known.
-        capabilities: Of the method; None where it is not known.
+        url: Address of the server, if given.
+        model: Name or folder, if known.
+        capabilities: Capabilities of the method; None if unknown.
     """
-    if name == DEFAULT:  # known to torch alone, which a check of a spec may lack
+    if name == DEFAULT:  # known to torch alone, which may be missing where a spec is checked
         return [] if url is None else ["backend_url is for a backend that asks a server: give --backend openai"]
     try:
         backend = BACKENDS[name]
@@ -46,7 +46,7 @@ def problems_of_backend(
     forced = [preset.name for preset in presets if preset.generation == "teacher_forcing"]
     if forced and not backend.feeds_answers:
         found.append(
-            f"the backend {name} does not tell how probable a given answer is, which {', '.join(forced)} needs: "
+            f"the backend {name} does not report the probability of a given answer, which {', '.join(forced)} needs: "
             "ask in presets that decode, such as wild or wild_chat"
         )
     stopping = [preset.name for preset in presets if preset.stop_entropy is not None]

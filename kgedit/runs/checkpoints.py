@@ -1,8 +1,8 @@
-"""Checkpoints of a run: between two calls of a method, and within one that takes long.
+"""Checkpoints of a run: between two calls of a method, and within a long call.
 
-A checkpoint is a folder that appears when it is whole; the newest counts. Beside it stands how far the call under way
-has come since. What grows with every edit is not written again: each checkpoint appends the rows that changed to
-`rows.log` and says how much of that file belongs to it.
+A checkpoint is a folder that appears when it is complete; the newest one counts. A second file records progress within
+the current call. Data that grows with every edit is not written again: each checkpoint appends the changed rows to
+`rows.log` and records how much of that file belongs to it.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from kgedit.runs.row_log import RowLog
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """Where a run stood between two calls of its method.
+    """State of a run between two calls of its method.
 
     Attributes:
-        timestep: Name of the timestep being learned.
-        edits: Cases of it that have been applied.
-        lines: Lines of edits.jsonl that belong to it and to what came before.
-        state: The editor's.
+        timestep: Name of the timestep whose edits are being applied.
+        edits: Number of its cases that have been applied.
+        lines: Number of lines of edits.jsonl that belong to it and everything before it.
+        state: State of the editor.
     """
 
     timestep: str
@@ -40,15 +40,15 @@ class Checkpoint:
 
 @dataclass(frozen=True, slots=True)
 class CallCheckpoint:
-    """Where one call of a method stood.
+    """State within one call of a method.
 
     Attributes:
-        timestep: Name of the timestep being learned.
-        first: Cases of it that were applied before the call.
-        cases: Cases of the call.
-        seconds: Spent on the call so far.
-        cpu_seconds: Likewise, of the processor.
-        state: What the method resumes from.
+        timestep: Name of the timestep whose edits are being applied.
+        first: Number of its cases that were applied before the call.
+        cases: Number of cases of the call.
+        seconds: Wall time spent on the call so far.
+        cpu_seconds: Processor time spent on the call so far.
+        state: State that the method resumes from.
     """
 
     timestep: str
@@ -60,7 +60,7 @@ class CallCheckpoint:
 
 
 _ROWS = "rows"
-"""Key of state.json: bytes of rows.log that belong to the checkpoint."""
+"""Key of state.json: number of bytes of rows.log that belong to the checkpoint."""
 
 AnyCheckpoint = TypeVar("AnyCheckpoint", Checkpoint, CallCheckpoint)
 
@@ -69,10 +69,10 @@ _START_AGAIN = "The run cannot be resumed. Start it again: kgedit run-edit with 
 
 
 class Checkpoints:
-    """The checkpoints of one run.
+    """Checkpoints of one run.
 
     Args:
-        path: Their folder, which need not exist yet.
+        path: Folder of the checkpoints, which need not exist yet.
     """
 
     def __init__(self, path: Path) -> None:
@@ -81,7 +81,7 @@ class Checkpoints:
         self._rows = RowLog(path / "rows.log")
 
     def newest(self) -> Checkpoint | None:
-        """The newest whole checkpoint between two calls."""
+        """Newest complete checkpoint between two calls."""
         found = self._numbered()
         if not found:
             return None
@@ -90,10 +90,10 @@ class Checkpoints:
         return replace(checkpoint, state=replace(checkpoint.state, tables=tables))
 
     def save(self, checkpoint: Checkpoint) -> None:
-        """Write a checkpoint, and drop what was before it.
+        """Write a checkpoint and delete the previous one.
 
         Args:
-            checkpoint: Tables of its state hold all rows, or those that changed since the checkpoint before.
+            checkpoint: Tables of its state contain all rows, or those changed since the previous checkpoint.
         """
         older = self._numbered()
         number = int(older[-1].name) + 1 if older else 1
@@ -103,7 +103,7 @@ class Checkpoints:
             _drop(path)
 
     def of_call(self, timestep: str, first: int, cases: int) -> CallCheckpoint | None:
-        """The checkpoint of an interrupted call with these cases."""
+        """Checkpoint of an interrupted call with these cases."""
         found = _read(self._call, CallCheckpoint) if self._call.is_dir() else None
         same = found is not None and (found.timestep, found.first, found.cases) == (timestep, first, cases)
         return found if same else None
@@ -117,14 +117,14 @@ class Checkpoints:
 
 
 def _length_of_rows(folder: Path) -> int:
-    """Bytes of rows.log that belong to a checkpoint."""
+    """Number of bytes of rows.log that belong to a checkpoint."""
     path = folder / "state.json"
     with decoding(path, fix=_START_AGAIN):
         return int(json.loads(path.read_bytes()).get(_ROWS, 0))
 
 
 def _write(folder: Path, checkpoint: Checkpoint | CallCheckpoint, *, rows: int = 0) -> None:
-    """Write beside the file, then rename over it."""
+    """Write to a temporary folder, then rename it."""
     partial = folder.with_suffix(".partial")
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir(parents=True)
@@ -137,12 +137,12 @@ def _write(folder: Path, checkpoint: Checkpoint | CallCheckpoint, *, rows: int =
     _drop(folder)
     for lines in (folder.parents[1] / name for name in ("answers.jsonl", "edits.jsonl")):
         if lines.is_file():
-            sync(lines)  # a checkpoint says that these lines were written
+            sync(lines)  # a checkpoint implies that these lines were written
     put_in_place(partial, folder)
 
 
 def _drop(folder: Path) -> None:
-    """Remove a folder, which is there whole or not at all, whenever this is cut short."""
+    """Remove a folder; if interrupted at any point, it exists as a whole or not at all."""
     aside = folder.with_suffix(".dropped")
     shutil.rmtree(aside, ignore_errors=True)
     if folder.is_dir():

@@ -1,4 +1,4 @@
-"""The presets of a run spec, by name or a user's own, and what is wrong with them."""
+"""Presets of a run spec, by name or user-defined, and their errors."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from kgedit.runs.given_run import GivenPreset
 
 DEFAULT_PRESETS = ("synthetic", "wild")
 DEFAULT_CHAT_PRESETS = ("synthetic", "wild_chat")
-"""Where the model's tokenizer has a chat template: such a model ends a raw prompt at once."""
+"""Default presets of a model whose tokenizer has a chat template: such a model ends a raw prompt at once."""
 
 
 def default_presets(model: str | None) -> tuple[str, ...]:
-    """Of a model; None for one that is not known yet."""
+    """Default presets of a model; None means a model that is not known yet."""
     if not model:
         return DEFAULT_PRESETS
     from kgedit.llm.loading import has_chat_template
@@ -28,7 +28,7 @@ def default_presets(model: str | None) -> tuple[str, ...]:
 
 
 def read_presets(given: Sequence[str | GivenPreset], problems: list[str]) -> tuple[Preset, ...]:
-    """The presets that can be had; what is wrong is added to the problems."""
+    """Resolve the valid presets; errors of the others are added to `problems`."""
     presets = []
     for item in given:
         preset = preset_by_name(item) if isinstance(item, str) else Preset(**item.model_dump())
@@ -67,7 +67,7 @@ def _problems_of_preset(preset: Preset) -> list[str]:
 
 
 def problems_of_context(name: object) -> list[str]:
-    """Why a context cannot be read; nothing where it can."""
+    """Reasons why a context cannot be read; empty if it can."""
     try:
         read_context(str(name))
     except SpecError as error:

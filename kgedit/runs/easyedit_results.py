@@ -1,8 +1,8 @@
-"""EasyEdit's results files: a list with an object for each edit, its scores before ("pre") and after ("post").
+"""EasyEdit's results files: a list with one object per edit, its scores before ("pre") and after ("post").
 
-Written from a finished run by its first teacher-forced preset: EasyEdit's token accuracy is kgedit's token_match. Its
-locality score compares tokens; a run keeps texts, so what is written compares whole answers and says so in metric_meta.
-Read as stated scores: such a file has no answers.
+They are written from a finished run's first teacher-forced preset: EasyEdit's token accuracy is kgedit's token_match.
+Its locality score compares tokens; a run stores texts, so the written score compares whole answers, as metric_meta
+records. Scores of files that are read are taken as stated, because such files contain no answers.
 """
 
 from __future__ import annotations
@@ -26,31 +26,31 @@ from kgedit.runs.run_files import read_answers, read_edit_costs, read_spec, requ
 from kgedit.timesteps.edit_files.easyedit import PORTABILITY_AXES
 
 _PLAIN: Mapping[str, Axis] = {"rewrite": "update", "rephrase": "rephrase"}
-"""Scores outside of any section -> axis."""
+"""Scores outside any section -> axis."""
 
 _PORTABILITY: Mapping[str, Axis] = {
     **PORTABILITY_AXES,
     "Single_Hops": "hop",
     "Reasoning_Rephrased": "mhop_rephrase",
 }
-"""Group of `portability` -> axis, as kgedit writes them."""
+"""Group of `portability` -> axis, as written by kgedit."""
 
 _READ: Mapping[str, Axis] = {**_PORTABILITY, "mhop": "mhop", "personas": "personas"}
-"""Group -> axis, as they are read: examples/run_WikiBigEdit.py calls two of them otherwise."""
+"""Group -> axis when reading: examples/run_WikiBigEdit.py uses other names for two of them."""
 
 _LOCALITY: Mapping[str, Axis] = {"Relation_Specificity": "locality", "Random_Neighbours": "random_locality"}
 
 _TEACHER_FORCED = "decoder_only_teacher_forcing"
 _WHOLE_ANSWERS = "pre_post_argmax_text_match"
-"""In metric_meta; EasyEdit has no name for it, because it compares tokens."""
+"""Value in metric_meta; EasyEdit has no name for it, because it compares tokens."""
 
 _Asked = dict[Axis, dict[str, Answer]]
 
 
 def easyedit_results(folder: Path) -> str:
-    """The results of a finished run as EasyEdit writes them, an object a line, in the order of editing.
+    """Render the results of a finished run in EasyEdit's format, one object per line, in the order of editing.
 
-    `time` is that of the call that made the edit. `kgedit` holds what EasyEdit has no field for.
+    `time` is that of the call that made the edit. `kgedit` contains data that EasyEdit has no field for.
 
     Raises:
         TimestepError: if the run is not finished, or has no teacher-forced preset.
@@ -91,7 +91,7 @@ _Fluency = dict[tuple[_Key, bool], float]
 def _answers(
     folder: Path, preset: Preset, long: Preset | None
 ) -> tuple[Mapping[_Key, _Asked], Mapping[_Key, _Asked], _Fluency]:
-    """Answers before any edit and after a timestep's own edits, by case, axis and question; fluency of long ones."""
+    """Answers before any edit and after a timestep's own edits, by case, axis and question; fluency of long answers."""
     before: dict[_Key, _Asked] = defaultdict(dict)
     after: dict[_Key, _Asked] = defaultdict(dict)
     fluency: _Fluency = {}
@@ -113,7 +113,7 @@ def _fluency(found: _Fluency, key: _Key, *, before: bool) -> dict[str, Any]:
 
 
 def _request(case: Mapping[str, Any], asked: _Asked) -> dict[str, Any]:
-    """The edit as EasyEdit repeats it in its results."""
+    """The edit in the format of EasyEdit's results."""
     ((prompt, update),) = asked["update"].items()
     rephrased = list(asked.get("rephrase", {}))
     told = {
@@ -132,12 +132,12 @@ def _questions(answers: Mapping[str, Answer]) -> dict[str, list[str]]:
 
 
 def _scores(asked: _Asked, before: _Asked | None, preset: Preset) -> dict[str, Any]:
-    """Scores of one state; locality only after the edit, against the answers before it."""
+    """Scores of one state; locality only after the edit, compared with the answers before it."""
     found: dict[str, Any] = {}
     meta = {}
     for name, axis in _PLAIN.items():
         if axis in asked:
-            # One number an edit, as EasyEdit has it: its summary cannot average lists of different lengths.
+            # One number per edit, as in EasyEdit: its summary cannot average lists of different lengths.
             found[f"{name}_acc"] = _matches(asked[axis])[:1] if axis == "update" else _mean_of(_matches(asked[axis]))
             meta[name] = _meta(f"{name}_acc", _TEACHER_FORCED, "token_accuracy", "lm") | {"context": preset.context}
     found["locality"] = {}
@@ -171,10 +171,10 @@ def _meta(key: str, protocol: str, scorer: str, family: str) -> dict[str, str]:
 
 
 def read_easyedit_results(path: Path) -> ResultsFile:
-    """The scores that a results file states.
+    """Read the scores stated in a results file.
 
     Raises:
-        TimestepError: if the file is none.
+        TimestepError: if it is not a results file.
     """
     try:
         content = path.read_bytes()
@@ -213,7 +213,7 @@ _WANTED = "Name a run's folder, or a JSON list of objects with requested_rewrite
 
 
 def _stated(scores: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Names and values of one state's scores, those of groups with the name of their section before them."""
+    """Names and values of one state's scores; names in groups are prefixed with their section."""
     for name, value in scores.items():
         if name in ("locality", "portability"):
             yield from ((f"{name}.{inner}", one) for inner, one in _mapping(value).items() if inner.endswith("_acc"))
@@ -222,7 +222,7 @@ def _stated(scores: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
 
 
 def _axis_of(name: str) -> Axis | None:
-    """The axis that a score belongs to; all groups of locality are one, as its own are in files of edits."""
+    """Axis of a score; all groups of locality are one axis, as in files of edits."""
     section, _, inner = name.partition(".")
     group = inner.removesuffix("_acc")
     if section == "locality":
@@ -238,7 +238,7 @@ def _score(stated: Mapping[tuple[Axis, str], list[float]], axis: Axis) -> Stated
 
 
 def _mean(value: Any) -> float | None:
-    """Mean of a number or of nested lists of numbers, NaN left out; None where there is none."""
+    """Mean of a number or of nested lists of numbers, ignoring NaN; None without any."""
     if isinstance(value, list):
         inner = [mean for one in value if (mean := _mean(one)) is not None]
         return fmean(inner) if inner else None

@@ -1,4 +1,4 @@
-"""cases.parquet of a run folder: what each edited case is about, so that reports need no timestep."""
+"""cases.parquet of a run folder: properties of each edited case, so that reports need no timestep."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ _NAME = "cases.parquet"
 
 
 def write_edited_cases(folder: Path, cases: Iterable[Case]) -> None:
-    """Write the cases in the order given."""
+    """Write the cases in the given order."""
     path, aside = folder / _NAME, folder / f".{_NAME}.aside"
     pq.write_table(case_table(cases), aside, compression="zstd")
     put_in_place(aside, path)
 
 
 def case_table(cases: Iterable[Case]) -> pa.Table:
-    """Rows of CASES, in the order given."""
+    """Rows of CASES, in the given order."""
     return pa.Table.from_pylist([_row(case) for case in cases], schema=CASES)
 
 
 def read_edited_cases(folder: Path) -> pa.Table:
-    """The cases; none for a run of a version that did not write them."""
+    """Read the cases; empty for a run of a version that did not write them."""
     path = folder / _NAME
     if not path.is_file():
         return CASES.empty_table()
@@ -39,7 +39,7 @@ def read_edited_cases(folder: Path) -> pa.Table:
 
 
 def old_answers(cases: pa.Table) -> Mapping[int, tuple[str, ...]]:
-    """Hash of a case -> the answers that were right before its edit."""
+    """Hash of a case -> answers that were correct before its edit."""
     columns = cases.select(["case", "old_answers"]).to_pydict()
     return {case: tuple(old) for case, old in zip(columns["case"], columns["old_answers"], strict=True) if old}
 
@@ -70,6 +70,6 @@ def _row(case: Case) -> dict[str, object]:
 
 
 def _year(time: str) -> str:
-    """The year of an ISO time at any precision; years before the common era have a minus ahead."""
+    """Year of an ISO time at any precision; years before the common era are negative."""
     sign, digits = ("-", time[1:]) if time.startswith("-") else ("", time)
     return sign + digits.partition("-")[0]

@@ -1,4 +1,4 @@
-"""What a run was made with: versions, machine, model revision, hashes of timesteps and contexts, git commit."""
+"""Environment of a run: versions, machine, model revision, hashes of timesteps and contexts, git commit."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ _PACKAGES = (
 def describe_environment(
     spec: RunSpec, editor: Editor[Any], *, timesteps: Sequence[Edits], contexts: Mapping[str, Context]
 ) -> RunEnvironment:
-    """Content of environment.json; call it before the first edit.
+    """Collect the content of environment.json; call it before the first edit.
 
     Args:
-        contexts: By preset.
+        contexts: Contexts by preset.
     """
     model = editor.model
     return RunEnvironment(
@@ -74,7 +74,7 @@ def _version(package: str) -> str | None:
 
 
 def _git_commit() -> str | None:
-    """Commit of the checkout that kgedit runs from; None for an installed wheel or where there is no git."""
+    """Commit of the checkout that kgedit runs from; None for an installed wheel or without git."""
     root = Path(__file__).parents[2]
     if not (root / ".git").exists():
         return None

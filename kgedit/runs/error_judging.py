@@ -1,6 +1,6 @@
-"""A judge's error classes in a run folder: judged_errors.jsonl, first who judged, then a line for each wrong answer.
+"""A judge's error classes in a run folder: judged_errors.jsonl has a line about the judge, then one per wrong answer.
 
-Only what the judge itself called wrong (verdicts.jsonl) is asked about; an empty answer has its class unasked.
+Only answers that the judge itself called wrong (verdicts.jsonl) are classified; an empty answer needs no judge.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ FILE = "judged_errors.jsonl"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ErrorLine:
-    """What became of one distinct wrong answer.
+    """Outcome for one distinct wrong answer.
 
     Attributes:
-        key: Of its `WrongAnswer`.
-        error: None where there is no class.
-        reason: Why not; "" where there is one.
+        key: Key of its `WrongAnswer`.
+        error: Error class; None without one.
+        reason: Reason why there is no class; "" if there is one.
     """
 
     key: str
@@ -40,10 +40,10 @@ class ErrorLine:
 
 @dataclass(frozen=True, slots=True)
 class JudgedErrors:
-    """Those of one run.
+    """Error classes of one run.
 
     Attributes:
-        by_key: Classes by the key of the wrong answer; None where the judge gave none.
+        by_key: Classes by the key of the wrong answer; None if the judge assigned none.
         outdated: Hash of a case -> its old answers.
     """
 
@@ -51,7 +51,7 @@ class JudgedErrors:
     outdated: Mapping[int, Sequence[str]]
 
     def on(self, answers: Iterable[Answer]) -> Iterator[Answer]:
-        """The answers, those that a judge called wrong with the class that it gave them."""
+        """Iterate over the answers; those that a judge called wrong have their class."""
         for answer in answers:
             wrong = wrong_answer(answer, self.outdated)
             error = None if wrong is None else _class_unasked(wrong) or self.by_key.get(wrong.key)
@@ -59,10 +59,10 @@ class JudgedErrors:
 
 
 def wrong_answer(answer: Answer, outdated: Mapping[int, Sequence[str]]) -> WrongAnswer | None:
-    """What a judge is asked about an answer; None unless it called the answer wrong."""
+    """Input of the judge for an answer; None unless the judge called it wrong."""
     if not isinstance(answer, JudgedAnswer) or answer.right is not False:
         return None
-    # Only where the edited fact itself is asked for is its old value an old answer.
+    # The old value counts as an old answer only on axes that query the edited fact itself.
     asks_for_it = answer.axis in EDIT_AXES
     old = outdated.get(case_hash(answer.timestep, answer.case_id), ()) if asks_for_it else ()
     return WrongAnswer(answer.question, answer.answers, tuple(old), answer.text)
@@ -73,25 +73,25 @@ def _class_unasked(wrong: WrongAnswer) -> ErrorClass | None:
 
 
 def wrong_answers(run: Path) -> dict[str, WrongAnswer]:
-    """Distinct answers of a run that a judge called wrong and that say something, by key.
+    """Distinct non-empty answers of a run that a judge called wrong, by key.
 
     Raises:
-        TimestepError: if nobody has judged the run.
+        TimestepError: if the run has no verdicts.
     """
     verdicts = read_verdicts(run)
     if verdicts is None:
-        raise TimestepError(f"Nobody has judged {run}, so no answer is known to be wrong. Judge it first.")
+        raise TimestepError(f"{run} has no verdicts, so no answer is known to be wrong. Judge it first.")
     outdated = old_answers(read_edited_cases(run))
     found = (wrong_answer(answer, outdated) for answer in verdicts.on(read_answers(run)))
     return {wrong.key: wrong for wrong in found if wrong is not None and _class_unasked(wrong) is None}
 
 
 def write_judged_errors(run: Path, lines: Iterable[ErrorLine], *, judge: str, where: str, prompt: str) -> Path:
-    """Write judged_errors.jsonl, aside first and then renamed.
+    """Write judged_errors.jsonl atomically.
 
     Args:
-        lines: In the order of the answers.
-        judge: Model.
+        lines: Lines in the order of the answers.
+        judge: Name of the model.
         where: Address of its server.
         prompt: SHA-256 of its instructions.
     """
@@ -99,7 +99,7 @@ def write_judged_errors(run: Path, lines: Iterable[ErrorLine], *, judge: str, wh
 
 
 def read_judged_errors(run: Path) -> JudgedErrors | None:
-    """The classes that a judge gave; None where it was not asked for any.
+    """Read the classes assigned by a judge; None if it was not run for them.
 
     Raises:
         TimestepError: if a line cannot be read.

@@ -1,7 +1,7 @@
-"""Asks the model every probe of cases under every preset and writes the answers to the run folder.
+"""Evaluates every probe of cases under every preset and writes the answers to the run folder.
 
-The batches depend on the questions alone, and a batch that was cut short is asked again whole, so that a resumed run
-computes exactly what an unbroken one does. Of many cases, a part at a time is worded and asked.
+Batches depend on the questions alone, and an interrupted batch is evaluated again as a whole, so a resumed run computes
+exactly the same as an uninterrupted one. Large numbers of cases are worded and evaluated in parts.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from kgedit.runs.run_folder import AnswerKey, RunFolder
 from kgedit.runs.written_keys import WrittenKeys
 
 _AT_ONCE = 20_000
-"""Probes that are worded and planned together: what is asked of more is never in memory at once."""
+"""Number of probes worded and planned together, which bounds memory."""
 
 Advance = Callable[[int], None]
-"""Called with how many more questions have been answered."""
+"""Called with the number of further questions that have been answered."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class WordedProbe:
 
     @property
     def put(self) -> PresetQuestion:
-        """What is asked of the model."""
+        """Question to send to the model."""
         return PresetQuestion(self.question, self.preset)
 
 
@@ -57,11 +57,11 @@ class Evaluator:
     """Evaluates one model for one run.
 
     Args:
-        model: The model, in its present state; where it is served elsewhere, what is known of it here.
-        backend: What answers for it.
-        presets: Ways of asking.
-        contexts: By preset, as the model's tokenizer words them.
-        folder: Where answers go, and which are there already.
+        model: The model in its current state; for a remote model, its local description.
+        backend: Backend that answers.
+        presets: Presets to evaluate.
+        contexts: Contexts by preset, as worded by the model's tokenizer.
+        folder: Run folder for the answers, including existing ones.
         cache: Answers of the unedited model.
     """
 
@@ -84,11 +84,11 @@ class Evaluator:
         self._written = WrittenKeys(folder.answer_keys())
 
     def count(self, cases: Sequence[Case]) -> int:
-        """Questions that `evaluate` asks for these cases."""
+        """Number of questions that `evaluate` asks for these cases."""
         return sum(len(probes_under(case, preset)) for preset in self._presets for case in cases)
 
     def has(self, case: Case, state: ModelState) -> bool:
-        """Whether every probe of a case has its answers."""
+        """Whether every probe of a case has its answers in a state."""
         return all(
             _key(state, case, probe, preset) in self._written
             for preset in self._presets
@@ -98,12 +98,12 @@ class Evaluator:
     def evaluate(
         self, cases: Sequence[Case], editor: Editor[Any] | None, *, state: ModelState, advance: Advance
     ) -> None:
-        """Ask what has not been asked yet.
+        """Evaluate every question without an answer.
 
         Args:
-            editor: Whose prefixes go ahead of the prompts; None before any edit.
-            state: What the model has learned. Where edits changed neither the model nor the prompts of a batch, answers
-                come from the cache if they are there.
+            editor: Editor whose prefixes are prepended to the prompts; None before any edit.
+            state: State of the model. If edits changed neither the model nor the prompts of a batch, answers are taken
+                from the cache if available.
             advance: Called after each batch.
         """
         for some in _chunks(cases):
@@ -136,7 +136,7 @@ class Evaluator:
                 advance(len(batch))
 
     def _asked_together(self, kept: bool) -> list[Sequence[Preset]]:
-        """Presets share batches, but for answers that are kept: those must not depend on what else a run asks."""
+        """Groups of presets that share batches. Answers to be cached must not depend on the other presets of a run."""
         return [[preset] for preset in self._presets] if kept else [self._presets]
 
     def _answer(self, items: list[WordedProbe], state: ModelState, *, kept: bool, done: set[AnswerKey]) -> None:
@@ -154,7 +154,7 @@ class Evaluator:
 
 
 def _chunks(cases: Sequence[Case]) -> Iterator[list[Case]]:
-    """The cases in order, in as large parts as are worded and planned together."""
+    """The cases in order, in parts as large as can be worded and planned together."""
     some: list[Case] = []
     probes = 0
     for case in cases:
@@ -168,11 +168,11 @@ def _chunks(cases: Sequence[Case]) -> Iterator[list[Case]]:
 
 
 def cached_replies(backend: Backend, asked: Sequence[PresetQuestion], cache: AnswerCache) -> list[Reply]:
-    """Replies of the unedited model to one batch: all from the cache, or else all asked, as an unbroken run asks them.
+    """Replies of the unedited model to one batch: all from the cache, or else all computed, as in an uninterrupted run.
 
-    Replies from the cache took no time: their seconds are 0, for they were another run's, perhaps on another machine.
-    Of a reply that is there already the first one counts: another batch gives probabilities that differ in their last
-    digits, and a resumed run would find the first.
+    Replies from the cache have 0 seconds, because their time is that of another run, perhaps on another machine. If a
+    reply already exists, the first one counts: another batch gives probabilities that differ in their last digits, and
+    a resumed run would find the first.
     """
     kept = [reply for one in asked if (reply := cache.get(one.question, one.preset)) is not None]
     if len(kept) == len(asked):
@@ -192,9 +192,9 @@ _ASKS_FOR_THE_EDIT = ("update", "rephrase", "personas")
 
 
 def probes_under(case: Case, preset: Preset) -> tuple[Probe, ...]:
-    """What is asked of a case under a preset: its probes, or with clozes the case's others for rephrasings.
+    """Probes of a case under a preset; with clozes, the case's other clozes replace rephrasings.
 
-    So generalization is that over the four further clozes of WikiFactDiff (section 5), where the case has them.
+    Generalization is then measured over the four further clozes of WikiFactDiff (section 5), if the case has them.
     """
     probes = _worded_probes(case, preset)
     return tuple(probe for probe in probes if probe.axis in preset.axes) if preset.axes else probes
@@ -212,7 +212,7 @@ def _worded_probes(case: Case, preset: Preset) -> tuple[Probe, ...]:
 def word(
     model: LanguageModel, asked: AskedProbe, preset: Preset, *, context: Context, prefix: Prefix = _NO_PREFIX
 ) -> WordedProbe:
-    """A probe as it is sent: in its context, behind as much of the prefix as the model has room for."""
+    """Word a probe as it is sent: in its context, after as much of the prefix as the model's context length allows."""
     case, probe = asked.case, asked.probe
     forced = preset.generation == "teacher_forcing" and probe.axis in _ASKS_FOR_THE_EDIT
     fed = Question(
@@ -232,7 +232,7 @@ def _cloze(case: Case, probe: Probe) -> str:
 
 
 def _others(answers: Sequence[str], probe: Probe) -> tuple[str, ...]:
-    """Answers beside those of a probe."""
+    """Answers other than those of a probe."""
     return tuple(dict.fromkeys(answer for answer in answers if answer and answer not in probe.answers))
 
 
@@ -245,9 +245,9 @@ def fit_prefix(
     preset: Preset,
     fed: Question = _NOTHING_FED,
 ) -> tuple[Prefix, Question]:
-    """A question behind as much of a prefix as the model has room for, its last part at least.
+    """Prepend as much of a prefix to a question as fits into the model's context length, at least its last part.
 
-    Leaving parts out makes a prompt shorter, so the fewest that must go are found by halving.
+    Leaving out parts shortens the prompt, so the minimum number to leave out is found by bisection.
     """
 
     def question(left_out: int) -> Question:
@@ -265,7 +265,7 @@ def _key(state: ModelState, case: Case, probe: Probe, preset: Preset) -> AnswerK
 
 
 def to_answer(item: WordedProbe, reply: Reply, state: ModelState) -> Answer:
-    """The line of answers.jsonl for a reply."""
+    """Line of answers.jsonl for a reply."""
     case, probe, preset = item.asked.case, item.asked.probe, item.preset
     return Answer(
         model_state=state,

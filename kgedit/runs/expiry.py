@@ -1,7 +1,7 @@
-"""Probes that a later timestep of the same run puts out of date: it edits a fact that answers them.
+"""Probes that expire because a later timestep of the same run edits a fact that answers them.
 
-After that edit another answer is right, and the old one, given or not, says nothing of forgetting or of damage. What
-changed in the world and is no edit of the run stays asked: nobody taught the model anything about it.
+After that edit another answer is right, and giving the old one indicates neither forgetting nor damage. Probes of
+changes that are not edits of the run stay, because the model was not taught anything about them.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ _Edited = tuple[str, str]
 
 
 def mark_expiring(cases: Mapping[str, list[Case]]) -> dict[str, list[Case]]:
-    """The cases of each timestep, every probe with the later timestep from which on it is out of date (`expires`).
+    """Set the later timestep in which each probe expires (`expires`).
 
     Args:
-        cases: By timestep, in the order in which they are learned.
+        cases: Cases by timestep, in the order of learning.
     """
     marked: dict[str, list[Case]] = {}
     edited_later: dict[_Edited, list[tuple[int, str]]] = {}
@@ -37,7 +37,7 @@ def mark_expiring(cases: Mapping[str, list[Case]]) -> dict[str, list[Case]]:
 
 
 def without_expired(cases: Sequence[Case], learned: Sequence[str]) -> list[Case]:
-    """Cases without the probes that one of the timesteps learned since has put out of date."""
+    """Cases without the probes that expired in one of the timesteps learned since."""
     left = []
     for case in cases:
         probes = tuple(probe for probe in case.probes if probe.expires not in learned)

@@ -1,4 +1,4 @@
-"""What a user gives of a run spec, by YAML or flags: every field, of which any may be absent."""
+"""A run spec as given by YAML or options: every field is optional."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _Path = Annotated[str, BeforeValidator(lambda given: str(given) if isinstance(gi
 
 
 class GivenPreset(BaseModel):
-    """A preset of the user's own."""
+    """A user-defined preset."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -46,7 +46,7 @@ _NamedOrOwn = Annotated[
 
 
 class GivenRun(BaseModel):
-    """A run spec as YAML or flags give it; absent or null means the default."""
+    """A run spec as given by YAML or options; a missing or null field means the default."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -106,7 +106,7 @@ class GivenRun(BaseModel):
 
 
 def read_given(raw: Mapping[str, Any]) -> tuple[GivenRun, list[str]]:
-    """The fields that are right, and the problems of the others."""
+    """Parse the valid fields, and list the problems of the others."""
     try:
         return GivenRun.model_validate(dict(raw)), []
     except ValidationError as error:

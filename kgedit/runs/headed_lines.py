@@ -1,4 +1,4 @@
-"""JSON Lines of a run folder whose first line tells how the others were made, such as by which judge."""
+"""JSON Lines of a run folder whose first line records how the others were created, for example by which judge."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ Line = TypeVar("Line")
 
 
 def write_headed(path: Path, head: object, lines: Iterable[object]) -> Path:
-    """Write a file, aside first and then renamed."""
+    """Write a file atomically."""
     return replace_file(path, b"".join(msgspec.json.encode(row) + b"\n" for row in (head, *lines)))
 
 
 def read_headed(
     path: Path, head: type[Head], line: type[Line], *, holds: str, again: str
 ) -> tuple[Head, list[Line]] | None:
-    """The first line and the others; None where there is no file.
+    """Read the first line and the others; None if the file does not exist.
 
     Args:
         head: Type of the first line.
         line: Type of the others.
-        holds: What the file should hold, for the message.
-        again: What makes it anew, for the message.
+        holds: Content that the file should have, for the error message.
+        again: Command that creates it again, for the error message.
 
     Raises:
         TimestepError: if a line cannot be read.

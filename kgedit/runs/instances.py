@@ -1,7 +1,7 @@
-"""Edits that belong together, as those of one instance of MQuAKE do: all are made before its chain is asked.
+"""Edits that belong together, such as those of an MQuAKE instance: all are applied before its chain is evaluated.
 
-Under "single" an instance is edited, asked and undone as a whole. Where edits accumulate, instances share edits: each
-different edit is made once, and a chain is asked with the last of its edits.
+With the protocol "single", an instance is edited, evaluated and undone as a whole. Where edits accumulate, instances
+share edits: each different edit is applied once, and a chain is evaluated with the last of its edits.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from itertools import groupby
 from kgedit.records.cases import Case, Probe
 
 _Edit = tuple[str, str]
-"""Question and answer: two cases with both in common are the same edit."""
+"""Question and answer; two cases with the same pair are the same edit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class MergedInstances:
 
 
 def edit_units(cases: Sequence[Case]) -> list[list[Case]]:
-    """Neighbouring cases of the same group together, every other case alone."""
+    """Consecutive cases of the same group together, every other case alone."""
     keyed = ((index if case.group is None else case.group, case) for index, case in enumerate(cases))
     return [[case for _, case in unit] for _, unit in groupby(keyed, key=lambda pair: pair[0])]
 
@@ -42,10 +42,10 @@ def batched(cases: Sequence[Case], size: int) -> Iterator[list[Case]]:
 
 
 def merge_instances(cases: Sequence[Case]) -> MergedInstances:
-    """Cases of instances merged where they are the same edit; cases without a group are left unchanged.
+    """Merge cases of instances that are the same edit; cases without a group are left unchanged.
 
-    The first case of an edit keeps its place. All probes of an instance other than those of its single edits move to
-    its edit that is made last, unless another edit gives one of their facts a different object.
+    The first case of an edit keeps its position. All probes of an instance other than those of its single edits move to
+    the last of its edits, unless another edit gives one of their facts a different object.
     """
     kept: dict[object, Case] = {}
     for index, case in enumerate(cases):
@@ -76,7 +76,7 @@ def _edit(case: Case) -> _Edit:
 
 
 def _once(probes: Sequence[Probe]) -> list[Probe]:
-    """The first probe of each question on an axis: instances of the same chain ask the same."""
+    """First probe of each question on an axis: instances of the same chain have the same questions."""
     return list({(probe.axis, probe.question): probe for probe in reversed(probes)}.values())[::-1]
 
 

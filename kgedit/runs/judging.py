@@ -1,6 +1,7 @@
-"""Stored answers shown to a judge: a model behind a server, or one on this machine.
+"""Sends stored answers to a judge: a model behind a server, or a local one.
 
-The same question, accepted answers and text are judged once, over all runs named; an empty text is wrong unasked.
+The same question, accepted answers and text are judged once, over all given runs; an empty text is wrong without a
+judge.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from kgedit.runs.run_files import read_answers
 from kgedit.runs.verdicts import VerdictLine, judgement_of, write_verdicts
 
 Progress = Callable[[int, int], None]
-"""Called with judgements that are done and all of them."""
+"""Called with the number of finished judgements, and their total."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,13 +35,13 @@ class RemoteJudge:
     """A judge behind an OpenAI-compatible server.
 
     Attributes:
-        model: As the server names it.
-        server: Where it is.
-        effort: How hard to try.
+        model: Name of the model on its server.
+        server: Server of the model.
+        effort: Reasoning effort.
         prices: Table of prices.
-        budget: Most dollars to spend; None for no limit.
-        tokenizer: Model on this machine whose tokenizer counts for an estimate; None to count characters.
-        prompts: Folder with instructions in place of the shipped ones; None for those.
+        budget: Maximum cost in dollars; None means no limit.
+        tokenizer: Local model whose tokenizer counts tokens for an estimate; None counts characters.
+        prompts: Folder with instructions that replace the built-in ones; None means those.
     """
 
     model: str
@@ -52,16 +53,16 @@ class RemoteJudge:
     prompts: Path | None = None
 
     def estimate(self, runs: Sequence[Path]) -> CostEstimate:
-        """What judging would take; no server is asked."""
+        """Estimate the cost of judging; no server is called."""
         counter: TokenCounter = ByTokenizer(self.tokenizer) if self.tokenizer else ByCharacters()
         requests = self._requests(_to_ask(runs))
         return self._client().estimate(requests, counter, likely_reply=VERDICTS[1])
 
     def judge(self, runs: Sequence[Path], *, progress: Progress | None = None) -> ChatReplies:
-        """Judge the runs' free answers and write their verdicts.jsonl.
+        """Judge the runs' free answers and write verdicts.jsonl for each run.
 
         Raises:
-            ModelError: if the server refuses, or the budget does not hold all; verdicts so far are kept, in the cache.
+            ModelError: if the server refuses, or the budget is exceeded; verdicts so far stay in the cache.
         """
         judgements = _to_ask(runs)
         asked = self._client().ask(self._requests(judgements), progress=progress)
@@ -76,14 +77,14 @@ class RemoteJudge:
     def judge_errors(
         self, runs: Sequence[Path], *, spent: float = 0.0, progress: Progress | None = None
     ) -> ChatReplies:
-        """Ask what is wrong with the answers that were called wrong, and write the runs' judged_errors.jsonl.
+        """Classify the errors of answers that were called wrong, and write judged_errors.jsonl for each run.
 
         Args:
-            spent: Dollars of the budget that are gone.
+            spent: Dollars of the budget that are already spent.
 
         Raises:
             TimestepError: if a run has no verdicts.
-            ModelError: as `judge`.
+            ModelError: see `judge`.
         """
         own = {run: wrong_answers(run) for run in runs}
         wrong = {key: answer for answers in own.values() for key, answer in answers.items()}
@@ -126,8 +127,8 @@ class LocalModelJudge:
 
     Attributes:
         model: Built-in name, folder, or name on the hub.
-        device: As run-edit takes it.
-        prompts: As of RemoteJudge.
+        device: Device; see run-edit.
+        prompts: See RemoteJudge.
     """
 
     model: str
@@ -135,10 +136,10 @@ class LocalModelJudge:
     prompts: Path | None = None
 
     def judge(self, runs: Sequence[Path], *, progress: Progress | None = None) -> int:
-        """Judge the runs' free answers and write their verdicts.jsonl.
+        """Judge the runs' free answers and write verdicts.jsonl for each run.
 
         Returns:
-            How many distinct answers were judged.
+            Number of distinct answers that were judged.
         """
         from kgedit.llm.devices import resolve_device, resolve_dtype
         from kgedit.llm.loading import load_model
@@ -156,7 +157,7 @@ class LocalModelJudge:
 
 
 def _to_ask(runs: Sequence[Path]) -> dict[str, Judgement]:
-    """Distinct judgements of the runs' free answers by their keys, empty texts left out."""
+    """Distinct judgements of the runs' free answers by key, without empty texts."""
     return {key: judgement for run in runs for key, judgement in _judgements(run).items() if judgement.answer.strip()}
 
 

@@ -1,7 +1,7 @@
-"""A file that tables are appended to row by row: what checkpoints of growing memories have in common.
+"""An append-only file of table rows, shared by the checkpoints of growing memories.
 
-An entry holds the rows of every table that changed between two checkpoints. A checkpoint names the length of the file
-that belongs to it; bytes behind that length are left over from a checkpoint that was cut short.
+An entry contains the rows of every table that changed between two checkpoints. A checkpoint records the length of the
+file that belongs to it; bytes after that length are left over from an interrupted checkpoint.
 """
 
 from __future__ import annotations
@@ -19,23 +19,23 @@ from kgedit.checksums import decoding
 from kgedit.editing.row_tables import RowTable, TableRows
 
 _SIZES = 8
-"""Bytes of each of the two sizes that an entry begins with."""
+"""Number of bytes of each of the two sizes at the start of an entry."""
 
 
 class RowLog:
-    """The file of one run.
+    """Row log of one run.
 
     Args:
-        path: It need not exist yet.
+        path: Path of the file, which need not exist yet.
     """
 
     def __init__(self, path: Path) -> None:
         self._path = path
 
     def append(self, length: int, tables: Mapping[str, TableRows]) -> int:
-        """Append rows behind the first so many bytes; returns the new length.
+        """Append rows after the first `length` bytes, and return the new length.
 
-        Tables with all their rows replace what was written of them before.
+        Tables given with all their rows replace what was written of them before.
         """
         if not tables:
             return length
@@ -55,7 +55,7 @@ class RowLog:
             return file.tell()
 
     def read(self, length: int) -> dict[str, TableRows]:
-        """The whole tables, from the first so many bytes."""
+        """Read the complete tables from the first `length` bytes."""
         tables: dict[str, RowTable] = {}
         if length:
             fix = "The run cannot be resumed. Start it again: kgedit run-edit with --overwrite"

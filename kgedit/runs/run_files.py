@@ -1,4 +1,4 @@
-"""Reading a run folder's files back into records; a folder or a line that is none is a clear error."""
+"""Reads a run folder's files into records; an invalid folder or line raises a clear error."""
 
 from __future__ import annotations
 
@@ -46,20 +46,20 @@ _CHECKED = (
 
 
 def write_run_checksums(folder: Path) -> None:
-    """Record the checksums of a finished run, which reports and boards compare."""
+    """Record the checksums of a finished run, which reports and boards verify."""
     sync(write_checksums(folder, names=_CHECKED))
 
 
 def forget_run_checksums(folder: Path) -> None:
-    """Remove the checksums of a run whose files are about to change."""
+    """Remove the checksums of a run before its files change."""
     (folder / SUMS).unlink(missing_ok=True)
 
 
 def read_spec(folder: Path) -> RunSpec:
-    """The run's spec as it was resolved.
+    """Read the resolved spec of a run.
 
     Raises:
-        TimestepError: if the folder holds no run, or its spec cannot be read.
+        TimestepError: if the folder contains no run, or its spec cannot be read.
     """
     path = require_run(folder)
     try:
@@ -69,10 +69,10 @@ def read_spec(folder: Path) -> RunSpec:
 
 
 def require_run(folder: Path) -> Path:
-    """The run's spec.yaml, which a run writes first.
+    """Path of spec.yaml, the first file that a run writes.
 
     Raises:
-        TimestepError: with the runs there are, if the folder is not a run.
+        TimestepError: if the folder is not a run; the message lists the existing runs.
     """
     path = folder / "spec.yaml"
     if not path.is_file():
@@ -94,46 +94,46 @@ def _why_no_run(folder: Path) -> str:
 
 
 def read_answers(folder: Path) -> Iterator[Answer]:
-    """Every line of answers.jsonl, in file order.
+    """Read every line of answers.jsonl, in file order.
 
     Raises:
-        TimestepError: if there is no such file, or a line is no Answer.
+        TimestepError: if the file does not exist, or a line is not an Answer.
     """
     return _lines(folder / "answers.jsonl", Answer)
 
 
 def read_edit_costs(folder: Path) -> Iterator[EditCost]:
-    """Every line of edits.jsonl, in file order; none where a run has made no edit.
+    """Read every line of edits.jsonl, in file order; empty if a run has made no edit.
 
     Raises:
-        TimestepError: if a line is no EditCost.
+        TimestepError: if a line is not an EditCost.
     """
     path = folder / "edits.jsonl"
     return _lines(path, EditCost) if path.is_file() else iter(())
 
 
 def read_ability(folder: Path) -> Iterator[AbilityMeasurement]:
-    """Every line of ability.jsonl, in file order; none where the run did not measure it.
+    """Read every line of ability.jsonl, in file order; empty if the run did not measure it.
 
     Raises:
-        TimestepError: if a line is no AbilityMeasurement.
+        TimestepError: if a line is not an AbilityMeasurement.
     """
     path = folder / "ability.jsonl"
     return _lines(path, AbilityMeasurement) if path.is_file() else iter(())
 
 
 def read_ability_tasks(folder: Path) -> Iterator[TaskMeasurement]:
-    """Every line of ability_tasks.jsonl, in file order; none where the run did not measure any.
+    """Read every line of ability_tasks.jsonl, in file order; empty if the run did not measure any.
 
     Raises:
-        TimestepError: if a line is no TaskMeasurement.
+        TimestepError: if a line is not a TaskMeasurement.
     """
     path = folder / "ability_tasks.jsonl"
     return _lines(path, TaskMeasurement) if path.is_file() else iter(())
 
 
 def read_preparation(folder: Path) -> Preparation | None:
-    """The content of prepared.json; None where a run has not come that far.
+    """Read prepared.json; None if the run has not reached that point.
 
     Raises:
         TimestepError: if it cannot be read.
@@ -142,7 +142,7 @@ def read_preparation(folder: Path) -> Preparation | None:
 
 
 def read_environment(folder: Path) -> RunEnvironment | None:
-    """The content of environment.json; None where there is none.
+    """Read environment.json; None if it does not exist.
 
     Raises:
         TimestepError: if it cannot be read.
@@ -151,7 +151,7 @@ def read_environment(folder: Path) -> RunEnvironment | None:
 
 
 def read_selection(folder: Path) -> list[Selection]:
-    """The content of selection.json; empty where there is none.
+    """Read selection.json; empty if it does not exist.
 
     Raises:
         TimestepError: if it cannot be read.
@@ -160,10 +160,10 @@ def read_selection(folder: Path) -> list[Selection]:
 
 
 def read_scores(folder: Path) -> RunScores:
-    """The content of scores.json, which a run writes last.
+    """Read scores.json, the last file that a run writes.
 
     Raises:
-        TimestepError: if the folder holds no run, or a run that is not finished, or answers newer than the scores.
+        TimestepError: if the folder contains no run, an unfinished one, or answers newer than the scores.
     """
     path = require_finished(folder)
     again = f"Measure it again: kgedit report --rescore {folder}"
@@ -179,13 +179,13 @@ def read_scores(folder: Path) -> RunScores:
 
 
 def read_answer_table(folder: Path, *, answers_sha256: str) -> pa.Table:
-    """The rows of answers.parquet.
+    """Read the rows of answers.parquet.
 
     Args:
-        answers_sha256: Of the answers.jsonl that it must have been made from.
+        answers_sha256: SHA-256 of the answers.jsonl that it must have been created from.
 
     Raises:
-        TimestepError: if there is none, or it was made from other answers or by an earlier version.
+        TimestepError: if it does not exist, or was created from other answers or by an earlier version.
     """
     path = folder / "answers.parquet"
     again = f"Measure it again: kgedit report --rescore {folder}"
@@ -202,10 +202,10 @@ def read_answer_table(folder: Path, *, answers_sha256: str) -> pa.Table:
 
 
 def read_runs(folders: Iterable[Path]) -> list[Run]:
-    """Finished runs, each once, in the order of reports.
+    """Read finished runs, each once, in report order.
 
     Raises:
-        TimestepError: if a folder holds no run, or a run that is not finished.
+        TimestepError: if a folder contains no run, or an unfinished one.
     """
     different = {folder.resolve(): folder for folder in folders}
     return in_report_order(_read_run(folder) for folder in different.values())
@@ -221,10 +221,10 @@ def _read_run(folder: Path) -> Run:
 
 
 def require_finished(folder: Path) -> Path:
-    """The run's scores.json, which is written last.
+    """Path of scores.json, the last file that a run writes.
 
     Raises:
-        TimestepError: if the folder holds no run, or a run that is not finished.
+        TimestepError: if the folder contains no run, or an unfinished one.
     """
     path = folder / "scores.json"
     if not path.is_file():
@@ -240,7 +240,7 @@ def answers_sha256(folder: Path) -> str:
     """SHA-256 of answers.jsonl.
 
     Raises:
-        TimestepError: if there is no such file.
+        TimestepError: if the file does not exist.
     """
     path = folder / "answers.jsonl"
     if not path.is_file():

@@ -1,7 +1,7 @@
 """A run on disk: spec.yaml, environment.json, prepared.json, cases.parquet, answers.jsonl, edits.jsonl, checkpoints/.
 
-Answers and edit costs are appended line by line. A run that was killed resumes from its newest checkpoint, and its
-files end up as if it had not been.
+Answers and edit costs are appended line by line. A killed run resumes from its newest checkpoint, and its files end up
+the same as those of an uninterrupted run.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from kgedit.runs.spec import write_spec
 
 
 class AnswerKey(NamedTuple):
-    """What makes an answer the only one of its kind in a run; the fields are those of an Answer."""
+    """Key that identifies an answer within a run; the fields are those of an Answer."""
 
     model_state: ModelState
     timestep: str
@@ -38,7 +38,7 @@ class AnswerKey(NamedTuple):
 
 
 class _AnswerLine(msgspec.Struct):
-    """The fields of a line of answers.jsonl that make its key, in the key's order."""
+    """Fields of a line of answers.jsonl that form its key, in the key's order."""
 
     model_state: ModelState
     timestep: str
@@ -53,11 +53,11 @@ _LOCK = ".lock"
 _START_AGAIN = "Start the run again: kgedit run-edit with --overwrite"
 
 _SAME = ("model", "timesteps", "contexts", "trained_in")
-"""Parts of environment.json that must not change when a run is resumed, besides the settings."""
+"""Parts of environment.json that must not change when a run is resumed, in addition to the settings."""
 
 
 class RunFolder:
-    """The files of one run; made by `open_run`."""
+    """The files of one run; created by `open_run`."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -66,13 +66,13 @@ class RunFolder:
             cut_half_line(path / name)
 
     def answers(self) -> list[Answer]:
-        """Every answer given so far, in file order."""
+        """All answers so far, in file order."""
         path = self.path / "answers.jsonl"
         with decoding(path, fix=_START_AGAIN):
             return [msgspec.json.decode(line, type=Answer) for line in read_lines(path)]
 
     def answer_keys(self) -> Iterator[AnswerKey]:
-        """The keys of the answers given so far, one by one."""
+        """Keys of all answers so far, one by one."""
         path = self.path / "answers.jsonl"
         decoder = msgspec.json.Decoder(_AnswerLine)
         if path.is_file():
@@ -85,21 +85,21 @@ class RunFolder:
         append_lines(self.path / "answers.jsonl", [msgspec.json.encode(answer).decode() for answer in answers])
 
     def add_preparation(self, preparation: Preparation) -> None:
-        """Write the preparation of the method; a resumed run keeps what was written first."""
+        """Write the preparation of the method; a resumed run keeps the existing one."""
         path = self.path / "prepared.json"
         if not path.is_file():
             replace_file(path, _as_json(preparation))
 
     def edits(self) -> list[EditCost]:
-        """Every edit made so far, in file order."""
+        """All edits so far, in file order."""
         return list(self.edit_costs())
 
     def edit_costs(self) -> Iterator[EditCost]:
-        """Every edit made so far, one by one."""
+        """All edits so far, one by one."""
         return read_edit_costs(self.path)
 
     def count_edits(self) -> int:
-        """Number of edits made so far."""
+        """Number of edits so far."""
         return sum(1 for _ in self.edit_costs())
 
     def add_edit(self, cost: EditCost) -> None:
@@ -107,7 +107,7 @@ class RunFolder:
         append_lines(self.path / "edits.jsonl", [msgspec.json.encode(cost).decode()])
 
     def truncate_edits(self, lines: int) -> None:
-        """Forget edits that no checkpoint holds: they will be made again."""
+        """Remove edits that are not in any checkpoint; they will be applied again."""
         with (self.path / "edits.jsonl").open("ab+") as file:
             file.seek(0)
             file.truncate(sum(len(line) for line in islice(file, lines)))
@@ -117,10 +117,10 @@ class RunFolder:
 def open_run(
     path: Path, spec: RunSpec, environment: RunEnvironment, *, overwrite: bool
 ) -> Generator[RunFolder, None, None]:
-    """Start a run's folder, or open it to resume; until the context ends it is closed to other processes.
+    """Create a run's folder, or open it to resume; it is locked against other processes until the context ends.
 
     Raises:
-        SpecError: if the folder holds another run, or something that is no run, or if another process is at work on it.
+        SpecError: if the folder contains another run or other content, or if another process is using it.
     """
     refuse_other_content(path)
     is_run = (path / "spec.yaml").is_file()
@@ -151,11 +151,11 @@ def refuse_other_content(path: Path) -> None:
 
 
 def _in_use(path: Path) -> None:
-    raise SpecError([f"another process is at work on the run {path}; wait for it, or give --out"])
+    raise SpecError([f"another process is using the run {path}; wait for it, or give --out"])
 
 
 def _empty(path: Path) -> None:
-    # The lock file stays: if it were made again, a second process could hold it.
+    # The lock file stays: if it were created again, a second process could hold it.
     for found in path.iterdir():
         if found.is_dir():
             shutil.rmtree(found)
@@ -166,7 +166,7 @@ def _empty(path: Path) -> None:
 def _compare(path: Path, spec: RunSpec, environment: RunEnvironment) -> None:
     here = yaml.safe_load(write_spec(spec))
     with decoding(path / "spec.yaml", fix=_START_AGAIN):
-        # Runs whose spec records no order were made in the file's.
+        # Runs whose spec records no order use the file's order.
         there = {"order": "file"} | yaml.safe_load((path / "spec.yaml").read_bytes().decode())
         differing = [
             f"{name} is {there.get(name)!r} there and {here.get(name)!r} here"
@@ -185,7 +185,7 @@ def _compare(path: Path, spec: RunSpec, environment: RunEnvironment) -> None:
         if before.settings.get(name) != environment.settings.get(name)
     ]
     if differing:
-        differing.append("give another --out, or --overwrite to begin afresh")
+        differing.append("give another --out, or --overwrite to start over")
         raise SpecError([f"{path} holds another run", *differing])
 
 

@@ -1,7 +1,7 @@
-"""A run: evaluate the unedited model, then edit timestep by timestep and evaluate again. A killed run resumes.
+"""Executes a run: evaluates the unedited model, then edits and evaluates per timestep. A killed run resumes.
 
-The order is: every probe before any edit; for each timestep its edits, with checkpoints, then its probes (and those of
-earlier timesteps if the spec says so). Under "single" each edit is followed by its own probes and undone.
+Order: every probe before any edit; for each timestep its edits, with checkpoints, then its probes (and those of earlier
+timesteps if the spec requests it). With the protocol "single", each edit is followed by its own probes and undone.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ RunProgress = Callable[[str, int, int], None]
 """Progress callback of a run: stage, steps done, number of steps."""
 
 SECONDS_BETWEEN_CALL_CHECKPOINTS = 60.0
-"""Shortest time between two checkpoints within one call of a method."""
+"""Minimum seconds between two checkpoints within one call of a method."""
 
 
 def run(
@@ -68,25 +68,26 @@ def run(
     """Execute a run spec, or resume it.
 
     Args:
-        out: The run's folder; None for one under the home folder, named after method, model and the spec's hash.
-        overwrite: Discard a run that the folder holds and start again.
+        out: Folder of the run; None means a folder under the home folder, named after method, model and the spec's
+            hash.
+        overwrite: Whether to discard an existing run in the folder and start over.
         save_model: Folder for the model after the last edit; for a finished run, its last state is saved.
-        spending: What a backend's server may be paid in this call; None for no limit. No part of the spec: a run that
-            it stopped resumes with more.
-        tracking: Where metrics go as the run goes on; whoever gives it finishes it. None for nowhere.
+        spending: Spending limit for a backend's server in this call; None means no limit. Not part of the spec: a run
+            that the limit stopped resumes with a higher one.
+        tracking: Tracker for metrics during the run. The caller closes it. None disables tracking.
         progress: Called at every step.
 
     Returns:
         The run's folder.
 
     Raises:
-        KgeditError: for every mistake that the user can correct; the message says how.
+        KgeditError: for every error that the user can fix; the message says how.
     """
     report = progress or (lambda stage, done, total: None)  # noqa: ARG005 - the shape of RunProgress
     if save_model is not None:
         _check_saving(spec, save_model)
     if spending is not None and not BACKENDS[spec.backend].needs_url:
-        raise SpecError([f"the backend {spec.backend} is paid nothing; leave out --backend-budget, --backend-prices"])
+        raise SpecError([f"the backend {spec.backend} has no costs; leave out --backend-budget, --backend-prices"])
     refuse_other_content(out or default_folder(spec))
     timesteps = [open_edits(Path(path)) for path in spec.timesteps]
     cases, counts = choose_cases(timesteps, spec)
@@ -133,14 +134,14 @@ def run(
 
 
 def default_folder(spec: RunSpec) -> Path:
-    """The folder of a run without `out`: the same spec always gets the same one."""
+    """Folder of a run without `out`; the same spec always has the same folder."""
     digest = hashlib.sha256(write_spec(spec).encode()).hexdigest()[:10]
     return home() / "runs" / f"{spec.method}-{Path(spec.model).name}-{digest}"
 
 
 @dataclass(frozen=True, slots=True)
 class _Job:
-    """What every stage of a run needs; `cases` by timestep, in order."""
+    """Shared data of all stages of a run; `cases` by timestep, in order."""
 
     spec: RunSpec
     editor: Editor[Any]
@@ -157,7 +158,7 @@ class _Job:
         return [case for own in self.cases.values() for case in own]
 
     def evaluate(self, stage: str, cases: Sequence[Case], state: ModelState) -> None:
-        """Ask every probe that has no answer yet for this state of the model."""
+        """Evaluate every probe that has no answer yet in this model state."""
         total, done = self.evaluator.count(cases), 0
         self.report(stage, 0, total)
 
@@ -173,7 +174,7 @@ class _Job:
             self.tracking.evaluated(state, step=self.edits_of(state))
 
     def edits_of(self, state: ModelState) -> int:
-        """Edits that the model has received in a state, those of all timesteps."""
+        """Number of edits that the model has received in a state, over all timesteps."""
         if state.timestep is None:
             return 0
         earlier = list(self.cases)[: list(self.cases).index(state.timestep)]
@@ -181,14 +182,14 @@ class _Job:
         return sum(len(self.cases[timestep]) for timestep in earlier) + own
 
     def measure_ability(self, state: ModelState, case_id: str | None = None) -> None:
-        """Measure the general ability of the model as it is, where the spec asks for it."""
+        """Measure the general ability of the model in its current state, if the spec requests it."""
         for done, meter in enumerate(self.meters):
             self.report("measure general ability", done, len(self.meters))
             meter.measure(state, case_id=case_id)
             self.report("measure general ability", done + 1, len(self.meters))
 
     def apply(self, timestep: str, cases: Sequence[Case], run: RunContext, *, clock: _Clock) -> EditCost:
-        """One call of the method."""
+        """Call the method once."""
         applied = self.editor.apply(cases, run)
         return EditCost(
             timestep=timestep,
@@ -200,9 +201,9 @@ class _Job:
 
 
 def _edit_one_by_one(job: _Job) -> None:
-    """Edit, evaluate and undo one case after another; a case with all its answers is finished.
+    """Edit, evaluate and undo one case after another; a case with all its answers is done.
 
-    The edits of an instance (MQuAKE) are made and undone together.
+    The edits of an instance (MQuAKE) are applied and undone together.
     """
     written = WrittenKeys((cost.timestep, cost.case_ids) for cost in job.folder.edit_costs())
     for timestep, cases in job.cases.items():
@@ -229,7 +230,7 @@ def _edit_one_by_one(job: _Job) -> None:
 
 
 def _edit_in_sequence(job: _Job) -> None:
-    """Edit timestep after timestep, undoing nothing, from the newest checkpoint on."""
+    """Edit timestep after timestep without undoing, starting from the newest checkpoint."""
     start = job.folder.checkpoints.newest()
     job.folder.truncate_edits(start.lines if start else 0)
     if start:
@@ -246,12 +247,12 @@ def _edit_in_sequence(job: _Job) -> None:
 
 
 def _learn(job: _Job, timestep: str, earlier: list[Case], *, done: int) -> None:
-    """Apply the cases of one timestep from index `done` on, with checkpoints on schedule and at the end."""
+    """Apply the cases of one timestep from index `done`, with checkpoints on schedule and at the end."""
     spec, cases = job.spec, job.cases[timestep]
     size = spec.batch_size or len(cases)
     lines, saved, costs = job.folder.count_edits(), done, list[EditCost]()
     while done < len(cases):
-        # Before the edit, so that a run that resumes from a checkpoint asks the probes that it had not asked.
+        # Before the edit, so that a run resumed from a checkpoint evaluates the missing probes.
         if spec.evaluate_every and done // spec.evaluate_every > max(0, done - size) // spec.evaluate_every:
             job.evaluate(
                 f"evaluate after {done} edits of {timestep}", earlier + cases[:done], ModelState(timestep, done)
@@ -270,7 +271,7 @@ def _learn(job: _Job, timestep: str, earlier: list[Case], *, done: int) -> None:
 
 
 def _apply_resumably(job: _Job, timestep: str, batch: list[Case], *, done: int) -> EditCost:
-    """One call of the method, with checkpoints within it; resumes an interrupted call."""
+    """Call the method once, with checkpoints within the call; resumes an interrupted call."""
     total = len(job.cases[timestep])
     earlier = job.folder.checkpoints.of_call(timestep, done, len(batch))
     clock, saved = _Clock(earlier), time.monotonic()
@@ -305,7 +306,7 @@ def _check_saving(spec: RunSpec, target: Path) -> None:
 
 
 def _demonstrable(spec: RunSpec, timesteps: Sequence[Edits], cases: Mapping[str, list[Case]]) -> Sequence[KnownFact]:
-    """Known facts that presets may show: those that no question asks for, or the sample's where there are too few."""
+    """Known facts that presets may show: those that no question asks for, or the sample's if there are too few."""
     most = max(preset.shots for preset in spec.presets)
     if not most:
         return ()
@@ -347,7 +348,7 @@ def _leave_out_answered(
 
 
 def _load(spec: RunSpec, first: Edits, contexts: list[Context], report: RunProgress) -> LanguageModel:
-    """Load the model; `tiny` is trained on what was known before the first timestep, the same in every run."""
+    """Load the model; `tiny` is trained on the facts known before the first timestep, identically in every run."""
     report(f"load {spec.model}", 0, 1)
     backend = BACKENDS[spec.backend]
     if not backend.needs_weights:
@@ -377,7 +378,7 @@ def _resolve_settings(spec: RunSpec, model: LanguageModel) -> Resolved[Settings]
 
 
 def _prepare(job: _Job, timesteps: Sequence[Edits], published_for: str | None) -> Preparation:
-    """Prepare the editor with the facts that were known before."""
+    """Prepare the editor with the facts that were known before the edits."""
     clock, editor = _Clock(), job.editor
     if editor.capabilities.needs_known_facts:
         known = unasked([fact for timestep in timesteps for fact in timestep.known_facts()], job.all_cases)
@@ -398,7 +399,7 @@ def unasked(known: Sequence[KnownFact], cases: Sequence[Case]) -> list[KnownFact
 
 
 class _Clock:
-    """Starts at creation, from the time that the call had spent before it was interrupted."""
+    """Clock that starts at creation, plus the time that an interrupted call had already spent."""
 
     def __init__(self, before: CallCheckpoint | None = None) -> None:
         self._wall = time.perf_counter() - (before.seconds if before else 0)
@@ -412,6 +413,6 @@ class _Clock:
         }
 
     def read(self, device: str) -> dict[str, Any]:
-        """The costs that EditCost and Preparation share."""
+        """Costs that EditCost and Preparation share."""
         wait_for(device)
         return {**self.spent(), "peak_memory_bytes": peak_memory_bytes(device)}

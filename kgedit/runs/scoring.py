@@ -1,4 +1,4 @@
-"""A run folder measured: answers.jsonl and records of what was done in, scores.json and answers.parquet out."""
+"""Scores a run folder: reads answers.jsonl and records of the edits, and writes scores.json and answers.parquet."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ from kgedit.runs.verdicts import read_verdicts
 
 
 def measure_run(run_folder: Path, *, also: Sequence[str] = ()) -> RunScores:
-    """All that scores.json holds.
+    """Compute the content of scores.json.
 
     Args:
-        also: Names of metrics to judge by beside those that every run is scored by.
+        also: Names of further metrics, in addition to those computed for every run.
 
     Raises:
-        TimestepError: if the folder is no run, or a line of its files cannot be read.
+        TimestepError: if the folder is not a run, or a line of its files cannot be read.
     """
     spec = read_spec(run_folder)
     verdicts = read_verdicts(run_folder) if "judge" in also else None
@@ -66,19 +66,19 @@ def measure_run(run_folder: Path, *, also: Sequence[str] = ()) -> RunScores:
 
 
 def write_scores(run_folder: Path, *, also: Sequence[str] = ()) -> Path:
-    """Measure a run and write answers.parquet and scores.json, aside first and then renamed, scores.json last.
+    """Measure a run and write answers.parquet and scores.json atomically, scores.json last.
 
     Args:
-        also: Names of metrics to judge by beside those that every run is scored by, and beside those that the run was
-            scored by before.
+        also: Names of further metrics, in addition to those computed for every run and those of the run's existing
+            scores.
 
     Raises:
-        TimestepError: as measure_run.
+        TimestepError: see measure_run.
     """
     path = run_folder / "scores.json"
     scores = measure_run(run_folder, also=tuple(dict.fromkeys((*_scored_before(path), *also))))
     _write_answer_table(run_folder, scores)
-    # Before the scores are replaced: a kill must not leave checksums of other scores.
+    # Before the scores are replaced: a killed process must not leave checksums of other scores.
     forget_run_checksums(run_folder)
     replace_file(path, msgspec.json.format(msgspec.json.encode(scores), indent=1) + b"\n")
     write_run_checksums(run_folder)
@@ -86,7 +86,7 @@ def write_scores(run_folder: Path, *, also: Sequence[str] = ()) -> Path:
 
 
 def _write_answer_table(run_folder: Path, scores: RunScores) -> None:
-    """Write answers.parquet, which names the answers.jsonl that it was made from."""
+    """Write answers.parquet, which records the answers.jsonl that it was created from."""
     compared = any(score.metric in ("bleedover", "unchanged", *SCENARIO_SCORES) for score in scores.scores)
     batches = answer_table(
         _with_verdicts(run_folder, scores),
@@ -104,7 +104,7 @@ def _write_answer_table(run_folder: Path, scores: RunScores) -> None:
 
 
 def _with_verdicts(run_folder: Path, scores: RunScores) -> Iterable[Answer]:
-    """The run's answers, with what a judge said of them where scores count it."""
+    """The run's answers, with a judge's verdicts that the scores count."""
     answers: Iterable[Answer] = read_answers(run_folder)
     verdicts = read_verdicts(run_folder) if scores.judging else None
     if verdicts is None:
@@ -118,7 +118,7 @@ class _ScoredBy(msgspec.Struct):
 
 
 def _scored_before(path: Path) -> tuple[str, ...]:
-    """Further metrics of an earlier scores.json; none where there is none, or one of an earlier version."""
+    """Additional metrics of an existing scores.json; empty without one, or for one of an earlier version."""
     try:
         return msgspec.json.decode(path.read_bytes(), type=_ScoredBy).also
     except (FileNotFoundError, msgspec.DecodeError):

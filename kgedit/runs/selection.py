@@ -1,6 +1,6 @@
-"""Which cases of a run's timesteps are edited: named ones, a sample, and of these what the model gets wrong.
+"""Selects the cases of a run's timesteps to edit: named ones, a sample, and of these those that the model gets wrong.
 
-Each step depends on the file, the seed and the unedited model alone, so that a resumed run chooses the same.
+Each step depends on the file, the seed and the unedited model alone, so a resumed run selects the same cases.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ _RECORD, _NAMES = "selection.json", "edited_cases.txt"
 
 
 def choose_cases(timesteps: Sequence[Edits], spec: RunSpec) -> tuple[dict[str, list[Case]], list[Selection]]:
-    """Named, limited or sampled cases of each timestep in the order of the spec, and how many each step left.
+    """Select named, limited or sampled cases of each timestep, in the spec's order, and count them after each step.
 
     Raises:
         SpecError: if two timesteps have the same name, or the file of cases cannot be read.
-        TimestepError: if nothing of a timestep is left.
+        TimestepError: if no case of a timestep is left.
     """
     wanted = _read_names(Path(spec.only_cases)) if spec.only_cases else None
     chosen: dict[str, list[Case]] = {}
@@ -82,10 +82,10 @@ def choose_cases(timesteps: Sequence[Edits], spec: RunSpec) -> tuple[dict[str, l
 
 
 def _replacements(cases: Sequence[Case], name: str) -> list[Case]:
-    """The cases of WFD_repl.
+    """Cases of WFD_repl.
 
     Raises:
-        TimestepError: if there is none.
+        TimestepError: if there are none.
     """
     found = [case for case in cases if case.in_replacement_set]
     if not found:
@@ -109,15 +109,16 @@ def leave_out_answered(
     cache: AnswerCache,
     advance: Advance,
 ) -> tuple[dict[str, list[Case]], list[Selection]]:
-    """The cases whose update question the unedited model does not get wholly right by the preset's own metric.
+    """Select the cases whose update question the unedited model does not answer fully right by the preset's own metric.
 
     Args:
-        model: Unedited.
-        backend: What answers for it; asked only what is not in the cache.
-        advance: Called with how many more questions have been answered.
+        model: The unedited model.
+        backend: Backend that answers; used only for answers that are not in the cache.
+        advance: Called with the number of further questions that have been answered.
 
     Raises:
-        TimestepError: if the model answers every case of a timestep, or a case is one of several of an instance.
+        TimestepError: if the model answers every case of a timestep, or a case belongs to an instance with several
+            cases.
     """
     if any(case.group is not None for own in cases.values() for case in own):
         raise TimestepError(
@@ -141,7 +142,7 @@ def leave_out_answered(
 
 
 def write_selection(folder: Path, cases: Mapping[str, list[Case]], counts: Sequence[Selection]) -> None:
-    """Write the counts, and the edited cases one a line; another run's --only-cases reads the latter.
+    """Write the counts, and the edited cases one per line, which another run's --only-cases can read.
 
     Raises:
         SpecError: if the folder's run edits other cases.
@@ -155,7 +156,7 @@ def write_selection(folder: Path, cases: Mapping[str, list[Case]], counts: Seque
 
 
 def _read_names(path: Path) -> set[str]:
-    """Lines of a file: case ids, or a timestep's name, a tab and a case id."""
+    """Read the lines of a file: case ids, or a timestep's name, a tab and a case id."""
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
@@ -168,7 +169,7 @@ def _names(case: Case) -> set[str]:
 
 
 def _named(cases: Sequence[Case], wanted: set[str]) -> list[Case]:
-    """Cases that are named, and the others of their instances."""
+    """Named cases, and the other cases of their instances."""
     groups = {case.group for case in cases if case.group is not None and _names(case) & wanted}
     return [case for case in cases if case.group in groups or _names(case) & wanted]
 
@@ -183,9 +184,9 @@ def _drawn(units: list[list[Case]], spec: RunSpec, timestep: str) -> list[list[C
 
 
 def _ordered(units: list[list[Case]], spec: RunSpec) -> list[Case]:
-    """The cases in the order of the spec; those of an instance stay together.
+    """Cases in the order of the spec; those of an instance stay together.
 
-    A case's position depends on the seed and its own id, so a part of the cases has the order that it has among all.
+    A case's position depends on the seed and its own id, so a subset of the cases has the same relative order.
     """
     if spec.order != "file":
         units = sorted(units, key=lambda unit: _position(spec.seed, unit[0]))
@@ -197,7 +198,7 @@ def _position(seed: int, case: Case) -> bytes:
 
 
 def _stratified(units: list[list[Case]], count: int, draw: random.Random) -> list[int]:
-    """Systematic sampling: indexes at equal distances after a random start, the cases ordered by relation."""
+    """Systematic sampling: indexes at equal distances after a random start, with the cases ordered by relation."""
     order = sorted(range(len(units)), key=lambda index: (units[index][0].fact.property, draw.random()))
     start = draw.random()
     return sorted(order[int((start + step) * len(order) / count)] for step in range(count))
@@ -217,7 +218,7 @@ def _answered(
     cache: AnswerCache,
     advance: Advance,
 ) -> set[tuple[str, str]]:
-    """Timestep and id of the cases that the model gets wholly right."""
+    """Timestep and id of the cases that the model answers fully right."""
     metric = METRICS[preset.metric]
     best = metric.maximum if metric.higher_is_better else metric.minimum
     items = [word(model, probe, preset, context=context) for probe in asked]

@@ -1,4 +1,4 @@
-"""Run specs: YAML and flags in, a RunSpec with every default filled in out, all problems reported at once."""
+"""Run specs: resolves YAML and options into a RunSpec with every default, and reports all problems at once."""
 
 from __future__ import annotations
 
@@ -35,20 +35,20 @@ _BATCH_TOKENS = {"cpu": 4096, "cuda": 32768, "mps": 8192}
 
 
 def read_spec(path: Path) -> GivenSpec:
-    """A YAML spec of ours, or one of EasyEdit's hyperparameter files as such a spec.
+    """Read a YAML run spec, or convert one of EasyEdit's hyperparameter files to one.
 
     Raises:
-        SpecError: if it cannot be read as a mapping, or is EasyEdit's for a method that kgedit does not have.
+        SpecError: if it cannot be read as a mapping, or is EasyEdit's file for a method that kgedit does not have.
     """
     raw = read_mapping(path)
     return translate(raw) if is_easyedit(raw) else GivenSpec(raw, ())
 
 
 def read_mapping(path: Path) -> dict[str, Any]:
-    """A YAML file whose top level is a mapping.
+    """Read a YAML file whose top level is a mapping.
 
     Raises:
-        SpecError: if it is none.
+        SpecError: if it is not.
     """
     try:
         raw = yaml.safe_load(path.read_text(encoding="utf-8"))
@@ -60,12 +60,12 @@ def read_mapping(path: Path) -> dict[str, Any]:
 
 
 def as_recorded(spec: RunSpec) -> RunSpec:
-    """A spec as files, trackers and messages show it: without user and password in the server's address."""
+    """A spec as shown in files, trackers and messages: without user and password in the server's address."""
     return replace(spec, backend_url=spec.backend_url and without_credentials(spec.backend_url))
 
 
 def write_spec(spec: RunSpec) -> str:
-    """YAML of a resolved spec; `read_spec` and `resolve` give the same spec back, without a server's password."""
+    """Render a resolved spec as YAML; `read_spec` and `resolve` restore it, except for a server's password."""
     plain = asdict(as_recorded(spec))
     plain["timesteps"] = list(spec.timesteps)
     plain["presets"] = [_without_absent(preset) for preset in plain["presets"]]
@@ -73,7 +73,7 @@ def write_spec(spec: RunSpec) -> str:
     for name in _NOT_ALWAYS_THERE:
         if not plain[name]:
             del plain[name]
-    if spec.backend == DEFAULT:  # runs of before there were others resume
+    if spec.backend == DEFAULT:  # so that runs from before there were other backends resume
         del plain["backend"], plain["backend_url"]
     return yaml.safe_dump(plain, sort_keys=False, allow_unicode=True)
 
@@ -94,20 +94,20 @@ _NOT_ALWAYS_THERE = (
     "trust_remote_code",
     "quantize",
 )
-"""Left out of a file where they say nothing, so that runs of before there were any resume."""
+"""Fields left out of a file if unset, so that runs from before they existed resume."""
 
 
 def settings_type_of(method: str) -> type[Settings]:
-    """The settings of a method; only methods of other packages are imported for it, torch included.
+    """Settings class of a method; imports other packages, including torch, only for third-party methods.
 
     Raises:
-        UnknownNameError: if there is no such method.
+        UnknownNameError: if the method does not exist.
     """
     return SETTINGS[method] if method in SETTINGS else METHODS[method].settings_type
 
 
 def spec_schema() -> dict[str, Any]:
-    """JSON schema of run specs, the settings of each method included."""
+    """JSON schema of run specs, including the settings of each method."""
     schema = GivenRun.model_json_schema()
     schema["properties"]["method"] = {"enum": list(METHODS), "description": "name of an editing method"}
     schema["required"] = ["method"]
@@ -125,11 +125,11 @@ def resolve(raw: Mapping[str, Any]) -> RunSpec:
     """Fill in every default.
 
     Args:
-        raw: Fields of RunSpec, as YAML or flags give them; absent or None means the default. A preset is a name or a
+        raw: Fields of RunSpec as given by YAML or options; missing or None means the default. A preset is a name or a
             mapping of Preset's fields.
 
     Raises:
-        SpecError: naming every problem.
+        SpecError: listing all problems.
     """
     spec, problems = _read(raw)
     if problems:
@@ -138,27 +138,27 @@ def resolve(raw: Mapping[str, Any]) -> RunSpec:
 
 
 def problems_of(raw: Mapping[str, Any]) -> list[str]:
-    """Every problem of a spec in which model and timesteps may be missing, since flags can give them.
+    """All problems of a spec, in which model and timesteps may be missing because options can set them.
 
-    Without torch the checks of `NEED_TORCH` are left out.
+    Without torch, the checks of `NEED_TORCH` are skipped.
     """
     return _read(raw, only_check=True)[1]
 
 
 NEED_TORCH = ("protocol", "batch_size", "device", "dtype")
-"""Fields that can only be checked where torch is installed: methods declare protocols, the machine has devices."""
+"""Fields that can only be checked if torch is installed: methods declare protocols, the machine has devices."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Method:
-    """What a spec must know of its method; capabilities are None where torch is missing."""
+    """What a spec needs to know about its method; capabilities are None without torch."""
 
     settings_type: type[Settings]
     capabilities: Capabilities | None
 
 
 def _read(raw: Mapping[str, Any], *, only_check: bool = False) -> tuple[RunSpec, list[str]]:
-    """A spec, to be used only if there is no problem, and every problem."""
+    """Resolve a spec, which is valid only if there are no problems, and list all problems."""
     given, problems = read_given(raw)
     needed = {name for name in ("model", "timesteps") if not only_check or raw.get(name) is not None}
     wrong = {problem.partition(":")[0] for problem in problems}
@@ -247,7 +247,7 @@ def _method(name: str | None, problems: list[str], *, only_check: bool) -> _Meth
 def _protocol(given: Protocol | None, method: _Method | None, problems: list[str]) -> Protocol:
     possible = method.capabilities.protocols if method and method.capabilities else PROTOCOLS
     if given is not None and given not in possible:
-        problems.append(f"this method cannot do the protocol '{given}'; it does {', '.join(possible)}")
+        problems.append(f"this method does not support the protocol '{given}'; it supports {', '.join(possible)}")
     return given or possible[0]
 
 
@@ -327,7 +327,7 @@ def _timesteps(given: Sequence[str] | None, problems: list[str]) -> tuple[str, .
 
 
 def _edits(given: str, problems: list[str]) -> str | None:
-    """Path of a file of edits, or of the timestep that is meant; None, and a problem, if there is none."""
+    """Path of a file of edits or of a named timestep; None, and a problem, if it does not exist."""
     path = Path(given)
     if path.is_file():
         return given

@@ -1,4 +1,4 @@
-"""Whether a file of the user's is right: a run spec, a published config, or one of EasyEdit's files."""
+"""Checks a user's file: a run spec, a published config, or one of EasyEdit's files."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from kgedit.runs.spec import NEED_TORCH, problems_of, read_mapping, settings_typ
 
 @dataclass(frozen=True, slots=True)
 class CheckedFile:
-    """What `check` found.
+    """Result of `check`.
 
     Attributes:
-        kind: What the file is, in words.
-        problems: Everything that is wrong with it.
-        notes: What of it is ignored, each with the reason.
+        kind: Type of the file, in words.
+        problems: All errors of the file.
+        notes: Ignored parts of the file, each with the reason.
         unchecked: Fields that could not be checked because torch is not installed.
     """
 
@@ -33,7 +33,7 @@ class CheckedFile:
 
 
 def check(path: Path) -> CheckedFile:
-    """Find every problem of a file; model and timesteps may be missing from a run spec, since flags can give them."""
+    """Find all problems of a file; model and timesteps may be missing from a run spec, because options can set them."""
     try:
         raw = read_mapping(path)
         if is_easyedit(raw):
@@ -58,7 +58,7 @@ def published_schema(method: str) -> dict[str, Any]:
     """JSON schema of a method's published configs.
 
     Raises:
-        UnknownNameError: if there is no such method.
+        UnknownNameError: if the method does not exist.
     """
     about = "fields of a model's configuration with the values that they must have"
     return {

@@ -1,6 +1,6 @@
-"""Metrics of a run for a tracker (trackio, wandb) while it goes on: at checkpoints, after evaluations, at the end.
+"""Sends metrics of a run to a tracker (trackio, wandb) at checkpoints, after evaluations and at the end.
 
-A tracker never ends a run: what it does not take is counted, and the first failure is warned of.
+A tracker never stops a run: failures are counted, and the first one logs a warning.
 """
 
 from __future__ import annotations
@@ -26,26 +26,26 @@ from kgedit.runs.spec import as_recorded
 
 PROJECT = "kgedit"
 RECORD = "tracking.json"
-"""File in a run's folder: which tracker has its metrics, and how often that failed."""
+"""File in a run's folder that records the tracker and its number of failures."""
 
 
 class Tracker(Protocol):
-    """Where the metrics of one run go."""
+    """Destination for the metrics of one run."""
 
     def log(self, metrics: Mapping[str, float], *, step: int) -> None:
-        """Take metrics.
+        """Log metrics.
 
         Args:
             metrics: Name -> value; a slash groups names.
-            step: Edits that the model had received.
+            step: Number of edits that the model had received.
         """
 
     def finish(self) -> None:
-        """Write what is not written yet."""
+        """Write all pending metrics."""
 
 
 OpenTracker = Callable[[str, str, Mapping[str, Any]], Tracker]
-"""Opens a run by project, name and settings; one of this name that is there is continued."""
+"""Opens a run by project, name and settings; an existing one of this name is continued."""
 
 TRACKERS: Registry[OpenTracker] = Registry(
     "tracker",
@@ -54,16 +54,16 @@ TRACKERS: Registry[OpenTracker] = Registry(
 
 
 class Tracking:
-    """A run's tracker, opened at the first metrics.
+    """Tracker of a run, opened when the first metrics are logged.
 
     Args:
-        name: In TRACKERS; None for no tracker.
+        name: Name in TRACKERS; None disables tracking.
 
     Attributes:
-        failures: Calls of the tracker that failed.
+        failures: Number of failed calls of the tracker.
 
     Raises:
-        UnknownNameError: if there is no such tracker.
+        UnknownNameError: if the tracker does not exist.
         ModuleNotFoundError: if its package is not installed.
     """
 
@@ -76,22 +76,22 @@ class Tracking:
         self._was_finished = False
 
     def begin(self, folder: Path, spec: RunSpec, settings: Mapping[str, Any]) -> None:
-        """A run begins, or resumes.
+        """Called when a run begins or resumes.
 
         Args:
-            folder: Of the run.
-            spec: What is run.
-            settings: The method's, resolved.
+            folder: Folder of the run.
+            spec: Spec of the run.
+            settings: Resolved settings of the method.
         """
         self._begun = (folder, spec, settings)
         self._was_finished = (folder / "scores.json").is_file()
 
     def edited(self, costs: Sequence[EditCost], *, step: int) -> None:
-        """A checkpoint was reached.
+        """Log the edits at a checkpoint.
 
         Args:
-            costs: Of the edits since the one before.
-            step: Edits so far.
+            costs: Costs of the edits since the previous checkpoint.
+            step: Number of edits so far.
         """
         given = sum(len(cost.case_ids) for cost in costs)
         if given:
@@ -104,7 +104,7 @@ class Tracking:
             self._log(metrics | ({"edit/loss": sum(losses) / len(losses)} if losses else {}), step=step)
 
     def evaluated(self, state: ModelState, *, step: int) -> None:
-        """Every probe of a state was asked; its scores are logged as preset/axis/metric."""
+        """Log the scores of a fully evaluated state as preset/axis/metric."""
         if self._open and self._begun:
             folder, spec, _ = self._begun
             scores = score_answers(
@@ -118,7 +118,7 @@ class Tracking:
             self._log(dict(_named(scores, state)), step=step)
 
     def finish(self) -> None:
-        """The run is scored: its final scores are logged, and the tracker is closed."""
+        """Log the final scores of the run and close the tracker."""
         if self._open is None or self._begun is None or (self._tracker is None and self._was_finished):
             return
         folder = self._begun[0]
@@ -146,9 +146,9 @@ class Tracking:
 
     def _guard(self, call: Callable[[], None]) -> None:
         try:
-            with redirect_stdout(sys.stderr):  # stdout is for results, and trackers talk
+            with redirect_stdout(sys.stderr):  # stdout is for results, and trackers print to it
                 call()
-        except Exception as error:  # whatever a tracker raises: no network, no login, a full disk
+        except Exception as error:  # trackers may raise anything: no network, no login, a full disk
             self.failures += 1
             if self.failures == 1:
                 warnings.warn(
@@ -159,17 +159,17 @@ class Tracking:
 
 
 def tracked_name(folder: Path) -> str:
-    """What a run is called in a tracker: its folder's name, and what tells folders of the same name apart."""
+    """Name of a run in a tracker: its folder's name and a suffix that separates folders of the same name."""
     return f"{folder.name}-{hashlib.sha256(str(folder.absolute()).encode()).hexdigest()[:6]}"
 
 
 def _of_state(answers: Iterable[Answer], state: ModelState) -> Iterator[Answer]:
-    """Answers of one state, and those before any edit, which some metrics compare with."""
+    """Answers of one state, and those before any edit, with which some metrics compare."""
     return (answer for answer in answers if answer.model_state in (UNEDITED, state))
 
 
 def _named(scores: Iterable[Score], state: ModelState) -> Iterator[tuple[str, float]]:
-    """Means by name; questions of another timestep than the last one have its name ahead."""
+    """Means by name; keys of earlier timesteps are prefixed with the timestep's name."""
     for score in scores:
         if score.model_state == state and score.timestep is not None:
             earlier = "" if state.timestep in (None, score.timestep) else f"{score.timestep}/"

@@ -1,4 +1,4 @@
-"""Metrics into trackio, which keeps them in a local folder ($TRACKIO_DIR, else its own): `trackio show` draws them."""
+"""Logs metrics to trackio, which stores them locally ($TRACKIO_DIR, else its own folder): `trackio show` plots them."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ class TrackioRun:
     """A run of trackio; satisfies kgedit.runs.tracking.Tracker.
 
     Args:
-        run: As trackio.init gives it.
+        run: Result of trackio.init.
     """
 
     def __init__(self, run: Any) -> None:
         self._run = run
 
     def log(self, metrics: Mapping[str, float], *, step: int) -> None:
-        """Take metrics."""
+        """Log metrics."""
         self._run.log(dict(metrics), step=step)
 
     def finish(self) -> None:
-        """Write what is not written yet."""
-        # The run's own method leaves it to be finished at exit, aloud.
+        """Write all pending metrics."""
+        # The run's own method defers finishing to exit, and prints.
         trackio.finish()  # type: ignore[no-untyped-call]
 
 
 def open_run(project: str, name: str, config: Mapping[str, Any]) -> TrackioRun:
-    """Open a run, or continue the one of this name."""
+    """Open a run, or continue an existing one of this name."""
     return TrackioRun(
         trackio.init(
             project=project,

@@ -1,6 +1,6 @@
-"""A judge's verdicts in a run folder: verdicts.jsonl, first who judged, then a line for each distinct free answer.
+"""A judge's verdicts in a run folder: verdicts.jsonl has a line about the judge, then one per distinct free answer.
 
-An answer is found by the hash of question, accepted answers and text, in whatever order the file has them.
+Answers are identified by a hash of question, accepted answers and text, so the order of lines does not matter.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ JUDGE_AGAIN = "judge again: kgedit score RUN --metric judge"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerdictLine:
-    """What became of one distinct answer.
+    """Outcome for one distinct answer.
 
     Attributes:
-        key: Of its `Judgement`.
-        verdict: None where there is none.
-        reason: Why not; "" where there is one.
+        key: Key of its `Judgement`.
+        verdict: Verdict; None without one.
+        reason: Reason why there is no verdict; "" if there is one.
     """
 
     key: str
@@ -36,7 +36,7 @@ class VerdictLine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgeLine:
-    """Who judged: model, address of its server or "local", SHA-256 of its instructions."""
+    """The judge: model, address of its server or "local", SHA-256 of its instructions."""
 
     judge: str
     where: str
@@ -45,10 +45,10 @@ class JudgeLine:
 
 @dataclass(frozen=True, slots=True)
 class Verdicts:
-    """Those of one run.
+    """Verdicts of one run.
 
     Attributes:
-        judging: Who gave them, with counts.
+        judging: The judge, with counts.
         by_key: Verdicts by the key of the judgement.
     """
 
@@ -56,7 +56,7 @@ class Verdicts:
     by_key: Mapping[str, VerdictLine]
 
     def on(self, answers: Iterable[Answer]) -> Iterator[Answer]:
-        """The answers, those that were judged with their verdicts."""
+        """Iterate over the answers, with verdicts where they exist."""
         for answer in answers:
             judgement = judgement_of(answer)
             line = self.by_key.get(judgement.key) if judgement else None
@@ -66,7 +66,7 @@ class Verdicts:
                 yield with_judgement(answer, right=line.verdict == "CORRECT")
 
     def judging_of(self, answers: Iterable[Answer]) -> Judging:
-        """Who judged, answers counted that came after the judge, in a run that was resumed."""
+        """The judge, with counts that include answers added later by a resumed run."""
         keys = {judgement.key for judgement in map(judgement_of, answers) if judgement}
         later = len(keys - self.by_key.keys())
         unjudged = dict(self.judging.unjudged) | ({"never shown to the judge": later} if later else {})
@@ -74,18 +74,18 @@ class Verdicts:
 
 
 def judgement_of(answer: Answer) -> Judgement | None:
-    """What a judge is asked about an answer; None where the gold answer was fed."""
+    """Input of a judge for an answer; None if the target was fed."""
     if answer.generation == "teacher_forcing":
         return None
     return Judgement(answer.question, answer.answers, answer.text)
 
 
 def write_verdicts(run_folder: Path, lines: Iterable[VerdictLine], *, judge: str, where: str, prompt: str) -> Path:
-    """Write verdicts.jsonl, aside first and then renamed.
+    """Write verdicts.jsonl atomically.
 
     Args:
-        lines: In the order of the answers.
-        judge: Model.
+        lines: Lines in the order of the answers.
+        judge: Name of the model.
         where: Address of its server, or "local".
         prompt: SHA-256 of its instructions.
     """
@@ -93,7 +93,7 @@ def write_verdicts(run_folder: Path, lines: Iterable[VerdictLine], *, judge: str
 
 
 def read_verdicts(run_folder: Path) -> Verdicts | None:
-    """The verdicts of a run; None where nobody has judged it.
+    """Read the verdicts of a run; None if it has not been judged.
 
     Raises:
         TimestepError: if a line cannot be read.

@@ -1,4 +1,4 @@
-"""Metrics into Weights & Biases; without an account WANDB_MODE=offline keeps them in a local folder."""
+"""Logs metrics to Weights & Biases; without an account WANDB_MODE=offline stores them in a local folder."""
 
 from __future__ import annotations
 
@@ -12,6 +12,6 @@ if TYPE_CHECKING:
 
 
 def open_run(project: str, name: str, config: Mapping[str, Any]) -> Tracker:
-    """Open a run, or continue the one of this name."""
+    """Open a run, or continue an existing one of this name."""
     run: Tracker = wandb.init(project=project, name=name, id=name, resume="allow", config=dict(config))
     return run

@@ -1,4 +1,4 @@
-"""The contexts of a run: those that its presets ask in, with demonstrations, and those that edits are trained in."""
+"""Contexts of a run: those of its presets, with demonstrations, and those that edits are trained in."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from kgedit.records.cases import KnownFact
 from kgedit.records.runs import Preset
 
 ASKED = "asked"
-"""Training format: each context that the presets ask in."""
+"""Training format: every context of the presets."""
 
 
 def asked_contexts(presets: Sequence[Preset], known: Sequence[KnownFact]) -> dict[str, Context]:
-    """The context of each preset, by the preset's name.
+    """Context of each preset, by the preset's name.
 
     Args:
-        known: Facts that may be shown as demonstrations: none that a question asks for.
+        known: Facts that may be shown as demonstrations, none of which a question asks for.
 
     Raises:
-        TimestepError: if there are fewer facts than a preset is to show.
+        TimestepError: if there are fewer facts than a preset shows.
     """
     return {
         preset.name: read_context(preset.context).with_demonstrations(choose_demonstrations(known, preset))
@@ -30,7 +30,7 @@ def asked_contexts(presets: Sequence[Preset], known: Sequence[KnownFact]) -> dic
 
 
 def choose_demonstrations(known: Iterable[KnownFact], preset: Preset) -> tuple[tuple[str, str], ...]:
-    """Pairs of question and answer drawn by the preset's seed, of different relations as far as there are.
+    """Draw pairs of question and answer by the preset's seed, from different relations as far as possible.
 
     Raises:
         TimestepError: if there are fewer facts than the preset shows.
@@ -52,10 +52,10 @@ def choose_demonstrations(known: Iterable[KnownFact], preset: Preset) -> tuple[t
 
 
 def training_contexts(train_context: str | None, asked: Mapping[str, Context]) -> tuple[Context, ...]:
-    """The contexts that a run's `train_context` stands for, each once.
+    """Contexts that a run's `train_context` refers to, each once.
 
     Args:
-        asked: As the presets ask, by preset.
+        asked: Contexts of the presets, by preset.
     """
     if train_context == ASKED:
         return tuple(dict.fromkeys(asked.values()))

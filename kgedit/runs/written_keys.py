@@ -1,6 +1,6 @@
-"""Which answers or edits a run had already written when it was resumed: sixteen bytes each, whatever their keys hold.
+"""Set of answers or edits that a run had written before it was resumed, with sixteen bytes per key of any size.
 
-A run of half a million edits writes millions of answers; their keys as Python objects would need gigabytes.
+A run with half a million edits writes millions of answers; their keys as Python objects would need gigabytes.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ _TYPE = np.dtype((np.bytes_, _BYTES))
 
 
 class WrittenKeys:
-    """A set of keys that does not hold the keys: sorted hashes of 128 bits.
+    """A set of keys that stores only sorted hashes of 128 bits.
 
     Args:
-        keys: Tuples of JSON values; they are read once.
+        keys: Tuples of JSON values; iterated once.
     """
 
     def __init__(self, keys: Iterable[tuple[object, ...]]) -> None:
@@ -33,7 +33,7 @@ class WrittenKeys:
 
     @property
     def nbytes(self) -> int:
-        """Memory of all keys."""
+        """Number of bytes used by all keys."""
         return self._sorted.nbytes
 
     def __contains__(self, key: tuple[object, ...]) -> bool:

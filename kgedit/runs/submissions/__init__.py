@@ -1,4 +1,4 @@
-"""Runs for a leaderboard: whether a run is whole and says what it was (checks), and its compact entry on a board.
+"""Leaderboard submissions: checks that a run is complete and documented, and its compact entry on a board.
 
-A board is a folder, of a git or a hub repository or any other, with a folder for each run under entries/.
+A board is a folder, for example of a git or hub repository, with a folder for each run under entries/.
 """

@@ -1,4 +1,4 @@
-"""Answers of a run as one Parquet table and back, nothing lost: what an entry holds in place of answers.jsonl."""
+"""Answers of a run as one lossless Parquet table, which an entry contains instead of answers.jsonl."""
 
 from __future__ import annotations
 
@@ -49,13 +49,13 @@ FULL_ANSWERS = pa.schema(
         ("chain", _CHAIN),
     ]
 )
-"""The fields of an Answer (kgedit.records.runs), in their order."""
+"""Fields of an Answer (kgedit.records.runs), in their order."""
 
 _ROWS = 65_536
 
 
 def write_full_answers(path: Path, answers: Iterable[Answer]) -> None:
-    """Write answers in their order; the same answers give the same bytes."""
+    """Write answers in order; the same answers give the same bytes."""
     with pq.ParquetWriter(path, FULL_ANSWERS, compression="zstd") as writer:
         rows: list[object] = []
         for answer in answers:
@@ -67,11 +67,11 @@ def write_full_answers(path: Path, answers: Iterable[Answer]) -> None:
 
 
 def read_full_answers(path: Path) -> Iterator[Answer]:
-    """The answers in their order.
+    """Read the answers in order.
 
     Raises:
-        msgspec.ValidationError: if a row is no answer.
-        pyarrow.ArrowException: if the file is no such table.
+        msgspec.ValidationError: if a row is not an answer.
+        pyarrow.ArrowException: if the file is not such a table.
     """
     with pq.ParquetFile(path) as file:
         for batch in file.iter_batches(_ROWS):

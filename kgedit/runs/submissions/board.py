@@ -1,4 +1,4 @@
-"""What stands on a board: entries, and finished runs that were not submitted, as runs that can be ranked together."""
+"""Content of a board: entries, and finished runs that were not submitted, as runs that can be ranked together."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ class BoardRun:
     """A run on a board.
 
     Attributes:
-        run: What was measured; its spec names the model as all runs of the same weights do.
-        environment: What it was made with; None for a run of a version that did not write it.
-        statement: What its submitter says; None for a run that was not submitted.
-        timesteps: With hashes; empty for a run that was not submitted.
-        run_files: File of the run's folder -> SHA-256, likewise.
+        run: Scores of the run; its spec names the model in the same way as all runs of the same weights.
+        environment: Environment of the run; None for a run of a version that did not write it.
+        statement: Statement of its submitter; None for a run that was not submitted.
+        timesteps: Timesteps with hashes; empty for a run that was not submitted.
+        run_files: File of the run's folder -> SHA-256; empty for a run that was not submitted.
     """
 
     run: Run
@@ -36,14 +36,14 @@ class BoardRun:
 
     @property
     def name(self) -> str:
-        """Of the entry or of the run's folder."""
+        """Name of the entry or of the run's folder."""
         return self.run.folder.name
 
     @property
     def report(self) -> Path | str | None:
         """Web address or file of its report page; None without one.
 
-        Anyone may have written the entry: another address, such as javascript:, is not shown as a link.
+        Entries are untrusted: another kind of address, such as javascript:, is not shown as a link.
         """
         said = self.statement.report if self.statement else None
         if said and said != "report.html":
@@ -57,8 +57,8 @@ class Board:
     """Runs found in some folders.
 
     Attributes:
-        runs: In the order of reports.
-        left_out: Folder -> why it is not shown.
+        runs: Runs in report order.
+        left_out: Folder -> reason why it is not shown.
     """
 
     runs: tuple[BoardRun, ...]
@@ -66,10 +66,10 @@ class Board:
 
 
 def read_board(paths: Iterable[Path]) -> Board:
-    """Read boards, entries, runs and folders of runs; entries are checked, and left out with the reasons for it.
+    """Read boards, entries, runs and folders of runs; entries are checked, and left out with reasons if they fail.
 
     Raises:
-        TimestepError: if a path holds neither.
+        TimestepError: if a path contains none of these.
     """
     found: dict[Path, BoardRun] = {}
     left_out: dict[Path, tuple[str, ...]] = {}
@@ -115,12 +115,12 @@ def _read(folder: Path) -> BoardRun:
     try:
         environment = read_environment(folder)
     except TimestepError:
-        environment = None  # an earlier version's: the board then says less, the numbers are the same
+        environment = None  # an earlier version's: the board then shows less, the numbers are the same
     return BoardRun(run, environment)
 
 
 def _same_names(runs: Sequence[BoardRun]) -> list[BoardRun]:
-    """Runs whose specs name the same weights alike and other weights differently, and timesteps by their names."""
+    """Unify specs: equal weights get one name, different weights different names, and timesteps their own names."""
     weights = {_weights(one): one.run.model for one in sorted(runs, key=lambda one: one.run.model, reverse=True)}
     several = {name for name in weights.values() if sum(name == other for other in weights.values()) > 1}
     named = []
@@ -135,5 +135,5 @@ def _same_names(runs: Sequence[BoardRun]) -> list[BoardRun]:
 
 
 def _weights(one: BoardRun) -> str:
-    """Fingerprint of the model before any edit; its name where nobody knows."""
+    """Fingerprint of the model before any edit; its name if unknown."""
     return one.environment.model.fingerprint if one.environment else one.run.spec.model

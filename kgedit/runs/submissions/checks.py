@@ -1,7 +1,7 @@
-"""Whether a run is whole, says what it was, and is what its timestep and its answers make of it.
+"""Checks that a run is complete, documented, and consistent with its timestep and its answers.
 
-What a check cannot see is a text that the model never gave, scored as if it had: for that the run must be made again,
-from the spec and the seed that its entry holds.
+A check cannot detect fabricated answers that are scored correctly. For that the run must be repeated from the spec and
+the seed in its entry.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _STEPS = 4
 
 @dataclass(frozen=True, slots=True)
 class CheckedRun:
-    """A run in which no check found a fault; `cases` are the edited ones, rows of kgedit.records.answer_table.CASES."""
+    """A run that passed all checks; `cases` are the edited ones, rows of kgedit.records.answer_table.CASES."""
 
     folder: Path
     spec: RunSpec
@@ -61,12 +61,12 @@ def check_run(folder: Path, *, timesteps: Sequence[Path] = ()) -> CheckedRun:
     """Check everything that can be checked without the model.
 
     Args:
-        folder: The run.
-        timesteps: Where its timesteps lie now, in their order; none for where its spec says.
+        folder: Folder of the run.
+        timesteps: Current paths of its timesteps, in order; empty means the paths in its spec.
 
     Raises:
         TimestepError: if the folder is not a run.
-        SubmissionError: with every reason for which the run is refused.
+        SubmissionError: with every reason why the run is rejected.
     """
     faults: list[str] = []
     step("reading the run", 0, _STEPS)
@@ -77,7 +77,7 @@ def check_run(folder: Path, *, timesteps: Sequence[Path] = ()) -> CheckedRun:
     preparation = _read(lambda: read_preparation(folder), faults)
     selection = _read(lambda: _read_selection(folder), faults)
     if environment is None and (folder / "spec.yaml").is_file():
-        faults.append("environment.json is missing or of another version: nobody can tell what the run was made with")
+        faults.append("environment.json is missing or of another version: the environment of the run is unknown")
     if spec is None or environment is None:
         raise SubmissionError(folder, faults)
     faults += _settings_faults(spec, environment, preparation)
@@ -124,11 +124,11 @@ def _read_selection(folder: Path) -> tuple[Selection, ...]:
 
 
 def _settings_faults(spec: RunSpec, env: RunEnvironment, preparation: Preparation | None) -> Iterator[str]:
-    """What the run does not say of itself, or says twice and differently."""
+    """Settings that the run does not record, or records twice with different values."""
     if not env.packages.get("kgedit"):
-        yield "environment.json does not tell kgedit's version"
+        yield "environment.json does not record kgedit's version"
     if not env.model.fingerprint:
-        yield "environment.json does not tell the hash of the model's weights"
+        yield "environment.json does not record the hash of the model's weights"
     if env.model.name != spec.model:
         yield f"spec.yaml names the model {spec.model}, environment.json {env.model.name}"
     if env.seed != spec.seed:
@@ -139,16 +139,16 @@ def _settings_faults(spec: RunSpec, env: RunEnvironment, preparation: Preparatio
     if without:
         yield f"environment.json has no hash of the context of {', '.join(without)}"
     if preparation is None:
-        yield "prepared.json is missing: nobody can tell the settings that the method worked with"
+        yield "prepared.json is missing: the settings that the method used are unknown"
     elif preparation.settings != env.settings:
-        yield "prepared.json and environment.json tell different settings of the method"
+        yield "prepared.json and environment.json record different settings of the method"
     other = [name for name, given in spec.settings.items() if given is not None and env.settings.get(name) != given]
     if other:
         yield f"spec.yaml sets {', '.join(sorted(other))} to other values than environment.json says were used"
 
 
 def _open_timesteps(spec: RunSpec, env: RunEnvironment, given: Sequence[Path], faults: list[str]) -> list[Edits] | None:
-    """The run's timesteps; None where one is not there or is another one, which is a fault."""
+    """Open the run's timesteps; None if one is missing or is a different one, which is a fault."""
     paths = list(given) or [Path(path) for path in spec.timesteps]
     if len(paths) != len(env.timesteps):
         faults.append(f"{len(env.timesteps)} timesteps were learned, and {len(paths)} are given")
@@ -162,7 +162,9 @@ def _open_timesteps(spec: RunSpec, env: RunEnvironment, given: Sequence[Path], f
             continue
         except KgeditError as error:
             faults.append(str(error))
-            faults.append(f"Say where {learned.name} lies now: --timestep FOLDER, once for each in their order")
+            faults.append(
+                f"Give the current path of {learned.name}: --timestep FOLDER, once for each timestep, in order"
+            )
             continue
         if edits.sha256 != learned.sha256:
             faults.append(
@@ -178,7 +180,7 @@ def _open_timesteps(spec: RunSpec, env: RunEnvironment, given: Sequence[Path], f
 
 
 def _edited_cases(folder: Path, spec: RunSpec, timesteps: Sequence[Edits]) -> dict[str, list[Case]]:
-    """The cases that the spec chooses; what the unedited model answers already only the run itself can tell."""
+    """Cases that the spec selects, except that only the run records which ones the unedited model already answered."""
     named = set(_edited_names(folder))
     return {
         name: [case for case in own if not spec.only_failed or (name, case.case_id) in named]
@@ -189,7 +191,7 @@ def _edited_cases(folder: Path, spec: RunSpec, timesteps: Sequence[Edits]) -> di
 def _case_faults(
     folder: Path, spec: RunSpec, edited: Mapping[str, list[Case]], selection: Sequence[Selection]
 ) -> Iterator[str]:
-    """Cases, edits and answers that are missing, too many, or not those of the timesteps."""
+    """Cases, edits and answers that are missing, superfluous, or not those of the timesteps."""
     faults: list[str] = []
     named = _edited_names(folder)
     every = [case for own in edited.values() for case in own]
@@ -201,7 +203,7 @@ def _case_faults(
             f"among them, of {len(keys):,}"
         )
     if [(one.timestep, one.edited) for one in selection] != [(name, len(own)) for name, own in edited.items()]:
-        yield "selection.json does not tell the numbers of cases that the spec chooses"
+        yield "selection.json does not record the numbers of cases that the spec selects"
     yield from _table_of_cases(folder, every)
     yield from _edit_faults(folder, every)
     answers = _read(lambda: list(read_answers(folder)), faults)
@@ -217,7 +219,7 @@ def _edited_names(folder: Path) -> list[tuple[str, str]]:
 
 
 def _table_of_cases(folder: Path, cases: Sequence[Case]) -> Iterator[str]:
-    """Whether cases.parquet says what the timestep says; columns that an earlier kgedit did not write are no fault."""
+    """Differences between cases.parquet and the timestep, ignoring columns that earlier versions did not write."""
     path = folder / "cases.parquet"
     if not path.is_file():
         yield "cases.parquet is missing: an earlier kgedit made the run"

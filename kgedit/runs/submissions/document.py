@@ -1,4 +1,4 @@
-"""A leaderboard as one JSON document: groups with their standings, runs with their provenance, what was left out."""
+"""A leaderboard as one JSON document: groups with standings, runs with provenance, and what was left out."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LEADERBOARD_FORMAT = "kgedit-leaderboard-1"
 
 
 def leaderboard_document(board: Board, standings: Sequence[Standings]) -> dict[str, Any]:
-    """The document; shares are fractions of 1, what is not known is null."""
+    """Build the document; shares are fractions of 1, unknown values are null."""
     return {
         "format": LEADERBOARD_FORMAT,
         "kgedit": __version__,

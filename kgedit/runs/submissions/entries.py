@@ -1,7 +1,7 @@
-"""Entries of a board: written once, whole or not at all; read back with everything in them checked.
+"""Entries of a board: written atomically and once; everything in them is checked when they are read.
 
-ENTRY/entry.json says what the run was and has the hash of every other file; ENTRY/answers.parquet has every answer, so
-that scores are computed again by whoever reads the board; ENTRY/cases.parquet tells what was edited.
+ENTRY/entry.json describes the run and has the hash of every other file; ENTRY/answers.parquet has every answer, so that
+readers of the board can recompute the scores; ENTRY/cases.parquet has the edited cases.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from kgedit.store.files import only_writer, replace_folder
 from kgedit.untrusted import is_path_component
 
 ENTRIES = "entries"
-"""The folder of a board that holds its entries."""
+"""Folder of a board that contains its entries."""
 
 _MADE = ("spec.yaml", "environment.json", "answers.jsonl", "edits.jsonl", "scores.json")
 
@@ -44,7 +44,7 @@ _NEEDED = ("answers.parquet", "cases.parquet")
 _NOT_OF_ANSWERS = frozenset(
     {"answers_sha256", "edits", "judging", "encoding", "ability", "ability_tasks", "also", "scales"}
 )
-"""Fields of RunScores that an entry's answers do not give: they come from other files of the run."""
+"""Fields of RunScores that an entry's answers do not determine, because they come from other files of the run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,9 +52,9 @@ class WrittenEntry:
     """An entry on a board.
 
     Attributes:
-        folder: Where it lies.
-        submission: What it says.
-        is_new: Whether it was written now; False where the same run was there already.
+        folder: Path of the entry.
+        submission: Content of entry.json.
+        is_new: Whether it was written by this call; False if an entry of the same run existed.
     """
 
     folder: Path
@@ -65,17 +65,17 @@ class WrittenEntry:
 def write_entry(
     run: CheckedRun, board: Path, statement: SubmitterNote, *, report: Path | None = None, overwrite: bool = False
 ) -> WrittenEntry:
-    """Put a checked run onto a board; the same run and statement give the same bytes.
+    """Write the entry of a checked run to a board; the same run and statement give the same bytes.
 
     Args:
-        run: What check_run found.
-        board: The folder; made where it is not there.
-        statement: What the submitter says.
+        run: Result of check_run.
+        board: Folder of the board; created if missing.
+        statement: Statement of the submitter.
         report: File with the run's report page, copied into the entry.
-        overwrite: Whether an entry of the same run is written again, with this statement.
+        overwrite: Whether to replace an existing entry of the same run, with this statement.
 
     Raises:
-        SubmissionError: if the entry of the same run that is there was damaged.
+        SubmissionError: if the existing entry of the same run is damaged.
         StoreError: if another process is writing to the board.
     """
     entries = board / ENTRIES
@@ -96,7 +96,7 @@ def write_entry(
 
 
 def entry_name(run: CheckedRun) -> str:
-    """Method, model, protocol, seed, and a hash of what was run and what was answered."""
+    """Method, model, protocol, seed, and a hash of the run and its answers."""
     spec = _nameless(run.spec)
     parts = (spec.method, spec.model, spec.protocol, f"seed{spec.seed}")
     readable = re.sub(r"[^A-Za-z0-9._-]+", "-", "-".join(parts)).lower()[:80]
@@ -109,7 +109,7 @@ def _identity(run: CheckedRun) -> str:
 
 
 def _nameless(spec: RunSpec) -> RunSpec:
-    """The spec without the paths of the machine that it ran on; environment.json has the hashes."""
+    """The spec without local paths; environment.json has the hashes."""
     names = tuple(path.rstrip("/").rpartition("/")[2] for path in spec.timesteps)
     only = spec.only_cases and spec.only_cases.rpartition("/")[2]
     ability = spec.ability and spec.ability.rpartition("/")[2]
@@ -147,11 +147,11 @@ def _write(run: CheckedRun, folder: Path, name: str, statement: SubmitterNote, r
 
 @dataclass(frozen=True, slots=True)
 class BoardEntry:
-    """An entry whose files are whole and whose scores follow from its answers.
+    """An entry whose files are complete and whose scores follow from its answers.
 
     Attributes:
-        submission: What it says.
-        run: What was measured, as reports take it; `folder` is the entry's.
+        submission: Content of entry.json.
+        run: Scores of the run, as reports use it; `folder` is the entry's.
     """
 
     submission: Submission
@@ -159,10 +159,10 @@ class BoardEntry:
 
 
 def read_entry(folder: Path) -> BoardEntry:
-    """Read an entry and check it: hashes, the answers behind every score.
+    """Read an entry and check its hashes and the answers behind every score.
 
     Raises:
-        SubmissionError: with every reason for which the entry cannot be shown.
+        SubmissionError: with every reason why the entry cannot be shown.
     """
     submission = _read_submission(folder)
     reasons = [] if submission.name == folder.name else [f"entry.json is that of {submission.name}"]
@@ -206,7 +206,7 @@ def _read_submission(folder: Path) -> Submission:
 
 
 def _as_run(folder: Path, submission: Submission, answers: Sequence[Answer]) -> Run:
-    """The run as reports take it; its table of answers is made again from the answers."""
+    """The run as reports use it; its table of answers is rebuilt from the answers."""
     cases = read_edited_cases(folder)
     batches = answer_table(
         answers,
@@ -225,7 +225,7 @@ def _own_metrics(spec: RunSpec) -> Mapping[str, str]:
 
 def _scores_faults(submission: Submission, answers: Sequence[Answer], cases: pa.Table) -> list[str]:
     told, spec = submission.scores, submission.spec
-    # A judge's and an encoder's verdicts are not among the answers; what rules say of them is.
+    # Verdicts of a judge and scores of an encoder are not among the answers; results of rules are.
     also = [name for name in told.also if name != "judge" and name not in BERTSCORES]
     computed = score_answers(
         lambda: answers,

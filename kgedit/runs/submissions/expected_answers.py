@@ -1,4 +1,4 @@
-"""What a run must have asked and which answers it must have accepted, told from its spec and its timesteps alone."""
+"""Answers that a run must contain, and their accepted answers, derived from its spec and its timesteps alone."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from kgedit.runs.sweeps.counting import stops
 
 @dataclass(frozen=True, slots=True)
 class ExpectedAnswer:
-    """What an answer to one question must say of that question."""
+    """Required fields of the answer to one question."""
 
     case: Case
     probe: Probe
     preset: Preset
 
     def differs(self, answer: Answer) -> str | None:
-        """What an answer says otherwise than the timestep and the spec; None where they agree."""
+        """Difference of an answer from the timestep and the spec; None if they agree."""
         preset, probe = self.preset, self.probe
         pairs = {
             "list of accepted answers": (answer.answers, probe.answers),
@@ -38,10 +38,10 @@ class ExpectedAnswer:
 
 
 def states_of(spec: RunSpec, cases: Mapping[str, list[Case]]) -> Iterator[tuple[ModelState, list[Case]]]:
-    """Every state in which a run asks, with the cases that it asks then, in its order.
+    """Every state in which a run evaluates, with the cases evaluated then, in the run's order.
 
     Args:
-        cases: The edited cases by timestep.
+        cases: Edited cases by timestep.
     """
     marked = mark_expiring(cases)
     yield UNEDITED, [case for own in marked.values() for case in own]
@@ -59,7 +59,7 @@ def states_of(spec: RunSpec, cases: Mapping[str, list[Case]]) -> Iterator[tuple[
 
 
 def expected_answers(spec: RunSpec, cases: Mapping[str, list[Case]]) -> dict[AnswerKey, ExpectedAnswer]:
-    """Every answer that a finished run holds, by its key."""
+    """All answers of a finished run, by key."""
     return {
         AnswerKey(state, case.timestep, case.case_id, probe.axis, probe.question, preset.name): ExpectedAnswer(
             case, probe, preset
@@ -72,7 +72,7 @@ def expected_answers(spec: RunSpec, cases: Mapping[str, list[Case]]) -> dict[Ans
 
 
 def answer_faults(answers: Iterable[Answer], expected: Mapping[AnswerKey, ExpectedAnswer]) -> list[str]:
-    """What is missing among the answers of a run, what should not be there, and what was changed, each as a reason."""
+    """Missing, unexpected and changed answers of a run, each as a reason."""
     found: set[AnswerKey] = set()
     unexpected: list[AnswerKey] = []
     changed: dict[str, list[AnswerKey]] = {}

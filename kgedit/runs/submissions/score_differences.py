@@ -1,4 +1,4 @@
-"""Scores that were told against scores computed again from the same answers."""
+"""Compares stated scores with scores computed from the same answers."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import msgspec
 from kgedit.records.scores import RunScores
 
 TOLERANCE = 2e-6
-"""Scores are rounded to six digits; another processor's sums may end in another digit."""
+"""Scores are rounded to six digits; sums on another processor may differ in the last digit."""
 
 _OF_A_SCORE = ("stage", "model_state", "timestep", "axis", "preset", "metric")
 
 
 def score_differences(told: RunScores, computed: RunScores, *, leave_out: frozenset[str] = frozenset()) -> list[str]:
-    """What is not the same, each as a reason; the first of several scores with their number.
+    """Differences, each as a reason; of several different scores, the first ones and their number.
 
     Args:
         leave_out: Fields of RunScores that are not compared.

@@ -1,1 +1,1 @@
-"""Sweeps: one YAML file that stands for many runs, carried out one after another; `planning.py` reads it."""
+"""Sweeps: one YAML file that describes many runs, executed one after another; `planning.py` reads it."""

@@ -1,4 +1,4 @@
-"""What is wrong with single values of a sweep's spec, whatever run they end up in."""
+"""Checks single values of a sweep's spec, independently of the run they belong to."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from kgedit.runs.sweeps.sweep_file import FieldName
 
 
 def problems_of_value(key: FieldName, value: Any, *, method: object, own_presets: Mapping[str, Any]) -> list[str]:
-    """What is wrong with the value of a field or of a setting.
+    """Errors in the value of a field or of a setting.
 
     Args:
-        method: Of the run; settings of an unknown one cannot be judged.
-        own_presets: The sweep's own, by name.
+        method: Method of the run; settings of an unknown one cannot be checked.
+        own_presets: Presets defined by the sweep, by name.
     """
     if key == ("method",):
         if not isinstance(value, str):
@@ -38,7 +38,7 @@ def problems_of_value(key: FieldName, value: Any, *, method: object, own_presets
 
 
 def problems_of_own_preset(name: str, given: Any) -> Iterator[tuple[str, str]]:
-    """What is wrong with a preset of the sweep's own: the module, or "" for the whole, and the problem."""
+    """Errors in a preset defined by the sweep: the module, or "" for the whole preset, and the problem."""
     if preset_by_name(name) is not None:
         yield "", "kgedit has a preset of this name; give yours another"
     elif not isinstance(given, Mapping):
@@ -57,7 +57,7 @@ def _problems_of_setting(name: str, value: Any, method: object) -> list[str]:
 
 
 def _problems_of_presets(given: Any, own: Mapping[str, Any]) -> list[str]:
-    """Unknown names; what is wrong with a preset that is a mapping in its run is told by the run."""
+    """Unknown names; errors of a preset that is a mapping are reported by its run."""
     if given is None:
         return []
     if not isinstance(given, list):

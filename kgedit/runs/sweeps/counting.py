@@ -1,4 +1,4 @@
-"""How much a sweep asks of its models, before it runs: edits, and questions to the unedited and the edited model."""
+"""Counts the work of a sweep before it runs: edits, and questions to the unedited and the edited model."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from kgedit.timesteps.edit_files import Edits, open_edits
 
 @dataclass(frozen=True, slots=True)
 class RunCount:
-    """What one run asks; with `only_failed` at most.
+    """Work of one run; an upper bound with `only_failed`.
 
     Attributes:
-        edits: Cases that are edited.
-        unedited: Questions about the unedited model.
-        new: Of these, those that no earlier run of the sweep asks: the others are found in the answer cache.
-        edited: Questions that the edited model is asked, over all its states.
+        edits: Number of cases to edit.
+        unedited: Number of questions to the unedited model.
+        new: Number of these that no earlier run of the sweep asks; the others are in the answer cache.
+        edited: Number of questions to the edited model, over all its states.
     """
 
     edits: int
@@ -35,14 +35,14 @@ class RunCount:
 
 
 class SweepCounter:
-    """Reads every file of edits once."""
+    """Counts the work of runs; reads every file of edits once."""
 
     def __init__(self) -> None:
         self._open = cache(open_edits)
         self._asked: set[bytes] = set()
 
     def sha256s(self, spec: RunSpec) -> tuple[str, ...]:
-        """Hashes of a run's edits.
+        """SHA-256 of each of a run's edits files.
 
         Raises:
             TimestepError: if they cannot be read.
@@ -50,7 +50,7 @@ class SweepCounter:
         return tuple(edits.sha256 for edits in self._edits(spec))
 
     def edits_and_questions(self, spec: RunSpec) -> tuple[int, int]:
-        """Cases that a run edits, and questions that it asks in each state of the model.
+        """Number of cases that a run edits, and of questions in each model state.
 
         Raises:
             TimestepError: if the edits cannot be read, or no case is left.
@@ -61,10 +61,10 @@ class SweepCounter:
         return len(every), sum(_probes(presets[0], every) for presets in same_text(spec.presets))
 
     def count(self, run: PlannedRun) -> RunCount:
-        """What a run asks, after those that were counted before it.
+        """Count the work of a run, after that of all runs counted before.
 
         Raises:
-            TimestepError, SpecError: as `edits_and_questions`.
+            TimestepError, SpecError: see `edits_and_questions`.
         """
         spec, cases = run.spec, self._cases(run.spec)
         every = [case for own in cases.values() for case in own]
@@ -87,7 +87,7 @@ class SweepCounter:
 
 
 def _questions(spec: RunSpec, preset: Preset, cases: Sequence[Case]) -> Iterator[bytes]:
-    """What makes a question to an unedited model another one, hashed; demonstrations come from the timesteps."""
+    """Hashes that identify questions to an unedited model; demonstrations come from the timesteps."""
     shown = spec.timesteps if preset.shots else ()
     asked_in: tuple[str, ...] = (
         spec.model,
@@ -107,7 +107,7 @@ def _questions(spec: RunSpec, preset: Preset, cases: Sequence[Case]) -> Iterator
 
 
 def _asked_after(spec: RunSpec, preset: Preset, cases: Sequence[Sequence[Case]]) -> int:
-    """Probes asked of edited states under one preset."""
+    """Number of probes evaluated in edited states under one preset."""
     if spec.protocol == "single":
         return sum(_probes(preset, own) for own in cases)
     total = 0
@@ -119,7 +119,7 @@ def _asked_after(spec: RunSpec, preset: Preset, cases: Sequence[Sequence[Case]])
 
 
 def stops(spec: RunSpec, cases: int) -> Iterator[int]:
-    """After how many edits of a timestep all so far are asked again, as the runner decides it."""
+    """Numbers of edits of a timestep after which all edits so far are evaluated, as in the runner."""
     size, every = spec.batch_size or cases, spec.evaluate_every
     if every:
         for done in range(0, cases, size):

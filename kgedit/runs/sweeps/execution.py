@@ -1,4 +1,4 @@
-"""A sweep carried out: finished runs are skipped, those that were cut resumed; one that fails stops no other."""
+"""Executes a sweep: finished runs are skipped, interrupted ones resumed; a failed run does not stop the others."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ from kgedit.runs.tracking import Tracking
 RunState = Literal["new", "begun", "finished"]
 
 Announce = Callable[[PlannedRun, int, int], RunProgress | None]
-"""Called with each run that begins, its number from 1, and how many there are; gives the run's progress callback."""
+"""Called with each run that begins, its number from 1, and the total; returns the run's progress callback."""
 
 
 @dataclass(frozen=True, slots=True)
 class SweptRun:
-    """One run of a sweep, before or after it was carried out.
+    """One run of a sweep, before or after its execution.
 
     Attributes:
-        name: Of its folder.
-        folder: Where it is, or will be.
-        spec: Resolved.
-        state: Of the folder: there is none yet, the run was cut, or it is whole.
-        count: What it asks of the model.
-        error: Why it could not be carried out; "" if it could, or has not been tried.
+        name: Name of its folder.
+        folder: Path of its folder, which may not exist yet.
+        spec: Resolved spec.
+        state: State of the folder: missing, interrupted, or finished.
+        count: Work of the run.
+        error: Reason why it failed; "" if it succeeded or has not been tried.
     """
 
     name: str
@@ -49,10 +49,10 @@ class SweptRun:
 
 
 def choose_runs(runs: Sequence[PlannedRun], only: Sequence[str]) -> list[PlannedRun]:
-    """The runs whose names fit one of the patterns, with * and ?; all without a pattern.
+    """Select runs whose names match one of the patterns, with * and ?; all without a pattern.
 
     Raises:
-        SpecError: if a pattern fits none.
+        SpecError: if a pattern matches none.
     """
     names = [run.name for run in runs]
     problems = [unknown("run", pattern, names) for pattern in only if not fnmatch.filter(names, pattern)]
@@ -62,9 +62,9 @@ def choose_runs(runs: Sequence[PlannedRun], only: Sequence[str]) -> list[Planned
 
 
 def in_order_of_work(runs: Sequence[PlannedRun], counter: SweepCounter) -> list[PlannedRun]:
-    """Runs on the same model after one another, the one with the most questions first.
+    """Order runs so that those on the same model are consecutive, the one with the most questions first.
 
-    What the unedited model answers for the largest run is in the cache for those that ask a part of it.
+    Answers of the unedited model for the largest run are then in the cache for runs with a subset of its questions.
     """
     models = list(dict.fromkeys((run.spec.model, run.spec.device, run.spec.dtype) for run in runs))
 
@@ -78,19 +78,19 @@ def in_order_of_work(runs: Sequence[PlannedRun], counter: SweepCounter) -> list[
 def inspect_runs(
     runs: Sequence[PlannedRun], out: Path, counter: SweepCounter, *, overwrite: bool = False
 ) -> list[SweptRun]:
-    """What is to be done, in the order given.
+    """Determine the state of each run, in the given order.
 
     Args:
         out: Folder of the sweep.
-        overwrite: Whether every run begins afresh.
+        overwrite: Whether to start every run over.
 
     Raises:
-        SpecError: if folders hold other runs than these.
+        SpecError: if folders contain other runs than these.
         TimestepError: if edits cannot be read.
     """
     problems = [] if overwrite else [problem for one in runs for problem in differences(one, out / one.name, counter)]
     if problems:
-        raise SpecError([*problems, "give another --out, or --overwrite to begin these runs afresh"])
+        raise SpecError([*problems, "give another --out, or --overwrite to start these runs over"])
     return [
         SweptRun(
             name=one.name,
@@ -106,19 +106,19 @@ def inspect_runs(
 def execute(
     runs: Sequence[SweptRun], *, overwrite: bool, announce: Announce, track: str | None = None
 ) -> list[SweptRun]:
-    """Carry out what is not finished, all in this process.
+    """Execute all unfinished runs in this process.
 
-    Each run loads its model anew: to hash every weight, so as to be sure that a method has undone all its edits, takes
-    as long (SmolLM2-135M, one CPU thread: 0.8 s to hash, 0.5 s to load).
+    Each run reloads its model: hashing every weight to verify that a method has undone all its edits would take as long
+    (SmolLM2-135M, one CPU thread: 0.8 s to hash, 0.5 s to load).
 
     Args:
-        runs: In the order of work.
-        overwrite: Whether every run begins afresh.
-        announce: Told of each run.
-        track: Tracker that each run's metrics are logged to.
+        runs: Runs in the order of work.
+        overwrite: Whether to start every run over.
+        announce: Called with each run that begins.
+        track: Tracker for each run's metrics.
 
     Returns:
-        The runs as they are then; where a run failed, the error says why.
+        The runs in their final states; a failed run has its error.
     """
     done = []
     for number, one in enumerate(runs, start=1):
@@ -126,7 +126,7 @@ def execute(
             done.append(one)
             continue
         progress = announce(PlannedRun(one.name, one.spec), number, len(runs))
-        gc.collect()  # the last run's model, before the next one is loaded
+        gc.collect()  # free the last run's model before the next one is loaded
         forget_peak_memory(one.spec.device)
         tracking = Tracking(track)
         try:
@@ -140,7 +140,7 @@ def execute(
 
 
 def is_finished(folder: Path) -> bool:
-    """Whether a folder holds a whole run."""
+    """Whether a folder contains a finished run."""
     return _state(folder) == "finished"
 
 
@@ -159,7 +159,7 @@ def _state(folder: Path) -> RunState:
 
 
 def differences(planned: PlannedRun, folder: Path, counter: SweepCounter) -> list[str]:
-    """What the folder's run has otherwise than this one; nothing if the folder holds none."""
+    """Differences of the folder's run from this one; empty if the folder contains none."""
     if not (folder / "spec.yaml").is_file():
         return []
     there, here = asdict(as_recorded(read_spec(folder))), asdict(as_recorded(planned.spec))

@@ -1,4 +1,4 @@
-"""YAML with line numbers, so that a problem names the line that it is on."""
+"""YAML with line numbers, so that problems name their line."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from kgedit.errors import SpecError
 from kgedit.hparams.yaml_errors import why_unreadable
 
 KeyPath = tuple[str | int, ...]
-"""Keys and indexes that lead to a value: ("grid", 0, "settings", "k", 2)."""
+"""Keys and indexes on the path to a value: ("grid", 0, "settings", "k", 2)."""
 
 
 class LocatedProblem(NamedTuple):
-    """A problem, sorted by its line.
+    """A problem; sorts by line.
 
     Attributes:
-        line: From 1; 0 where it is about the whole file, or there is no file.
-        text: With file and line.
+        line: Line from 1; 0 if it concerns the whole file, or there is no file.
+        text: Message with file and line.
     """
 
     line: int
@@ -30,13 +30,13 @@ class LocatedProblem(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class LocatedYaml:
-    """A YAML mapping and where its values stand.
+    """A YAML mapping with positions of its values.
 
     Attributes:
-        content: As yaml.safe_load gives it.
-        file: Its file; None for a mapping that was given from Python.
-        lines: Line of each value, from 1; of a value with a key that of the key.
-        repeated: Keys that stand twice in one mapping.
+        content: Result of yaml.safe_load.
+        file: Its file; None for a mapping given from Python.
+        lines: Line of each value, from 1; for a value with a key, the line of the key.
+        repeated: Keys that occur twice in one mapping.
     """
 
     content: Mapping[str, Any]
@@ -52,15 +52,15 @@ class LocatedYaml:
         return LocatedProblem(line, ahead + said)
 
     def _line(self, path: KeyPath) -> int:
-        """The line of a value, or of the nearest one around it that has one."""
+        """Line of a value, or of the nearest enclosing one that has a line."""
         return next((self.lines[path[:end]] for end in range(len(path), 0, -1) if path[:end] in self.lines), 0)
 
 
 def read_located(path: Path) -> LocatedYaml:
-    """A file whose top level is a mapping.
+    """Read a file whose top level is a mapping.
 
     Raises:
-        SpecError: if it cannot be read, or is no mapping.
+        SpecError: if it cannot be read, or is not a mapping.
     """
     try:
         text = path.read_text(encoding="utf-8")
@@ -94,7 +94,7 @@ def _walk(node: yaml.Node, path: KeyPath, lines: dict[KeyPath, int], repeated: l
 
 
 def _dotted(path: KeyPath) -> str:
-    """Keys with dots between, indexes in brackets, from 1 as people count."""
+    """Keys joined by dots, with indexes in brackets, from 1."""
     text = ""
     for key in path:
         text += f"[{key + 1}]" if isinstance(key, int) else f"{'.' if text else ''}{key}"

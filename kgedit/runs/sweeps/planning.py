@@ -1,4 +1,4 @@
-"""A sweep's spec to the runs that it stands for, with every problem of any of them at once."""
+"""Expands a sweep's spec into its runs, and reports all problems of all runs at once."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ class PlannedRun:
     """One run of a sweep.
 
     Attributes:
-        name: Of its folder.
-        spec: Resolved.
+        name: Name of its folder.
+        spec: Resolved spec.
     """
 
     name: str
@@ -37,9 +37,10 @@ class SweepPlan:
     """The runs of a sweep.
 
     Attributes:
-        runs: In the order of the spec.
-        excluded: Combinations that `exclude` left out.
-        repeated: Combinations that are the same run as an earlier one: they differ in what their method ignores.
+        runs: Runs in the order of the spec.
+        excluded: Number of combinations left out by `exclude`.
+        repeated: Number of combinations that equal an earlier run, because they differ only in what their method
+            ignores.
     """
 
     runs: tuple[PlannedRun, ...]
@@ -48,13 +49,13 @@ class SweepPlan:
 
 
 def plan_sweep(source: LocatedYaml, *, base: Mapping[str, Any] | None = None) -> SweepPlan:
-    """Every run that a sweep's spec stands for.
+    """Plan every run of a sweep's spec.
 
     Args:
-        base: Fields of the run spec that go before those of the spec's own base, as flags give them.
+        base: Fields of the run spec that override those of the spec's own base, such as options.
 
     Raises:
-        SpecError: naming every problem with its line.
+        SpecError: listing all problems with their lines.
     """
     parts, problems = take_apart(source)
     parts, refused = _with_base(parts, base or {})
@@ -70,23 +71,23 @@ def plan_sweep(source: LocatedYaml, *, base: Mapping[str, Any] | None = None) ->
 
 
 def _with_base(parts: SweepFile, given: Mapping[str, Any]) -> tuple[SweepFile, list[LocatedProblem]]:
-    """The parts with further fields in the base; a field that a grid or a run gives cannot be given besides."""
+    """Add fields to the base; a field that a grid or a run sets is a problem."""
     fields = dict(parts.base.fields)
     problems = []
     for name, value in given.items():
         fields[(name,)] = (PlacedValue(value, ()),)
         there = next((entry.fields[(name,)] for entry in parts.entries if (name,) in entry.fields), None)
         if there:
-            problems.append(parts.source.located(there[0].path, f"{name} is given here and cannot be given besides"))
+            problems.append(parts.source.located(there[0].path, f"{name} is set here and cannot be overridden"))
     return replace(parts, base=SweepEntry(parts.base.path, fields)), problems
 
 
 @dataclass(slots=True)
 class _Planner:
-    """Combines the parts of a spec; what is wrong is kept with the value that it is about.
+    """Combines the parts of a spec, and records problems with the value that they concern.
 
     Attributes:
-        found: Path, problem and whether it is one of a whole run -> names of the runs that have it.
+        found: Path, problem and whether it concerns a whole run -> names of the runs that have it.
     """
 
     parts: SweepFile
@@ -106,7 +107,7 @@ class _Planner:
         return told
 
     def plan(self) -> SweepPlan:
-        """The runs without a problem."""
+        """Runs without a problem."""
         specs: dict[str, tuple[str, RunSpec]] = {}
         excluded = repeated = 0
         for entry, own in self._combinations():
@@ -126,7 +127,7 @@ class _Planner:
         return SweepPlan(runs, excluded, repeated)
 
     def problems(self) -> list[LocatedProblem]:
-        """What was found while planning, each problem once; that of a whole run with the runs that have it."""
+        """Problems found during planning, each once; those of a whole run with the names of the runs."""
         located = self.parts.source.located
         told = []
         for (path, problem, of_run), names in self.found.items():
@@ -146,7 +147,7 @@ class _Planner:
         return bool(matching)
 
     def _resolve(self, combination: Combination, name: str, path: KeyPath) -> RunSpec | None:
-        """The run's spec, or None where something is wrong."""
+        """Resolved spec of the run, or None if there is a problem."""
         wrong = self._wrong_fields(combination, name)
         if ("method",) in wrong:
             return None
@@ -161,7 +162,7 @@ class _Planner:
         return None if wrong else spec
 
     def _wrong_fields(self, combination: Combination, name: str) -> set[FieldName]:
-        """Fields and settings that are wrong each by itself."""
+        """Fields and settings that are individually invalid."""
         wrong = set()
         method = combination[("method",)].value if ("method",) in combination else None
         for key, placed in combination.items():
@@ -173,14 +174,14 @@ class _Planner:
         return wrong
 
     def _problems_of(self, key: FieldName, placed: PlacedValue, method: Any) -> list[str]:
-        """What is wrong with one value, looked at once for each method."""
+        """Problems of one value, checked once per method."""
         checked = (*placed.path, str(method), *key)
         if checked not in self.checked:
             self.checked[checked] = problems_of_value(key, placed.value, method=method, own_presets=self.parts.presets)
         return self.checked[checked]
 
     def _raw(self, combination: Combination) -> dict[str, Any]:
-        """A run spec, the sweep's own presets written out."""
+        """Run spec with the sweep's own presets written out."""
         raw = {key[0]: placed.value for key, placed in combination.items() if len(key) == 1}
         settings = {key[1]: placed.value for key, placed in combination.items() if len(key) == 2}
         own = self.parts.presets
@@ -212,7 +213,7 @@ def _method_of(combination: Combination) -> str:
 
 
 def _place_of(problem: str, combination: Combination) -> KeyPath | None:
-    """Position of the field that a problem begins with: "limit takes the first cases", "timesteps: there is"."""
+    """Position of the field at the start of a problem: "limit takes the first cases", "timesteps: there is"."""
     found = re.match(r"(?:the )?(\w+)", problem)
     word = found[1] if found else ""
     placed = combination.get((word,)) or combination.get((f"{word}s",))
@@ -220,6 +221,6 @@ def _place_of(problem: str, combination: Combination) -> KeyPath | None:
 
 
 def _with_files_beside(source: LocatedYaml, given: Sequence[str]) -> list[str]:
-    """Paths that are there as they are, or else beside the spec, where the shipped ones have theirs."""
+    """Existing paths unchanged, others relative to the spec, as in the built-in specs."""
     folder = source.file.resolve().parent if source.file else Path()
     return [path if Path(path).exists() or not (folder / path).exists() else str(folder / path) for path in given]

@@ -1,7 +1,7 @@
 """Readable names of a sweep's runs: "rag-k=10-seed=0".
 
-A name holds the method and every field for which the run's grid has a list, were it of one value, so that a list can
-grow without renaming the runs that there are. A single run is named after all that it gives.
+A name contains the method and every field that is a list in the run's grid, even with one value, so that a list can
+grow without renaming existing runs. A single run is named after all its fields.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ _DIGITS = 6
 
 
 def run_name(method: str, fields: Mapping[FieldName, Any]) -> str:
-    """The name of one run.
+    """Name of one run.
 
     Args:
         method: Name of its method.
-        fields: What it is named after, in the order of the file; the method among them is left out.
+        fields: Fields that form the name, in the order of the file; the method among them is ignored.
     """
     parts = [f"{field[-1]}={_text(value)}" for field, value in fields.items() if field != ("method",)]
     return re.sub(r"[^\w.=+-]+", "_", "-".join([method, *parts]))
 
 
 def unique_names(names: Sequence[str], specs: Sequence[RunSpec]) -> list[str]:
-    """Names that differ and fit a file system: where two are the same, or one is long, a hash of the spec follows."""
+    """Make names unique and valid in a file system: duplicates and long names get a hash of the spec as suffix."""
     times = Counter(names)
     return [
         name if times[name] == 1 and len(name) <= _LONGEST else f"{name[:_LONGEST]}-{_digest(spec)}"

@@ -1,4 +1,4 @@
-"""The specs of sweeps that come with kgedit."""
+"""Built-in specs of sweeps."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ _FOLDER = Path(__file__).parent / "specs"
 
 @dataclass(frozen=True, slots=True)
 class ShippedSweep:
-    """A spec that comes with kgedit.
+    """A built-in spec.
 
     Attributes:
-        name: The file's, without its ending.
-        about: Its first line: what it is.
-        command: Its second: the command that runs it.
-        path: The file.
+        name: Name of the file, without its suffix.
+        about: First line of the file: its purpose.
+        command: Second line: the command that runs it.
+        path: Path of the file.
     """
 
     name: str
@@ -30,15 +30,15 @@ class ShippedSweep:
 
 
 def shipped_sweeps() -> Sequence[ShippedSweep]:
-    """All of them, by name."""
+    """All built-in specs, by name."""
     return [_read(path) for path in sorted(_FOLDER.glob("*.yaml"))]
 
 
 def find_sweep(name: str | Path) -> Path:
-    """A file of the user's, or the spec of that name.
+    """Path of a user's file, or of the built-in spec of that name.
 
     Raises:
-        SpecError: if there is neither.
+        SpecError: if neither exists.
     """
     path = Path(name)
     if path.is_file():

@@ -1,7 +1,7 @@
-"""The parts of a sweep's spec: `presets`, `base`, `grid`, `runs` and `exclude`, checked for their shape.
+"""Parts of a sweep's spec: `presets`, `base`, `grid`, `runs` and `exclude`, with checks of their structure.
 
-Every field is one of the run spec or a setting of the method: a sweep names nothing anew. In `grid` and `exclude` a
-list holds alternatives; for a field that is a list itself (timesteps, presets) each is one name or one list.
+Every field is one of the run spec or a setting of the method; a sweep defines no names. In `grid` and `exclude` a list
+contains alternatives; for a field that is itself a list (timesteps, presets) each is one name or one list.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _LISTS = ("timesteps", "presets")
 
 @dataclass(frozen=True, slots=True)
 class PlacedValue:
-    """A value and where it stands."""
+    """A value and its position."""
 
     value: Any
     path: KeyPath
@@ -36,9 +36,9 @@ class SweepEntry:
     """One mapping of fields: the base, a grid, a run, or an exclusion.
 
     Attributes:
-        path: Where it stands.
-        fields: Each field with its alternatives; one each in the base and in a run.
-        naming: Fields that runs are named after: those of a grid that are lists, and all of a run.
+        path: Position of the mapping.
+        fields: Each field with its alternatives; exactly one in the base and in a run.
+        naming: Fields that form the names of runs: those of a grid that are lists, and all of a run.
     """
 
     path: KeyPath
@@ -46,21 +46,21 @@ class SweepEntry:
     naming: frozenset[FieldName] = frozenset()
 
     def combinations(self) -> Iterator[dict[FieldName, PlacedValue]]:
-        """Every choice of one alternative for each field, the last field fastest."""
+        """Every combination of one alternative per field; the last field varies fastest."""
         for chosen in product(*self.fields.values()):
             yield dict(zip(self.fields, chosen, strict=True))
 
 
 @dataclass(frozen=True, slots=True)
 class SweepFile:
-    """A sweep's spec, taken apart.
+    """A sweep's spec, split into its parts.
 
     Attributes:
-        source: With the positions.
-        presets: The sweep's own presets by name, each a mapping of the modules that it chooses.
-        base: Fields of every run; a grid's and a run's own go before them.
+        source: YAML with positions.
+        presets: Presets defined by the sweep, by name, each a mapping of modules.
+        base: Fields of every run; overridden by those of a grid or run.
         entries: Grids, then runs.
-        exclusions: What is left out.
+        exclusions: Combinations to leave out.
     """
 
     source: LocatedYaml
@@ -71,7 +71,7 @@ class SweepFile:
 
 
 def take_apart(source: LocatedYaml) -> tuple[SweepFile, list[LocatedProblem]]:
-    """The parts of a spec, those of the wrong shape left out, and every problem of shape."""
+    """Split a spec into its parts, without invalid ones, and list all structural problems."""
     reader = _Reader(source)
     base = reader.entry(("base",), alternatives=False) if source.content.get("base") else SweepEntry(("base",), {})
     grids = source.content.get("grid")
@@ -84,7 +84,7 @@ def take_apart(source: LocatedYaml) -> tuple[SweepFile, list[LocatedProblem]]:
 
 
 class _Reader:
-    """Reads entries and gathers what is wrong with them."""
+    """Reads entries and collects problems."""
 
     def __init__(self, source: LocatedYaml) -> None:
         self._source = source
@@ -106,7 +106,7 @@ class _Reader:
         return found
 
     def items(self, section: str) -> list[KeyPath]:
-        """Where the mappings of a list stand."""
+        """Positions of the mappings in a list."""
         given = self._source.content.get(section)
         if given is None:
             return []
@@ -116,7 +116,7 @@ class _Reader:
         return [(section, index) for index in range(len(given))]
 
     def presets(self) -> dict[str, PlacedValue]:
-        """The section of the sweep's own presets."""
+        """Presets defined by the sweep."""
         given = self._source.content.get("presets") or {}
         if not isinstance(given, Mapping):
             self._wrong(("presets",), "must be a mapping of names to {context, generation, truncation, metric}")
@@ -124,10 +124,10 @@ class _Reader:
         return {str(name): PlacedValue(value, ("presets", str(name))) for name, value in given.items()}
 
     def entry(self, path: KeyPath, *, alternatives: bool) -> SweepEntry:
-        """The mapping of fields at a place.
+        """Mapping of fields at a position.
 
         Args:
-            alternatives: Whether a list holds alternatives.
+            alternatives: Whether a list contains alternatives.
         """
         given: Any = self._source.content
         for key in path:
@@ -167,7 +167,7 @@ class _Reader:
 
 
 def _values(given: Any, path: KeyPath, *, is_list: bool, alternatives: bool) -> tuple[PlacedValue, ...]:
-    """The alternatives of a field."""
+    """Alternatives of a field."""
     if not (alternatives and isinstance(given, list)):
         return (PlacedValue(_as_list(given) if is_list else given, path),)
     return tuple(
@@ -176,5 +176,5 @@ def _values(given: Any, path: KeyPath, *, is_list: bool, alternatives: bool) -> 
 
 
 def _as_list(given: Any) -> Any:
-    """A single name stands for a list of it."""
+    """A single name is treated as a list of one."""
     return [given] if isinstance(given, str | Mapping) else given

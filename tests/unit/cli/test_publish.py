@@ -213,7 +213,7 @@ def test_timesteps_without_cases_and_twins_are_refused(timesteps: list[Path], tm
     assert "has no case" in publish(tmp_path / "out", tmp_path / "empty").output
     add_hashes(write_timestep(tmp_path / "twin", name=FIRST, towns=range(2)))
     assert f"are both called {FIRST}" in publish(tmp_path / "out", timesteps[0], tmp_path / "twin").output
-    assert "is no name of a data set" in publish(tmp_path / "out", timesteps[0], more=("--name", "a b")).output
+    assert "is not the name of a dataset" in publish(tmp_path / "out", timesteps[0], more=("--name", "a b")).output
     assert not (tmp_path / "out").exists()
 
 

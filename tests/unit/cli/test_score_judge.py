@@ -277,7 +277,7 @@ def test_a_budget_stops_before_it_is_exceeded_and_more_money_finishes(run: Path,
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ([], "Nobody has judged"),
+        ([], "has no verdicts. Name a judge"),
         (["--judge-model", "m"], "set the environment variable OPENAI_API_KEY"),
         (["--judge-model", "m", "--judge-local", "n"], "Give one judge"),
         (["--estimate"], "--judge-model NAME"),
@@ -311,7 +311,7 @@ def test_a_model_on_this_machine_judges_every_answer(run: Path, tmp_path: Path) 
 def test_a_judge_without_its_metric_is_refused(run: Path) -> None:
     shown = CliRunner().invoke(main, ["score", str(run), "--metric", "fluency", "--judge-model", "m"])
     assert shown.exit_code == 1
-    assert "only with --metric judge" in shown.stderr
+    assert "requires --metric judge" in shown.stderr
 
 
 def test_a_run_cannot_be_asked_in_a_preset_that_only_a_judge_can_score(tmp_path: Path) -> None:

@@ -336,7 +336,7 @@ def test_a_run_on_a_server_gives_the_answers_of_a_run_here(
 
 
 def test_a_budget_where_nothing_is_paid_is_refused(installed: dict[str, Any], tmp_path: Path) -> None:
-    with pytest.raises(SpecError, match="transformers is paid nothing"):
+    with pytest.raises(SpecError, match="transformers has no costs"):
         run(resolve({**installed, "method": "none"}), tmp_path / "run", spending=Spending(1.0))
 
 

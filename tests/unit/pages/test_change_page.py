@@ -147,5 +147,5 @@ def test_a_browser_that_is_no_web_address_is_refused(timestep: Timestep, tmp_pat
         "javascript:alert(1)",
     ]
     ran = CliRunner().invoke(main, given)
-    assert (ran.exit_code, "is no address of a page" in ran.output) == (1, True)
+    assert (ran.exit_code, "is not the address of a page" in ran.output) == (1, True)
     assert not (tmp_path / "page.html").exists()

@@ -162,19 +162,19 @@ def test_another_timestep_and_a_changed_table_are_found(run: Path, timestep: Pat
 
 def test_a_timestep_that_lies_elsewhere_is_asked_for(run: Path, tmp_path: Path) -> None:
     told = reasons(run, tmp_path / "board", timesteps=[tmp_path / "nowhere"])
-    assert "Say where 20200101_20210101 lies now: --timestep FOLDER" in told
+    assert "Give the current path of 20200101_20210101: --timestep FOLDER" in told
 
 
 @pytest.mark.parametrize(
     ("name", "old", "new", "told"),
     [
-        ("environment.json", '"kgedit":"0.1.0"', '"kgedit":null', "does not tell kgedit's version"),
-        ("environment.json", '"28bd84d1"', '""', "does not tell the hash of the model's weights"),
+        ("environment.json", '"kgedit":"0.1.0"', '"kgedit":null', "does not record kgedit's version"),
+        ("environment.json", '"28bd84d1"', '""', "does not record the hash of the model's weights"),
         ("environment.json", '"seed":7', '"seed":8', "the seed is 7 in spec.yaml and 8 in environment.json"),
         ("environment.json", '"wild":"bb"', '"tame":"bb"', "no hash of the context of wild"),
         ("spec.yaml", "settings: {}", "settings: {steps: 99}", "sets steps to other values"),
         ("edits.jsonl", '"Q100:P6:Q20",', "", "cases that edits.jsonl did not edit: 1"),
-        ("selection.json", '"edited":10', '"edited":9', "selection.json does not tell the numbers"),
+        ("selection.json", '"edited":10', '"edited":9', "selection.json does not record the numbers"),
     ],
 )
 def test_what_a_run_does_not_say_of_itself_or_says_twice_is_found(

@@ -109,7 +109,7 @@ def test_folders_of_runs_with_the_same_name_differ(base: dict[str, Any], tmp_pat
 def test_flags_go_before_the_base_and_not_before_the_grid(base: dict[str, Any]) -> None:
     source = LocatedYaml({"base": {**base, "limit": 3}, "grid": {"method": ["ft_m"], "seed": [1, 2]}})
     assert [run.spec.limit for run in plan_sweep(source, base={"limit": "2"}).runs] == [2, 2]
-    with pytest.raises(SpecError, match=r"grid\.seed\[1\]: seed is given here"):
+    with pytest.raises(SpecError, match=r"grid\.seed\[1\]: seed is set here"):
         plan_sweep(source, base={"seed": 7})
 
 
