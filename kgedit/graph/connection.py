@@ -298,7 +298,7 @@ class Graph:
                 summary = result.consume()
         except GraphError as error:
             if "conflicting values for execution mode" in str(error):
-                raise GraphError("Queries are run here, not profiled: remove PROFILE.") from error
+                raise GraphError("A query here is run and not profiled: leave PROFILE out.") from error
             raise
         refuse_all_but_reading(summary.query_type, summary.plan, self.address.uri)
 

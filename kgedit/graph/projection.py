@@ -98,7 +98,7 @@ def bring_up_to_date(
         if found and external_address() and todo is None and not (rebuild or _is_unfinished(found)):
             raise GraphError(
                 "The graph at this address does not fit the store: its snapshots are not the store's oldest ones, and "
-                "deltas are written in order of date. Empty and rewrite it: kgedit graph rebuild"
+                "deltas are written in order of date. Empty it and write it anew: kgedit graph rebuild"
             )
         keep_scope(home, chosen)
         if rebuild or todo is None or len(todo) == len(snapshots) or (todo and chosen.around_changes):
@@ -170,7 +170,7 @@ def _choose_scope(home: Path, asked: Scope | None, found: Sequence[_Found], *, r
     if asked is not None and own is not None and asked != own and not rebuild:
         raise GraphError(
             f"The graph holds {own.describe()}; this asks for {asked.describe()}. "
-            "Omit the options to keep it unchanged, or rewrite it with them: kgedit graph rebuild"
+            "Leave the options out to keep it as it is, or write it anew with them: kgedit graph rebuild"
         )
     return asked or own or kept_scope(home) or Scope()
 

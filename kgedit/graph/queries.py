@@ -166,7 +166,7 @@ class Query:
         if ":CLAIM" in self.text and not evidence:
             raise GraphError(
                 f"The query {self.name} reads versions of statements, which this graph leaves out. "
-                "Rewrite it with them: kgedit graph rebuild --evidence"
+                "Write it anew with them: kgedit graph rebuild --evidence"
             )
 
 

@@ -94,8 +94,8 @@ def _write_part(
         place = {"load": load, "before": written, "after": written + batch.num_rows}
         if not graph.write_batch(text, {**constants, **place, "rows": batch.to_pylist()}):
             raise GraphError(
-                f"The graph differs from the snapshot store: rows of the step '{step}' match nothing there. "
-                "Rebuild it: kgedit graph rebuild"
+                f"The graph holds something else than the snapshot store: rows of the step '{step}' find nothing there "
+                "to change. Build it anew: kgedit graph rebuild"
             )
         written += batch.num_rows
         count.add(batch.num_rows)

@@ -105,7 +105,7 @@ def _refuse_what_is_elsewhere(text: bytes, path: Path) -> None:
 
 def _refuse(path: Path) -> NoReturn:
     raise SourceError(
-        f"{path} refers to a JSON-LD context on the network. Download it as N-Triples (.nt) or Turtle (.ttl)."
+        f"{path} names a JSON-LD context that is kept elsewhere. Download it as N-Triples (.nt) or Turtle (.ttl)."
     )
 
 

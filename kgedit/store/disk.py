@@ -49,7 +49,7 @@ def disk_errors(folder: Path, *, again: str = "give the same command again: it r
         raise StoreError(_sentence(number, _first_line(error), folder, folder, again)) from error
     except duckdb.OutOfMemoryException as error:
         raise StoreError(
-            f"Memory ran out, and so did the space for temporary files in {folder} ({_first_line(error)}). "
+            f"Memory ran out, and so did the room for temporary files in {folder} ({_first_line(error)}). "
             f"Make room, or set KGEDIT_STORE_MEMORY (such as 8GB), and {again}."
         ) from error
 

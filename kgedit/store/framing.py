@@ -105,7 +105,7 @@ class Marked:
 
 
 LONG_LINE = (
-    "has a line longer than {longest:,} bytes. kgedit reads dumps with one entity per line, as published by Wikidata. "
+    "has a line longer than {longest:,} bytes. kgedit reads dumps with one entity a line, as Wikidata publishes them. "
     "Split an array into lines: jq -c '.[]' OLD.json > NEW.json"
 )
 LONG_ENTITY = (

@@ -304,7 +304,7 @@ def _prepare(staging: Path, identity: dict[str, Any]) -> None:
 
 def _check_entities(counts: Counter[str], load: Load, source: DumpFile) -> None:
     if counts["lines"] == 0:
-        raise SourceError(f"{source.path} contains no line that could be an entity. Is it a Wikidata dump?")
+        raise SourceError(f"{source.path} holds no line that could be an entity. Is it a Wikidata dump?")
     if counts["entities"] == 0:
         beside = (*READ, *load.bad_statements, MISSING_VALUE, *load.notes)
         found = ", ".join(f"{count:,} {reason}" for reason, count in sorted(counts.items()) if reason not in beside)

@@ -112,7 +112,7 @@ def read_snapshot(folder: Path) -> Snapshot:
     except ValueError as error:
         raise DamagedFileError(path, f"it is not JSON ({error})", how_to_reload(folder)) from error
     if not isinstance(manifest, dict) or not isinstance(manifest.get("date"), str):
-        raise DamagedFileError(path, "it does not describe a snapshot", how_to_reload(folder))
+        raise DamagedFileError(path, "it describes no snapshot", how_to_reload(folder))
     return Snapshot(folder, manifest)
 
 

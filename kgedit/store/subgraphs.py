@@ -87,7 +87,7 @@ def read_subgraph(
             found = connection.execute("SELECT count(*) FROM walked").fetchall()[0][0]
             if found > max_facts:
                 raise StoreError(
-                    f"{found:,} facts are within {step + 1} steps of {item}, more than {max_facts:,}. "
+                    f"{found:,} facts lie within {step + 1} steps of {item}, more than {max_facts:,}. "
                     "Give a smaller depth, leave out incoming, or raise max_facts."
                 )
         return Subgraph(

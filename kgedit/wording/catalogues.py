@@ -39,12 +39,12 @@ def read_catalogue(path: Path) -> dict[str, Any]:
         content = yaml.load(path.read_text(encoding="utf-8"), Loader=_Loader)
     except OSError as error:
         raise TimestepError(
-            f"The catalogue {path} cannot be read: {error.strerror}. Give a YAML file like those under prompts/."
+            f"The catalogue {path} cannot be read: {error.strerror}. Name a YAML file like those under prompts/."
         ) from error
     except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise TimestepError(f"The catalogue {path} is not valid YAML in UTF-8. Correct it:\n{error}") from error
+        raise TimestepError(f"The catalogue {path} is not valid YAML in UTF-8. Mend it:\n{error}") from error
     if not isinstance(content, dict):
-        raise TimestepError(f"The catalogue {path} is not a mapping. Give it keys like the files under prompts/.")
+        raise TimestepError(f"The catalogue {path} holds no mapping. Give it keys, as the files under prompts/ have.")
     return content
 
 
@@ -56,7 +56,7 @@ def refuse(path: Path, problems: list[str]) -> None:
     """
     if problems:
         listed = "\n".join(f"  - {problem}" for problem in problems)
-        raise TimestepError(f"The catalogue {path} breaks its contract; correct these entries:\n{listed}")
+        raise TimestepError(f"The catalogue {path} breaks its contract; mend these entries:\n{listed}")
 
 
 def content_hash(paths: list[Path]) -> str:

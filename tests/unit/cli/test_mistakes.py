@@ -83,7 +83,7 @@ MISTAKES = [
     # Files and folders.
     (1, "load-dump nofile.json --date 2022-01-04 --no-graph", "There is no file nofile.json. Give the path of a"),
     (1, "load-dump empty --date 2022-01-04 --no-graph", "empty is not a file. Give the path of a Wikidata dump"),
-    (1, "load-dump dump.json --date 2022-01-04 --no-graph --redirects notes.txt", "notes.txt contains no redirect."),
+    (1, "load-dump dump.json --date 2022-01-04 --no-graph --redirects notes.txt", "notes.txt holds no redirect."),
     (1, "load-dump dump.json --date 2022-01-04 --no-graph --source-format json", "Did you mean 'wikidata_json'?"),
     (1, "write-sample /proc/x", "/proc/x: No such file or directory. Check the path, its permissions"),
     (1, "build-qaedit nofile --out o.json", "The questions nofile cannot be read: No such file or directory."),

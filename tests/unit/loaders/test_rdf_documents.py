@@ -50,7 +50,7 @@ def test_a_document_that_was_cut_is_named(form: str) -> None:
 @pytest.mark.parametrize("context", ['"http://localhost:1/c"', '[{}, "http://localhost:1/c"]', '{"@import": "c"}'])
 def test_nothing_is_fetched_to_complete_a_document(context: str) -> None:
     text = b'{"@context": %b, "@graph": [{"@context": {}, "@id": "x:y"}]}' % context.encode()
-    with pytest.raises(SourceError, match="a JSON-LD context on the network"):
+    with pytest.raises(SourceError, match="a JSON-LD context that is kept elsewhere"):
         list(RDF.blocks(iter([text]), Path("document")))
 
 

@@ -169,7 +169,7 @@ def test_duckdb_without_room_for_its_temporary_files_is_an_error(tmp_path: Path)
         engine.execute("SET memory_limit = '20MB'")
         engine.execute("SET temp_directory = ?", [str(tmp_path / "spill")])
         engine.execute("SET max_temp_directory_size = '1MB'")
-        with pytest.raises(StoreError, match="space for temporary files"), disk_errors(tmp_path):
+        with pytest.raises(StoreError, match="room for temporary files"), disk_errors(tmp_path):
             engine.execute(f"CREATE TEMP TABLE t AS {rows}")
 
 

@@ -84,7 +84,7 @@ def test_networkx_can_write_it(home: kgedit.Home, tmp_path: Path) -> None:
         ("Q77", {}, "has no Q77"),
         ("Q404", {}, "has no Q404"),
         ("Q9", {}, "merged into Q2"),
-        ("Q1", {"max_facts": 2}, "3 facts are within 1 steps of Q1, more than 2"),
+        ("Q1", {"max_facts": 2}, "3 facts lie within 1 steps of Q1, more than 2"),
         ("Q1", {"depth": -1}, "depth of 0 or more"),
     ],
 )
