@@ -1,9 +1,9 @@
 """Checksums of files written by kgedit, so that damaged files are refused instead of read.
 
 A folder's ``SHA256SUMS`` lists its files, in the format of ``sha256sum --check``. A folder without this list was
-written by an earlier version and is read unchecked. A file is checked before its first use in a process. For files of at least
-LARGE bytes the result is stored for later processes, keyed by size, time of change and inode. Damage that changes none
-of the three is found by ``kgedit verify``, which always reads everything.
+written by an earlier version and is read unchecked. A file is checked before its first use in a process. For files of
+at least LARGE bytes the result is stored for later processes, keyed by size, time of change and inode. Damage that
+changes none of the three is found by ``kgedit verify``, which always reads everything.
 """
 
 from __future__ import annotations

@@ -243,7 +243,7 @@ class Graph:
                 return work(transaction)
             except Neo4jError as error:
                 if error.code in OUT_OF_MEMORY:
-                    # A GraphError leaves the driver's retry loop, which would retry in vain for half a minute.
+                    # A GraphError leaves the driver's retry loop, which would retry for half a minute without success.
                     with as_graph_errors(self.address):
                         raise
                 raise

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 SECONDS_OF_GRACE = 2.0
-"""Extra time in which a server can report its own timeout, which says more than a closed connection."""
+"""Extra time in which a server can report its own timeout, which is more informative than a closed connection."""
 
 
 @contextmanager

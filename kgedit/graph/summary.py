@@ -15,7 +15,7 @@ class GraphSummary:
     """Content of a graph.
 
     Attributes:
-        scope: Part of the store in the graph, in words.
+        scope: Part of the store in the graph, as text.
         snapshots: Number of current facts by day number; None while a snapshot is being written.
         terms: Number of nodes that are items, properties or values.
         facts: Number of FACT edges, of all snapshots.

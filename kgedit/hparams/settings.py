@@ -66,7 +66,7 @@ def setting(
     Args:
         meaning: Meaning in one line.
         default: Default value; omitted for settings that `derive` returns.
-        derived: How `derive` finds the value, in words: "by width".
+        derived: Short description of how `derive` finds the value: "by width".
         instead_of: Setting that this one replaces: if this one is given, the published value of that one is ignored.
         ge: Minimum value.
         gt: Exclusive lower bound.

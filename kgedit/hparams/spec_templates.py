@@ -40,7 +40,7 @@ def spec_text(kind: type[Settings], method: str, model: str, *, file: str) -> st
 
 
 def _published(method: str, model: str) -> PublishedConfig | None:
-    """A published config; None for the defaults."""
+    """Find a published config; None means the defaults."""
     if model == DEFAULT:
         return None
     configs = {config.model: config for config in published_configs(method)}

@@ -1,6 +1,6 @@
 """Detects the format of a dump from its content. Names are unreliable: dumps are renamed, recompressed and cut.
 
-Also recognises formats that cannot be read, so that the message can say what to do.
+Also recognises formats that cannot be read, so that the message can give instructions.
 """
 
 from __future__ import annotations

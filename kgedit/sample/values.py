@@ -17,7 +17,7 @@ _STRINGS = ("string", "external-id", "url", "commonsMedia")
 
 
 def mentioned(text: str, datatype: str) -> tuple[str, str] | None:
-    """Entity referred to by a value, as (id, label written beside it); None for other values.
+    """Entity referred to by a value, as (id, label written beside it); None if the value is not an entity.
 
     Raises:
         ValueError: if the value does not have the form required by its datatype.

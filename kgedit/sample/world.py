@@ -96,7 +96,7 @@ class SampleEntity:
         description: English description.
         aliases: English aliases.
         article: Title of the English Wikipedia article, or None.
-        datatype: Datatype of a property; None for an item.
+        datatype: Datatype of a property; items have None.
         statements: Statements, in the order written.
         reach: Snapshots in which the entity exists.
         line: Line number in the file.

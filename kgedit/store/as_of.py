@@ -29,7 +29,7 @@ class StatementRule:
     """Rule that decides whether a projection contains a statement.
 
     Attributes:
-        reason: Reason in words, recorded in the manifest.
+        reason: Reason as recorded in the manifest.
         condition: SQL condition; $date is the day. NULL counts as false.
         stays: Whether the projection contains the statement. Ended statements stay too, as evidence.
         placed: Whether dates decide the placement; otherwise it is a convention.

@@ -56,9 +56,9 @@ class Load:
         notes: Counts of harmless peculiarities.
         max_error_rate: Share of bad lines, or of bad statements, above which the load fails.
         framing: Cuts the loader's format into blocks.
-        lacks: What the format lacks, in words.
+        lacks: Short names of what the format lacks.
         datatypes_by_property: Whether a statement without a datatype gets that of its property.
-        slice_of: What the dump is a slice of (a query, a list of items), in words; None means all of Wikidata. Data
+        slice_of: Description of the slice (a query, a list of items) in the dump; None means all of Wikidata. Data
             missing from a slice is unknown, not removed.
         as_of: Whether the dump is of a later day and is projected to `date`.
     """

@@ -61,7 +61,7 @@ ENTITIES = pa.schema(
         ("wiki_title", pa.string()),
         ("datatype", pa.string()),
         ("lastrevid", pa.int64()),
-        ("redirect_target", pa.string()),  # set for redirects, which have only id and kind besides
+        ("redirect_target", pa.string()),  # set for redirects, whose other columns except id and kind are null
     ]
 )
 """One row per entity of the dump, and one per redirect."""
@@ -92,7 +92,7 @@ FACTS = pa.schema(
 
 @dataclass(frozen=True, slots=True)
 class LoaderOptions:
-    """What a loader reads of each entity.
+    """Options that determine what a loader reads of each entity.
 
     Attributes:
         languages: Label languages, in order of preference.
@@ -161,7 +161,7 @@ class Loader(Protocol):
         bad_statements: Reasons that make a statement bad, with the same limit.
         notes: Counts of peculiarities that do not leave anything out.
         framing: Cuts the text into blocks of whole entities.
-        lacks: Parts of the JSON dump that the format lacks, in words, for the manifests of snapshots and exports
+        lacks: Short names of parts of the JSON dump that the format lacks, for the manifests of snapshots and exports
             ("ranks").
         datatypes_by_property: Whether statements have no datatypes in this format and take those of their properties
             if the row has none.

@@ -44,7 +44,7 @@ class Scope:
         return " AND ".join(parts) or "true"
 
     def describe(self) -> str:
-        """The scope in words.
+        """Describe the scope as text.
 
         >>> Scope(evidence=False).describe()
         'all facts, without evidence'

@@ -19,12 +19,12 @@ def note_beside(dump: Path) -> Path:
 
 
 def write_slice_note(dump: Path, slice_of: str) -> None:
-    """Write a note beside a dump that says what it is a slice of."""
+    """Write a note beside a dump that describes its slice."""
     replace_file(note_beside(dump), json_text({"slice_of": slice_of}))
 
 
 def slice_note(dump: Path) -> str | None:
-    """Read what a dump is a slice of from the note beside it; None without a note.
+    """Read the description of a slice from the note beside its dump; None without a note.
 
     Raises:
         SourceError: if the note cannot be read.

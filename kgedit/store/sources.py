@@ -111,7 +111,7 @@ class DumpFile:
         """Blocks of whole entities, always cut at the same positions.
 
         Raises:
-            SourceError: if the file is empty, truncated, or not compressed as its name says.
+            SourceError: if the file is empty, truncated, or its compression does not match its name.
         """
         compression = self._compression()
         empty = True
@@ -132,7 +132,7 @@ class DumpFile:
         """The first `size` bytes, decompressed; fewer if the file is shorter or truncated.
 
         Raises:
-            SourceError: if the file cannot be opened, is empty, or is not compressed as its name says.
+            SourceError: if the file cannot be opened, is empty, or its compression does not match its name.
         """
         compression = self._compression()
         with self._opened() as raw:
@@ -142,7 +142,7 @@ class DumpFile:
                 while len(read) < size and (more := stream.read(min(size - len(read), 1 << 16))):
                     read += more
             except _BROKEN:
-                # Reading the whole file reports what is broken, and where.
+                # Reading the whole file reports the fault and its position.
                 return read
             return read
 

@@ -36,8 +36,8 @@ class RdfTerm:
     """An RDF term.
 
     Attributes:
-        iri: IRI of a resource; None for a blank node or a literal.
-        text: Text of a literal; None for a resource or a blank node.
+        iri: IRI of a resource; blank nodes and literals have None.
+        text: Text of a literal; resources and blank nodes have None.
         language: Language of a literal, in lower case; None without one.
         datatype: Datatype of a literal, as an IRI; None without one.
     """
@@ -88,7 +88,7 @@ def _character(match: re.Match[str]) -> str:
 
 
 def entity_id(iri: str | None) -> str | None:
-    """Entity id of an entity's IRI; None for any other IRI."""
+    """Entity id in an IRI; None if it is not the IRI of an entity."""
     return iri[len(ENTITY) :] if iri is not None and iri.startswith(ENTITY) else None
 
 

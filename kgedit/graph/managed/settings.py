@@ -55,8 +55,8 @@ def write_settings(folder: Path, ports: Ports | None = None, memory: Memory | No
 
     Args:
         folder: Neo4j's home; its ``conf`` exists.
-        ports: Ports of the server; None for the import tool, which does not listen.
-        memory: Memory of the server; None for the import tool.
+        ports: Ports of the server; None means the import tool, which does not listen.
+        memory: Memory of the server; None means the import tool.
     """
     text = _ALWAYS
     if ports is not None and memory is not None:
