@@ -28,7 +28,7 @@ _SEED = 20240331
 _MOST_ENUMERATED = 13
 
 _ASSUMED_CORRELATION = 0.2
-"""Correlation within a cluster, used while the values are too uniform to show it. Runs on the sample have .1 to .2."""
+"""Correlation within a cluster while the values are too uniform to show it. Runs on the sample have 0.1 to 0.2."""
 
 _FEW_DEPARTURES = 4.0
 """Number of values that differ from the most frequent one at which the assumed correlation has half its weight."""

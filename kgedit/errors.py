@@ -9,7 +9,7 @@ A message states what happened, where, and what to do next. The command line pri
     ├── SourceError        a dump cannot be read: truncated, another format than its name, too many bad lines
     ├── StoreError         the snapshot store lacks the requested data, or must not replace existing data
     ├── GraphError         the graph cannot be reached, started, written or read
-    ├── TimestepError     a timestep cannot be made or read
+    ├── TimestepError      a timestep cannot be made or read
     ├── ModelError         a language model cannot be found, loaded, placed on the device or prompted
     ├── SpecError          a run spec is wrong (all its problems at once)
     └── SubmissionError    a run cannot go onto a leaderboard (all reasons at once)

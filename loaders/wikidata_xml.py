@@ -1,7 +1,7 @@
 """Wikidata's XML dumps of pages (pages-articles, its multistream form, the daily adds-changes): entity JSON in pages.
 
-The text of a page is the entity as in the JSON dump, so the JSON loader parses it; redirects are read here. Pages of
-other namespaces are skipped. If a page has several revisions, the last one counts.
+The text of a page is the entity as in the JSON dump, so the JSON loader parses it. Unlike the JSON dump, this format
+contains redirects. Pages of other namespaces are skipped. If a page has several revisions, the last one counts.
 """
 
 from __future__ import annotations

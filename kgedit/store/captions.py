@@ -28,7 +28,7 @@ _START, _END, _POINT = _year("start_time"), _year("end_time"), _year("point_in_t
 
 
 def lasting() -> str:
-    """SQL for the years of a current fact; NULL if the statement has no dates."""
+    """SQL for the years of a current fact; NULL without a start or point in time."""
     return f"coalesce(', since ' || {_START}, ', in ' || {_POINT})"
 
 

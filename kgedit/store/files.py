@@ -19,12 +19,12 @@ def write_text(path: Path, text: str) -> None:
 
 
 def write_json(path: Path, content: Mapping[str, Any]) -> None:
-    """Write JSON with fixed key order and layout; same use as `write_text`."""
+    """Write JSON in the layout of `json_text`; for the same folders as `write_text`."""
     write_text(path, json_text(content))
 
 
 def json_text(content: Mapping[str, Any]) -> str:
-    """JSON with fixed key order and layout."""
+    """JSON in a fixed layout; keys keep their order."""
     return json.dumps(content, indent=2, ensure_ascii=False) + "\n"
 
 

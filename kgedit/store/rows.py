@@ -180,7 +180,7 @@ def _read_leniently(snaks: list[Snak], counts: Counter[str]) -> Iterator[Canonic
 
 
 def _one_time(property_id: str, snaks: list[Snak], counts: Counter[str]) -> tuple[Any, ...]:
-    """Time of a qualifier. Of several known ones, the earliest start, or the latest end or point."""
+    """Time of a qualifier. Of several, the earliest start or the latest end or point; known times come first."""
     counts["further values of a time qualifier"] += len(snaks) > 1
     times = []
     for snak in snaks:

@@ -69,7 +69,7 @@ class NameRules:
         return f"the {label}" if takes else label
 
     def said_as_answer(self, label: str, *, subject_class: str = "") -> str:
-        """A label as used in an answer: like `said`, and with "the" before some common nouns ("the car industry")."""
+        """A label as used in an answer: like `said`, but some common nouns take "the" ("the automotive industry")."""
         common = label[:1].islower() and self.common.search(label)
         return f"the {label}" if common else self.said(label, subject_class=subject_class)
 
