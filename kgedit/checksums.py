@@ -1,9 +1,9 @@
-"""Checksums of files that kgedit wrote, so that a damaged one is refused instead of read.
+"""Checksums of files written by kgedit, so that damaged files are refused instead of read.
 
-A folder's ``SHA256SUMS`` lists its files, in the form that ``sha256sum --check`` reads. A folder without one was
+A folder's ``SHA256SUMS`` lists its files, in the format of ``sha256sum --check``. A folder without this list was
 written by an earlier version and is read unchecked. A file is checked before its first use in a process. For files of
-LARGE bytes or more the result is kept for later processes, by size, time of change and inode; damage that leaves all
-three alone is found by ``kgedit verify``, which always reads everything.
+at least LARGE bytes the result is stored for later processes, keyed by size, time of change and inode. Damage that
+changes none of the three is found by ``kgedit verify``, which always reads everything.
 """
 
 from __future__ import annotations
@@ -23,23 +23,23 @@ from kgedit.files import replace_file
 SUMS = "SHA256SUMS"
 
 LARGE = 64 * 2**20
-"""Hashing fewer bytes takes less than a tenth of a second: nothing is kept for them."""
+"""Minimum size of files whose results are stored; hashing fewer bytes takes less than a tenth of a second."""
 
 _LINE = re.compile(r"^([0-9a-f]{64})  ([^\x00-\x1f]+)$", re.MULTILINE)
 
 _Stamp = tuple[int, int, int]  # size, time of change in ns, inode
 
 _checked: dict[tuple[Path, str], _Stamp] = {}
-"""What this process has checked: file and expected hash -> its stamp then."""
+"""Checks of this process: (file, expected hash) -> stamp at the time of the check."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """A file that is not what kgedit wrote.
+    """A file that differs from what kgedit wrote.
 
     Attributes:
-        path: The file.
-        reason: What is wrong with it.
+        path: Path of the file.
+        reason: Description of the fault.
     """
 
     path: Path
@@ -53,18 +53,18 @@ def sha256_of(path: Path) -> str:
 
 
 def write_checksums(folder: Path, *, names: Collection[str] | None = None) -> Path:
-    """Write the checksums of a folder's files, as the last step before it is put in place.
+    """Write the checksums of a folder's files, as the last step before the folder is put in place.
 
     Args:
-        folder: The folder.
-        names: Files to list, those that exist; None for all except hidden ones.
+        folder: Folder of the files.
+        names: Files to list, if they exist; None means all except hidden ones.
     """
     lines = [f"{sha256_of(path)}  {name}\n" for name, path in _files(folder) if names is None or name in names]
     return replace_file(folder / SUMS, "".join(lines), durable=False)
 
 
 def read_checksums(folder: Path) -> dict[str, str] | None:
-    """Path within the folder -> SHA-256; None if the folder has no checksums.
+    """Read the SHA-256 hashes of a folder's files by path within the folder; None if it has no checksums.
 
     Raises:
         DamagedFileError: if the list itself is damaged.
@@ -85,15 +85,15 @@ _ABOUT_LIST = "Check the disk. If the folder is whole, record its checksums agai
 
 
 def checked(path: Path, *, fix: str, cache: Path | None = None) -> Path:
-    """A file after its checksum, if its folder has any.
+    """Return a path after verifying the file's checksum, if its folder has checksums.
 
     Args:
-        path: The file.
-        fix: What to do if it is damaged, a sentence for the message.
-        cache: JSON file in which results for large files are kept for later processes.
+        path: Path of the file.
+        fix: Instruction for a damaged file, as a sentence for the message.
+        cache: JSON file that stores results for large files; None disables storing.
 
     Raises:
-        DamagedFileError: if the file is not what kgedit wrote.
+        DamagedFileError: if the file differs from what kgedit wrote.
     """
     listed = read_checksums(path.parent)
     if listed is not None:
@@ -102,15 +102,15 @@ def checked(path: Path, *, fix: str, cache: Path | None = None) -> Path:
 
 
 def check_folder(folder: Path, *, fix: str, also: Mapping[str, str] | None = None) -> None:
-    """Check all files of a folder.
+    """Verify all files of a folder.
 
     Args:
-        folder: The folder.
-        fix: What to do if a file is damaged, a sentence for the message.
-        also: Further checksums, by path within the folder, that were recorded elsewhere.
+        folder: Folder to verify.
+        fix: Instruction for a damaged file, as a sentence for the message.
+        also: Further checksums that were recorded elsewhere, by path within the folder.
 
     Raises:
-        DamagedFileError: for the first file that is missing or not what kgedit wrote.
+        DamagedFileError: for the first file that is missing or differs from what kgedit wrote.
     """
     for listed in (read_checksums(folder), also):
         for name, expected in (listed or {}).items():
@@ -118,11 +118,11 @@ def check_folder(folder: Path, *, fix: str, also: Mapping[str, str] | None = Non
 
 
 def find_faults(folder: Path, expected: Mapping[str, str]) -> Iterator[Fault]:
-    """Read all listed files, whatever was checked before, and compare.
+    """Read all listed files, including those verified before, and yield those that differ.
 
     Args:
-        folder: The folder.
-        expected: Path within the folder -> SHA-256.
+        folder: Folder of the files.
+        expected: SHA-256 by path within the folder.
     """
     for name, sha256 in expected.items():
         path = folder / name
@@ -141,13 +141,13 @@ _MISSING = "it is missing"
 
 @contextmanager
 def decoding(path: Path, *, fix: str) -> Iterator[None]:
-    """Turn what decoders raise for damaged content into one error that names the file.
+    """Turn errors of decoders for damaged content into one error that names the file.
 
-    Only for reading a file that kgedit wrote: content of another shape is damage there.
+    Use it only to read files written by kgedit, in which content of another shape is damage.
 
     Args:
-        path: The file.
-        fix: What to do, a sentence for the message.
+        path: Path of the file.
+        fix: Instruction, as a sentence for the message.
 
     Raises:
         DamagedFileError: in place of a decoder's error.
@@ -199,7 +199,7 @@ def _read_cache(path: Path) -> dict[str, object]:
 
 
 def _add_to_cache(path: Path, name: str, entry: list[int | str]) -> None:
-    # Of two processes at once one entry may be lost, and is checked again; a home that is read-only keeps none.
+    # With two concurrent processes one entry may be lost and is verified again; a read-only home stores none.
     with contextlib.suppress(OSError):
         replace_file(
             path, json.dumps(_read_cache(path) | {name: entry}, indent=1, sort_keys=True) + "\n", durable=False

@@ -1,7 +1,7 @@
-"""Intervals and tests that respect clusters: questions about one relation succeed or fail together.
+"""Intervals and tests that account for clusters: questions about one relation succeed or fail together.
 
-Every interval of a mean comes from `clustered_interval`, every p-value from `sign_flip_test` or its general form
-`swap_test`. The same numbers give the same digits.
+Every interval of a mean comes from `clustered_interval`, and every p-value from `sign_flip_test` or its general form
+`swap_test`. The same input gives the same digits.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ Floats = np.ndarray[Any, np.dtype[np.float64]]
 Integers = np.ndarray[Any, np.dtype[np.int64]]
 
 SIGN_FLIPS = 10_000
-"""Random sign assignments of a test with too many clusters to try them all."""
+"""Number of random sign assignments in a test with too many clusters to enumerate all of them."""
 
 INTERVAL_METHOD = "Wilson, effective sample size over relations, t"
-"""Recorded with scores, so that intervals of another method are recognised and computed again."""
+"""Recorded with scores, so that intervals of another method are recognised and recomputed."""
 
 _SEED = 20240331
 _MOST_ENUMERATED = 13
 
 _ASSUMED_CORRELATION = 0.2
-"""Correlation within a cluster as long as the values are too uniform to show it. Runs on the sample have 0.1 to 0.2."""
+"""Correlation within a cluster while the values are too uniform to show it. Runs on the sample have 0.1 to 0.2."""
 
 _FEW_DEPARTURES = 4.0
-"""Number of values unlike the most frequent one at which the assumed correlation has half its weight."""
+"""Number of values that differ from the most frequent one at which the assumed correlation has half its weight."""
 
 _PSEUDO_ANSWERS = 2.0
-"""Weight, in answers, of the largest possible spread: a mean of equal values is not known exactly."""
+"""Weight, in answers, of the largest possible spread, because a mean of equal values is not known exactly."""
 
 
 def clustered_interval(
@@ -43,26 +43,26 @@ def clustered_interval(
     """95 % interval of a mean of clustered values.
 
     For a finite range it is Wilson's interval with an effective sample size: the number of independent answers, each at
-    one end of the range, whose mean would vary as much as this one. It is never empty, stays within the range and holds
-    the mean. For an infinite range it is the mean and its standard error times the quantile. Both take the quantile of
-    Student's t with one degree of freedom fewer than clusters.
+    one end of the range, whose mean would vary as much as this one. It is never empty, stays within the range and
+    contains the mean. For an infinite range it is the mean plus or minus its standard error times the quantile. Both
+    use the quantile of Student's t, with the number of clusters minus one as degrees of freedom.
 
-    The variance of the mean is that of the jackknife over clusters. The design effect, by which it exceeds the variance
-    of as many independent answers, is at least 1. Where nearly all values are equal, their spread over clusters cannot
-    be estimated; the design effect is then at least that of an assumed correlation within clusters.
+    The variance of the mean is that of the jackknife over clusters. The design effect is the ratio of this variance to
+    that of the same number of independent answers, and at least 1. If nearly all values are equal, their spread over
+    clusters cannot be estimated, and the design effect is at least that of an assumed correlation within clusters.
 
     By simulation it covers 94 to 99 % of true rates from 5 to 95 % with the sample's relations
     (tests/unit/test_clustered_statistics.py). Sources: Wilson 1927; Korn and Graubard 1998, Confidence Intervals for
     Proportions with Small Expected Number of Positive Counts Estimated from Survey Data.
 
     Args:
-        values: One per answer.
-        clusters: The cluster of each, as small integers. Answers of a single cluster are taken as independent.
-        minimum: Lowest possible value; -inf where there is none.
-        maximum: Highest possible value; inf where there is none.
+        values: One value per answer.
+        clusters: Cluster of each answer, as small integers. Answers of a single cluster are treated as independent.
+        minimum: Lowest possible value; -inf means no bound.
+        maximum: Highest possible value; inf means no bound.
 
     Returns:
-        Both ends; None with fewer than two answers, or for equal values of an infinite range.
+        Both ends; None with fewer than two answers, or for equal values with an infinite range.
     """
     n = len(values)
     if n < 2:
@@ -87,12 +87,12 @@ def clustered_interval(
 
 
 def _spread(values: Floats) -> float:
-    """Variance of the values; exactly 0 where all are equal."""
+    """Variance of the values; exactly 0 if all are equal."""
     return float(values.var()) if values.min() < values.max() else 0.0
 
 
 def _design_effect(values: Floats, sums: Floats, sizes: Floats, spread: float) -> float:
-    """Variance of the mean by that of as many independent answers, at least 1."""
+    """Ratio of the mean's variance to that of the same number of independent answers, at least 1."""
     n, count = len(values), len(sizes)
     departures = n - int(np.unique(values, return_counts=True)[1].max())
     weight = _FEW_DEPARTURES / (_FEW_DEPARTURES + departures)
@@ -113,14 +113,15 @@ def _student(degrees: int) -> float:
 
 
 def sign_flip_test(differences: Floats, clusters: Integers) -> float:
-    """Two-sided p of the paired permutation test of a mean: the differences of a cluster change their sign together.
+    """Two-sided p-value of the paired permutation test of a mean, in which differences of a cluster flip sign together.
 
-    With up to 13 clusters that differ every assignment of signs is tried, else SIGN_FLIPS random ones (p is then never
-    0). With G clusters p is at least 2/2^G. Differences of a single cluster are taken as independent.
+    With up to 13 clusters that differ, all sign assignments are enumerated; otherwise SIGN_FLIPS random ones are drawn
+    (p is then never 0). With G clusters p is at least 2/2^G. Differences of a single cluster are treated as
+    independent.
 
     Args:
-        differences: Second less first method, one per question.
-        clusters: The cluster of each, as small integers.
+        differences: Second minus first method, one per question.
+        clusters: Cluster of each question, as small integers.
     """
     sums, sizes = _per_cluster(differences, clusters)
     sums = differences if len(sizes) < 2 else sums
@@ -128,14 +129,14 @@ def sign_flip_test(differences: Floats, clusters: Integers) -> float:
 
 
 def swap_test(first: Floats, second: Floats, statistic: Callable[[Floats], Floats]) -> float:
-    """Two-sided p of the paired permutation test of any statistic: two methods exchange whole clusters.
+    """Two-sided p-value of the paired permutation test of any statistic, in which two methods swap whole clusters.
 
     Args:
         first: Sums of the first method's values, shape (clusters, measures).
-        second: Those of the second method on the same questions.
-        statistic: From sums over all clusters, shape (..., measures), to what is compared, shape (...).
+        second: Sums of the second method's values on the same questions, same shape.
+        statistic: Maps sums over all clusters, shape (..., measures), to the compared values, shape (...).
     """
-    differences = (first - second)[(first != second).any(axis=1)]  # an exchange of equal sums changes nothing
+    differences = (first - second)[(first != second).any(axis=1)]  # swapping equal sums changes nothing
     if not len(differences):
         return 1.0
     total = first.sum(axis=0) + second.sum(axis=0)
@@ -145,12 +146,12 @@ def swap_test(first: Floats, second: Floats, statistic: Callable[[Floats], Float
         return np.abs(statistic((total + exchanged) / 2) - statistic((total - exchanged) / 2))
 
     observed = float(distances(np.ones((1, len(differences))))[0])
-    observed -= 1e-12 * max(1.0, observed)  # a sum in another order may differ in its last digit
+    observed -= 1e-12 * max(1.0, observed)  # sums in another order may differ in the last digit
     if len(differences) <= _MOST_ENUMERATED:
         return float(np.mean(distances(_all_signs(len(differences))) >= observed))
     generator = np.random.default_rng(_SEED)
     extreme = 0
-    for _ in range(SIGN_FLIPS // 1000):  # in parts: with many relations the signs alone would fill memory
+    for _ in range(SIGN_FLIPS // 1000):  # in parts: with many relations the signs alone would exhaust memory
         bits = generator.integers(0, 2, size=(1000, len(differences)), dtype=np.int8)
         signs = (1 - 2 * bits).astype(np.float64)
         extreme += int(np.count_nonzero(distances(signs) >= observed))
@@ -164,12 +165,12 @@ def _all_signs(count: int) -> Floats:
 
 
 def smallest_p(clusters: int) -> float:
-    """Lowest p that `sign_flip_test` can return for a number of clusters."""
+    """Lowest p-value that `sign_flip_test` can return for a number of clusters."""
     return 2 / 2**clusters if clusters <= _MOST_ENUMERATED else 1 / (1 + SIGN_FLIPS)
 
 
 def holm(p_values: list[float]) -> list[float]:
-    """Holm's adjusted p-values, in the order given.
+    """Holm's adjusted p-values, in the given order.
 
     Source: Holm 1979, A Simple Sequentially Rejective Multiple Test Procedure.
     """
@@ -183,7 +184,7 @@ def holm(p_values: list[float]) -> list[float]:
 
 
 def _per_cluster(values: Floats, clusters: Integers) -> tuple[Floats, Floats]:
-    """Sum of the values and number of them in each cluster that has any."""
+    """Sum and number of values in each non-empty cluster."""
     sizes = np.bincount(clusters).astype(np.float64)
     sums = np.bincount(clusters, weights=values).astype(np.float64)
     return sums[sizes > 0], sizes[sizes > 0]

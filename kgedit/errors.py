@@ -1,20 +1,20 @@
-"""Every error that kgedit raises on purpose.
+"""All errors that kgedit raises on purpose.
 
-A message says what happened, where, and what to do next; the command line prints it and exits with 1.
+A message states what happened, where, and what to do next. The command line prints it and exits with 1.
 
     KgeditError
     ├── MissingExtraError  a package of an optional extra is not installed
     ├── DamagedFileError   a file is not what kgedit wrote, or cannot be decoded
     ├── UnknownNameError   a name is not known (near matches and all names in the message)
-    ├── SourceError        a dump cannot be read: truncated, not what its name says, too many bad lines
-    ├── StoreError         the snapshot store does not hold, or must not replace, what was asked
+    ├── SourceError        a dump cannot be read: truncated, another format than its name, too many bad lines
+    ├── StoreError         the snapshot store lacks the requested data, or must not replace existing data
     ├── GraphError         the graph cannot be reached, started, written or read
-    ├── TimestepError     a timestep cannot be made or read
-    ├── ModelError         a language model cannot be found, loaded, placed on the device or asked
+    ├── TimestepError      a timestep cannot be made or read
+    ├── ModelError         a language model cannot be found, loaded, placed on the device or prompted
     ├── SpecError          a run spec is wrong (all its problems at once)
     └── SubmissionError    a run cannot go onto a leaderboard (all reasons at once)
 
-Messages name options as the command line has them. Outside a command they are shown as arguments of the Python API:
+Messages refer to options of the command line. Outside a command they are shown as arguments of the Python API:
 "--overwrite" becomes "overwrite=True".
 """
 
@@ -33,7 +33,7 @@ _FLAGS = frozenset(
 
 _ARGUMENTS = {"from": "older", "method": "methods", "no-graph": "graph=False", "set": "settings",
               "to": "newer"}  # fmt: skip
-"""Options whose arguments have another name."""
+"""Options whose Python arguments have other names."""
 
 _COMMAND = re.compile(r"(kgedit [a-z][a-z-]+ .*?(?=[.;,)](?:\s|$)|\n|$))")
 _OPTION = re.compile(r"(?<![\w-])--([a-z][a-z-]*)")
@@ -43,8 +43,8 @@ _shown_by_command = False
 
 @contextlib.contextmanager
 def shown_by_command() -> abc.Iterator[None]:
-    """Show messages as the command line writes them, in this process, until the context ends."""
-    global _shown_by_command  # noqa: PLW0603 - a process is one command, whatever its threads raise
+    """Show messages as for the command line, in this process, until the context ends."""
+    global _shown_by_command  # noqa: PLW0603 - one process runs one command, and any of its threads may raise
     before, _shown_by_command = _shown_by_command, True
     try:
         yield
@@ -53,7 +53,7 @@ def shown_by_command() -> abc.Iterator[None]:
 
 
 def for_python(message: str) -> str:
-    """A message with the arguments of functions in place of a command's options; whole commands stay.
+    """Replace a command's options in a message with arguments of functions; complete commands are unchanged.
 
     >>> for_python("To replace it, add --overwrite. Or: kgedit export-timestep --all")
     'To replace it, add overwrite=True. Or: kgedit export-timestep --all'
@@ -69,7 +69,7 @@ def _argument(option: re.Match[str]) -> str:
 
 
 class KgeditError(Exception):
-    """Base of all errors that the user can fix."""
+    """Base class of all errors that users can fix."""
 
     def __str__(self) -> str:
         return self._message(super().__str__())
@@ -96,12 +96,12 @@ class DamagedFileError(KgeditError):
 
 
 class UnknownNameError(KgeditError, KeyError):
-    """A name that is not known; a KeyError too, because a registry is a Mapping.
+    """An unknown name. Also a KeyError, because a registry is a Mapping.
 
     Attributes:
-        kind: Kind of the thing, such as "editing method".
-        name: The name that was given.
-        known: The names there are, sorted.
+        kind: Kind of the named thing, such as "editing method".
+        name: The unknown name.
+        known: All known names, sorted.
     """
 
     def __init__(self, kind: str, name: str, known: abc.Iterable[str]) -> None:
@@ -114,15 +114,15 @@ class UnknownNameError(KgeditError, KeyError):
 
 
 class SourceError(KgeditError):
-    """A dump that cannot be read."""
+    """A dump cannot be read."""
 
 
 class StoreError(KgeditError):
-    """The snapshot store refuses, or lacks, what was asked."""
+    """The snapshot store refuses a request, or lacks the requested data."""
 
 
 class GraphError(KgeditError):
-    """The graph server or its content refuses what was asked."""
+    """The graph server or its content refuses a request."""
 
 
 class TimestepError(KgeditError):
@@ -130,7 +130,7 @@ class TimestepError(KgeditError):
 
 
 class ModelError(KgeditError):
-    """A language model cannot be found, loaded, placed or asked."""
+    """A language model cannot be found, loaded, placed on its device or prompted."""
 
 
 class SpecError(KgeditError):

@@ -1,4 +1,4 @@
-"""Which optional extra brings a package: for the message of what lacks one."""
+"""Finds the optional extra that contains a missing package, for error messages."""
 
 from __future__ import annotations
 
@@ -32,20 +32,20 @@ EXTRAS = {
     "wandb": ("wandb",),
     "lm-eval": ("lm_eval", "datasets", "evaluate"),
 }
-"""Extra -> the modules that it brings, by the names under which they are imported, those of dependencies included."""
+"""Modules by extra, under their import names and including those of dependencies."""
 
 Parameters = ParamSpec("Parameters")
 Returned = TypeVar("Returned")
 
 
 def extra_of(module: str | None) -> str | None:
-    """The extra that brings a module, which may be a part of a package; None if none does."""
+    """The extra that contains a module or submodule; None without one."""
     package = (module or "").partition(".")[0]
     return next((extra for extra, packages in EXTRAS.items() if package in packages), None)
 
 
 def names_extra(function: Callable[Parameters, Returned]) -> Callable[Parameters, Returned]:
-    """Turn a missing package of an extra into an error that says how to install it."""
+    """Turn a missing package of an extra into an error that states how to install it."""
 
     @functools.wraps(function)
     def named(*args: Parameters.args, **kwargs: Parameters.kwargs) -> Returned:

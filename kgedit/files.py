@@ -1,6 +1,7 @@
-"""Files that are whole or absent, and locks that end with their holder: a kill leaves nothing to repair.
+"""Atomic files and folders, and locks that end with their process, so that a kill leaves nothing to repair.
 
-What is renamed into place is on the disk before: after a power loss, too, a name has its whole content or the old one.
+Content is flushed to disk before it is renamed into place, so even after a power loss a path has either its complete
+new content or the old one.
 """
 
 from __future__ import annotations
@@ -14,14 +15,14 @@ from filelock import lock_descriptor
 
 
 def put_in_place(aside: Path, path: Path) -> Path:
-    """Rename a finished file, or a folder with all its files, after its content is on the disk.
+    """Flush a finished file, or a folder with all its files, to disk and rename it.
 
     Args:
         aside: The file or folder, on the same file system.
-        path: Its place; a file there is replaced, a folder must not be there.
+        path: Final path. An existing file is replaced; a folder must not exist.
 
     Returns:
-        The path.
+        The final path.
     """
     for found in (aside, *aside.rglob("*")) if aside.is_dir() else (aside,):
         if found.is_dir() or found.is_file():
@@ -32,9 +33,9 @@ def put_in_place(aside: Path, path: Path) -> Path:
 
 
 def sync(path: Path) -> None:
-    """Wait until a file's content, or a folder's list of names, is on the disk."""
+    """Wait until a file's content, or a folder's list of names, is on disk."""
     if os.name == "nt" and path.is_dir():
-        return  # Windows has no handle for it
+        return  # Windows cannot open folders for this
     descriptor = os.open(path, os.O_RDWR if os.name == "nt" else os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -43,14 +44,14 @@ def sync(path: Path) -> None:
 
 
 def replace_file(path: Path, content: str | bytes, *, mode: int = 0o666, durable: bool = True) -> Path:
-    """Write a file beside its place and rename it, so that a reader finds the old content or the new.
+    """Write a file under another name and rename it, so that readers find either the old or the new content.
 
     Args:
-        path: The file; its folder exists.
-        content: Text is written as UTF-8.
-        mode: Permission bits, less the process's umask; they hold from the first byte on.
-        durable: Whether to wait for the disk (some milliseconds); False for what is in a folder that is put in place
-            later, or is checked before it is used.
+        path: Path of the file; its folder exists.
+        content: Content of the file; text is written as UTF-8.
+        mode: Permission bits, reduced by the process's umask; they apply from the first byte on.
+        durable: Whether to wait for the disk (some milliseconds). False is meant for files in a folder that is put in
+            place later, and for files that are checked before use.
 
     Returns:
         The path.
@@ -67,7 +68,7 @@ def replace_file(path: Path, content: str | bytes, *, mode: int = 0o666, durable
 
 
 def give_usual_modes(folder: Path) -> None:
-    """Give every file of a folder, and of those in it, the permissions that a new file gets from the umask."""
+    """Set the permissions of all files in a folder and its subfolders to those of new files under the umask."""
     usual = folder / f".{os.getpid()}.mode"
     usual.touch()
     mode = usual.stat().st_mode
@@ -79,17 +80,17 @@ def give_usual_modes(folder: Path) -> None:
 
 @contextmanager
 def exclusive_lock(path: Path, *, when_taken: Callable[[], None]) -> Iterator[int]:
-    """Hold a lock file, which the system frees when its holder ends, however it ends.
+    """Hold a lock file, which the operating system releases when the process ends for any reason.
 
     Args:
-        path: The lock file; created if absent, never removed (removing it would let two holders in).
-        when_taken: Called once if another process holds the lock. Then the lock is waited for, unless this raises.
+        path: Path of the lock file; created if absent and never removed, because removing it would allow two holders.
+        when_taken: Called once if another process holds the lock. Unless it raises, the lock is then awaited.
 
     Yields:
-        The file descriptor: a child process that inherits it holds the lock too, until it ends.
+        The file descriptor. A child process that inherits it holds the lock too, until it ends.
 
     Raises:
-        OSError: if the file cannot be opened, or its file system has no locks.
+        OSError: if the file cannot be opened, or its file system does not support locks.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("a", encoding="utf-8") as file:

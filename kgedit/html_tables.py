@@ -1,4 +1,4 @@
-"""Small HTML tables for notebooks. Every text is escaped: labels and file names come from outside."""
+"""Small HTML tables for notebooks. All texts are escaped, because labels and file names come from outside."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from html import escape
 
 
 def html_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]], *, note: str = "") -> str:
-    """A titled table.
+    """Render a table with a title.
 
     Args:
-        title: What it shows.
-        columns: Headings.
-        rows: Cells; integers get thousands separators and are set to the right, None stays empty.
-        note: A sentence below the table, or "".
+        title: Title of the table.
+        columns: Column headings.
+        rows: Cells by row; integers get thousands separators and are right-aligned, None is empty.
+        note: Sentence below the table, or "".
     """
     head = "".join(f"<th>{escape(name)}</th>" for name in columns)
     body = "".join(f"<tr>{''.join(map(_cell, row))}</tr>" for row in rows)

@@ -1,4 +1,4 @@
-"""What this process may use of the machine: cores and memory, within its control group."""
+"""Cores and memory that this process may use, within its control group."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ _UNITS = {"k": 1024, "m": 1024**2, "g": 1024**3}
 
 
 def usable_cores() -> int:
-    """Cores that this process may run on: a job scheduler may grant fewer than the machine has."""
+    """Number of cores on which this process may run; a job scheduler may grant fewer than the machine has."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
 
 def available_memory() -> int:
-    """Bytes of memory of the machine, or of the tightest control group around this process, if that is less."""
+    """Memory of the machine in bytes, or the lowest limit of the control groups around this process if lower."""
     return min([psutil.virtual_memory().total, *_control_group_limits()])
 
 
 def parse_size(text: str) -> int:
-    """Bytes of "512m", "2G" or a plain number.
+    """Parse "512m", "2G" or a plain number to bytes.
 
     Raises:
-        ValueError: if it is none of them.
+        ValueError: if it is not a size.
     """
     found = re.fullmatch(r"(\d+)([kmg]?)b?", text.strip().lower())
     if found is None or int(found.group(1)) == 0:
@@ -36,7 +36,7 @@ def parse_size(text: str) -> int:
 
 
 def _control_group_limits(root: Path = Path("/sys/fs/cgroup"), groups: Path = Path("/proc/self/cgroup")) -> list[int]:
-    """Limits of our control group and all those around it (version 2 and version 1); empty without any."""
+    """Limits of this process's control group and all enclosing ones (version 2 and version 1); empty without any."""
     if not groups.is_file():
         return []
     limits = []

@@ -1,4 +1,4 @@
-"""The names that a user may have meant, for every "did you mean"."""
+"""Finds the names that a user may have meant, for every "did you mean"."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ import re
 from collections.abc import Iterable
 
 _LIKENESS = 0.65
-"""Least ratio of difflib: "lod-dump" is .94 like load-dump; "rouge", at .6, is not meant for "judge"."""
+"""Minimum ratio of difflib: "lod-dump" has .94 with load-dump; "rouge", with .6, does not mean "judge"."""
 
 _LEAST_BEGINNING = 3
-"""Letters from which the beginning of a name identifies it."""
+"""Minimum number of letters with which the beginning of a name identifies it."""
 
 
 def near_names(given: str, names: Iterable[str], *, limit: int = 3) -> list[str]:
-    """The names nearest to what was given, the best first.
+    """Names nearest to the given one, best first.
 
-    Case and separators do not count. Names that begin with what was given, or have it as one of their words, leave out
-    those that are only spelled alike: "smollm2" means smollm2-135m, "export" means export-timestep and not report.
+    Ignores case and separators. Names that begin with the given one, or contain it as a word, exclude those that are
+    only spelled similarly: "smollm2" means smollm2-135m, "export" means export-timestep and not report.
     """
     known = list(names)
     text = _plain(given)

@@ -1,6 +1,6 @@
-"""One registry for every kind of part: loaders, methods, metrics, exporters.
+"""Registry of parts of one kind: loaders, methods, metrics, exporters.
 
-A registry maps a name to ``"module:attribute"``; the module is imported only when the part is used.
+A registry maps names to ``"module:attribute"``; a module is imported only when its part is used.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ class Registry(Mapping[str, Part], Generic[Part]):
     """Names of parts of one kind, each imported on first use.
 
     Args:
-        kind: What the parts are, as a message would say it ("editing method").
-        targets: name -> "module:attribute".
+        kind: Kind of the parts, as in messages ("editing method").
+        targets: "module:attribute" by name.
         group: Entry-point group through which other packages add parts, or None.
     """
 
@@ -40,7 +40,7 @@ class Registry(Mapping[str, Part], Generic[Part]):
         Raises:
             UnknownNameError: with the nearest names, if there is no such part.
         """
-        # Entry points are looked for on disk, some 10 ms each time: only for names of other packages.
+        # Entry points are searched on disk, about 10 ms each time: only for names of other packages.
         targets = self._own if name in self._own else self._targets()
         if name not in targets:
             raise UnknownNameError(self.kind, name, targets)
@@ -48,7 +48,7 @@ class Registry(Mapping[str, Part], Generic[Part]):
         return cast(Part, getattr(import_module(module), attribute))
 
     def __contains__(self, name: object) -> bool:
-        # Mapping's own version would import the part.
+        # Mapping's implementation would import the part.
         return name in self._own or name in self._targets()
 
     def __iter__(self) -> Iterator[str]:

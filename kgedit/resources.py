@@ -1,4 +1,4 @@
-"""Where kgedit's data files are: beside the package in a checkout, inside it in a wheel."""
+"""Locations of kgedit's data files: beside the package in a checkout, inside it in a wheel."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ def data_folder(name: str) -> Path:
 
 
 def citation_file() -> Path:
-    """CITATION.cff: how kgedit, and what it makes, is cited."""
+    """Path of CITATION.cff, which states how to cite kgedit and its results."""
     installed = _PACKAGE / "_data" / "CITATION.cff"
     return installed if installed.is_file() else _PACKAGE.parent / "CITATION.cff"
 
 
 def home() -> Path:
-    """The folder of snapshots, graph, timesteps and runs: that of `use_home`, else $KGEDIT_HOME, else ./kgedit-data."""
+    """Folder of snapshots, graph, timesteps and runs: that of `use_home`, else $KGEDIT_HOME, else ./kgedit-data."""
     return _home_in_use.get() or utf8_folder(os.environ.get("KGEDIT_HOME", "kgedit-data"))
 
 
 def utf8_folder(folder: str | Path) -> Path:
-    """The absolute path of a folder, whose name every library can write.
+    """Return the absolute path of a folder after checking that every library can write its name.
 
-    DuckDB, Arrow and Java encode names of files as UTF-8, whatever the locale is: another name would be another file to
-    them, or an error deep inside.
+    DuckDB, Arrow and Java encode file names as UTF-8, regardless of the locale. With another encoding they would write
+    to another file, or fail with an obscure error.
 
     Raises:
         StoreError: if the path is not UTF-8, or the system's encoding of file names would change it.
@@ -61,13 +61,13 @@ def utf8_folder(folder: str | Path) -> Path:
 
 
 def as_typed(path: Path) -> Path:
-    """A path as users type it: relative where it is below the working directory."""
+    """A path as users would type it: relative if it is below the working directory."""
     return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
 
 
 @contextmanager
 def use_home(folder: str | Path | None) -> Iterator[None]:
-    """Make `home` answer with a folder; None leaves it as it is."""
+    """Make `home` return a folder inside the context; None changes nothing."""
     token = _home_in_use.set(home() if folder is None else utf8_folder(folder))
     try:
         yield
@@ -76,7 +76,7 @@ def use_home(folder: str | Path | None) -> Iterator[None]:
 
 
 def cache() -> Path:
-    """Downloads shared by all homes (server jars): $KGEDIT_CACHE, by default the user's cache folder."""
+    """Folder of downloads shared by all homes (server jars): $KGEDIT_CACHE, by default the user's cache folder."""
     configured = os.environ.get("KGEDIT_CACHE")
     if configured:
         return utf8_folder(configured)

@@ -1,7 +1,7 @@
-"""Checks for names and addresses that come from a file, a request or an environment variable.
+"""Checks for names and addresses from files, requests or environment variables.
 
-A name from a file may become part of a path, and an address may become a link or be stored with a result. Every place
-that does one of these uses a function of this module.
+A name from a file may become part of a path, and an address may become a link or be stored with a result. All code that
+uses them in these ways calls a function of this module.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from kgedit.errors import KgeditError
 
 _LONGEST_NAME = 255
 _SEPARATORS = frozenset("/\\:")
-"""Of folders, and of drives, on POSIX and Windows."""
+"""Separators of folders and drives, on POSIX and Windows."""
 
 
 def is_path_component(name: object) -> bool:
@@ -30,15 +30,15 @@ def is_path_component(name: object) -> bool:
 
 
 def path_component(name: object, *, of: str, error: type[KgeditError] = KgeditError) -> str:
-    """The name, if it is one component of a path.
+    """Return the name if it is one component of a path.
 
     Args:
-        name: As read from a file.
-        of: Where it was read, for the message: "the timestep in /data/timestep.json".
-        error: Raised if it is not.
+        name: Name as read from a file.
+        of: Source of the name, for the message: "the timestep in /data/timestep.json".
+        error: Class of the error to raise.
 
     Raises:
-        KgeditError: if it is not text, has a separator, or names another folder.
+        KgeditError: if it is not text, contains a separator, or names another folder.
     """
     if not is_path_component(name):
         raise error(
@@ -49,7 +49,7 @@ def path_component(name: object, *, of: str, error: type[KgeditError] = KgeditEr
 
 
 def is_web_address(address: str) -> bool:
-    """Whether an address may be shown as a link: http or https, with a host, and no other scheme.
+    """Whether an address may be shown as a link: http or https, with a host.
 
     >>> [is_web_address(one) for one in ("https://example.org/r", "javascript:alert(1)", " https://e.org", "//e.org")]
     [True, False, False, False]
@@ -64,7 +64,7 @@ def is_web_address(address: str) -> bool:
 
 
 def without_credentials(address: str) -> str:
-    """An address without the user and password before its host; unchanged if it has none.
+    """Remove user and password from an address; unchanged if it has none.
 
     >>> without_credentials("http://me:secret@127.0.0.1:8000/v1")
     'http://127.0.0.1:8000/v1'
@@ -73,7 +73,7 @@ def without_credentials(address: str) -> str:
 
 
 def split_credentials(address: str) -> tuple[str, tuple[str, str] | None]:
-    """An address without user and password, and the two decoded, or None where it has none.
+    """Split an address into the address without user and password, and the two decoded; None if it has none.
 
     >>> split_credentials("https://me:p%40ss@example.org/v1")
     ('https://example.org/v1', ('me', 'p@ss'))
@@ -81,7 +81,7 @@ def split_credentials(address: str) -> tuple[str, tuple[str, str] | None]:
     begin = address.find("://")
     begin = 0 if begin < 0 else begin + 3
     head, rest = address[:begin], address[begin:]
-    # The authority ends at the first of these; a password may hold an "@", so the last one counts.
+    # The authority ends at the first of these; a password may contain "@", so the last one counts.
     end = min((found for mark in "/?#" if (found := rest.find(mark)) >= 0), default=len(rest))
     user_info, at, host = rest[:end].rpartition("@")
     if not at:
@@ -104,7 +104,7 @@ def is_loopback_name(host: str) -> bool:
 
 
 def ip_address_of(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
-    """The IP address that a host is; None for a name."""
+    """The IP address that a host consists of; None if it is a name."""
     try:
         return ipaddress.ip_address(host.removeprefix("[").removesuffix("]"))
     except ValueError:

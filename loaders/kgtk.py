@@ -1,7 +1,7 @@
 """Edge files of KGTK: tab-separated node1, label, node2, with an id, and qualifiers whose node1 is an edge's id.
 
-The one thing to know: edges of an entity must stand together, as `kgtk sort` leaves them; the qualifiers of an edge
-sort behind its entity by themselves, since the edge's id begins with the entity's.
+Edges of an entity must be contiguous, as `kgtk sort` leaves them. The qualifiers of an edge then follow its entity,
+because the edge's id begins with the entity's id.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def _columns_of(header: bytes) -> dict[str, int]:
 
 
 class Edges:
-    """Lines of one entity together; each block begins with the heading."""
+    """Lines grouped by entity; each block begins with the header."""
 
     def blocks(self, chunks: Iterator[bytes], path: Path) -> Iterator[bytes]:
         """Blocks of whole entities."""
@@ -70,7 +70,7 @@ class Edges:
             yield heading.rstrip(b"\r") + b"\n" + block
 
     def first(self, block: bytes, count: int) -> tuple[bytes, int]:
-        """The heading and the edges of the first so many entities."""
+        """The header and the edges of the first `count` entities."""
         heading, _, rest = block.partition(b"\n")
         place, taken, size, last = _columns_of(heading).get("node1", 0), 0, 0, b""
         for line in rest.splitlines(keepends=True):
@@ -109,7 +109,7 @@ class _Edge(NamedTuple):
 
 
 class KgtkParser:
-    """Parses blocks of edges, grouped by entity."""
+    """Parses blocks of edges grouped by entity."""
 
     source: ClassVar[str] = "https://kgtk.readthedocs.io/en/latest/specification/"
     licence: ClassVar[str] = "CC0-1.0"
@@ -134,13 +134,13 @@ class KgtkParser:
         self.articles = site_address(options.wiki).removeprefix("https:")
 
     def parse(self, block: bytes) -> Parsed:
-        """Parse a block; a line counts as an entity's only once, however many edges it has."""
+        """Parse a block. All edges of an entity count as one line."""
         with collector_resting():
             return _Block(self).parsed(block)
 
 
 class _Block:
-    """What one block gives."""
+    """Rows and counts of one block."""
 
     def __init__(self, parser: KgtkParser) -> None:
         self.parser = parser
@@ -155,7 +155,7 @@ class _Block:
         heading, _, rest = block.partition(b"\n")
         columns = _columns_of(heading)
         if not set(_COLUMNS) <= set(columns):
-            # Without its heading a file means nothing.
+            # Without its header a file cannot be interpreted.
             for line in block.splitlines():
                 if line.strip(b"[] \t\r"):
                     self._bad()
@@ -273,7 +273,7 @@ def _edge(line: bytes, columns: dict[str, int]) -> _Edge | None:
 
 
 def _snak(edge: _Edge) -> Snak | None:
-    """The snak of an edge's value; None if it is none that KGTK writes for Wikidata."""
+    """The snak of an edge's value; None if KGTK does not write such values for Wikidata."""
     if edge.node2 in ("novalue", "somevalue"):
         return Snak(edge.node2, edge.label, None, edge.datatype or None)
     value = _value(edge.node2)

@@ -1,7 +1,7 @@
-"""Wikidata's JSON dump format: one entity a line, in the spelling of 2014 up to today's.
+"""Wikidata's JSON dump format: one entity per line, in all spellings from 2014 to today.
 
-A block of lines becomes two Arrow tables and a count of what was left out, by reason; a bad statement costs only
-itself, a bad line only that line.
+A block of lines becomes two Arrow tables and counts of what was left out, by reason. A bad statement or line does not
+affect the others.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from kgedit.wikidata.patterns import is_id_of, is_name
 SKIPPED_TYPES = ("lexeme", "mediainfo")
 
 
-# gc=False: what a line decodes to holds no cycles, and millions of tracked objects would keep the collector busy.
+# gc=False: decoded lines contain no cycles, and tracking millions of objects would keep the collector busy.
 class _Term(msgspec.Struct, gc=False):
     value: str
 
@@ -41,7 +41,7 @@ class _Sitelink(msgspec.Struct, gc=False):
 
 
 class JsonParser:
-    """Parses blocks of whole lines. Languages and wiki fix its decoder, so that all other labels are skipped unread."""
+    """Parses blocks of whole lines. Its decoder is built for the chosen languages and wiki, and skips other labels."""
 
     source = "https://doc.wikimedia.org/Wikibase/master/php/docs_topics_json.html"
     licence = "CC0-1.0"
@@ -77,7 +77,7 @@ class JsonParser:
         self._statement = msgspec.json.Decoder(Statement)
 
     def parse(self, block: bytes) -> Parsed:
-        """Parse a block of whole lines; array brackets, blank lines and commas between entities are no content."""
+        """Parse a block of whole lines; ignores array brackets, blank lines and commas between entities."""
         with collector_resting():
             return self._parse(block)
 
@@ -101,7 +101,7 @@ class JsonParser:
         return Parsed(table(claims, CLAIMS), table(list(entities.values()), ENTITIES), counts)
 
     def _decode(self, text: bytes, counts: Counter[str]) -> Any:
-        """The entity in a text, or None, with the reason counted."""
+        """Decode the entity in a text; None if that fails, with the reason counted."""
         try:
             entity = self._decode_as_far_as_possible(text)
         except msgspec.ValidationError:
@@ -121,7 +121,7 @@ class JsonParser:
         return None
 
     def _decode_as_far_as_possible(self, text: bytes) -> Any:
-        """Decode an entity; if something in it is malformed, its statements stay undecoded."""
+        """Decode an entity; if part of it is malformed, its statements stay undecoded."""
         try:
             return self._strict.decode(text)
         except (msgspec.DecodeError, UnicodeDecodeError):
@@ -129,7 +129,7 @@ class JsonParser:
 
     def _statements_of(self, entity: Any, counts: Counter[str]) -> list[Statement]:
         if isinstance(entity.claims, list):
-            # PHP writes an empty map as []; anything in it could not be assigned to a property.
+            # PHP writes an empty map as []; its elements could not be assigned to a property.
             counts["claims written as a list"] += bool(entity.claims)
             return []
         statements: Any = chain.from_iterable(entity.claims.values())
@@ -163,7 +163,7 @@ class JsonParser:
         )  # fmt: skip
 
     def _first(self, terms: Any) -> tuple[str | None, str | None]:
-        """The first term that is not empty, and its language."""
+        """The first non-empty term and its language."""
         if not isinstance(terms, list):
             for number, language in enumerate(self._languages):
                 term = getattr(terms, f"language_{number}")

@@ -1,7 +1,7 @@
 """Wikidata's full RDF: dumps as N-Triples or (of moderate size) Turtle, and documents as RDF/XML or JSON-LD.
 
-The one thing to know: the plain value of a statement says less than its value node, and the node may stand in another
-block, so some statements are read when all blocks are known (kgedit.store.late_values).
+The plain value of a statement contains less than its value node, and the node may be in another block, so some
+statements are read after all blocks are parsed (kgedit.store.late_values).
 """
 
 from __future__ import annotations
@@ -32,5 +32,5 @@ class FullRdfParser(RdfParser):
     datatypes_by_property: ClassVar[bool] = True
 
     def statements_of(self, block: RdfBlock, name: str, entity: RdfEntity) -> list[Statement]:
-        """The statements behind the entity's p: triples."""
+        """Statements to which the entity's p: triples refer."""
         return [made for property_id, node in entity.statements for made in block.statement(name, property_id, node)]

@@ -1,7 +1,7 @@
-"""Wikidata's truthy RDF dump: the values of best rank, one triple each, and nothing about them.
+"""Wikidata's truthy RDF dump: one triple per value of best rank, without qualifiers or references.
 
-The one thing to know: a date here has no precision and a quantity no unit. Both are left out and counted, because any
-precision or unit that kgedit gave them would be invented.
+Dates have no precision and quantities no unit in this format. Both are left out and counted, because kgedit would have
+to invent the precision or unit.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from kgedit.wikidata.rdf import parse_term, snak_of
 from kgedit.wikidata.snaks import Snak, UnreadableError
 
 NO_PRECISION, NO_UNIT = "date without precision", "quantity without unit"
-"""Reasons for leaving a value out, on purpose."""
+"""Reasons for intentionally leaving a value out."""
 
 
 class TruthyParser(RdfParser):
-    """Parses blocks of whole entities of the truthy dump; statement ids are made of subject, property and value."""
+    """Parses blocks of whole entities of the truthy dump; statement ids are built from subject, property and value."""
 
     source: ClassVar[str] = "https://www.mediawiki.org/wiki/Wikibase/Indexing/RDF_Dump_Format#Truthy_statements"
     licence: ClassVar[str] = "CC0-1.0"

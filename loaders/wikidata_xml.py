@@ -1,7 +1,7 @@
 """Wikidata's XML dumps of pages (pages-articles, its multistream form, the daily adds-changes): entity JSON in pages.
 
-The one thing to know: a page's text is the entity as the JSON dump has it, so the JSON loader reads it; only here are
-redirects. Pages of other namespaces are passed over. Of a page with several revisions the last one counts.
+The text of a page is the entity as in the JSON dump, so the JSON loader parses it. Unlike the JSON dump, this format
+contains redirects. Pages of other namespaces are skipped. If a page has several revisions, the last one counts.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _KINDS = {"Q": "item", "P": "property"}
 
 
 class XmlPages:
-    """Text between <page> and </page>."""
+    """Pages, each from <page> to </page>."""
 
     def blocks(self, chunks: Iterator[bytes], path: Path) -> Iterator[bytes]:
         """Blocks that end after a page."""
@@ -45,7 +45,7 @@ class XmlPages:
             raise SourceError(f"{path} does not end with </mediawiki>: it is truncated. Download it again.")
 
     def first(self, block: bytes, count: int) -> tuple[bytes, int]:
-        """The text up to the end of so many pages."""
+        """The text up to the end of the `count`-th page, and the number of pages in it."""
         end = taken = 0
         for found in _PAGE.finditer(block):
             end = found.end()
@@ -84,7 +84,7 @@ class XmlParser:
         self._json = LOADERS["wikidata_json"](options)
 
     def parse(self, block: bytes) -> Parsed:
-        """Parse a block; its pages become lines of JSON, which the JSON loader parses."""
+        """Parse a block by converting its pages to lines of JSON for the JSON loader."""
         counts: Counter[str] = Counter()
         texts: list[bytes] = []
         revisions: dict[str, int] = {}
@@ -127,7 +127,7 @@ class XmlParser:
         name = title.rpartition(":")[2]
         target = _redirect(text)
         if target is None:
-            # One text is one line: the JSON of a page holds no line ends, but what is damaged may.
+            # One text must be one line: intact JSON of a page contains no line ends, but damaged text may.
             texts.append(text.encode("utf-8", "replace").replace(b"\n", b" ").replace(b"\r", b" "))
             if revision is not None:
                 revisions[name] = revision
@@ -139,7 +139,7 @@ class XmlParser:
 
 
 def _is_frame(line: bytes) -> bool:
-    """Whether a line between pages is of the head of the file, or its end."""
+    """Whether a line between pages belongs to the header of the file or is its end."""
     return line[:1] == b"<" or line[-1:] == b">"
 
 
@@ -147,8 +147,8 @@ def _content(page: bytes) -> tuple[str, str, int | None, str]:
     """Model, title, number and text of a page's last revision.
 
     Raises:
-        ParseError: if it is no XML.
-        ValueError: if something in it is missing.
+        ParseError: if it is not valid XML.
+        ValueError: if a part is missing.
     """
     parser: XMLPullParser[Any] = XMLPullParser(("end",))
     parser.feed(b"<?xml version='1.0' encoding='utf-8'?>" + page.strip())
@@ -177,7 +177,7 @@ class _Redirect(msgspec.Struct):
 
 
 def _redirect(text: str) -> str | None:
-    """Where an entity's text redirects to; None if it does not."""
+    """Target of a redirect in an entity's text; None if it is not a redirect."""
     if '"redirect"' not in text[:200]:
         return None
     try:
@@ -187,7 +187,7 @@ def _redirect(text: str) -> str | None:
 
 
 def _with_revisions(entities: pa.Table, revisions: dict[str, int]) -> pa.Table:
-    """Entities with the numbers of their pages' revisions: the JSON within a page does not have them."""
+    """Add the revision numbers of the pages to entities, because the JSON within a page lacks them."""
     place = entities.schema.get_field_index("lastrevid")
     known = zip(entities["id"].to_pylist(), entities["lastrevid"].to_pylist(), strict=True)
     numbers: list[Any] = [revisions.get(name, revision) for name, revision in known]

@@ -1,5 +1,5 @@
-"""The time-versioned graph in Neo4j, spoken to over Bolt.
+"""The time-versioned graph in Neo4j, accessed over Bolt.
 
-`connection.Graph` is the way in; behind it is a server at any address (KGEDIT_GRAPH_URI) or the private one in
-`managed`.
+`connection.Graph` is the entry point. It connects to a server at any address (KGEDIT_GRAPH_URI) or to the private one
+in `managed`.
 """

@@ -1,4 +1,4 @@
-"""Where a Neo4j server answers, and as whom to speak to it."""
+"""Address and credentials of a Neo4j server."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ class Address:
     """A server's address.
 
     Attributes:
-        uri: bolt://, neo4j://, bolt+s:// or neo4j+s:// and what follows.
+        uri: Address that begins with bolt://, neo4j://, bolt+s:// or neo4j+s://.
         user: User name.
-        password: Kept out of repr, so that no log line holds it.
-        database: Name of the database, or None for the server's default one.
-        browser_url: Where Neo4j Browser answers (http://host:port/browser/), or None where that is not known.
+        password: Password; excluded from repr, so that it does not reach logs.
+        database: Name of the database; None means the server's default one.
+        browser_url: Address of Neo4j Browser (http://host:port/browser/); None if unknown.
         managed: Whether the server is the private one that kgedit runs for this home.
     """
 
@@ -27,13 +27,13 @@ class Address:
     managed: bool = False
 
     def browser_page(self, query: str = "") -> str | None:
-        """The page of Neo4j Browser, with the address, the user and, if given, a query filled in.
+        """Address of the page of Neo4j Browser, with server address, user and optionally a query filled in.
 
         Args:
-            query: Cypher put into the editor, not run; empty for none.
+            query: Cypher placed in the editor but not run; empty for none.
 
         Returns:
-            The URL, or None where no Browser is known.
+            The URL, or None if no Browser is known.
         """
         if self.browser_url is None:
             return None

@@ -1,4 +1,4 @@
-"""The official driver, opened for an address, and its errors as messages that say what to do."""
+"""Opens the official driver for an address, and turns its errors into messages with instructions."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _SECONDS_TO_CONNECT = 15.0
 _SECONDS_TO_RETRY = 30.0
 
 OLDEST_VERSION = (5, 23)
-"""The first with `CALL (x) {...}`, which our queries use."""
+"""First version with `CALL (x) {...}`, which our queries use."""
 
 OUT_OF_MEMORY = frozenset(
     {
@@ -38,25 +38,25 @@ _NO_DATABASE = "Neo.ClientError.Database.DatabaseNotFound"
 
 
 def open_driver(address: Address, *, user_agent: str = f"kgedit/{__version__}") -> Driver:
-    """A driver for an address; nothing is connected yet. The caller closes it.
+    """Create a driver for an address without connecting. The caller closes it.
 
     Args:
-        address: Where, and as whom.
-        user_agent: What the server lists for the connection.
+        address: Address and credentials.
+        user_agent: Name under which the server lists the connection.
 
     Raises:
-        GraphError: if the address is not one that Bolt understands.
+        GraphError: if the driver does not accept the address.
     """
     from neo4j import GraphDatabase
     from neo4j.exceptions import ConfigurationError
 
-    # Hints such as "this label does not exist yet" are expected here, and failures are raised anyway. Levels that
-    # the user set are not changed.
+    # Hints such as "this label does not exist yet" are expected here, and failures are raised anyway. Log levels set by
+    # the user are not changed.
     for name in ("neo4j", "neo4j.notifications"):
         if logging.getLogger(name).level == logging.NOTSET:
             logging.getLogger(name).setLevel(logging.ERROR)
     try:
-        # Newer drivers take http:// too, with packages that we do not ask for.
+        # Newer drivers also accept http://, with packages that kgedit does not require.
         if address.uri.partition("://")[0] not in _SCHEMES:
             raise ValueError("unknown scheme")
         return GraphDatabase.driver(
@@ -74,10 +74,10 @@ def open_driver(address: Address, *, user_agent: str = f"kgedit/{__version__}") 
 
 
 def refuse_old_server(agent: str, uri: str) -> None:
-    """Refuse a Neo4j that does not know the Cypher of our queries; other servers that speak Bolt pass.
+    """Refuse a Neo4j version that does not support our queries. Other servers that speak Bolt are accepted.
 
     Args:
-        agent: What the server calls itself: "Neo4j/5.26.30".
+        agent: Server name as reported by the server: "Neo4j/5.26.30".
         uri: Its address, for the message.
 
     Raises:
@@ -94,10 +94,10 @@ def refuse_old_server(agent: str, uri: str) -> None:
 
 
 def answers(address: Address) -> bool:
-    """Whether a query of ours is answered there now.
+    """Whether the server answers a query now.
 
     Raises:
-        GraphError: if the server does not accept our password; waiting does not help.
+        GraphError: if the server rejects the password; waiting does not help.
     """
     from neo4j.exceptions import AuthError, DriverError, Neo4jError
 
@@ -114,11 +114,11 @@ def answers(address: Address) -> bool:
 
 @contextmanager
 def as_graph_errors(address: Address, *, timeout: float | None = None) -> Iterator[None]:
-    """Turn the driver's errors into GraphErrors that say what happened, where, and what to do next.
+    """Turn the driver's errors into GraphErrors that state what happened, where, and what to do next.
 
     Args:
-        address: Where we speak to.
-        timeout: Seconds that the query was given, for the message.
+        address: Address of the server.
+        timeout: Time limit of the query in seconds, for the message.
     """
     from neo4j.exceptions import AuthError, DriverError, Neo4jError, ServiceUnavailable, SessionExpired
 
@@ -135,7 +135,7 @@ def as_graph_errors(address: Address, *, timeout: float | None = None) -> Iterat
 
 
 def about_time(address: Address, timeout: float | None) -> str:
-    """The message for a query that did not finish in time; None where the limit is the server's own."""
+    """Message for a query that did not finish in time; a timeout of None means the server's own limit."""
     given = f"within {timeout:g} s" if timeout else "in the server's time limit"
     return f"The query did not finish {given} at {address.uri}. Give it a longer timeout, or make it read less."
 

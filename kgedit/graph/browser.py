@@ -1,7 +1,7 @@
-"""How Neo4j Browser draws our graph: ``cypher/browser/style.grass``, handed to every Browser that connects.
+"""Style of our graph in Neo4j Browser: ``cypher/browser/style.grass``, sent to every Browser that connects.
 
-With another server than kgedit's own, type ``:style`` and the file's content into Browser's command line, and
-``:config autoComplete: false``. Of several rules that match a node, Browser lets the last one win for each property.
+With a server other than kgedit's own, enter ``:style`` with the file's content, and ``:config autoComplete: false``, in
+Browser's command line. If several rules match a node, the last one determines each property.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ _RULE = re.compile(r"(?P<selector>[\w. ]+?)\s*\{(?P<body>(?:[^{}\"]|\"[^\"]*\")*
 
 @dataclass(frozen=True, slots=True)
 class BrowserPage:
-    """A page of Neo4j Browser, ready to be opened.
+    """A page of Neo4j Browser.
 
     Attributes:
-        url: The page; a query in it stands in the editor and is not run.
-        user: Who to connect as.
+        url: Address of the page; a query in it is placed in the editor but not run.
+        user: User name for the connection.
         password_file: File with the password of the home's own server.
     """
 
@@ -34,10 +34,10 @@ class BrowserPage:
 
 
 def browser_policy(bolt: str) -> str:
-    """The content security policy of Browser's page: it may contact its own server, and no other host.
+    """Content security policy of Browser's page: it may contact its own server, and no other host.
 
     Args:
-        bolt: Port of Bolt, which Browser asks over HTTP and WebSocket; "*" for any.
+        bolt: Bolt port, which Browser contacts over HTTP and WebSocket; "*" means any.
     """
     server = " ".join(f"{scheme}://{host}:{bolt}" for scheme in ("ws", "http") for host in ("127.0.0.1", "localhost"))
     return (
@@ -48,32 +48,32 @@ def browser_policy(bolt: str) -> str:
 
 
 def style_file() -> Path:
-    """The style sheet, in Browser's own language, GraSS."""
+    """Path of the style sheet, in GraSS, the style language of Browser."""
     return data_folder("cypher") / "browser" / "style.grass"
 
 
 def saved_query(name: str, **parameters: str | int) -> str:
-    """A query of cypher/browser with its parameters written into it, ready for Browser's command line.
+    """A query of cypher/browser with its parameters filled in, for Browser's command line.
 
     Args:
-        name: File name without its ending.
-        parameters: Values for all of its parameters: ids and day numbers.
+        name: File name without extension.
+        parameters: Values of all its parameters: ids and day numbers.
 
     Raises:
-        GraphError: if a text is no id.
+        GraphError: if a text value is not an id.
     """
     query = read_query_file(data_folder("cypher") / "browser" / f"{name}.cypher")
     text = query.text
     for parameter in query.parameters:
         value = parameters[parameter.name]
-        # Browser takes a whole query: what is written into it has been checked to be an id or a number.
+        # Browser accepts only complete queries; the values filled in have been checked to be ids or numbers.
         written = str(int(value)) if parameter.kind == "date" else f"'{parameter.read(str(value))}'"
         text = re.sub(rf"\${parameter.name}\b", written, text)
     return text
 
 
 def query_around(item: str, window: Mapping[str, str], snapshots: Sequence[int]) -> str:
-    """The saved query that shows an item: with a window its changes, else its facts.
+    """The saved query that shows an item: its changes if a window is given, else its facts.
 
     Args:
         item: QID.
@@ -81,7 +81,7 @@ def query_around(item: str, window: Mapping[str, str], snapshots: Sequence[int])
         snapshots: Day numbers of the graph's snapshots.
 
     Raises:
-        GraphError: if the item is no id or a date is not of a snapshot.
+        GraphError: if the item is not an id, or a date is not that of a snapshot.
     """
     if not window:
         return saved_query("facts_of_item", item=item)
@@ -89,7 +89,7 @@ def query_around(item: str, window: Mapping[str, str], snapshots: Sequence[int])
 
 
 def parse_style(grass: str) -> dict[str, dict[str, str]]:
-    """The rules of a style sheet: selector -> property -> value."""
+    """Rules of a style sheet: selector -> property -> value."""
     rules = {}
     for rule in _RULE.finditer(grass):
         pairs = (line.split(":", 1) for line in rule["body"].split(";") if line.strip())
@@ -98,16 +98,16 @@ def parse_style(grass: str) -> dict[str, dict[str, str]]:
 
 
 def style_command() -> str:
-    """The command that gives Browser our style; on one line and as JSON, since a semicolon would end the command."""
+    """Command that sets our style in Browser, as JSON on one line because a semicolon would end the command."""
     return "style " + json.dumps(parse_style(style_file().read_text(encoding="utf-8")))
 
 
 def connect_commands() -> str:
-    """What Browser runs when it connects, so that the first screen after a query is the graph and nothing else.
+    """Commands that Browser runs when it connects, so that the first screen after a query shows only the graph.
 
-    `autoComplete` off: else Browser adds all other edges between the nodes of an answer, the evidence and the facts
-    that did not change. `maxFrames` 1: an answer takes the place of the frame before it, those of connecting and of
-    these commands included (a pinned frame stays). `:clear` would not do, because the frame of `:config` with all
-    settings appears after it; `:use` comes later still, with one line, and chooses the default database.
+    `autoComplete` off: otherwise Browser adds all other edges between the nodes of an answer, including evidence and
+    unchanged facts. `maxFrames` 1: an answer replaces the previous frame, including those of connecting and of these
+    commands (a pinned frame stays). `:clear` does not work, because the frame of `:config` with all settings appears
+    after it; the one-line frame of `:use`, which chooses the default database, comes later still.
     """
     return f"config autoComplete: false, maxFrames: 1; {style_command()}; use"

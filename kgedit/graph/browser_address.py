@@ -1,4 +1,4 @@
-"""Where Neo4j Browser answers for the graph of a home: at the managed server's port, or beside an outside server."""
+"""Address of Neo4j Browser for the graph of a home: on the managed server's port, or that of an outside server."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ RETURN name, value
 def browser_of_home(home: Path) -> Callable[[], str | None]:
     """Return a function that returns Browser's current address, without starting a server.
 
-    The managed server's is read each time, because it may be started later, at another port. An outside server is
-    queried once, here.
+    The managed server's address is read at each call, because it may be started later, on another port. An outside
+    server is queried once, here.
 
     Args:
-        home: The folder $KGEDIT_HOME.
+        home: Home folder.
 
     Returns:
         The function returns None while no server was started in the home, or if the outside server has no page.
@@ -38,12 +38,12 @@ def browser_of_home(home: Path) -> Callable[[], str | None]:
 
 
 def with_browser(address: Address) -> Address:
-    """An address that names Browser's page, if its server has one.
+    """Add the address of Browser's page to an address, if its server has one.
 
-    A Neo4j reports at which port it answers HTTP; a server that does not answer, or is not Neo4j, has no page.
+    Neo4j reports its HTTP port; a server that does not answer, or is not Neo4j, has no page.
 
     Args:
-        address: Unchanged if it names a page already: KGEDIT_GRAPH_BROWSER wins, because a port may be mapped.
+        address: Unchanged if it already has a page: KGEDIT_GRAPH_BROWSER comes first, because ports may be mapped.
     """
     if address.browser_url is not None:
         return address

@@ -1,4 +1,4 @@
-"""What changed between two snapshots of the graph, as one table."""
+"""Changes between two snapshots of the graph, as a table."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ CHANGED_EDGES = pa.schema(
         ("subject_in_new", pa.bool_()),
     ]
 )
-"""The columns of cypher/read/changed_edges.cypher, which says what they mean."""
+"""Columns of cypher/read/changed_edges.cypher, which documents them."""
 
 
 def changed_edges(graph: Graph, *, older: int, newer: int) -> pa.Table:
-    """Subjects and properties whose current objects differ, ordered by both.
+    """Query the subjects and properties whose current objects differ, ordered by both.
 
     Args:
-        graph: Holds both snapshots.
+        graph: Graph with both snapshots.
         older: Day number of the older one.
         newer: Day number of the newer one.
     """

@@ -1,4 +1,4 @@
-"""Rows from the graph turned into Arrow columns, batch by batch."""
+"""Converts rows from the graph to Arrow columns, batch by batch."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from kgedit.errors import GraphError
 
 
 def table_from_batches(names: Sequence[str], batches: Iterable[Sequence[tuple[Any, ...]]]) -> pa.Table:
-    """Columns from batches of rows; a column's type comes from all its values, integers among floats become floats.
+    """Convert batches of rows to columns. A column with integers and floats becomes floats.
 
     Args:
-        names: Column names, kept when there are no rows.
-        batches: Rows; each batch is turned into columns before the next is asked for.
+        names: Column names, kept if there are no rows.
+        batches: Batches of rows; each batch is converted before the next one is read.
 
     Raises:
-        GraphError: if a column mixes types, or holds nodes, maps or other things that are no column.
+        GraphError: if a column mixes types, or contains nodes, maps or other values that no column can hold.
     """
     parts = [pa.table([pa.nulls(0) for _ in names], names=list(names))]
     for rows in batches:

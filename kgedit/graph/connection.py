@@ -1,8 +1,8 @@
-"""The way into the graph: an address from the environment or the managed server, and a connection to it.
+"""Finds the graph's address, from the environment or the managed server, and connects to it.
 
-`KGEDIT_GRAPH_URI`, if set, names a server that someone else runs (KGEDIT_GRAPH_USER, KGEDIT_GRAPH_PASSWORD,
-KGEDIT_GRAPH_DATABASE and KGEDIT_GRAPH_BROWSER go with it); else the home's own server is used, and started if need be.
-Everything above speaks to `Graph` and does not know which of them it is.
+`KGEDIT_GRAPH_URI`, if set, names an outside server (with KGEDIT_GRAPH_USER, KGEDIT_GRAPH_PASSWORD,
+KGEDIT_GRAPH_DATABASE and KGEDIT_GRAPH_BROWSER); otherwise the home's own server is used, and started if necessary.
+All callers use `Graph` and need not know which server it is.
 """
 
 from __future__ import annotations
@@ -34,17 +34,17 @@ Parameters = Mapping[str, Any]
 T = TypeVar("T")
 
 LABELS = ("Load", "Snapshot", "Term")
-"""All labels that kgedit gives to nodes."""
+"""All node labels of kgedit."""
 
 _RECORDS_AT_A_TIME = 1_000
 _ROWS_IN_A_RECORD = 1_000
 
 
 def external_address() -> Address | None:
-    """The server that KGEDIT_GRAPH_URI names; None if it is not set.
+    """The server named by KGEDIT_GRAPH_URI; None if it is not set.
 
-    A user and password in the URI count where KGEDIT_GRAPH_USER and KGEDIT_GRAPH_PASSWORD are not set; the address
-    itself is stored and shown without them.
+    A user and password in the URI are used if KGEDIT_GRAPH_USER and KGEDIT_GRAPH_PASSWORD are not set. The address is
+    stored and shown without them.
     """
     given = os.environ.get("KGEDIT_GRAPH_URI")
     if not given:
@@ -61,14 +61,14 @@ def external_address() -> Address | None:
 
 
 def find_address(home: Path, *, start: bool = True) -> Address:
-    """The graph's address: from the environment, else of the home's own server.
+    """Find the graph's address: from the environment, else of the home's own server.
 
     Args:
-        home: The folder $KGEDIT_HOME.
-        start: Whether the home's own server is started if it does not run.
+        home: Home folder.
+        start: Whether to start the home's own server if it is not running.
 
     Raises:
-        GraphError: if there is no server, and none can or must be started.
+        GraphError: if there is no server, and none can or may be started.
     """
     address = external_address()
     if address:
@@ -78,14 +78,14 @@ def find_address(home: Path, *, start: bool = True) -> Address:
 
 
 class _MissingPlaceError(Exception):
-    """Rows of a batch found nothing in the graph to be written to."""
+    """Rows of a batch match nothing in the graph."""
 
 
 class Graph:
-    """A connection to the graph, closed by the end of its `with` block."""
+    """A connection to the graph; a context manager that closes it."""
 
     def __init__(self, address: Address) -> None:
-        """Make ready to speak to an address; `open` also finds it and checks that it answers."""
+        """Prepare a connection to an address; `open` also finds it and checks that it answers."""
         self.address = address
         self._driver: Driver = open_driver(address)
 
@@ -94,11 +94,11 @@ class Graph:
         """Find the graph of a home and connect to it.
 
         Args:
-            home: The folder $KGEDIT_HOME.
-            start: Whether the home's own server is started if it does not run.
+            home: Home folder.
+            start: Whether to start the home's own server if it is not running.
 
         Raises:
-            GraphError: if it does not answer, not to us, or is too old.
+            GraphError: if the server does not answer, rejects the credentials, or is too old.
         """
         graph = cls(find_address(home, start=start))
         try:
@@ -124,12 +124,12 @@ class Graph:
     def rows(
         self, cypher: str, parameters: Parameters | None = None, *, timeout: float | None = None
     ) -> list[dict[str, Any]]:
-        """Run a reading query and return all its rows: for few of them; `table` is for many.
+        """Run a reading query and return all its rows. Meant for few rows; `table` is for many.
 
         Args:
             cypher: The query; the server refuses it if it writes.
             parameters: Its `$parameters`.
-            timeout: Seconds after which the server gives up; None for its own limit.
+            timeout: Time limit in seconds; None means the server's own.
 
         Raises:
             GraphError: if the query is refused, or is not finished in time.
@@ -138,16 +138,16 @@ class Graph:
             return [record.data() for record in result]
 
     def table(self, cypher: str, parameters: Parameters | None = None, *, timeout: float | None = None) -> pa.Table:
-        """Run a reading query and return its rows as columns; only some thousand rows are Python objects at a time.
+        """Run a reading query and return its rows as columns, with only some thousand rows as Python objects at a time.
 
         Args:
-            cypher: The query. Each of its columns holds integers, floats, strings, booleans or lists of one of them;
-                nulls anywhere. A column of nothing but nulls has Arrow's type null.
+            cypher: The query. Each column contains integers, floats, strings, booleans or lists of one of them; any
+                value may be null. A column of nulls only has Arrow's type null.
             parameters: Its `$parameters`.
-            timeout: Seconds after which the server gives up; None for its own limit.
+            timeout: Time limit in seconds; None means the server's own.
 
         Raises:
-            GraphError: if the query is refused, is not finished in time, or returns what is no column.
+            GraphError: if the query is refused, is not finished in time, or returns values that no column can hold.
         """
         with self._read(f"EXPLAIN {cypher}", parameters, timeout) as explained:
             names = explained.keys()
@@ -157,22 +157,22 @@ class Graph:
     def read_only_query(
         self, cypher: str, parameters: Parameters | None = None, *, timeout: float, limit: int | None = None
     ) -> list[dict[str, Any]]:
-        """Run a user's own Cypher, which may only read the graph; `kgedit.graph.guard` holds the rules.
+        """Run a user's own Cypher, which may only read the graph (rules: `kgedit.graph.guard`).
 
         Args:
             cypher: Any Cypher.
             parameters: Its `$parameters`.
-            timeout: Seconds after which the server gives up. What it does not stop, such as sending one row of any
-                size, ends a moment later, because the connection is closed.
-            limit: Rows after which we stop reading; None for all.
+            timeout: Time limit in seconds. Work that the server does not stop, such as sending one very large row, ends
+                shortly after it, because the connection is closed.
+            limit: Maximum number of rows to read; None means all.
 
         Returns:
             Rows; a node or relationship becomes a dict of its properties, a path a list of nodes and types.
 
         Raises:
-            GraphError: if it would do more than read, is wrong, or is not finished in time.
+            GraphError: if the query would do more than read, is invalid, or is not finished in time.
         """
-        # A separate connection, so that the deadline closes no other query of this graph.
+        # A separate connection, so that the deadline does not close other queries of this graph.
         with Graph(self.address) as own, ended_after(timeout + SECONDS_OF_GRACE, own.close) as is_over:
             try:
                 own._refuse_all_but_reading(cypher, parameters, timeout)
@@ -185,10 +185,11 @@ class Graph:
                 raise
 
     def write(self, cypher: str, parameters: Parameters | None = None) -> list[dict[str, Any]]:
-        """Run a writing query in one transaction, tried again where trying again can help.
+        """Run a writing query in one transaction, with retries if they can help.
 
         Args:
-            cypher: The query, data or schema. It may run twice if a connection breaks: let it be idempotent.
+            cypher: The query, for data or schema. It must be idempotent, because it may run twice if a connection
+                breaks.
             parameters: Its `$parameters`.
 
         Returns:
@@ -204,14 +205,14 @@ class Graph:
         return self._execute(work)
 
     def write_batch(self, cypher: str, parameters: Parameters) -> bool:
-        """Apply a batch of rows once, wholly or not at all.
+        """Apply a batch of rows once, completely or not at all.
 
         Args:
-            cypher: A file of cypher/write, which returns how many rows it wrote as `done`.
-            parameters: With `load`, `before` and `after` (see kgedit.graph.writing) and `rows`.
+            cypher: A file of cypher/write, which returns the number of rows it wrote as `done`.
+            parameters: `load`, `before` and `after` (see kgedit.graph.writing) and `rows`.
 
         Returns:
-            Whether every row found its place; if not, nothing was written. A batch that was applied before is fine.
+            Whether every row was written; otherwise none was. A batch that was applied before also returns True.
 
         Raises:
             GraphError: if it is refused.
@@ -223,7 +224,7 @@ class Graph:
                 return True
             written = transaction.run(cypher, dict(parameters)).data()
             if written != [{"done": len(parameters["rows"])}]:
-                # Leaving by an error rolls the transaction back.
+                # Leaving with an error rolls the transaction back.
                 raise _MissingPlaceError
             return True
 
@@ -233,7 +234,7 @@ class Graph:
             return False
 
     def _execute(self, work: Callable[[ManagedTransaction], T]) -> T:
-        """Run work in one transaction, tried again where trying again can help."""
+        """Run work in one transaction, with retries if they can help."""
 
         def attempt(transaction: ManagedTransaction) -> T:
             from neo4j.exceptions import Neo4jError
@@ -242,7 +243,7 @@ class Graph:
                 return work(transaction)
             except Neo4jError as error:
                 if error.code in OUT_OF_MEMORY:
-                    # As a GraphError it leaves the driver's loop, which would try in vain for half a minute.
+                    # A GraphError leaves the driver's retry loop, which would retry for half a minute without success.
                     with as_graph_errors(self.address):
                         raise
                 raise
@@ -251,14 +252,14 @@ class Graph:
             return session.execute_write(attempt)
 
     def snapshot_dates(self) -> list[int]:
-        """Day numbers of the snapshots that are wholly in the graph, oldest first."""
+        """Day numbers of the snapshots that are completely in the graph, oldest first."""
         text = "MATCH (s:Snapshot {state: 'complete'}) RETURN s.date AS date ORDER BY date"
         return [row["date"] for row in self.rows(text)]
 
     def clear(self) -> None:
-        """Remove all of kgedit's nodes and edges, a batch at a time; what is killed meanwhile is done again.
+        """Remove all of kgedit's nodes and edges in batches. Can be repeated after an interruption.
 
-        Snapshots are marked first and removed last, so that half a graph is never taken for an empty one.
+        Snapshots are marked first and removed last, so that a partly emptied graph is never mistaken for an empty one.
         """
         self.write("MATCH (s:Snapshot) SET s.state = 'emptying'")
         for pattern, what in (
@@ -268,17 +269,17 @@ class Graph:
             self._write_in_batches(f"MATCH {pattern} CALL ({what}) {{ DELETE {what} }} IN TRANSACTIONS OF 10000 ROWS")
 
     def _write_in_batches(self, cypher: str) -> None:
-        """Run a query that commits by itself."""
+        """Run a query that commits its own transactions."""
         with as_graph_errors(self.address), self._driver.session(database=self.address.database) as session:
             session.run(cypher).consume()
 
     def refuse_foreign_content(self) -> None:
-        """Refuse a database that holds nodes which are not kgedit's. Takes no longer however many there are.
+        """Refuse a database with nodes that are not kgedit's, in constant time.
 
         Raises:
             GraphError: if there are any.
         """
-        # Each of these is answered from the store's own counts, and not by looking at nodes.
+        # The server answers each of these from stored counts, without looking at nodes.
         counts = {"": "MATCH (n) RETURN count(n) AS nodes"}
         counts |= {label: f"MATCH (n:{label}) RETURN count(n) AS nodes" for label in LABELS}
         nodes = {label: int(self.rows(query)[0]["nodes"]) for label, query in counts.items()}
@@ -292,7 +293,7 @@ class Graph:
 
     def _refuse_all_but_reading(self, cypher: str, parameters: Parameters | None, timeout: float) -> None:
         try:
-            # The server keeps the plan, so that the query itself is not planned again.
+            # The server caches the plan, so that the query itself is not planned again.
             with self._read(f"EXPLAIN {cypher}", parameters, timeout) as result:
                 summary = result.consume()
         except GraphError as error:
@@ -313,14 +314,14 @@ class Graph:
                 database=self.address.database, default_access_mode=READ_ACCESS, fetch_size=_RECORDS_AT_A_TIME
             ) as session,
         ):
-            # Auto-commit: no retries, so that a query that is too large fails once and at once.
+            # Auto-commit: without retries, a query that is too large fails once and immediately.
             yield session.run(query, dict(parameters or {}))
 
 
 def _in_chunks(cypher: str, names: Sequence[str]) -> str:
-    """The same query with a thousand rows in one record: a record costs the driver much, a row in it little.
+    """Rewrite a query to return a thousand rows per record, because records are expensive for the driver.
 
-    The server holds the whole result meanwhile, as sorting it does anyway.
+    The server holds the whole result in memory meanwhile, as it does for sorting anyway.
     """
     row = ", ".join(f"`{name.replace('`', '``')}`" for name in names)
     return (

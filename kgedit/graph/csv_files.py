@@ -1,4 +1,4 @@
-"""A whole graph as the CSV files that Neo4j's import tool takes."""
+"""Writes a whole graph as CSV files for Neo4j's import tool."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from kgedit.store.scope import Scope
 from kgedit.store.timeline import CLAIM_COLUMNS, FACT_COLUMNS, REDIRECT_COLUMNS, TERM_COLUMNS
 
 SEPARATOR = "chr(31)"
-"""SQL for the character between the parts of a list: ASCII's own, which labels and ids never hold."""
+"""SQL for the separator of list elements: ASCII's unit separator, which labels and ids never contain."""
 
 _TYPES = {
     "id": "id:ID",
@@ -44,12 +44,12 @@ _LABELS = f"""
 
 @dataclass(frozen=True, slots=True)
 class CsvFiles:
-    """Files for ManagedServer.bulk_import, and how many rows they hold.
+    """Files for ManagedServer.bulk_import, and their numbers of rows.
 
     Attributes:
-        nodes: Label -> files, the header first.
-        relationships: Type -> files, the header first.
-        rows: "Term" or relationship type -> rows.
+        nodes: Files by label, the header first.
+        relationships: Files by type, the header first.
+        rows: Number of rows by "Term" or relationship type.
     """
 
     nodes: Mapping[str, Sequence[Path]]
@@ -63,9 +63,9 @@ def write_csv_files(
     """Write a whole graph as CSV.
 
     Args:
-        connection: From open_timeline.
-        folder: Where to write; what was there is removed.
-        scope: Whether evidence is written.
+        connection: Result of `open_timeline`.
+        folder: Target folder; its content is deleted first.
+        scope: Determines whether evidence is written.
         snapshots: Properties of the Snapshot nodes; the mark of an unfinished import is added.
     """
     shutil.rmtree(folder, ignore_errors=True)
@@ -78,7 +78,7 @@ def write_csv_files(
     listed = folder / "snapshots.csv"
     _write_snapshots(listed, [{**one, **import_mark(rows)} for one in snapshots])
     nodes = {"Term": _files(folder, "whole_terms"), "Snapshot": [listed]}
-    # An empty file is no input for the tool.
+    # The tool does not accept an empty file.
     relationships = {kind: _files(folder, view) for kind, (view, _) in edges.items() if rows[kind]}
     return CsvFiles({label: files for label, files in nodes.items() if rows.get(label, 1)}, relationships, rows)
 

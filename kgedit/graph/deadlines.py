@@ -1,4 +1,4 @@
-"""A hard end for a query: what its server does not stop in time is stopped from here."""
+"""A hard deadline for queries that the server does not stop in time."""
 
 from __future__ import annotations
 
@@ -7,22 +7,22 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 SECONDS_OF_GRACE = 2.0
-"""Time that a server has beyond its own limit to report it, which says more than a connection that is closed."""
+"""Extra time in which a server can report its own timeout, which is more informative than a closed connection."""
 
 
 @contextmanager
 def ended_after(seconds: float, end: Callable[[], None]) -> Iterator[threading.Event]:
     """Call a function from another thread if the block lasts too long.
 
-    A server checks its time limit between rows and not while it sends one, and a single row may hold a list of any
+    A server checks its time limit between rows but not while it sends one, and a single row may contain a list of any
     length.
 
     Args:
-        seconds: Time for the block.
-        end: Ends what the block waits for, such as closing its connection.
+        seconds: Time limit of the block.
+        end: Ends what the block waits for, such as by closing its connection.
 
     Yields:
-        Set once the function is called.
+        An event that is set once the function is called.
     """
     is_over = threading.Event()
 

@@ -1,4 +1,4 @@
-"""Items and properties found by name, and whether the graph holds an item at all."""
+"""Finds items and properties by name, and checks whether the graph contains an item."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from kgedit.graph.connection import Graph
 from kgedit.graph.queries import read_query
 
 TERMS = pa.schema([("id", pa.string()), ("label", pa.string()), ("description", pa.string()), ("facts", pa.int64())])
-"""The columns of cypher/read/find_terms.cypher, which says what they mean."""
+"""Columns of cypher/read/find_terms.cypher, which documents them."""
 
 
 def find_terms(graph: Graph, name: str, *, limit: int) -> pa.Table:
-    """Items and properties by label or alias: those with exactly this name first, then those in most facts.
+    """Find items and properties by label or alias: exact matches first, then those with most facts.
 
     Args:
-        graph: Where they are looked up.
-        name: Words that stand together in a label or an alias.
-        limit: Most rows.
+        graph: Graph to search.
+        name: Consecutive words of a label or an alias.
+        limit: Maximum number of rows.
     """
     parameters = {"name": name, "limit": limit}
     rows = graph.read_only_query(read_query("find_terms").text, parameters, timeout=60)
@@ -29,17 +29,17 @@ def check_name(name: str) -> None:
     """Refuse a name that the full-text index cannot look up.
 
     Raises:
-        GraphError: if there is no letter or digit in it.
+        GraphError: if it contains no letter or digit.
     """
     if not any(letter.isalnum() for letter in name):
         raise GraphError(f"There is no word in {name!r}. Give a label or an alias: kgedit find Germany")
 
 
 def check_item(graph: Graph, item: str) -> None:
-    """Refuse an item that the graph does not hold.
+    """Refuse an item that the graph does not contain.
 
     Raises:
-        GraphError: if it is not there.
+        GraphError: if it is missing.
     """
     if not graph.rows("MATCH (i:Item {id: $item}) RETURN i.id AS id", {"item": item}):
         raise GraphError(f"The graph holds no item {item}. Find one by its name: kgedit find NAME")

@@ -1,8 +1,8 @@
-"""The last step of an import: constraints, indexes and the completion mark, also where an earlier import lacks them.
+"""Last step of an import: constraints, indexes and the completion mark, including for earlier imports without them.
 
 Neo4j's import tool writes rows without indexes. Snapshots therefore keep the state IMPORTED until every constraint and
-index is online: an import that is killed before is finished by the next command that needs the graph. Earlier versions
-marked them complete at once, so indexes are looked for in complete graphs too.
+index is online, and the next command that needs the graph finishes an interrupted import. Earlier versions marked
+snapshots complete immediately, so complete graphs are checked for indexes too.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ IMPORTED = "imported"
 """State of a snapshot whose rows are in the graph, without indexes."""
 
 _USABLE = (IMPORTED, "delta", "complete")
-"""States in which a graph needs its indexes; in the others a load is still writing rows, or emptying the graph."""
+"""States in which a graph needs its indexes; in other states a load is writing rows or emptying the graph."""
 
 
 def import_mark(rows: Mapping[str, int]) -> dict[str, Any]:
     """Properties of an imported snapshot's node until `finish_graph` replaces them.
 
     Args:
-        rows: "Term" or relationship type -> rows that the import tool was given.
+        rows: Number of rows given to the import tool, by "Term" or relationship type.
     """
     return {"state": IMPORTED, "imported": json.dumps(rows)}
 
@@ -50,12 +50,12 @@ def open_finished(home: Path) -> Iterator[Graph]:
 
 
 def finish_graph(graph: Graph) -> None:
-    """Build the constraints and indexes that a graph lacks, and mark imported snapshots complete. Idempotent.
+    """Create missing constraints and indexes, and mark imported snapshots complete. Idempotent.
 
     The caller holds the graph's lock.
 
     Raises:
-        GraphError: if the graph does not hold the rows that were imported, or an index cannot be built.
+        GraphError: if the graph does not contain the imported rows, or an index cannot be built.
     """
     if _is_finished(graph):
         return
@@ -76,7 +76,7 @@ def finish_graph(graph: Graph) -> None:
 
 
 def build_indexes(graph: Graph) -> None:
-    """Create the constraints and indexes that a graph lacks, and wait until all are online."""
+    """Create missing constraints and indexes, and wait until all are online."""
     states = _index_states(graph)
     for name, kind in schema_names().items():
         if states.get(name) == "FAILED":
@@ -93,11 +93,11 @@ def missing_indexes(graph: Graph) -> list[str]:
 
 
 def _index_states(graph: Graph) -> dict[str, str]:
-    # A constraint has an index of its name.
+    # The index of a constraint has the same name.
     try:
         return {row["name"]: row["state"] for row in graph.rows("SHOW INDEXES YIELD name, state")}
     except GraphError as error:
-        if "Security.Forbidden" in str(error):  # a reader of someone else's server, who could not build them either
+        if "Security.Forbidden" in str(error):  # a reader of an outside server, who could not build them either
             return dict.fromkeys(schema_names(), "ONLINE")
         raise
 
@@ -105,18 +105,18 @@ def _index_states(graph: Graph) -> dict[str, str]:
 def _is_finished(graph: Graph) -> bool:
     states = {row["state"] for row in graph.rows("MATCH (s:Snapshot) RETURN DISTINCT s.state AS state")}
     if not states or not states <= set(_USABLE):
-        return True  # nothing to finish: empty, or a load is still writing
+        return True  # nothing to finish: the graph is empty, or a load is still writing
     return IMPORTED not in states and not missing_indexes(graph)
 
 
 def _imported(graph: Graph) -> dict[str, int] | None:
-    """Rows that an unfinished import was given; None if there is no unfinished import."""
+    """Numbers of rows given to an unfinished import; None without one."""
     rows = graph.rows("MATCH (s:Snapshot {state: $state}) RETURN s.imported AS rows LIMIT 1", {"state": IMPORTED})
     return json.loads(rows[0]["rows"]) if rows else None
 
 
 def _check_rows(graph: Graph, rows: Mapping[str, int]) -> None:
-    """Compare what the import tool was given with the graph's own counts, which take no time.
+    """Compare the numbers of rows given to the import tool with the graph's stored counts, in constant time.
 
     Raises:
         GraphError: if they differ.

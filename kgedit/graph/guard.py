@@ -1,18 +1,18 @@
-"""What a user's own query may do: read the graph, and nothing else.
+"""Checks that a user's own query only reads the graph.
 
-The server decides: it plans the query (EXPLAIN, which runs nothing) and returns its type and its operators, so that
-words in strings, comments or quoted names neither trigger a rule nor hide from it. The rules:
+The server decides: it plans the query (EXPLAIN, which runs nothing) and returns its type and its operators, so words in
+strings, comments or quoted names neither trigger a rule nor evade one. The rules:
 
-* its type is read-only: no data, schema, users or databases are changed;
+* its type is read-only: it does not change data, schema, users or databases;
 * no operator reads a file or an address (LOAD CSV), or ends other transactions (TERMINATE TRANSACTIONS);
-* no administration command, not even one that only shows (SHOW USERS, SHOW DATABASES);
-* of the other SHOW commands only those about the schema and what can be called: settings reveal how the server is set
-  up and where its files are, transactions reveal what other users ask;
+* no administration commands, including those that only show something (SHOW USERS, SHOW DATABASES);
+* of the other SHOW commands only those about the schema, functions and procedures: settings reveal how the server is
+  set up and where its files are, transactions reveal other users' queries;
 * no transactions within the query (CALL { ... } IN TRANSACTIONS), which only writing needs;
-* procedures only from a list of Neo4j's own that read the graph. Others clear caches, close connections, or are
-  someone's plugin, which may do anything.
+* only procedures from a list of Neo4j's own that read the graph. Others clear caches or close connections, or belong to
+  plugins and may do anything.
 
-Functions are not listed in a plan: those of a plugin (apoc.*) on an outside server are not checked.
+Plans do not list functions: those of a plugin (apoc.*) on an outside server are not checked.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _REFUSED_OPERATORS = {
     "TransactionForeach": "it starts transactions (IN TRANSACTIONS)",
 }
 _SHOWING_OPERATORS = frozenset({"ShowConstraints", "ShowFunctions", "ShowIndexes", "ShowProcedures"})
-"""Any other Show operator, of a later Neo4j, is refused."""
+"""Any other Show operator, such as of a later Neo4j, is refused."""
 
 Plan = Mapping[str, Any]
 
@@ -63,12 +63,12 @@ def refuse_all_but_reading(query_type: str | None, plan: Plan | None, uri: str) 
     """Refuse a query unless its plan only reads the graph.
 
     Args:
-        query_type: Of the summary: r, w, rw, or s for schema, administration and procedures of the server's own.
-        plan: Of the summary: operators as nested maps.
-        uri: The server, for the message.
+        query_type: Type in the summary: r, w, rw, or s for schema, administration and the server's own procedures.
+        plan: Plan in the summary: operators as nested maps.
+        uri: Address of the server, for the message.
 
     Raises:
-        GraphError: if the query does anything but read, or the server does not return a plan.
+        GraphError: if the query does more than read, or the server does not return a plan.
     """
     if plan is None:
         raise GraphError(f"The server at {uri} does not explain queries, so a query of your own cannot be checked.")
@@ -97,7 +97,7 @@ def _refuse(reason: str) -> None:
 
 
 def _operators(plan: Plan) -> Iterator[tuple[str, str]]:
-    """Every operator's name, without the database's, and its details."""
+    """Name and details of every operator, without the database name."""
     waiting = [plan]
     while waiting:
         operator = waiting.pop()

@@ -1,4 +1,4 @@
-"""Checks what Bolt cannot carry, before it is sent."""
+"""Checks parameters for values that Bolt cannot send."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _LARGEST = 2**63 - 1
 
 
 def refuse_what_bolt_cannot_carry(cypher: str, parameters: Mapping[str, Any]) -> None:
-    """Refuse integers of more than 64 bits, and text that is not Unicode, at any depth.
+    """Refuse integers of more than 64 bits, and text that is not valid Unicode, at any depth.
 
     Raises:
         GraphError: with the parameter's name.
@@ -43,5 +43,5 @@ def _is_unicode(text: str) -> bool:
 
 
 def _short(value: int) -> str:
-    # Python refuses to print integers of more than some thousand digits.
+    # Python refuses to format integers of more than a few thousand digits.
     return str(value) if value.bit_length() < 200 else f"an integer of {value.bit_length()} bits"

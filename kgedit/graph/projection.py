@@ -1,8 +1,8 @@
-"""The store's snapshots into the graph: as a whole, or the newest ones as deltas.
+"""Writes the store's snapshots into the graph: as a whole, or the newest ones as deltas.
 
-The graph is a projection of the store and can always be rebuilt from it. A managed server takes a whole graph through
-Neo4j's import tool, an outside one over Bolt; deltas go over Bolt to both. A load that was killed resumes with the
-same command.
+The graph is a projection of the store and can always be rebuilt from it. A whole graph is written to a managed server
+with Neo4j's import tool, and to an outside one over Bolt; deltas are written over Bolt to both. An interrupted load
+resumes with the same command.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ from kgedit.wikidata.times import OPEN_END
 
 @dataclass(frozen=True, slots=True)
 class GraphContent:
-    """What the graph holds now.
+    """Content of the graph after a load.
 
     Attributes:
         date: Day number of its newest snapshot.
-        facts: Facts that are current there.
-        terms: Terms in the whole graph.
-        rebuilt: Snapshots that were written anew as a whole; 0 where deltas were enough.
-        scope: What of the store is in the graph.
+        facts: Number of facts that are current in it.
+        terms: Number of terms in the whole graph.
+        rebuilt: Number of snapshots that were rewritten as a whole; 0 if deltas were enough.
+        scope: Part of the store that is in the graph.
     """
 
     date: int
@@ -54,11 +54,11 @@ class GraphContent:
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """A snapshot that the graph knows."""
+    """A snapshot recorded in the graph."""
 
     date: int
     sha256: str
-    state: str  # complete; or what is under way: imported, delta, whole, emptying
+    state: str  # complete; or the work in progress: imported, delta, whole, emptying
     facts: int | None
     scope: Scope
 
@@ -73,19 +73,20 @@ def bring_up_to_date(
 ) -> GraphContent:
     """Write every snapshot that the graph lacks, in order of date.
 
-    A managed graph that is empty, whose snapshots are not the store's oldest ones, or that holds the neighbourhood of
-    changes, is written as a whole; so it is with `rebuild`. Of several processes one writes, the others wait for it.
+    A managed graph is written as a whole if it is empty, if its snapshots are not the store's oldest ones, if it
+    contains the neighbourhood of changes, or with `rebuild`. If several processes call this, one writes and the others
+    wait for it.
 
     Args:
-        home: The folder $KGEDIT_HOME.
-        snapshots: All of the store, oldest first.
+        home: Home folder.
+        snapshots: All snapshots of the store, oldest first.
         progress: Called as rows are written over Bolt.
-        rebuild: Write the whole graph anew.
-        scope: What of the store goes into it; None for what the graph has, or everything where there is none yet.
+        rebuild: Whether to rewrite the whole graph.
+        scope: Part of the store that goes into it; None means that of the graph, or everything for a new graph.
 
     Raises:
-        StoreError: if the store holds no snapshot.
-        GraphError: if the database holds other data, an outside server's graph does not fit the store, or the graph
+        StoreError: if the store contains no snapshot.
+        GraphError: if the database contains other data, an outside server's graph does not fit the store, or the graph
             has another scope and is not rebuilt.
     """
     if not snapshots:
@@ -107,7 +108,7 @@ def bring_up_to_date(
             with Graph.open(home) as graph:
                 for older, newer in pairwise([snapshots[-len(todo) - 1], *todo]):
                     _write_delta(home, graph, (snapshots[0], older, newer), chosen, progress)
-        # What an interrupted load left behind, and this one did not need.
+        # Leftovers of an interrupted load that this one did not need.
         shutil.rmtree(home / "import", ignore_errors=True)
         return _held(home, snapshots, chosen, rebuilt=0)
 
@@ -121,10 +122,10 @@ def _held(home: Path, snapshots: Sequence[Snapshot], scope: Scope, *, rebuilt: i
 
 
 def empty_graph(home: Path) -> None:
-    """Take everything out of the graph.
+    """Remove all content of the graph.
 
     Raises:
-        GraphError: if the database holds other data.
+        GraphError: if the database contains other data.
     """
     with disk_errors(home), locked(home / "graph.lock"):
         if external_address() is None and ManagedServer(home).status().store_bytes == 0:
@@ -135,11 +136,11 @@ def empty_graph(home: Path) -> None:
 
 
 def _found(home: Path, *, finish: bool) -> list[_Found] | None:
-    """The snapshots that the graph knows, oldest first; None if it must be rebuilt.
+    """Snapshots recorded in the graph, oldest first; None if it must be rebuilt.
 
     Args:
-        home: The folder $KGEDIT_HOME.
-        finish: Whether an import that was interrupted before its indexes were built is finished first.
+        home: Home folder.
+        finish: Whether to finish an import first that was interrupted before its indexes were built.
     """
     server = ManagedServer(home)
     if external_address() is None and server.import_unfinished():
@@ -160,10 +161,10 @@ def _found(home: Path, *, finish: bool) -> list[_Found] | None:
 
 
 def _choose_scope(home: Path, asked: Scope | None, found: Sequence[_Found], *, rebuild: bool) -> Scope:
-    """The scope to write in: what was asked, else the graph's own, else the one kept with the home.
+    """Choose the scope to write: the requested one, else the graph's, else the one stored in the home.
 
     Raises:
-        GraphError: if the graph has another one than what was asked.
+        GraphError: if the graph's scope differs from the requested one.
     """
     own = found[0].scope if found else None
     if asked is not None and own is not None and asked != own and not rebuild:
@@ -179,7 +180,7 @@ def _is_unfinished(found: Sequence[_Found]) -> bool:
 
 
 def _missing(found: Sequence[_Found] | None, snapshots: Sequence[Snapshot]) -> Sequence[Snapshot] | None:
-    """Snapshots that the graph lacks, the newest ones; None if what it holds is not the store's oldest ones."""
+    """The newest snapshots that the graph lacks; None if its snapshots are not the store's oldest ones."""
     if found is None or _is_unfinished(found):
         return None
     wanted = [(snapshot.date, _sha256(snapshot)) for snapshot in snapshots]
@@ -190,7 +191,7 @@ def _missing(found: Sequence[_Found] | None, snapshots: Sequence[Snapshot]) -> S
 
 
 def _sha256(snapshot: Snapshot) -> str:
-    # A load with --limit has no hash of its source.
+    # A load with --limit does not record a hash of its source.
     return snapshot.manifest["source"]["sha256"] or f"first {snapshot.manifest['limit']} lines"
 
 
@@ -224,7 +225,7 @@ def _write_whole(
 
 
 def _with_counts(connection: duckdb.DuckDBPyConnection, described: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Add to the description of each snapshot its numbers of current facts in scope and of items."""
+    """Add the numbers of current facts in scope and of items to the description of each snapshot."""
     counts = {"facts": "SELECT count(*) FROM fact_{0}", "items": "SELECT count(*) FROM entity_{0} WHERE kind = 'item'"}
     for k, one in enumerate(described):
         for name, count in counts.items():
@@ -251,7 +252,7 @@ def _write_whole_over_bolt(
     with open_timeline(snapshots, scope, spill=folder / "spill") as connection:
         counted = _with_counts(connection, [{"date": snapshot.date} for snapshot in snapshots])
     write_steps(graph, write_whole(snapshots, scope, folder), {}, progress=progress)
-    # Indexes after the rows: building them at once is faster than keeping them up to date.
+    # Indexes after the rows: building them in one step is faster than updating them.
     build_indexes(graph)
     graph.write(
         "UNWIND $counted AS one MATCH (s:Snapshot {date: one.date}) SET s += one, s.state = 'complete'",
@@ -263,13 +264,13 @@ def _write_whole_over_bolt(
 def _write_delta(
     home: Path, graph: Graph, snapshots: tuple[Snapshot, Snapshot, Snapshot], scope: Scope, progress: WriteProgress
 ) -> None:
-    """Write what a snapshot changes, resuming where an earlier attempt stopped.
+    """Write the changes of a snapshot, resuming where an earlier attempt stopped.
 
     Args:
-        home: The folder $KGEDIT_HOME.
-        graph: Where to write.
-        snapshots: The graph's oldest one, the one before the new one, and the new one.
-        scope: The graph's.
+        home: Home folder.
+        graph: Graph to write.
+        snapshots: The graph's oldest snapshot, the one before the new one, and the new one.
+        scope: Scope of the graph.
         progress: Called after every batch.
     """
     first, older, newer = snapshots

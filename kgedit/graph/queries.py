@@ -1,4 +1,4 @@
-"""The query files under ``cypher/``: one query a file, with a header that says what it finds, takes and returns."""
+"""Query files under ``cypher/``: one query per file, with a header of what it finds, its parameters and its columns."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ class Parameter:
     """One parameter of a query.
 
     Attributes:
-        name: Without the dollar sign.
+        name: Name without the dollar sign.
         kind: date (YYYY-MM-DD, sent as a day number), id, ids, integer, number, text or maps (JSON).
-        default: As sent when the user gives none; None if it must be given.
-        meaning: One line.
+        default: Default value as sent; None if the parameter is required.
+        meaning: Meaning, in one line.
     """
 
     name: str
@@ -38,7 +38,7 @@ class Parameter:
     meaning: str
 
     def read(self, given: Any) -> Any:
-        """A user's text, or another value as it is, as the value to send; a date becomes a day number.
+        """Convert a user's text to the value to send; values of other types are unchanged. Dates become day numbers.
 
         Raises:
             GraphError: if a text is not of the parameter's kind.
@@ -64,7 +64,7 @@ def _written(day: int) -> str:
 
 
 def check_dates(dates: Mapping[str, int], snapshots: Sequence[int]) -> None:
-    """Check that dates are those of snapshots, and that `from` comes before `to`.
+    """Check that dates are those of snapshots, and that `from` is before `to`.
 
     Args:
         dates: Day numbers by parameter.
@@ -82,17 +82,17 @@ def check_dates(dates: Mapping[str, int], snapshots: Sequence[int]) -> None:
 
 
 def checked_dates(texts: Mapping[str, str], snapshots: Sequence[int]) -> dict[str, int]:
-    """Dates as day numbers, after check_dates."""
+    """Parse dates to day numbers and check them with `check_dates`."""
     days = {name: _date(text) for name, text in texts.items()}
     check_dates(days, snapshots)
     return days
 
 
 def check_id(text: str) -> str:
-    """An id of an item, a property or a lexeme, unchanged.
+    """Return the id of an item, a property or a lexeme unchanged.
 
     Raises:
-        ValueError: if the text is not one.
+        ValueError: if the text is not such an id.
     """
     if not _ID.fullmatch(text):
         raise ValueError("give an id such as Q30 or P6; kgedit find NAME finds it")
@@ -104,7 +104,7 @@ def _entity_ids(text: str) -> list[str]:
 
 
 _NAMED = {"TWO_HOP_STOP_LIST": list(TWO_HOP_STOP_LIST)}
-"""Defaults that headers call by their names in kgedit.wikidata.ids, so that they stand once."""
+"""Defaults that headers refer to by their names in kgedit.wikidata.ids, so that they are defined once."""
 
 _READERS: dict[str, Any] = {
     "date": _date,
@@ -122,9 +122,9 @@ class Query:
     """A reading query with its header.
 
     Attributes:
-        name: File name without its ending.
-        finds: What it finds, one or more sentences.
-        parameters: In the order of the header.
+        name: File name without extension.
+        finds: What it finds, in one or more sentences.
+        parameters: Parameters in the order of the header.
         returns: Column names in order, each with its meaning.
         text: Cypher, without the header.
     """
@@ -136,7 +136,7 @@ class Query:
     text: str
 
     def bind(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        """Users' texts or values, and defaults, as the parameters to send.
+        """Combine users' texts or values with defaults to the parameters to send.
 
         Raises:
             GraphError: if one is unknown, missing or of the wrong kind.
@@ -151,15 +151,15 @@ class Query:
         return {n: p.read(given[n]) if n in given else p.default for n, p in known.items()}
 
     def check(self, bound: Mapping[str, Any], snapshots: Sequence[int], *, evidence: bool) -> None:
-        """Check bound parameters against what the graph holds.
+        """Check bound parameters against the content of the graph.
 
         Args:
-            bound: From `bind`.
+            bound: Result of `bind`.
             snapshots: Day numbers of the graph's snapshots.
-            evidence: Whether the graph has the versions of statements.
+            evidence: Whether the graph contains the versions of statements.
 
         Raises:
-            GraphError: if a date is none of a snapshot, a window is reversed, or the evidence is missing.
+            GraphError: if a date is not that of a snapshot, a window is reversed, or the evidence is missing.
         """
         dates = {p.name: bound[p.name] for p in self.parameters if p.kind == "date"}
         check_dates(dates, snapshots)
@@ -171,7 +171,7 @@ class Query:
 
 
 def read_queries() -> dict[str, Query]:
-    """Every reading query by name, sorted."""
+    """All reading queries by name, sorted."""
     return {path.stem: read_query_file(path) for path in sorted((data_folder("cypher") / "read").glob("*.cypher"))}
 
 
@@ -199,14 +199,14 @@ def schema_statements(prefix: str = "") -> list[str]:
 
 
 def schema_names() -> dict[str, str]:
-    """Name -> CONSTRAINT or INDEX, as the files of cypher/schema are called."""
+    """CONSTRAINT or INDEX by name, from the file names of cypher/schema."""
     kinds = {"1": "CONSTRAINT", "2": "INDEX"}
     paths = sorted((data_folder("cypher") / "schema").glob("*.cypher"))
     return {path.stem[2:]: kinds[path.stem[0]] for path in paths}
 
 
 def read_query_file(path: Path) -> Query:
-    """Read a query file: ``// `` lines first, in the sections Finds, Parameters, Returns."""
+    """Parse a query file, which begins with ``// `` lines in the sections Finds, Parameters, Returns."""
     header: dict[str, list[str]] = {"Finds": [], "Parameters": [], "Returns": []}
     section = ""
     body: list[str] = []

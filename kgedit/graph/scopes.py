@@ -1,6 +1,6 @@
-"""The graph's scope as it is stored: on every Snapshot node, and beside the graph in ``$KGEDIT_HOME/graph.json``.
+"""Stores the graph's scope: on every Snapshot node, and beside the graph in ``$KGEDIT_HOME/graph.json``.
 
-The file is needed when a rebuild is interrupted: the same command must then end in the same graph.
+The file is needed after an interrupted rebuild, so that the same command leads to the same graph.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def scope_properties(scope: Scope) -> dict[str, Any]:
 
 
 def scope_from(properties: Mapping[str, Any]) -> Scope:
-    """The scope in a node's properties or in the file."""
+    """Scope from the properties of a node or from the file."""
     return Scope(
         evidence=properties.get("evidence", True),
         items_only=properties.get("items_only", False),
@@ -33,13 +33,13 @@ def scope_from(properties: Mapping[str, Any]) -> Scope:
 
 
 def keep_scope(home: Path, scope: Scope) -> None:
-    """Write the scope beside the graph, if it is another one than what is written there."""
+    """Write the scope to the file beside the graph, if it differs from the one stored there."""
     if kept_scope(home) != scope:
         replace_file(home / "graph.json", json_text(scope_properties(scope)))
 
 
 def kept_scope(home: Path) -> Scope | None:
-    """The scope that was last written there, or None."""
+    """Scope stored in the file, or None."""
     path = home / "graph.json"
     if not path.is_file():
         return None

@@ -1,4 +1,4 @@
-"""Whether a home's graph server runs, and what its graph holds. Starts nothing."""
+"""State of a home's graph server and content of its graph. Starts nothing."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ class GraphStatus:
 
     Attributes:
         server: The home's own server.
-        outside: Address of the server that `KGEDIT_GRAPH_URI` names, which is used instead; None if it is not set.
-        content: What the graph holds; None while its server does not run.
+        outside: Address of the server named by `KGEDIT_GRAPH_URI`, which is used instead; None if it is not set.
+        content: Content of the graph; None while its server is not running.
     """
 
     server: Status
@@ -26,7 +26,7 @@ class GraphStatus:
 
 
 def read_graph_status(home: Path) -> GraphStatus:
-    """The state of a home's graph.
+    """Read the state of a home's graph.
 
     Raises:
         GraphError: if a server that should answer does not.

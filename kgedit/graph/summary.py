@@ -1,4 +1,4 @@
-"""What a graph holds, in a few numbers that the server has at hand."""
+"""Summary of a graph, from numbers that the server keeps."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ class GraphSummary:
     """Content of a graph.
 
     Attributes:
-        scope: Which part of the store it holds, as text.
-        snapshots: Day number -> facts that are current there, None while it is being written.
-        terms: Nodes that are items, properties or values.
-        facts: FACT edges, of all snapshots.
-        claims: CLAIM edges, of all snapshots.
-        missing_indexes: Constraints and indexes that are not online, in a graph that holds snapshots.
+        scope: Part of the store in the graph, as text.
+        snapshots: Number of current facts by day number; None while a snapshot is being written.
+        terms: Number of nodes that are items, properties or values.
+        facts: Number of FACT edges, of all snapshots.
+        claims: Number of CLAIM edges, of all snapshots.
+        missing_indexes: Constraints and indexes that are not online; empty for a graph without snapshots.
     """
 
     scope: str
@@ -32,13 +32,13 @@ class GraphSummary:
 
 
 def graph_scope(graph: Graph) -> Scope:
-    """The scope of a graph; everything where it holds no snapshot."""
+    """The scope of a graph; everything if it contains no snapshot."""
     rows = graph.rows("MATCH (s:Snapshot) RETURN properties(s) AS properties ORDER BY s.date LIMIT 1")
     return scope_from(rows[0]["properties"]) if rows else Scope()
 
 
 def summarize(graph: Graph) -> GraphSummary:
-    """The content of a graph. Takes no longer however large it is."""
+    """Summarize the content of a graph, in constant time."""
     snapshots = graph.rows(
         "MATCH (s:Snapshot) RETURN s.date AS date, CASE s.state WHEN 'complete' THEN s.facts END AS facts ORDER BY date"
     )

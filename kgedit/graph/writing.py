@@ -1,8 +1,8 @@
-"""Rows from Parquet files into the graph over Bolt: batches in parallel, each applied exactly once.
+"""Writes rows from Parquet files into the graph over Bolt: batches in parallel, each applied exactly once.
 
-A batch and the note that it is applied are one transaction: a node `Load` counts the rows of a part that are written,
-and a batch whose first row is not the next one does nothing. Whatever is killed, or sent twice by the driver after a
-lost answer, ends in the same graph.
+A batch and its record are one transaction: a node `Load` counts the written rows of a part, and a batch whose first row
+is not the next one does nothing. The graph is therefore the same after an interruption, or if the driver sends a batch
+twice because a response was lost.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from kgedit.graph.queries import write_query
 
 BATCH_ROWS = 10_000
 PARTS = 3
-"""Sessions that write at once."""
+"""Number of sessions that write concurrently."""
 
 _ROWS_OF_ONE_PART = 10_000
-"""Fewer rows are not worth several sessions."""
+"""Fewer rows do not justify several sessions."""
 
 WriteProgress = Callable[[int, int], None]
-"""Called with the percentage done and the rows written."""
+"""Called with the percentage done and the number of rows written."""
 
 
 def write_steps(
@@ -38,13 +38,13 @@ def write_steps(
     """Write the rows of each step, in order, resuming where an earlier attempt stopped.
 
     Args:
-        graph: Where to write.
-        files: Step -> Parquet file, always with the same rows in the same order. A step is a file of cypher/write.
-        constants: Parameters that every batch gets.
+        graph: Graph to write.
+        files: Parquet file by step, always with the same rows in the same order. A step is a file of cypher/write.
+        constants: Parameters of every batch.
         progress: Called after every batch.
 
     Raises:
-        GraphError: if rows find no place in the graph, which then holds something else than the store.
+        GraphError: if rows do not match anything in the graph, whose content then differs from the store.
     """
     rows = {step: pq.read_metadata(path).num_rows for step, path in files.items()}
     count = _Count(sum(rows.values()), progress)
@@ -62,12 +62,12 @@ def write_steps(
 
 
 def forget_progress(graph: Graph) -> None:
-    """Take away the notes of a load that is complete."""
+    """Delete the progress records of a completed load."""
     graph.write("MATCH (l:Load) DELETE l")
 
 
 class _Count:
-    """Rows written by all parts."""
+    """Number of rows written by all parts."""
 
     def __init__(self, total: int, progress: WriteProgress) -> None:
         self._total = total
@@ -102,7 +102,7 @@ def _write_part(
 
 
 def _batches(path: Path, start: int, stop: int) -> Iterator[pa.RecordBatch]:
-    """The rows [start, stop) of a file; row groups outside are not read."""
+    """Read the rows [start, stop) of a file; row groups outside are not read."""
     file = pq.ParquetFile(path)
     sizes = [file.metadata.row_group(number).num_rows for number in range(file.num_row_groups)]
     ends = [sum(sizes[: number + 1]) for number in range(len(sizes))]

@@ -1,4 +1,4 @@
-"""Hyperparameters: typed settings, published values and EasyEdit's files. Nothing here needs torch."""
+"""Hyperparameters: typed settings, published values and EasyEdit's files. Does not import torch."""
 
 from __future__ import annotations
 
@@ -43,4 +43,4 @@ SETTINGS: Registry[type[Settings]] = Registry(
         "alphaedit": "kgedit.hparams.locate_then_edit:AlphaEditSettings",
     },
 )
-"""Settings of kgedit's own methods by the method's name, for those who need them without torch."""
+"""Settings of kgedit's own methods by method name, for code that runs without torch."""

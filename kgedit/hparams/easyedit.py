@@ -1,6 +1,6 @@
-"""EasyEdit's hyperparameter files, read as run specs of ours.
+"""Converts EasyEdit's hyperparameter files to kgedit's run specs.
 
-What would change the outcome and has no counterpart is reported with the reason; so is a key that is in no table.
+Keys that would change the result but have no counterpart are reported with the reason, and so are unknown keys.
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ _WHOLE_SPEC = frozenset({"alg_name", "model_name", "device", "seed"})
 
 @dataclass(frozen=True, slots=True)
 class GivenSpec:
-    """A run spec as a file gives it, without defaults, and what of the file is ignored, each with the reason."""
+    """A run spec as given by a file, without defaults, and the ignored parts of the file with their reasons."""
 
     raw: dict[str, Any]
     notes: tuple[str, ...]
 
 
 def is_easyedit(raw: Mapping[str, Any]) -> bool:
-    """Whether a mapping is one of EasyEdit's files."""
+    """Whether a mapping is the content of one of EasyEdit's files."""
     return "alg_name" in raw
 
 
 def translate(raw: Mapping[str, Any]) -> GivenSpec:
-    """One of EasyEdit's files as a run spec.
+    """Convert the content of one of EasyEdit's files to a run spec.
 
     Raises:
-        SpecError: if its method is unknown, or values make no sense.
+        SpecError: if its method is unknown, or values are invalid.
     """
     method = method_of(raw)
     rules = TABLES[_algorithm(raw)]
@@ -50,7 +50,7 @@ def translate(raw: Mapping[str, Any]) -> GivenSpec:
         except (ValueError, TypeError, AttributeError) as error:
             problems.append(f"{key}: {value!r} makes no sense here ({error})")
             continue
-        # A bound that is switched off belongs to the methods that have none.
+        # A disabled bound belongs to the methods without one.
         settings |= {name: given for name, given in zip(rules[key].targets, values, strict=True) if given is not None}
         if note:
             notes.append(f"{key} is {value!r}: {note}")
@@ -66,10 +66,10 @@ def translate(raw: Mapping[str, Any]) -> GivenSpec:
 
 
 def method_of(raw: Mapping[str, Any]) -> str:
-    """Our name of the method that a file is for.
+    """kgedit's name of the method of a file.
 
     Raises:
-        SpecError: if there is none.
+        SpecError: if kgedit has no such method.
     """
     name = _algorithm(raw)
     if name != "FT":
@@ -94,13 +94,13 @@ def _missing(raw: Mapping[str, Any]) -> list[str]:
 
 
 def _device(given: object, notes: list[str]) -> dict[str, str]:
-    """A number is a GPU of the machine that the file was written on."""
+    """Convert a device; a number refers to a GPU of the machine on which the file was written."""
     if given is None:
         return {}
     name = str(given) if not str(given).isdigit() else f"cuda:{given}"
     try:
         from kgedit.llm.devices import resolve_device
-    except ModuleNotFoundError:  # no torch: the file can be checked, and no run begins
+    except ModuleNotFoundError:  # without torch the file can be checked, but no run starts
         return {"device": name}
     try:
         return {"device": resolve_device(name)}

@@ -1,7 +1,7 @@
-"""What becomes of each key of EasyEdit's hyperparameter files: one table per method, read by `easyedit_settings`.
+"""Conversion of each key of EasyEdit's hyperparameter files: one table per method, read by kgedit.hparams.easyedit.
 
-A key gives settings of ours, or is expected to have the value that stands for what kgedit does anyway, or restates
-what kgedit finds by itself.
+A key maps to settings of kgedit, or must have the value that corresponds to kgedit's fixed behaviour, or restates
+something that kgedit finds by itself.
 """
 
 from __future__ import annotations
@@ -13,19 +13,19 @@ from pathlib import PurePosixPath
 from typing import Any
 
 Read = Callable[[Any], tuple[tuple[object, ...], str]]
-"""From a key's value to the values of its settings, and a note for the user or ""; ValueError if it is not valid."""
+"""Converts a key's value to the values of its settings and a note for the user or ""; raises ValueError if invalid."""
 
 
 @dataclass(frozen=True, slots=True)
 class EasyEditKey:
-    """What becomes of one key: the settings that it gives, if any, and how its value is read."""
+    """Conversion of one key: the settings to which it maps, if any, and the conversion of its value."""
 
     targets: tuple[str, ...]
     read: Read
 
 
 def _plain(value: object) -> object:
-    """A number as a number, words in lower case: YAML reads 5e-4 and None as strings."""
+    """Parse numbers and lower-case words, because YAML reads 5e-4 and None as strings."""
     if not isinstance(value, str):
         return value
     try:
@@ -35,17 +35,17 @@ def _plain(value: object) -> object:
 
 
 def _to(name: str) -> EasyEditKey:
-    """The same value under kgedit's name."""
+    """A key whose value is used under kgedit's name."""
     return EasyEditKey((name,), lambda value: ((value,), ""))
 
 
 def _only(reason: str, *expected: object) -> EasyEditKey:
-    """No counterpart: the user is told the reason, unless the value is what kgedit does anyway."""
+    """A key without counterpart: the reason is reported, unless the value is kgedit's fixed behaviour."""
     return EasyEditKey((), lambda value: ((), "" if _plain(value) in expected else reason))
 
 
 def _unused() -> EasyEditKey:
-    """A key that EasyEdit's method reads no more than ours does."""
+    """A key that neither EasyEdit's method nor kgedit's uses."""
     return EasyEditKey((), lambda value: ((), ""))  # noqa: ARG005 - the shape of Read
 
 
@@ -62,20 +62,20 @@ def _several_blocks(value: Any) -> tuple[tuple[object, ...], str]:
 
 
 def bound(value: Any) -> tuple[tuple[object, ...], str]:
-    """How far a weight may move; None where that is switched off."""
+    """Maximum change of a weight; None if it is disabled."""
     off = _plain(value) in (None, False, "false", "none")
     return (None if off else value,), ""
 
 
 def _random_prefixes(value: Any) -> tuple[tuple[object, ...], str]:
-    """From [[length, how many], ...] to prompts, the bare one included, and the length of all random prefixes."""
+    """Convert [[length, count], ...] to the number of prompts, with the bare one, and the length of all prefixes."""
     lengths, counts = [int(length) for length, _ in value], [int(count) for _, count in value]
     note = f"random prefixes are all of one length here: {max(lengths)}" if len(set(lengths)) > 1 else ""
     return (1 + sum(counts), max(lengths)), note
 
 
 def _margins(value: Any) -> tuple[tuple[object, ...], str]:
-    """These margins are absolute, so their unit is 1, and their loss weighs as much as the answer's."""
+    """EasyEdit's margins are absolute, so their unit is 1, and their loss has the same weight as the answer's."""
     alpha, beta, gamma = value
     return (alpha, beta, gamma, 1.0, 1.0), ""
 
@@ -100,7 +100,7 @@ def _embedder(value: Any) -> tuple[tuple[object, ...], str]:
 
 
 def _threshold(value: Any) -> tuple[tuple[object, ...], str]:
-    """An eigenvalue of C, not a share of its trace."""
+    """EasyEdit's threshold is an eigenvalue of C, not a share of its trace."""
     return (value, False), ""
 
 
@@ -114,7 +114,7 @@ _OTHER_MATRIX = "kgedit edits down-projections only, those of the same blocks"
 
 
 def _matrix(value: Any) -> str:
-    """Last part of a matrix's name."""
+    """Last part of a matrix name."""
     return str(value).removesuffix(".weight").rpartition(".")[2]
 
 
@@ -123,7 +123,7 @@ def _rewritten(value: Any) -> tuple[tuple[object, ...], str]:
 
 
 def _blocks_of(names: Any) -> tuple[list[int], str]:
-    """Blocks of the matrices named, in ascending order, and a note if they are not down-projections."""
+    """Blocks of the named matrices, ascending, and a note if they are not down-projections."""
     if isinstance(names, str):
         raise ValueError("expected a list of names")
     found = [re.search(r"[.\[](\d+)[\].]", str(name)) for name in names]
@@ -141,7 +141,7 @@ def _inner_block(value: Any) -> tuple[tuple[object, ...], str]:
 
 
 def _layer_and_matrix(value: Any) -> tuple[tuple[object, ...], str]:
-    """Block and role of the one matrix that is copied."""
+    """Block and role of the single matrix that is copied."""
     names = value if isinstance(value, list) else [value]
     roles = sorted({_role(name) for name in names})
     if roles != ["up"]:
@@ -152,12 +152,12 @@ def _layer_and_matrix(value: Any) -> tuple[tuple[object, ...], str]:
 
 
 def _role(name: Any) -> str:
-    """Role of the matrix named, or ""."""
+    """Role of the named matrix, or ""."""
     return next((role for role, known in _ROLES.items() if _matrix(name) in known), "")
 
 
 def _matrices_of(names: Any) -> tuple[list[tuple[int, str]], list[str]]:
-    """Block and role of each matrix of an MLP, and notes for the user; down-projections where none is named."""
+    """Block and role of each MLP matrix, and notes for the user; down-projections if no matrix is named."""
     _blocks_of(names)
     strange = sorted({_matrix(name) for name in names if not _role(name)})
     known = [name for name in names if _role(name)]
@@ -166,7 +166,7 @@ def _matrices_of(names: Any) -> tuple[list[tuple[int, str]], list[str]]:
 
 
 def _blocks_and_roles(matrices: list[tuple[int, str]]) -> tuple[list[int], str, bool]:
-    """Blocks, the roles in them as our setting `matrices` takes them, and whether every block has every role."""
+    """Blocks, roles in the form of the setting `matrices`, and whether every block has every role."""
     blocks = sorted({block for block, _ in matrices})
     roles = [role for role in _ROLES if any(own == role for _, own in matrices)]
     return blocks, ",".join(roles), len(matrices) == len(blocks) * len(roles)
@@ -197,19 +197,19 @@ def _query_and_value(value: Any) -> tuple[tuple[object, ...], str]:
 
 
 FOUND_BY_ITSELF = frozenset({
-    # The model's parts, which are found by structure, and its loading.
+    # Parts of the model, which are found by structure, and loading of the model.
     "layer_module_tmp", "mlp_module_tmp", "attn_module_tmp", "ln_f_module", "lm_head_module", "v_loss_layer",
     "model_class", "class_name", "tokenizer_class", "tokenizer_name", "model_parallel", "padding_side",
     "attn_implementation", "language_model_only",
-    # Paths of files; statistics and null spaces are kept under the home folder.
+    # File paths; statistics and null spaces are stored in the home folder.
     "stats_dir", "P_loc", "results_dir", "save_path",
-    # How much is held in memory at once, and the number format of what is held.
+    # Amount and number format of data in memory.
     "batch_size_once", "editor_batch_size", "mom2_dtype", "max_length",
-    # What is printed and kept while a network is trained.
+    # Output and checkpoints of the training of a network.
     "silent", "verbose", "debug", "save", "log_interval", "eval_log_interval", "final_eval", "val_interval",
     "val_batch_size", "val_steps", "model_save_pt", "eval_only", "early_stop_key",
 })  # fmt: skip
-"""Keys of any method that restate what kgedit finds, keeps or prints by itself."""
+"""Keys of all methods that restate what kgedit finds, stores or prints by itself."""
 
 _WITHOUT = "kgedit trains without it"
 _BATCH = "the protocol says how many edits go together: --protocol sequential --batch-size N"
@@ -373,7 +373,7 @@ TABLES: dict[str, Mapping[str, EasyEditKey]] = {
     "IKE": _IKE,
     "ULTRAEDIT": _ULTRAEDIT,
 }
-"""What becomes of each key, by alg_name in upper case."""
+"""Conversions of keys, by alg_name in upper case."""
 
 METHODS_OF = {
     "LORA": "lora",
@@ -387,4 +387,4 @@ METHODS_OF = {
     "IKE": "ike",
     "ULTRAEDIT": "ultraedit",
 }
-"""Our names of all but FT, which is three methods here: `method_of`."""
+"""kgedit's method names by alg_name, except FT, which is three methods here (`method_of`)."""

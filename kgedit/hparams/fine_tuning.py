@@ -16,15 +16,15 @@ if TYPE_CHECKING:
     from kgedit.llm.language_model import LanguageModel
 
 _GPT2_XL = 6400
-"""Inner units of GPT-2 XL."""
+"""Number of inner units of GPT-2 XL."""
 
 
 class TrainingSettings(Settings):
     """Hyperparameters of training down-projections with Adam."""
 
-    steps: int = setting("most steps of Adam per call", default=25, ge=1)
-    learning_rate: float = setting("of Adam, fresh at each call", derived="by width", gt=0)
-    stop_loss: float = setting("a call ends at this loss", default=1e-2, ge=0)
+    steps: int = setting("maximum steps of Adam per call", default=25, ge=1)
+    learning_rate: float = setting("learning rate of Adam, which restarts at each call", derived="by width", gt=0)
+    stop_loss: float = setting("loss at which a call ends", default=1e-2, ge=0)
     learn_end: bool = setting("whether the end of text is part of the target", default=False)
 
     @property
@@ -41,23 +41,23 @@ class FineTuningSettings(TrainingSettings):
 
     @property
     def trained_blocks(self) -> tuple[int, ...]:
-        """The one."""
+        """The only trained block."""
         return (self.layer,)
 
     @classmethod
     def derive(cls, model: LanguageModel, known: Mapping[str, Any]) -> dict[str, Setting]:
-        """Layer by depth, learning rate by width."""
+        """Layer from the depth, learning rate from the width."""
         return _layer_and_rate(model, known)
 
 
 class FtlSettings(FineTuningSettings):
     """Hyperparameters of FT-L."""
 
-    norm: float = setting("furthest that a weight may move per call", derived="by width, 5e-4 at 6,400 units", gt=0)
+    norm: float = setting("maximum change of a weight per call", derived="by width, 5e-4 at 6,400 units", gt=0)
 
     @classmethod
     def derive(cls, model: LanguageModel, known: Mapping[str, Any]) -> dict[str, Setting]:
-        """The bound too."""
+        """Also derives the bound."""
         values = super().derive(model, known)
         layer = choose_layer(model, layer=known.get("layer"), depth=known["depth"])
         return {**values, "norm": _norm(model.blocks[layer].inner_width)}
@@ -67,7 +67,7 @@ class FtmSettings(FineTuningSettings):
     """Hyperparameters of FT-M."""
 
     norm: float | None = setting(
-        "furthest that a weight may move per call; null: as published for the model, else any distance",
+        "maximum change of a weight per call; null: as published for the model, else unlimited",
         default=None,
         gt=0,
     )
@@ -76,15 +76,17 @@ class FtmSettings(FineTuningSettings):
 class BreadthFirstSettings(TrainingSettings):
     """Hyperparameters of training in epochs over all edits of a call."""
 
-    steps: int = setting("most epochs per call", default=25, ge=1)
+    steps: int = setting("maximum epochs per call", default=25, ge=1)
     stop_loss: float = setting(
-        "a step is left out at this loss; a call ends after an epoch of this mean loss", default=1e-2, ge=0
+        "steps with at most this loss are skipped; a call ends after an epoch with at most this mean loss",
+        default=1e-2,
+        ge=0,
     )
     learn_end: bool = setting("whether the end of text is part of the target", default=True)
     batch: int = setting("examples per step of Adam", default=100, ge=1)
     least_steps: int = setting(
-        "steps of Adam that a call with few edits may take until `stop_loss`: they are cut into smaller batches, or "
-        "come by in more epochs; 0: as published",
+        "steps of Adam that a call with few edits may take until `stop_loss`, in smaller batches or more epochs; "
+        "0: as published",
         default=100,
         ge=0,
     )
@@ -98,12 +100,12 @@ class LocFtSettings(BreadthFirstSettings):
 
     @property
     def trained_blocks(self) -> tuple[int, ...]:
-        """The one."""
+        """The only trained block."""
         return (self.layer,)
 
     @classmethod
     def derive(cls, model: LanguageModel, known: Mapping[str, Any]) -> dict[str, Setting]:
-        """Layer by depth, learning rate by width."""
+        """Layer from the depth, learning rate from the width."""
         return _layer_and_rate(model, known)
 
 
@@ -113,34 +115,34 @@ class CrispEditSettings(BreadthFirstSettings):
     layers: LayerList = setting("blocks whose matrices are trained, such as 19-23", derived="by depth")
     batch: int = setting("examples per step of Adam", default=32, ge=1)
     project: Literal["gradient", "step", "none"] = setting(
-        "what is kept out of the directions that text depends on: each gradient as published, each whole step of Adam, "
-        "or nothing, which is LocFT-BF",
+        "what is projected away from the directions that text depends on: each gradient, as published; each step of "
+        "Adam; or nothing, which is LocFT-BF",
         default="gradient",
     )
-    share: float = setting("gamma: share of the curvature whose directions are closed", default=0.9, gt=0, le=1)
+    share: float = setting("gamma: share of the curvature whose directions are excluded", default=0.9, gt=0, le=1)
     corpus: str = setting(
         "text of the curvature: the timestep's known_facts, or the path of a text, .jsonl or .parquet file",
         default=KNOWN_FACTS,
     )
-    tokens: int = setting("most tokens of that text", default=51_200, ge=2)
-    length: int = setting("tokens of a row of it", default=512, ge=2)
-    history: bool = setting("whether past edits' own curvature joins that of the text", default=True)
-    chunk: int = setting("past edits that join at once, after which directions are chosen anew", default=100, ge=1)
+    tokens: int = setting("maximum tokens of that text", default=51_200, ge=2)
+    length: int = setting("tokens per row of that text", default=512, ge=2)
+    history: bool = setting("whether the curvature of past edits is added to that of the text", default=True)
+    chunk: int = setting("past edits added at once, after which the directions are recomputed", default=100, ge=1)
     moved: float | None = setting(
-        "change of a matrix, as a share of its length, at which a call begins with the curvature of the text taken "
-        "anew, on the edited model (0.25 in the official code where this is asked for); null: never",
+        "relative change of a matrix (norm) at which a call first recomputes the curvature of the text on the edited "
+        "model; 0.25 in the official code if enabled; null: never",
         default=None,
         gt=0,
     )
 
     @property
     def trained_blocks(self) -> tuple[int, ...]:
-        """Those of the setting."""
+        """The blocks of the setting `layers`."""
         return parse_layers(self.layers)
 
     @classmethod
     def derive(cls, model: LanguageModel, known: Mapping[str, Any]) -> dict[str, Setting]:  # noqa: ARG003
-        """Blocks by depth, 19-23 in a model of 32; the learning rate by their width."""
+        """Blocks from the depth, 19-23 in a model of 32; learning rate from their width."""
         blocks = blocks_between(model, first=0.6, last=0.72)
         rate = _learning_rate(model.blocks[blocks[0]].inner_width)
         return {"layers": f"{blocks[0]}-{blocks[-1]}", "learning_rate": rate}
@@ -219,16 +221,18 @@ def _layer_and_rate(model: LanguageModel, known: Mapping[str, Any]) -> dict[str,
 
 
 def _learning_rate(inner_width: int) -> float:
-    """The published 5e-4 from 6,400 inner units (GPT-2 XL) up; more below, since a step of Adam moves the output of a
-    layer by about the learning rate times its inputs. (SmolLM2-135M, 25 steps: loss 1.1 at 5e-4, 0.01 at 2e-3.)
+    """Learning rate: the published 5e-4 for at least 6,400 inner units (GPT-2 XL), higher for fewer.
+
+    A step of Adam moves the output of a layer by about the learning rate times its inputs. (SmolLM2-135M, 25 steps:
+    loss 1.1 at 5e-4, 0.01 at 2e-3.)
     """
     return 5e-4 * max(1.0, _GPT2_XL / inner_width)
 
 
 def _norm(inner_width: int) -> float:
-    """What was published for GPT-2 XL and for the wider GPT-J and Mistral.
+    """Bound: as published for GPT-2 XL and for the wider GPT-J and Mistral.
 
-    Below GPT-2 XL it grows as the learning rate does, so that the box stays one step of Adam wide: with 5e-4
-    SmolLM2-135M cannot move at all (loss 7.6 after 25 steps).
+    For smaller models it grows with the learning rate, so that the box stays one step of Adam wide: with 5e-4
+    SmolLM2-135M cannot change at all (loss 7.6 after 25 steps).
     """
     return 5e-4 * _GPT2_XL / inner_width if inner_width <= _GPT2_XL else 5e-5

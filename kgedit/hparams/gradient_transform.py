@@ -20,25 +20,27 @@ MatrixList = Annotated[str, readable_by(parse_matrices)]
 class MendSettings(Settings):
     """Hyperparameters of MEND."""
 
-    blocks: int = setting("last blocks whose matrices are edited", default=3, ge=1)
+    blocks: int = setting("number of last blocks whose matrices are edited", default=3, ge=1)
     matrices: Roles = setting(MATRICES_MEANING, default="up,down")
-    rank: int = setting("of the network's two layers", default=256, ge=1)
+    rank: int = setting("rank of the network's two layers", default=256, ge=1)
     edit_rate: float = setting("learning rate of an edit before training", default=1e-4, gt=0)
-    network: str = setting("file of a trained network; empty: train one", default="")
+    network: str = setting("path of a trained network; empty: train one", default="")
     train_file: str = setting(
-        "file of edits that the network is trained on, in any form that --edits reads (ZsRE's training set as MEND "
-        "ships it); empty: the timestep's known facts",
+        "file of edits that the network is trained on, in any form that --edits reads, such as MEND's ZsRE training set; "
+        "empty: the timestep's known facts",
         default="",
     )
-    train_steps: int = setting("edits that the network learns from", derived="1,000 on a CPU, 20,000 on a GPU", ge=0)
-    learning_rate: float = setting("of Adam on the network", default=3e-4, gt=0)
-    rate_speed: float = setting("of Adam on the logarithms of the edit rates", default=0.03, gt=0)
-    edit_weight: float = setting("of the answer's loss beside the divergence", default=0.1, gt=0)
+    train_steps: int = setting(
+        "number of training edits of the network", derived="1,000 on a CPU, 20,000 on a GPU", ge=0
+    )
+    learning_rate: float = setting("learning rate of Adam on the network", default=3e-4, gt=0)
+    rate_speed: float = setting("learning rate of Adam on the logarithms of the edit rates", default=0.03, gt=0)
+    edit_weight: float = setting("weight of the answer's loss relative to the divergence", default=0.1, gt=0)
     learn_end: bool = setting("whether the end of text is part of the target", default=False)
 
     @classmethod
     def derive(cls, model: LanguageModel, known: Mapping[str, Any]) -> dict[str, Setting]:  # noqa: ARG003
-        """Length of the training by device: a step of SmolLM2-135M takes half a second of one core."""
+        """Training length by device: a step of SmolLM2-135M takes half a second on one core."""
         return {"train_steps": 1_000 if model.device.type == "cpu" else 20_000}
 
 
@@ -46,19 +48,20 @@ class UltraEditSettings(Settings):
     """Hyperparameters of UltraEdit."""
 
     layers: MatrixList = setting(
-        "edited blocks as 18-26, or matrices of blocks as 11-15.gate,18-24.up", derived="from `first` to `last`"
+        "edited blocks such as 18-26, or matrices of blocks such as 11-15.gate,18-24.up",
+        derived="from `first` to `last`",
     )
     first: float = setting("lowest edited block as a fraction of all", default=0.6, ge=0, le=1, instead_of="layers")
     last: float = setting("highest edited block as a fraction of all", default=0.9, ge=0, le=1, instead_of="layers")
     matrices: Roles = setting(MATRICES_MEANING, default="down")
     learning_rate: float = setting("scale of the values", derived="by width", gt=0)
     batch: int = setting("edits per backward pass and solve", default=100, ge=1)
-    warm_up: int = setting("known facts that the statistics see before the first edit", default=0, ge=0)
+    warm_up: int = setting("known facts that enter the statistics before the first edit", default=0, ge=0)
     learn_end: bool = setting("whether the end of text is part of the target", default=False)
 
     @classmethod
     def derive(cls, model: LanguageModel, known: Mapping[str, Any]) -> dict[str, Setting]:
-        """Blocks by depth, learning rate by the width of the lowest of them."""
+        """Blocks from the depth, learning rate from the width of the lowest one."""
         if (layers := known.get("layers")) is None:
             blocks = blocks_between(model, first=known["first"], last=known["last"])
             layers = f"{blocks[0]}-{blocks[-1]}"
@@ -70,13 +73,13 @@ class UltraEditSettings(Settings):
 class StableEditSettings(UltraEditSettings):
     """Hyperparameters of StableEdit."""
 
-    warm_up: int = setting("known facts that are edited in before the first edit", default=2000, ge=0)
-    penalty: float = setting("alpha: weight of the change's own size", default=10.0, gt=0)
-    floor: float = setting("least eigenvalue of the gradients' covariance", default=1e-6, gt=0)
+    warm_up: int = setting("known facts edited into the model before the first edit", default=2000, ge=0)
+    penalty: float = setting("alpha: weight of the size of the change", default=10.0, gt=0)
+    floor: float = setting("minimum eigenvalue of the covariance of gradients", default=1e-6, gt=0)
 
 
 def _learning_rate(inner_width: int) -> float:
-    """The published 1e-6 from 14,336 inner units (Llama-3-8B) up, more below.
+    """Scale: the published 1e-6 for at least 14,336 inner units (Llama-3-8B), higher for fewer.
 
     (SmolLM2-135M, 1,536 units, 20 CounterFact edits: teacher-forced 0 at 1e-5, 0.65 at 2e-4, 0.85 at 5e-4, where
     locality falls from 0.6 to 0.25.)

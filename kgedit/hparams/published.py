@@ -1,4 +1,4 @@
-"""Published hyperparameters, hparams/configs/METHOD/MODEL.yaml, for models that the papers used.
+"""Published hyperparameters (hparams/configs/METHOD/MODEL.yaml) for the models used in the papers.
 
 A model is recognised by its configuration (type, width, depth, vocabulary), never by its name.
 """
@@ -24,9 +24,9 @@ class PublishedConfig:
     """One config file.
 
     Attributes:
-        model: The file's name without its ending.
-        about: The file's first line: method, model and source.
-        applies_to: Fields of a model's configuration with the values that they must have.
+        model: File name without extension.
+        about: First line of the file: method, model and source.
+        applies_to: Fields of the model configuration with their required values.
         settings: Hyperparameters.
     """
 
@@ -37,12 +37,12 @@ class PublishedConfig:
 
 
 def published_configs(method: str) -> list[PublishedConfig]:
-    """All that are known for a method, by name of the model; none for the method ""."""
+    """All configs of a method, ordered by model name; empty for the method ""."""
     return [read_config(path) for path in sorted((CONFIGS / method).glob("*.yaml"))]
 
 
 def read_config(path: Path) -> PublishedConfig:
-    """A config file.
+    """Read a config file.
 
     Raises:
         SpecError: if it is not a mapping with `settings`.
@@ -59,7 +59,7 @@ def read_config(path: Path) -> PublishedConfig:
 
 
 def published_for(method: str, config: Any) -> PublishedConfig | None:
-    """What is published for the model with this transformers configuration, or None."""
+    """Published config for a model with this transformers configuration, or None."""
     own = config.get_text_config()
     for published in published_configs(method):
         if all(getattr(own, name, None) == value for name, value in published.applies_to.items()):

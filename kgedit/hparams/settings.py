@@ -1,7 +1,7 @@
-"""Hyperparameters, in two types: those that a user gave, and those resolved for a model.
+"""Hyperparameters, in two types: as given by a user, and resolved for a model.
 
-A method's settings are a pydantic model in which nothing is open. What a user gives of them is checked by a second
-model, made from the first, in which every setting may be left out; `GivenSettings.resolve` fills the rest in.
+A method's settings are a pydantic model without open values. The settings given by a user are checked by a second
+model, derived from the first, in which every setting is optional; `GivenSettings.resolve` fills in the rest.
 """
 
 from __future__ import annotations
@@ -29,16 +29,17 @@ _WORDS: dict[str, bool | None] = {"true": True, "false": False, "yes": True, "no
 
 
 class Settings(BaseModel):
-    """Hyperparameters of one method, complete: a subclass declares them with `setting`."""
+    """Complete hyperparameters of one method; subclasses declare them with `setting`."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     @classmethod
     def derive(cls, model: LanguageModel, known: Mapping[str, Any]) -> dict[str, Setting]:  # noqa: ARG003
-        """Values that follow from a model's depth, width or device, where neither user nor publication names them.
+        """Values derived from a model's depth, width or device, for settings neither given nor published.
 
         Args:
-            known: Every setting that has a value already.
+            model: Model to derive them from.
+            known: Settings that already have a value.
         """
         return {}
 
@@ -60,23 +61,23 @@ def setting(
     gt: float | None = None,
     le: float | None = None,
 ) -> Any:
-    """A field of a settings class.
+    """Declare a field of a settings class.
 
     Args:
-        default: Its value where nothing else gives one; none for settings that `derive` gives.
-        derived: How `derive` finds it, in words: "by width".
-        instead_of: A setting that this one is another way of choosing: who gives this one does not want what is
-            published for that one.
-        ge: Least value.
-        gt: What the value must exceed.
-        le: Greatest value.
+        meaning: Meaning in one line.
+        default: Default value; omitted for settings that `derive` returns.
+        derived: Short description of how `derive` finds the value: "by width".
+        instead_of: Setting that this one replaces: if this one is given, the published value of that one is ignored.
+        ge: Minimum value.
+        gt: Exclusive lower bound.
+        le: Maximum value.
     """
     text = f"{meaning}; null: as published for the model, else {derived}" if derived else meaning
     return Field(default, description=text, ge=ge, gt=gt, le=le, json_schema_extra={"instead_of": instead_of})
 
 
 def readable_by(parse: Callable[[str], object]) -> AfterValidator:
-    """Requires that `parse` can read a text; its SpecError becomes a problem of the setting."""
+    """Require that `parse` accepts a text; its SpecError becomes a problem of the setting."""
 
     def check(text: str) -> str:
         try:
@@ -90,11 +91,11 @@ def readable_by(parse: Callable[[str], object]) -> AfterValidator:
 
 @dataclass(frozen=True, slots=True)
 class Resolved(Generic[Kind]):
-    """Settings for one model.
+    """Settings resolved for one model.
 
     Attributes:
-        settings: Complete.
-        published_for: The known model whose published values were looked at; None where it is not a known one.
+        settings: Complete settings.
+        published_for: Name of the published config that matches the model; None without one.
     """
 
     settings: Kind
@@ -103,12 +104,12 @@ class Resolved(Generic[Kind]):
 
 @dataclass(frozen=True, slots=True)
 class GivenSettings(Generic[Kind]):
-    """What a user gave of a method's settings, checked; made by `read_settings`.
+    """Checked settings given by a user, created by `read_settings`.
 
     Attributes:
-        kind: The method's settings class.
-        method: Its name, for published values.
-        values: Only what was given.
+        kind: Settings class of the method.
+        method: Name of the method, for published values.
+        values: The given values only.
     """
 
     kind: type[Kind]
@@ -116,10 +117,10 @@ class GivenSettings(Generic[Kind]):
     values: Mapping[str, Setting]
 
     def resolve(self, model: LanguageModel) -> Resolved[Kind]:
-        """Fill in what is published for the model, then defaults, then what is derived from the model.
+        """Fill in published values for the model, then defaults, then values derived from the model.
 
         Raises:
-            SpecError: if the model lacks a block that a setting names.
+            SpecError: if a setting names a block that the model lacks.
         """
         published = published_for(self.method, model.module.config)
         known = {**defaults(self.kind), **self._of(published), **self.values}
@@ -127,7 +128,7 @@ class GivenSettings(Generic[Kind]):
         return Resolved(settings, published.model if published else None)
 
     def _of(self, published: PublishedConfig | None) -> dict[str, Setting]:
-        """Published values, without those that the user chose in another way: a depth goes before a layer."""
+        """Published values, except those that the user replaced by another setting, such as a layer by a depth."""
         fields = self.kind.model_fields
         own = {name: fields[name] for name, value in self.values.items() if value != fields[name].default}
         chosen = {_extra(field)["instead_of"] for field in own.values()}
@@ -135,22 +136,22 @@ class GivenSettings(Generic[Kind]):
 
 
 def defaults(kind: type[Settings]) -> dict[str, Setting]:
-    """Defaults of all settings that have one."""
+    """Defaults of all settings with a default."""
     return {name: field.default for name, field in kind.model_fields.items() if not field.is_required()}
 
 
 def meanings(kind: type[Settings]) -> dict[str, str]:
-    """The meaning of each setting."""
+    """Meanings by setting."""
     return {name: field.description or "" for name, field in kind.model_fields.items()}
 
 
 def read_settings(
     kind: type[Kind], raw: Mapping[str, object], *, method: str
 ) -> tuple[GivenSettings[Kind] | None, list[str]]:
-    """Settings as a user gives them: numbers may be strings, and null leaves a setting open.
+    """Check settings given by a user: numbers may be strings, and null leaves a setting open.
 
     Returns:
-        The settings and no problems, or None and every problem.
+        The settings and no problems, or None and all problems.
     """
     try:
         given = given_model(kind).model_validate(dict(raw))
@@ -162,7 +163,7 @@ def read_settings(
 
 @cache
 def given_model(kind: type[Settings]) -> type[BaseModel]:
-    """A pydantic model of the same settings in which each may be left out or be null."""
+    """Pydantic model of the same settings in which each is optional and may be null."""
     fields: dict[str, Any] = {name: (_optional(field), _given(field)) for name, field in kind.model_fields.items()}
     config = ConfigDict(extra="forbid", allow_inf_nan=False, frozen=True)
     return create_model(f"Given{kind.__name__}", __config__=config, **fields)
@@ -180,7 +181,7 @@ def _given(field: FieldInfo) -> Any:
 
 
 def as_given(annotation: Any) -> BeforeValidator:
-    """Convert a value before pydantic checks it: YAML reads 5e-4 as a string, and all flags are strings."""
+    """Convert values before pydantic checks them, because YAML reads 5e-4 as a string and all flags are strings."""
     options = set(get_args(annotation) or (annotation,)) if get_origin(annotation) is not Literal else {str}
 
     def read(given: object) -> object:
@@ -236,7 +237,7 @@ def _problem(item: ErrorDetails, method: str, known: list[str]) -> str:
 
 
 def explain(item: ErrorDetails) -> str:
-    """One of pydantic's errors in words."""
+    """Message for one of pydantic's errors."""
     limits, given = item.get("ctx", {}), item["input"]
     if item["type"] == "value_error":
         return str(limits["error"])
@@ -259,7 +260,7 @@ def _extra(field: FieldInfo) -> dict[str, Any]:
 
 
 def unknown(kind: str, name: object, known: list[str]) -> str:
-    """The message for a name that is not known, with the nearest one."""
+    """Message for an unknown name, with the nearest known one."""
     near = near_names(str(name), known, limit=1)
     hint = f" did you mean '{near[0]}'?" if near else ""
     return f"there is no {kind} '{name}';{hint} known: {', '.join(sorted(known)) or 'none'}"

@@ -1,6 +1,6 @@
-"""Run specs to start from: every setting of a method, with its value and its meaning.
+"""Run spec templates with every setting of a method, its value and its meaning.
 
-METHOD/MODEL is a published config under kgedit/hparams/configs; METHOD/default is what a method has by itself.
+METHOD/MODEL is a published config under kgedit/hparams/configs; METHOD/default has the method's defaults.
 """
 
 from __future__ import annotations
@@ -16,12 +16,13 @@ DEFAULT = "default"
 
 
 def spec_text(kind: type[Settings], method: str, model: str, *, file: str) -> str:
-    """A run spec with every setting of a method, one a line, and what it means.
+    """Text of a run spec with every setting of a method and its meaning, one per line.
 
     Args:
-        kind: The method's settings.
-        model: Name of a published config, or DEFAULT, or "" for that.
-        file: What the file will be called; for the command in its head.
+        kind: Settings class of the method.
+        method: Name of the method.
+        model: Name of a published config, or DEFAULT or "" for the defaults.
+        file: Future file name, for the command in the first lines.
 
     Raises:
         UnknownNameError: if there is no such config.
@@ -39,7 +40,7 @@ def spec_text(kind: type[Settings], method: str, model: str, *, file: str) -> st
 
 
 def _published(method: str, model: str) -> PublishedConfig | None:
-    """A published config; None for the defaults."""
+    """Find a published config; None means the defaults."""
     if model == DEFAULT:
         return None
     configs = {config.model: config for config in published_configs(method)}

@@ -1,4 +1,4 @@
-"""Why a YAML file cannot be read, as one line of a list of problems."""
+"""Explains in one line why a YAML file cannot be read."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import yaml
 
 
 def why_unreadable(path: Path, error: OSError | UnicodeDecodeError | yaml.YAMLError) -> str:
-    """The reason without error numbers, and the line where YAML is broken."""
+    """Reason without error numbers, and the line where the YAML is invalid."""
     if isinstance(error, FileNotFoundError):
         return f"there is no file {path}"
     if isinstance(error, OSError):

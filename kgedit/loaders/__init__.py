@@ -1,4 +1,4 @@
-"""Readers of source formats. A checkout has their files in the top-level folder ``loaders/``."""
+"""Loaders of source formats. In a checkout their files are in the top-level folder ``loaders/``."""
 
 from pathlib import Path
 
@@ -20,4 +20,4 @@ LOADERS: Registry[type[Loader]] = Registry(
     },
     group="kgedit.loaders",
 )
-"""Classes with the contract of `Loader`."""
+"""Classes that implement the contract `Loader`."""

@@ -1,6 +1,6 @@
-"""Which format a dump has, by its content. A name says too little: dumps are renamed, recompressed and cut.
+"""Detects the format of a dump from its content. Names are unreliable: dumps are renamed, recompressed and cut.
 
-Formats that cannot be read are recognised as well, so that the message can say what to do about them.
+Also recognises formats that cannot be read, so that the message can give instructions.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from kgedit.store.framing import without_mark
 from kgedit.store.sources import DumpFile, is_page
 
 _HEAD = 8 << 20
-"""Bytes in which a full RDF dump has a statement: its first entity alone can have a megabyte of labels."""
+"""Bytes that contain a statement in a full RDF dump: the labels of its first entity alone can take a megabyte."""
 
 _NTRIPLES = re.compile(rb"(?:\s*#[^\n]*\n)*\s*(?:<[^<>\s]+>|_:\S+) <[^<>\s]+> \S")
 _FULL = re.compile(rb"/entity/statement/|\b(?:wds|s):[QPLqpl]\d+-")
@@ -24,15 +24,15 @@ _PAGES = re.compile(rb"\s*(?:<\?xml[^>]*>)?\s*<(?:mediawiki|page)\b")
 
 
 def checked_format(source: DumpFile, wanted: str | None) -> str:
-    """The name of the loader for a dump.
+    """Name of the loader for a dump.
 
     Args:
         source: The dump.
-        wanted: The name that the user gave, or None.
+        wanted: Name given by the user, or None.
 
     Raises:
         UnknownNameError: if there is no loader of that name.
-        SourceError: if the content is that of another format, or of none that can be read.
+        SourceError: if the content has another format, or one that cannot be read.
     """
     if wanted is not None and wanted not in LOADERS:
         LOADERS[wanted]
@@ -53,11 +53,11 @@ def checked_format(source: DumpFile, wanted: str | None) -> str:
 
 
 _CERTAIN = ("wikidata_json", "wikidata_rdf", "wikidata_truthy", "wikidata_xml", "kgtk")
-"""Formats that cannot be taken for one another."""
+"""Formats that cannot be mistaken for each other."""
 
 
 def format_of(head: bytes) -> str | None:
-    """The loader for a text that begins like this; None if it is not recognised."""
+    """Loader for a text that begins like this; None if it is not recognised."""
     text = without_mark(head)
     if _is_rdf(text):
         if _FULL.search(text):
@@ -76,7 +76,7 @@ def _is_rdf(text: bytes) -> bool:
 
 
 def _not_read(head: bytes) -> str | None:
-    """What to say of a format that is known and not read."""
+    """Message for a recognised format that cannot be read."""
     text = without_mark(head)
     if format_of(head) is None and _is_rdf(text):
         return (

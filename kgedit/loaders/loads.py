@@ -1,4 +1,4 @@
-"""What a loader declares, as the order to load a dump with it."""
+"""Creates the options of a load from what a loader declares."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def load_with(
     max_error_rate: float = 0.01,
     slice_of: str | None = None,
 ) -> Load:
-    """The order to load a dump with a loader of the registry.
+    """Create the options of a load with a loader of the registry.
 
     Raises:
         UnknownNameError: if there is no such loader.

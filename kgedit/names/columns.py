@@ -1,7 +1,7 @@
-"""Columns that grow, and an index over them: what a memory of a million facts is made of instead of objects.
+"""Growable columns and an index over them, used instead of objects to store millions of facts.
 
-An index is a few sorted runs of 64-bit keys, each some times smaller than the one before it. New entries become a run
-of their own, and only runs of like size are merged: to add a few to many costs little, and nothing is built anew.
+An index consists of a few sorted runs of 64-bit keys, each several times smaller than the previous one. New entries
+form a new run, and runs of similar size are merged, so that adding few entries to many is cheap.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from numpy.typing import ArrayLike, NDArray
 Keys = NDArray[np.uint64]
 Numbers = NDArray[np.int32]
 _MERGED = 4
-"""A run is merged with the one before it unless that one is so many times as long."""
+"""A run is merged with the previous one unless that is this many times as long."""
 
 
 def hashed(texts: Iterable[str]) -> Keys:
-    """64-bit keys of texts. Of a million different texts, two share one with a chance of 1 in 30 million."""
+    """64-bit keys of texts. Among a million texts, the probability of a collision is 1 in 30 million."""
     digests = b"".join(blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest() for text in texts)
     return np.frombuffer(digests, dtype="<u8").astype(np.uint64)
 
 
 class NumberColumn:
-    """Integers of 32 bits, added at the end."""
+    """Growable column of 32-bit integers."""
 
     def __init__(self) -> None:
         self._entries: Numbers = np.empty(16, dtype=np.int32)
@@ -37,12 +37,12 @@ class NumberColumn:
 
     @property
     def view(self) -> Numbers:
-        """Every entry, to be read or changed; valid until the next `extend`."""
+        """All entries, readable and writable; valid until the next `extend`."""
         return self._entries[: self._length]
 
     @property
     def nbytes(self) -> int:
-        """Bytes held."""
+        """Size in bytes."""
         return self._entries.nbytes
 
     def extend(self, entries: ArrayLike) -> None:
@@ -58,7 +58,7 @@ class NumberColumn:
 
 
 class TextColumn:
-    """Texts as one run of UTF-8 with the places where each ends."""
+    """Growable column of texts, stored as one UTF-8 buffer with end offsets."""
 
     def __init__(self) -> None:
         self._bytes = bytearray()
@@ -74,7 +74,7 @@ class TextColumn:
 
     @property
     def nbytes(self) -> int:
-        """Bytes held."""
+        """Size in bytes."""
         return len(self._bytes) + self._ends.nbytes
 
     def extend(self, texts: Sequence[str]) -> None:
@@ -90,7 +90,7 @@ class TextColumn:
         self._length = length
 
     def to_arrow(self) -> pa.Array:
-        """All texts."""
+        """All texts, as an Arrow array."""
         ends = np.concatenate([np.zeros(1, dtype=np.int64), self._ends[: self._length]])
         return pa.LargeStringArray.from_buffers(
             self._length, pa.py_buffer(ends.tobytes()), pa.py_buffer(bytes(self._bytes))
@@ -98,7 +98,7 @@ class TextColumn:
 
 
 class KeyedNumbers:
-    """Numbers by key, several of the same key in the order in which they were added."""
+    """Numbers by key; several numbers of one key keep the order in which they were added."""
 
     def __init__(self) -> None:
         self._runs: list[tuple[Keys, Numbers]] = []
@@ -108,7 +108,7 @@ class KeyedNumbers:
 
     @property
     def nbytes(self) -> int:
-        """Bytes held."""
+        """Size in bytes."""
         return sum(keys.nbytes + numbers.nbytes for keys, numbers in self._runs)
 
     def add(self, keys: Keys, numbers: ArrayLike) -> None:
@@ -122,15 +122,15 @@ class KeyedNumbers:
             self._runs.append(_sorted(*merged))
 
     def find(self, keys: Keys) -> tuple[NDArray[np.int64], Numbers]:
-        """Every number of some keys.
+        """Find all numbers of keys.
 
         Returns:
-            The places of the keys, ascending, and the numbers: one pair for each number found.
+            Indices of the keys, ascending, and the numbers: one entry per number found.
         """
         return self.between(keys, keys)
 
     def between(self, lows: Keys, highs: Keys) -> tuple[NDArray[np.int64], Numbers]:
-        """The same of ranges of keys, both ends included; numbers by key within a run."""
+        """Find all numbers in closed ranges of keys; within a run, numbers are ordered by key."""
         places, numbers = [], []
         for keys, own in self._runs:
             starts = np.searchsorted(keys, lows, side="left")
@@ -149,7 +149,7 @@ class KeyedNumbers:
         return together[order], np.concatenate(numbers)[order]
 
     def first(self, keys: Keys) -> Numbers:
-        """The first number of each key, -1 where there is none, (keys,)."""
+        """The first number of each key, (keys,); -1 if there is none."""
         found: Numbers = np.full(len(keys), -1, dtype=np.int32)
         for own, numbers in reversed(self._runs):
             places = np.minimum(np.searchsorted(own, keys, side="left"), len(own) - 1)
@@ -158,7 +158,7 @@ class KeyedNumbers:
         return found
 
     def to_arrow(self) -> pa.Table:
-        """Every pair, columns key and number."""
+        """All pairs, as columns key and number."""
         keys = np.concatenate([np.empty(0, dtype=np.uint64), *(keys for keys, _ in self._runs)])
         numbers = np.concatenate([np.empty(0, dtype=np.int32), *(numbers for _, numbers in self._runs)])
         return pa.table({"key": keys, "number": numbers})

@@ -1,6 +1,6 @@
-"""Names in a question: labels and aliases of subjects, found as whole words whatever their case and accents.
+"""Names in a question: labels and aliases of subjects, matched as whole words, ignoring case and accents.
 
-A name is the sequence of its words, so that "Tirana" holds no "Iran", and "Norway's" holds "Norway".
+A name is a sequence of words, so "Tirana" does not contain "Iran", and "Norway's" contains "Norway".
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _WORD = re.compile(r"\w+")
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """A word of a text: normalized, with its half-open range of characters."""
+    """A normalized word of a text, with its half-open range of characters."""
 
     text: str
     start: int
@@ -36,10 +36,10 @@ class Mention:
     """A name in a text.
 
     Attributes:
-        subjects: Numbers of all that bear the name, in the order in which they were added.
+        subjects: Numbers of all subjects with the name, in the order in which they were added.
         start: Index of its first character.
-        end: Index behind its last one.
-        nested: Whether it lies within a longer name.
+        end: Index after its last character.
+        nested: Whether it is part of a longer name.
     """
 
     subjects: tuple[int, ...]
@@ -49,24 +49,24 @@ class Mention:
 
 
 def composed(text: str) -> str:
-    """A text in Unicode's composed form, which mentions refer to."""
+    """A text in Unicode's composed form, to which the indices of mentions refer."""
     return unicodedata.normalize("NFC", text)
 
 
 def words_of(text: str) -> list[Word]:
-    """The words of a composed text, without case and accents."""
+    """Words of a composed text, normalized in case and accents."""
     return [Word(_plain(found.group()), *found.span()) for found in _WORD.finditer(text)]
 
 
 def name_key(name: str) -> str:
-    """What two spellings of a name share: "São  Paulo" and "sao paulo"."""
+    """Key shared by spellings of a name such as "São  Paulo" and "sao paulo"."""
     return " ".join(word.text for word in words_of(composed(name)))
 
 
 class NameIndex:
-    """Names and the numbers of their subjects, by the hash of a name's words.
+    """Names and the numbers of their subjects, keyed by the hash of a name's words.
 
-    A look-up takes time by the length of the text, and hardly by the number of names.
+    The time of a look-up depends on the length of the text, and hardly on the number of names.
     """
 
     def __init__(self) -> None:
@@ -74,20 +74,20 @@ class NameIndex:
         self._spellings = Spellings()
 
     def __len__(self) -> int:
-        """Pairs of a name and a subject."""
+        """Number of pairs of a name and a subject."""
         return len(self._subjects)
 
     @property
     def nbytes(self) -> int:
-        """Bytes held."""
+        """Size in bytes."""
         return self._subjects.nbytes + self._sizes.nbytes + self._spellings.nbytes
 
     def add(self, name: str, subject: int) -> None:
-        """Let a subject be found by a name; a name without letters and digits is passed over."""
+        """Index a subject by a name; a name without letters and digits is ignored."""
         self.extend([name], [subject])
 
     def extend(self, names: Sequence[str], subjects: Sequence[int]) -> None:
-        """Let subjects be found by names, one each."""
+        """Index subjects by one name each."""
         keys = [name_key(name) for name in names]
         pairs = list(dict.fromkeys((key, number) for key, number in zip(keys, subjects, strict=True) if key))
         hashes, numbers = hashed(key for key, _ in pairs), np.array([number for _, number in pairs], dtype=np.int32)
@@ -100,11 +100,11 @@ class NameIndex:
         self._sizes.add(firsts[unknown], lengths[unknown])
 
     def find(self, text: str) -> list[Mention]:
-        """Every name in a composed text, nested ones too, in the order of where they begin, longer ones first."""
+        """All names in a composed text, including nested ones, ordered by start, longer ones first."""
         return _marked(self._runs(words_of(text)))
 
     def find_misspelt(self, text: str) -> list[Mention]:
-        """Names of which one word has a letter too many, too few, wrong, or two exchanged."""
+        """Names with one misspelt word: one letter added, missing or wrong, or two letters exchanged."""
         words = words_of(text)
         found = []
         for index, word in enumerate(words):
@@ -114,17 +114,17 @@ class NameIndex:
         return _marked(sorted(dict.fromkeys(found), key=lambda run: (run.start, -run.end)))
 
     def tables(self) -> dict[str, pa.Table]:
-        """The index, to be saved."""
+        """The index, as tables to save."""
         return {"names": self._subjects.to_arrow(), "name_sizes": self._sizes.to_arrow()} | self._spellings.tables()
 
     def load(self, tables: Mapping[str, pa.Table]) -> None:
-        """Take over what `tables` returned; for a new index."""
+        """Load the result of `tables` into an empty index."""
         for index, name in ((self._subjects, "names"), (self._sizes, "name_sizes")):
             index.add(tables[name]["key"].to_numpy(), tables[name]["number"].to_numpy())
         self._spellings.load(tables)
 
     def _runs(self, words: Sequence[Word]) -> list[Mention]:
-        """Every run of words that is a name."""
+        """All runs of words that are names."""
         places, sizes = self._sizes.find(hashed(word.text for word in words))
         found = sorted(zip(places.tolist(), sizes.tolist(), strict=True), key=lambda run: (run[0], -run[1]))
         runs = [words[first : first + size] for first, size in found if first + size <= len(words)]
@@ -136,7 +136,7 @@ class NameIndex:
 
 
 def _paired(index: KeyedNumbers, keys: Keys, numbers: Numbers) -> NDArray[np.bool_]:
-    """Which pairs an index has."""
+    """Mask of the pairs that an index contains."""
     places, found = index.find(keys)
     there = np.zeros(len(keys), dtype=bool)
     there[places[found == numbers[places]]] = True
@@ -144,7 +144,7 @@ def _paired(index: KeyedNumbers, keys: Keys, numbers: Numbers) -> NDArray[np.boo
 
 
 def _marked(mentions: list[Mention]) -> list[Mention]:
-    """The same mentions, those within longer ones marked."""
+    """The mentions, with those inside longer ones marked as nested."""
     marked, furthest = [], (-1, -1)
     for mention in mentions:
         nested = mention.end <= furthest[1] and (mention.start, mention.end) != furthest

@@ -1,7 +1,7 @@
-"""Words of names by what is left of them when one letter is taken away, to find a misspelt one.
+"""Index of words of names with one letter deleted, to find misspelt words.
 
-Symmetric deletion (W. Garbe, SymSpell): of a word and a misspelling of it, some form with at most one letter deleted is
-the same. The table is built when a name is first looked for in vain, and grows from then on.
+Symmetric deletion (W. Garbe, SymSpell): a word and its misspelling share a form with at most one letter deleted. The
+table is built at the first unsuccessful search for a name, and extended from then on.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ import pyarrow as pa
 from kgedit.names.columns import KeyedNumbers, TextColumn, hashed
 
 _LEAST_MISSPELT = 5
-"""Letters of a word that may be misspelt: shorter ones are one letter from too many others."""
+"""Minimum length of a word that may be misspelt: shorter ones are one letter away from too many others."""
 _AT_ONCE = 20_000
 
 
 class Spellings:
-    """Words of names, and which of them are one letter from a word."""
+    """Words of names, searchable by words that differ in one letter."""
 
     def __init__(self) -> None:
         self._words, self._numbers, self._forms = TextColumn(), KeyedNumbers(), KeyedNumbers()
@@ -27,7 +27,7 @@ class Spellings:
 
     @property
     def nbytes(self) -> int:
-        """Bytes held; those of the table of deletions are most, once a name was looked for in vain."""
+        """Size in bytes; most of it is the table of deletions, once that is built."""
         return self._words.nbytes + self._numbers.nbytes + self._forms.nbytes
 
     def extend(self, keys: Sequence[str]) -> None:
@@ -39,7 +39,7 @@ class Spellings:
         self._words.extend([word for word, fresh in zip(words, new.tolist(), strict=True) if fresh])
 
     def near(self, word: str) -> list[str]:
-        """Words of names at one step from a word, in alphabetical order; none for a word that is one itself."""
+        """Words of names one step away from a word, in alphabetical order; empty if it is itself such a word."""
         if len(word) < _LEAST_MISSPELT - 1 or self._numbers.first(hashed([word]))[0] >= 0:
             return []
         self._catch_up()
@@ -48,15 +48,15 @@ class Spellings:
         return sorted(other for other in others if _one_step(word, other))
 
     def tables(self) -> dict[str, pa.Table]:
-        """The words, to be saved; the deletions follow from them."""
+        """The words, as tables to save; the deletions are derived from them."""
         return {"name_words": pa.table({"word": self._words.to_arrow()})}
 
     def load(self, tables: Mapping[str, pa.Table]) -> None:
-        """Take over what `tables` returned."""
+        """Load the result of `tables`."""
         self.extend(tables["name_words"]["word"].to_pylist())
 
     def _catch_up(self) -> None:
-        """Bring words that were added since the last time into the table of deletions."""
+        """Add words to the table of deletions that were added since the last call."""
         while self._in_forms < len(self._words):
             last = min(self._in_forms + _AT_ONCE, len(self._words))
             forms = [
@@ -73,7 +73,7 @@ def _without_one_letter(word: str) -> set[str]:
 
 
 def _one_step(one: str, other: str) -> bool:
-    """Whether one letter is missing, added or wrong, or two neighbours are exchanged."""
+    """Whether one letter is missing, added or wrong, or two adjacent letters are exchanged."""
     if abs(len(one) - len(other)) > 1:
         return False
     start = next(

@@ -1,1 +1,1 @@
-"""RDF as text: blocks of a dump, whole documents, and terms. The loaders of full and truthy RDF share it."""
+"""RDF as text: blocks of a dump, complete documents, and terms; shared by the loaders of full and truthy RDF."""

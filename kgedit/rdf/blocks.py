@@ -1,8 +1,8 @@
-"""Blocks of Wikidata's RDF to rows: what the loaders of the full and of the truthy dump share.
+"""Converts blocks of Wikidata's RDF to rows; shared by the loaders of full and truthy dumps.
 
-The one thing to know: an entity is what lies between two lines that begin a schema:Dataset. Value nodes (dates with
-their precision, quantities with their unit) are shared by all entities and may stand in an earlier block; statements
-that lack theirs wait (kgedit.store.late_values).
+An entity is the text between two lines that begin a schema:Dataset. Value nodes (dates with their precision, quantities
+with their unit) are shared by all entities and may be in an earlier block; statements without their nodes wait
+(kgedit.store.late_values).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from kgedit.wikidata.sites import site_address
 from kgedit.wikidata.snaks import Snak, UnreadableError
 
 MALFORMED = "malformed triple"
-"""Reason for a line that is no triple."""
+"""Reason for a line that is not a triple."""
 
 NO_ENTITY = "statement of no entity"
 """Reason for a statement to which no entity of its block refers."""
@@ -37,7 +37,7 @@ NO_ENTITY = "statement of no entity"
 _WD = rb"http://www\.wikidata\.org/"
 _SKIPPED = {"L": "lexeme", "M": "mediainfo"}
 
-# What a predicate says, by its address. Roles of one statement are names, so that a waiting one can be told from them.
+# Role of a predicate by its address. Roles of statements are names, so that waiting statements can be recognised.
 _FIXED = {
     b"<http://www.w3.org/1999/02/22-rdf-syntax-ns#type>": "type",
     b"<http://schema.org/about>": "about",
@@ -69,7 +69,7 @@ Role = tuple[str, str] | None
 
 
 class RdfEntity:
-    """What was read of an entity."""
+    """Data read for an entity."""
 
     __slots__ = ("aliases", "datatype", "description", "direct", "kind", "label", "redirects", "revision", "statements")
 
@@ -86,12 +86,12 @@ class RdfEntity:
 
 
 class RdfParser:
-    """What the loaders of RDF share; the two differ in the statements that they read.
+    """Base of the RDF loaders, which differ in the statements that they read.
 
     Attributes:
-        languages: Tags of the wanted languages as N-Triples write them ("@en"), most wanted first.
-        articles: How the address of an article in the chosen wiki begins.
-        roles: What the predicates that were met say.
+        languages: Tags of the wanted languages as in N-Triples ("@en"), in order of preference.
+        articles: Prefix of the addresses of articles in the chosen wiki.
+        roles: Roles of the predicates met so far.
     """
 
     def __init__(self, options: LoaderOptions) -> None:
@@ -101,12 +101,12 @@ class RdfParser:
         self.roles: dict[bytes, Role] = {}
 
     def parse(self, block: bytes) -> Parsed:
-        """Parse a block; triples with predicates that are not needed are read no further than their form."""
+        """Parse a block; triples with unneeded predicates are only checked for their form."""
         with collector_resting():
             return RdfBlock(self).parsed(block)
 
     def role_of(self, predicate: bytes) -> Role:
-        """What a predicate says: a role and a name; ("", "") if nothing that is needed, None if it is no predicate."""
+        """Role and name of a predicate; ("", "") if it is not needed, None if it is not a predicate."""
         if predicate in _FIXED:
             return _FIXED[predicate], ""
         match = _OF_STATEMENT.fullmatch(predicate)
@@ -118,17 +118,17 @@ class RdfParser:
         return ("", "") if _ADDRESS.fullmatch(predicate) else None
 
     def is_wanted(self, literal: bytes) -> bytes | None:
-        """The language tag of a literal if its language is wanted."""
+        """Language tag of a literal if its language is wanted; None otherwise."""
         tag = literal[literal.rfind(b'"') + 1 :].lower()
         return tag if tag in self._wanted else None
 
     def statements_of(self, block: RdfBlock, name: str, entity: RdfEntity) -> list[Statement]:
-        """The statements of an entity that can be read now; the others are counted or wait."""
+        """Statements of an entity that can be read now; the others are counted or wait."""
         raise NotImplementedError
 
 
 class RdfBlock:
-    """What one block gives."""
+    """Rows and counts of one block."""
 
     def __init__(self, parser: RdfParser) -> None:
         self.parser = parser
@@ -180,7 +180,7 @@ class RdfBlock:
             self.counts[MALFORMED] += 1
 
     def _add(self, subject: bytes, predicate: bytes, value: bytes, role: str, name: str) -> None:
-        """Keep what one triple says."""
+        """Store the content of one triple."""
         if role == "node":
             self.nodes.setdefault(subject, []).append((name, predicate, value))
         elif role in ("claim", "direct"):
@@ -235,7 +235,7 @@ class RdfBlock:
         return entity
 
     def _end(self) -> None:
-        """Turn the entities of a group into rows."""
+        """Convert the entities of a group to rows."""
         for address in self.datasets:
             letter = address[len(_ENTITY) : len(_ENTITY) + 1].decode("ascii", "replace")
             if letter in _SKIPPED:
@@ -245,7 +245,7 @@ class RdfBlock:
         for address, entity in self.group.items():
             self._add_entity(address, entity)
         for lines in self.said.values():
-            # What is left belongs to no entity; triples that only name a statement's classes say nothing of one.
+            # The rest belongs to no entity; triples that only name a statement's classes are ignored.
             left = any(role != "type" for role, *_ in lines)
             self.counts["statements"] += left
             self.counts[NO_ENTITY] += left
@@ -311,7 +311,7 @@ class RdfBlock:
         return int(digits) if digits.isdigit() and len(digits) < 19 else None
 
     def statement(self, subject: str, property_id: str, node: bytes) -> Iterator[Statement]:
-        """A statement, unless it has to wait or cannot be read."""
+        """Yield a statement, unless it has to wait or cannot be read."""
         lines = self.said.pop(node, None)
         if lines is None or not is_property_id(property_id):
             self.counts["statements"] += 1
@@ -346,7 +346,7 @@ class RdfBlock:
         link = b"<http://www.wikidata.org/prop/%b>" % property_id.encode()
         text = [_line(_ENTITY + subject.encode() + b">", link, node)]
         text += [_line(node, predicate, value) for _, _, predicate, value in lines]
-        # Nodes that stand here go with it: when the statement is parsed again it is alone.
+        # Its nodes in this block are stored with it, because the statement is later parsed alone.
         for _, _, _, value in (line for line in lines if line[0].endswith("/value") and line[3] in self.nodes):
             text += [_line(value, predicate, said) for _, predicate, said in self.nodes[value]]
         self.waiting.append((b"".join(text), sorted({value.decode("utf-8", "replace") for value in missing})))
@@ -354,7 +354,7 @@ class RdfBlock:
     def _snaks(
         self, property_id: str, lines: list[tuple[str, str, bytes, bytes]]
     ) -> tuple[Snak, dict[str, list[Snak]]]:
-        """The main snak and the qualifiers of a statement."""
+        """Main snak and qualifiers of a statement."""
         plain: dict[tuple[str, str], list[bytes]] = {}
         for role, name, _, value in lines:
             if role == "type":
@@ -376,7 +376,7 @@ class RdfBlock:
         return mains[0], qualifiers
 
     def _values(self, name: str, role: str, plain: dict[tuple[str, str], list[bytes]]) -> list[Snak]:
-        """The snaks of one property: a value node tells all of its value, others are as plain as they stand."""
+        """Snaks of one property: from value nodes, which contain complete values, or else from plain values."""
         nodes = [self._node(value) for value in plain.get((f"{role}/value", name), ())]
         in_nodes = {node["timeValue"].text for node in nodes if "timeValue" in node}
         terms = [parse_term(value) for value in plain.get((role, name), ())]

@@ -1,7 +1,7 @@
-"""RDF/XML and JSON-LD, such as Special:EntityData serves: a document is read whole, and goes on as N-Triples.
+"""Reads RDF/XML and JSON-LD documents, as served by Special:EntityData, and converts them to N-Triples.
 
-The one thing to know: in these forms nothing says where an entity ends, so rdflib reads the document and its triples
-are put in the order of a dump: what entities share first, then entity by entity.
+These forms do not mark where an entity ends, so rdflib reads the whole document, and the triples are sorted into the
+order of a dump: shared nodes first, then entity by entity.
 """
 
 from __future__ import annotations
@@ -28,21 +28,21 @@ _CLAIM = re.compile(r"http://www\.wikidata\.org/prop/P[0-9]+")
 _ABOUT = "http://schema.org/about"
 
 BLOCK_BYTES = 1 << 22
-"""About how much text a block has."""
+"""Approximate size of a block in bytes."""
 
 
 def document_form(text: bytes) -> str | None:
-    """What rdflib calls the form of a document that begins like this: "xml", "json-ld", or None for anything else."""
+    """rdflib's name for the form of a document that begins with this text: "xml", "json-ld", or None."""
     if _RDF_XML.match(text):
         return "xml"
     return "json-ld" if _JSON_LD.match(text) else None
 
 
 def blocks_of_document(chunks: Iterator[bytes], path: Path, form: str) -> Iterator[bytes]:
-    """A document as blocks of N-Triples, with whole entities in each.
+    """Convert a document to blocks of N-Triples with whole entities.
 
     Raises:
-        SourceError: naming the path, if it is too long, not whole, or would have to be completed over the network.
+        SourceError: if the document is too long or truncated, or refers to a context on the network.
     """
     text = bytearray()
     for chunk in chunks:
@@ -58,7 +58,7 @@ def blocks_of_document(chunks: Iterator[bytes], path: Path, form: str) -> Iterat
         graph = parse(bytes(text), form)
     except SourceError:
         raise
-    except Exception as error:  # the parsers that rdflib calls have no error in common
+    except Exception as error:  # the parsers used by rdflib have no common error
         reason = str(error).split("\n", 1)[0][:200]
         raise SourceError(f"{path} cannot be read as {_NAMES[form]}: {reason}. Is it whole?") from error
     yield from _in_blocks(graph)
@@ -68,14 +68,14 @@ _NAMES = {"xml": "RDF/XML", "json-ld": "JSON-LD"}
 
 
 def parse(text: bytes, form: str) -> rdflib.Graph:
-    """The triples of a text, its literals as they are written."""
+    """Parse the triples of a text, keeping literals as written."""
     import rdflib
 
     graph = rdflib.Graph()
     was = rdflib.NORMALIZE_LITERALS
-    # It warns of each date before Christ, which is none to Python; the loader reads dates by itself.
+    # It warns about each date BC, which Python does not support; the loader parses dates itself.
     logging.getLogger("rdflib.term").setLevel(logging.ERROR)
-    # Normalised, "+1.50" would be another amount and a date before Christ an error.
+    # Normalization would change the amount "+1.50" and fail on dates BC.
     rdflib.NORMALIZE_LITERALS = False
     try:
         graph.parse(data=text, format=form)
@@ -85,14 +85,14 @@ def parse(text: bytes, form: str) -> rdflib.Graph:
 
 
 def lines_of(triples: Iterable[tuple[Any, Any, Any]]) -> list[bytes]:
-    """The triples as lines of N-Triples, what begins an entity first, then in the order of the text."""
+    """Triples as lines of N-Triples: the beginnings of entities first, then in text order."""
     lines = [f"{_token(s)} {_token(p)} {_token(o)} .".encode() for s, p, o in triples]
     lines.sort(key=lambda line: (b"schema.org/Dataset>" not in line, line))
     return lines
 
 
 def _refuse_what_is_elsewhere(text: bytes, path: Path) -> None:
-    """A context that is named by its address would be fetched each time the file is read."""
+    """Refuse a context given by its address, which would be downloaded each time the file is read."""
 
     def checked(pair: dict[str, Any], said: Any) -> dict[str, Any]:
         for context in said if isinstance(said, list) else [said]:
@@ -128,7 +128,7 @@ def _in_blocks(graph: rdflib.Graph) -> Iterator[bytes]:
 
 
 def _owners(graph: rdflib.Graph) -> dict[str, str]:
-    """The entity that each subject tells of: data sets, articles and statements of it, and itself."""
+    """Entity to which each subject belongs: its data sets, articles and statements, and the entity itself."""
     owners = {str(s): str(s) for s in graph.subjects() if _ENTITY.fullmatch(str(s))}
     for s, p, o in graph:
         predicate = str(p)

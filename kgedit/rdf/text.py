@@ -1,8 +1,8 @@
-"""RDF as text: where its entities begin, and Turtle as the lines of N-Triples.
+"""Finds entities in RDF text, and converts Turtle to lines of N-Triples.
 
-N-Triples need no library: a line is a triple. Turtle goes through rdflib, entity by entity, which is far slower;
-prefixes stand at the beginning of the file and are given to every block. Documents of the other forms are read whole
-(rdf_documents).
+N-Triples need no library, because each line is a triple. Turtle is parsed with rdflib, entity by entity, which is far
+slower; the prefixes at the beginning of the file are added to every block. Documents of other forms are read as a
+whole (kgedit.rdf.documents).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from kgedit.rdf.documents import blocks_of_document, document_form, lines_of, pa
 from kgedit.store.framing import Marked, without_mark
 
 TRIPLE = re.compile(rb"[ \t]*(<[^<>\s]*>|_:\S+)[ \t]+(<[^<>\s]*>)[ \t]+(.*?)[ \t]*\.[ \t]*(?:#[^\"]*)?\r?")
-"""A triple in any spacing that N-Triples allow."""
+"""A triple with any spacing allowed by N-Triples."""
 
 _BEGINS = re.compile(
     rb"^(?:<[^<>\s]*/Special:EntityData/[A-Z][0-9]+> <http://www\.w3\.org/1999/02/22-rdf-syntax-ns#type> "
@@ -26,11 +26,11 @@ _BEGINS = re.compile(
 )
 _PREFIX = re.compile(rb"^[ \t]*(?:@prefix|@base|prefix|base)\s.*$", re.MULTILINE | re.IGNORECASE)
 TURTLE = re.compile(rb"(?:\s*#[^\n]*\n)*\s*(?:@prefix|@base|prefix|base)\s", re.IGNORECASE)
-"""The beginning of a Turtle file."""
+"""Beginning of a Turtle file."""
 
 
 class RdfFraming(Marked):
-    """Entities that begin with their schema:Dataset; in Turtle each block gets the prefixes of the file."""
+    """Entities that begin with their schema:Dataset; each block of Turtle gets the prefixes of the file."""
 
     def __init__(self) -> None:
         super().__init__(_BEGINS, whole_end=(b".",))
@@ -51,7 +51,7 @@ RDF = RdfFraming()
 
 
 def prefixes_of(text: bytes) -> bytes:
-    """The lines with prefixes with which a text of Turtle begins; nothing for N-Triples."""
+    """Prefix lines at the beginning of a Turtle text; empty for N-Triples."""
     if not TURTLE.match(text):
         return b""
     begun = _BEGINS.search(text)
@@ -60,7 +60,7 @@ def prefixes_of(text: bytes) -> bytes:
 
 
 def triples_of(block: bytes) -> Iterator[bytes]:
-    """The lines of a block with a triple each, without comments and blank lines; Turtle is turned into such lines."""
+    """Lines of a block with one triple each, without comments and blank lines; Turtle is converted to such lines."""
     if TURTLE.match(block):
         yield from _from_turtle(block)
         return
@@ -70,7 +70,7 @@ def triples_of(block: bytes) -> Iterator[bytes]:
 
 
 def _from_turtle(block: bytes) -> Iterator[bytes]:
-    """Triples of Turtle, one entity after the other; the first of them says that an entity begins."""
+    """Triples of Turtle, entity by entity; the first triple of each marks its beginning."""
     prefixes = prefixes_of(block)
     starts = [match.start() for match in _BEGINS.finditer(block)]
     pieces = [block[: starts[0]] if starts else block]

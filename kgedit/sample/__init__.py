@@ -1,4 +1,4 @@
-"""The sample world: three small Wikidata snapshots written by hand, shipped with kgedit.
+"""The sample world: three small hand-written Wikidata snapshots, shipped with kgedit.
 
-``world.yaml`` is the source and ``README.md`` its guide; everything else is read from the one and told in the other.
+``world.yaml`` is the only source of data; ``README.md`` explains it.
 """

@@ -1,7 +1,7 @@
-"""Checks that world.yaml holds together before a byte is written.
+"""Checks the consistency of world.yaml before anything is written.
 
-Labels beside ids are there for the reader; here they are compared with the entity's own, so that a slip of an id
-cannot go unseen.
+Labels beside ids are for the reader; they are compared with the entity's own labels here, so that a mistyped id is
+noticed.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from kgedit.sample.world import DatedValue, Reach, SampleEntity, SampleStatement
 
 
 def check_world(world: World) -> None:
-    """Check every id, label, value and reach of the world.
+    """Check every id, label, value and range of snapshots.
 
     Raises:
-        SourceError: naming the line of the first thing that is wrong.
+        SourceError: with the line of the first error.
     """
     for entity in world.entities.values():
         written: dict[tuple[str, str, str], int] = {}
@@ -25,7 +25,7 @@ def check_world(world: World) -> None:
             told_apart = " | ".join(f"{each.property} {each.value.text}" for each in statement.qualifiers)
             key = (statement.property, statement.values[0].text, told_apart)
             if key in written:
-                raise wrong(statement.line, f"{entity.id} {key[0]} {key[1]} stands already on line {written[key]}")
+                raise wrong(statement.line, f"{entity.id} {key[0]} {key[1]} is already on line {written[key]}")
             written[key] = statement.line
     for source, (target, first) in world.redirects.items():
         if source not in world.entities or target not in world.entities:
@@ -57,7 +57,7 @@ def _check_statement(statement: SampleStatement, entity: SampleEntity, world: Wo
 
 
 def _values(statement: SampleStatement) -> Iterator[tuple[str, DatedValue]]:
-    """Each property of a statement with each of its values; a main value reaches up to its successor."""
+    """Each property of a statement with each of its values; a main value holds until its successor."""
     for place, value in enumerate(statement.values):
         later = statement.values[place + 1 :]
         last = later[0].reach.first - 1 if later else value.reach.last

@@ -1,7 +1,7 @@
-"""Writes the sample world as Wikidata would have dumped it at three dates.
+"""Writes the sample world as Wikidata dumps of three dates.
 
-The form is that of Wikidata's JSON dumps: an array with one entity per line, ids in no order, GUIDs that outlive
-edits, `lastrevid` that moves only when the entity changed. Same source, same bytes.
+The form is that of Wikidata's JSON dumps: an array with one entity per line, ids in no order, GUIDs that survive
+edits, and `lastrevid` that changes only with the entity. The same source gives the same bytes.
 """
 
 from __future__ import annotations
@@ -22,25 +22,25 @@ from kgedit.sample.values import datavalue
 from kgedit.sample.world import Qualifier, SampleEntity, SampleStatement, World, read_world
 
 SNAPSHOT_DATES = (date(2021, 1, 4), date(2023, 2, 27), date(2024, 6, 3))
-"""The dates of the three snapshots, oldest first."""
+"""Dates of the three snapshots, oldest first."""
 
 _REVISIONS = (1_336_000_000, 1_842_000_000, 2_171_000_000)
-"""About the revision numbers that Wikidata had reached at the three dates."""
+"""Approximate revision numbers of Wikidata at the three dates."""
 
 _GUIDS = uuid.UUID("6f1d2c2e-5b0a-4a57-9a5e-1f2f0d3c4b5a")
 
 
 def write_world(folder: Path) -> list[Path]:
-    """Write the three dumps and ``redirects.tsv``; the same bytes each time.
+    """Write the three dumps and ``redirects.tsv``, with the same bytes each time.
 
     Args:
-        folder: Made if it is not there. Files of the same names are replaced.
+        folder: Target folder; created if necessary. Existing files of the same names are replaced.
 
     Returns:
-        The dumps, oldest first, then ``redirects.tsv``.
+        Paths of the dumps, oldest first, then ``redirects.tsv``.
 
     Raises:
-        SourceError: naming the line of world.yaml that is wrong.
+        SourceError: with the line of world.yaml that is wrong.
     """
     world = read_world()
     check_world(world)
@@ -59,7 +59,7 @@ def write_world(folder: Path) -> list[Path]:
 
 
 def dump_lines(world: World) -> list[list[str]]:
-    """For each snapshot, oldest first, the JSON of each entity in it, without the commas between the lines."""
+    """JSON of each entity per snapshot, oldest first, without the commas between lines."""
     snapshots: list[list[str]] = []
     seen: dict[str, tuple[str, int, str]] = {}
     for number in range(1, len(SNAPSHOT_DATES) + 1):
@@ -87,7 +87,7 @@ def _entity(entity: SampleEntity, number: int, world: World) -> dict[str, Any]:
     body["labels"] = {language: _text(language, text) for language, text in sorted(labels.items())}
     body["descriptions"] = {"en": _text("en", entity.description)} if entity.description else {}
     body["aliases"] = {"en": [_text("en", alias) for alias in entity.aliases]} if entity.aliases else {}
-    # Wikidata's dumps are made by PHP, to which an empty map is an empty list.
+    # Wikidata's dumps are written by PHP, in which an empty map is an empty list.
     body["claims"] = _claims(entity, number, world) or []
     if not entity.datatype:
         body["sitelinks"] = {"enwiki": _sitelink(entity.article)} if entity.article else {}

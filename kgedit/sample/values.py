@@ -1,7 +1,7 @@
-"""Values as world.yaml writes them, and as Wikidata's JSON does.
+"""Converts values of world.yaml to Wikidata's JSON.
 
-Written forms: ``Q84 London`` and ``P580 start time`` (the label is checked, not used), ``2021-12-08``, ``2021-12``,
-``2021`` (the precision is what is written), ``1578 ±0.5 unit Q712226 square kilometre``, ``Deutschland@de``,
+Written forms: ``Q84 London`` and ``P580 start time`` (the label is only checked), ``2021-12-08``, ``2021-12``,
+``2021`` (written at the intended precision), ``1578 ±0.5 unit Q712226 square kilometre``, ``Deutschland@de``,
 ``52.5 13.4``, and plain text.
 """
 
@@ -17,10 +17,10 @@ _STRINGS = ("string", "external-id", "url", "commonsMedia")
 
 
 def mentioned(text: str, datatype: str) -> tuple[str, str] | None:
-    """The entity that a value names, as (id, label written beside it); None where it names none.
+    """Entity referred to by a value, as (id, label written beside it); None if the value is not an entity.
 
     Raises:
-        ValueError: if the value is not written as its datatype asks.
+        ValueError: if the value does not have the form required by its datatype.
     """
     if datatype == "quantity":
         unit = re.search(r" unit (.+)", text)
@@ -37,7 +37,7 @@ def datavalue(text: str, datatype: str) -> dict[str, Any]:
     """The ``datavalue`` of a snak.
 
     Raises:
-        ValueError: if the value is not written as its datatype asks.
+        ValueError: if the value does not have the form required by its datatype.
     """
     if datatype in _STRINGS:
         return {"value": text, "type": "string"}

@@ -1,7 +1,7 @@
-"""Reads world.yaml into frozen records and checks it; knows nothing of Wikidata's JSON.
+"""Reads world.yaml into frozen records and checks it; independent of Wikidata's JSON.
 
-YAML's own types are not used: every scalar is taken as the text that stands in the file, so that a date stays
-a date as written and every complaint can name its line.
+YAML's types are not used: every scalar is read as text, so that dates stay as written and every error can name its
+line.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Reach:
 
 @dataclass(frozen=True, slots=True)
 class DatedValue:
-    """A value as written, the snapshots in which it holds, and the line on which it stands."""
+    """A value as written, the snapshots in which it holds, and its line number."""
 
     text: str
     line: int
@@ -56,16 +56,16 @@ class Qualifier:
 
 @dataclass(frozen=True, slots=True)
 class SampleStatement:
-    """One statement through all snapshots; its GUID follows from `values[0]` and never changes.
+    """One statement through all snapshots; its GUID is derived from `values[0]` and never changes.
 
     Attributes:
         property: PID.
-        values: The main value; a later entry replaces the earlier one where its reach begins.
-        ranks: Rank changes, in the same manner; no entry means normal.
-        qualifiers: In the order written.
-        references: Snaks of the one reference, or none.
+        values: Main values; a later entry replaces the earlier one from the beginning of its reach.
+        ranks: Rank changes, in the same form; empty means normal.
+        qualifiers: Qualifiers, in the order written.
+        references: Snaks of its only reference; empty without one.
         reach: Snapshots in which the statement exists.
-        line: Where it stands.
+        line: Line number in the file.
     """
 
     property: str
@@ -77,11 +77,11 @@ class SampleStatement:
     line: int
 
     def value_in(self, snapshot: int) -> str:
-        """The main value as written, at one snapshot."""
+        """Main value as written, in one snapshot."""
         return [value.text for value in self.values if snapshot in value.reach][-1]
 
     def rank_in(self, snapshot: int) -> str:
-        """ "preferred", "normal" or "deprecated", at one snapshot."""
+        """Rank in one snapshot: "preferred", "normal" or "deprecated"."""
         return (["normal"] + [rank.text for rank in self.ranks if snapshot in rank.reach])[-1]
 
 
@@ -91,15 +91,15 @@ class SampleEntity:
 
     Attributes:
         id: QID or PID.
-        labels: English labels; the last one whose reach holds the snapshot is the label. Empty: none in English.
+        labels: English labels; the last one whose reach contains the snapshot counts. Empty means no English label.
         other_labels: Labels in other languages, as (language, label).
-        description: English.
-        aliases: English.
+        description: English description.
+        aliases: English aliases.
         article: Title of the English Wikipedia article, or None.
-        datatype: Of a property; None for an item.
-        statements: In the order written.
+        datatype: Datatype of a property; items have None.
+        statements: Statements, in the order written.
         reach: Snapshots in which the entity exists.
-        line: Where it stands.
+        line: Line number in the file.
     """
 
     id: str
@@ -114,20 +114,20 @@ class SampleEntity:
     line: int
 
     def label_in(self, snapshot: int) -> str | None:
-        """The English label at one snapshot, or None."""
+        """English label in one snapshot, or None."""
         return ([None] + [label.text for label in self.labels if snapshot in label.reach])[-1]
 
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """Everything that world.yaml says.
+    """Content of world.yaml.
 
     Attributes:
         dates: Snapshot dates as written, "2021-01-04", oldest first.
-        entities: By id, in the order written.
-        redirects: id -> (target, first snapshot in which it is a redirect).
-        cases: Number of a tricky case -> (what must come out, where to look).
-        scenarios: WikiFactDiff's name of a scenario -> where to look.
+        entities: Entities by id, in the order written.
+        redirects: Target and first snapshot of the redirect, by source id.
+        cases: Expected result and places to look, by number of the tricky case.
+        scenarios: Places to look, by WikiFactDiff's name of the scenario.
     """
 
     dates: tuple[str, ...]
@@ -141,7 +141,7 @@ def read_world(path: Path = SOURCE) -> World:
     """Read the source file.
 
     Raises:
-        SourceError: naming the line of the first thing that is wrong.
+        SourceError: with the line of the first error.
     """
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     try:
@@ -168,7 +168,7 @@ def read_world(path: Path = SOURCE) -> World:
 
 
 def wrong(line: int, problem: str) -> SourceError:
-    """The error for a line of the source."""
+    """Error for a line of the source file."""
     return SourceError(f"{SOURCE.name}, line {line}: {problem}.")
 
 
@@ -177,7 +177,7 @@ def _line(node: yaml.Node) -> int:
 
 
 def _groups(node: yaml.Node) -> Iterator[tuple[str, yaml.Node, yaml.Node, _Pairs]]:
-    """(group, head, body, statements shared by the group) of each entity; `why` and `each` are the group's own."""
+    """(group, head, body, shared statements) of each entity; `why` and `each` belong to the group."""
     for name, group in node.value:
         shared = [pair for key, value in group.value if key.value == "each" for pair in value.value]
         for key, value in group.value:
@@ -215,7 +215,7 @@ def _entity(head: yaml.Node, body: yaml.Node, shared: _Pairs, *, datatype: str |
 
 
 def _about(node: yaml.Node) -> tuple[str, dict[str, str], list[SampleStatement]]:
-    """The description, the clauses that are no statements, and the statements of an `about` line."""
+    """The description, the clauses that are not statements, and the statements of an `about` line."""
     if not isinstance(node, yaml.ScalarNode):
         raise wrong(_line(node), "an entity with fields needs an `about`")
     description, *clauses = _clauses(node.value)
@@ -259,7 +259,7 @@ def _reach(text: str, line: int) -> Reach:
 
 
 def _mention(text: str, line: int) -> DatedValue:
-    """A value that may end in "@RANGE"."""
+    """Parse a value that may end in "@RANGE"."""
     value, at, reach = text.rpartition(" @")
     return DatedValue(value, line, _reach(reach, line)) if at else DatedValue(text, line)
 

@@ -1,13 +1,13 @@
-"""As-of projections: the statements that one dump, by its own dates, lets stand on an earlier day.
+"""As-of projections: the state of an earlier day, derived from the dates in one dump.
 
-A projection shows what the dump's editors know of that day, and not what Wikidata said then: it has no late entries and
-no vandalism, and it lacks what nobody dated. So that every difference between two projections rests on a date, what
-has none stands on every day: it never begins or ends. PLACEMENTS says what becomes of each statement;
-docs/how-to/streams.md says it in words.
+A projection shows what the dump's editors know about that day, not what Wikidata contained then: it has no late entries
+and no vandalism, and it lacks undated changes. Every difference between two projections rests on a date, so a statement
+without dates holds on every day. PLACEMENTS lists the rules for each statement; docs/how-to/streams.md explains them.
 
-A date that is no day is read as in the dump's own snapshot (kgedit.store.facts): what it leaves open stays. "2005" has
-come on its first possible day, 1 January 2005, as a start, a founding or a death, and as an end on 1 January 2006. So
-both holders are current in the year of a handover "in 2005", and no question is asked about it.
+Dates of lower precision than a day are read as in the dump's own snapshot (kgedit.store.facts): undecided statements
+stay. "2005" has begun on its first possible day, 1 January 2005, as a start, a founding or a death, and has passed on
+1 January 2006 as an end. In the year of a handover "in 2005" both holders are therefore current, and no question is
+generated about it.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from kgedit.wikidata.times import DAY, MONTH
 
 @dataclass(frozen=True, slots=True)
 class StatementRule:
-    """What becomes of a statement on a day.
+    """Rule that decides whether a projection contains a statement.
 
     Attributes:
-        reason: In words.
-        condition: SQL; $date is the day. Null counts as false.
-        stays: Whether the projection holds the statement. One that has ended stays too, as evidence.
-        placed: Whether dates decided that; otherwise a rule did.
+        reason: Reason as recorded in the manifest.
+        condition: SQL condition; $date is the day. NULL counts as false.
+        stays: Whether the projection contains the statement. Ended statements stay too, as evidence.
+        placed: Whether dates decide the placement; otherwise it is a convention.
     """
 
     reason: str
@@ -71,7 +71,7 @@ PLACEMENTS: tuple[StatementRule, ...] = (
     StatementRule("holds until its end, and has no start", "end_precision IS NOT NULL", stays=True, placed=False),
     StatementRule("no dates: holds on every day", "true", stays=True, placed=False),
 )
-"""The first that holds decides. "Since" is the start time, or else the point in time."""
+"""The first rule whose condition holds decides. "Since" is the start time, or the point in time without one."""
 
 PLACES = tuple(placement.reason for placement in PLACEMENTS)
 
@@ -89,7 +89,7 @@ VALUE_COMES = f"""
          ELSE (({_YEAR} - ({_COUNTED_FROM})) // {_SPAN} * {_SPAN} + ({_COUNTED_FROM})) * 10000 + 101
     END
 """
-"""The first day that a claim's date may mean, as a day number; a date before Christ is past."""
+"""First day that a claim's date may refer to, as a day number; 0 for a date BC."""
 
 _BEGUN = f"""
     CREATE OR REPLACE TEMP TABLE begun_item AS
@@ -130,18 +130,18 @@ _PLACED = f"""
            CASE {_CASES} END AS placement
     FROM ended ORDER BY place
 """  # noqa: S608 - our own names
-"""An end that has surely not come on the day is left out: it was not known then. The version is another one
-without it."""
+"""An end that is certainly after the day is removed, because it was not known then. Inverting ``version``
+marks the shortened statement as another version."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProjectedEntities:
-    """A group of whole entities as of a day.
+    """Entities with all their claims, as of a day.
 
     Attributes:
-        claims: Those that stay, in their order, with the columns that were given.
-        entities: Those that had come into being, in their order.
-        placements: How many statements each of PLACES took, the ones left out included.
+        claims: Claims of the projection, in the given order and with the given columns.
+        entities: Entities that existed on the day, in the given order.
+        placements: Number of statements by rule (PLACES), including those left out.
     """
 
     claims: pa.Table
@@ -150,14 +150,14 @@ class ProjectedEntities:
 
 
 def find_later_items(connection: duckdb.DuckDBPyConnection, claims: str, *, first: int) -> None:
-    """Temporary table ``begun_item`` (id, comes): items that had perhaps not come into being on the first day.
+    """Create temporary table ``begun_item`` (id, comes): items that may not have existed on the first day.
+
+    An item begins on the earliest of its creation dates (WikiFactDiff, section 4.2).
 
     Args:
-        connection: Keeps the table, on disk where it is large.
+        connection: Connection that keeps the table; it spills to disk if it is large.
         claims: SQL of all claims of a dump, in parentheses.
         first: Day number of the first projection.
-
-    An item comes into being on the earliest of its dates of creation (WikiFactDiff, section 4.2).
     """
     connection.execute(_BEGUN.format(claims=claims), {"first": first})
 
@@ -165,10 +165,10 @@ def find_later_items(connection: duckdb.DuckDBPyConnection, claims: str, *, firs
 def project(
     connection: duckdb.DuckDBPyConnection, claims: pa.Table, entities: pa.Table, *, date: int
 ) -> ProjectedEntities:
-    """Some whole entities with all their claims, as of a day.
+    """Project entities with all their claims to a day.
 
     Args:
-        connection: Has the table of find_later_items; nothing else is left there.
+        connection: Connection with the table of `find_later_items`; no other tables are left in it.
         claims: Rows of a snapshot's claims (kgedit.store.joining.CLAIMS_KEPT).
         entities: Rows with the schema ENTITIES.
         date: Day number.

@@ -1,7 +1,7 @@
-"""Blocks of a dump to numbered part files, in worker processes.
+"""Parses blocks of a dump into numbered part files, in worker processes.
 
-A block's count file is written last, with the hashes of the block and of its part files: a load that dies is resumed
-after the blocks that have one, and a block whose content or files changed is parsed again.
+A block's count file is written last, with the hashes of the block and of its part files. An interrupted load skips
+blocks that have a count file, and parses a block again if its content or its part files changed.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from kgedit.store.schemas import Loader
 from kgedit.store.sources import DumpFile
 
 LoadProgress = Callable[[int, int], None]
-"""Called with how much is done, and with how many lines or rows that is."""
+"""Called with the amount done (bytes or thousandths) and the number of lines or rows processed so far."""
 
 _Block = tuple[int, bytes]
 
@@ -44,10 +44,10 @@ def parse_blocks(
     workers: int,
     progress: LoadProgress,
 ) -> tuple[int, Counter[str]]:
-    """Parse every block that has no count file yet; about one block for each worker is in memory.
+    """Parse every block that has no count file yet. About one block per worker is held in memory.
 
     Returns:
-        Number of blocks, and the counts of all of them; among these "entities", the rows that became of them.
+        Number of blocks, and the summed counts of all blocks; "entities" counts their rows.
 
     Raises:
         SourceError: if the dump cannot be read to its end (or the limit).
@@ -55,7 +55,7 @@ def parse_blocks(
     """
     state = _Reading(parts, source, framing, limit, progress)
     first = list(islice(state.unparsed(), 2))
-    # The generator goes on where this look ahead left it; a dump of one block is not worth a process.
+    # The generator continues after this look-ahead; a dump of one block does not need a worker process.
     unparsed = chain(first, state.unparsed())
     if workers == 1 or len(first) < 2:
         loader = make_loader()
@@ -67,7 +67,7 @@ def parse_blocks(
 
 
 class _Reading:
-    """How far a load is."""
+    """Progress of a load through the blocks of a dump."""
 
     def __init__(
         self, parts: Path, source: DumpFile, framing: Framing, limit: int | None, progress: LoadProgress
@@ -80,7 +80,7 @@ class _Reading:
         self._progress = progress
 
     def unparsed(self) -> Iterator[_Block]:
-        """Blocks still to be parsed; those that are done are counted in passing."""
+        """Yield blocks that must be parsed, and add the counts of blocks that are done."""
         for number, block in self._numbered:
             self.blocks = number + 1
             counts = _counts_of(self.parts, number, block)
@@ -145,7 +145,7 @@ def _parse(loader: Loader, parts: Path, number: int, block: bytes) -> Counter[st
 def _parse_in_workers(
     state: _Reading, unparsed: Iterator[_Block], make_loader: Callable[[], Loader], workers: int
 ) -> None:
-    # Spawned, not forked: Arrow and DuckDB hold threads that a fork would lose.
+    # Spawned, not forked: a fork would lose the threads of Arrow and DuckDB.
     context = multiprocessing.get_context("spawn")
     running: set[Future[Counter[str]]] = set()
     try:
@@ -166,19 +166,19 @@ def _parse_in_workers(
 
 
 _loader: Loader
-"""The worker process's own loader."""
+"""The loader of this worker process."""
 
 
 def _start_worker(make_loader: Callable[[], Loader]) -> None:
     global _loader  # noqa: PLW0603 - one loader for each worker process
-    # Ctrl-C goes to the whole group; the parent ends its workers itself, without one traceback for each.
+    # Ctrl-C reaches the whole process group; the parent ends its workers itself, without a traceback from each.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
     _loader = make_loader()
 
 
 def _end_with_parent() -> None:
-    """End this process when its parent is killed: waiting for work, it would wait for ever."""
+    """End this process when its parent is killed; otherwise it would wait for work forever."""
     parent = multiprocessing.parent_process()
     if parent is not None:
         parent.join()

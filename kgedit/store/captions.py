@@ -1,15 +1,15 @@
-"""What a FACT edge says in Neo4j Browser: the property's name and the years for which the fact held.
+"""Captions of FACT edges in Neo4j Browser: the property's label and the years in which the fact held.
 
-Years are the statement's own. Where it has none the caption says when the fact was *seen*: first seen is not the same
-as begun. A fact of the oldest snapshot without dates has its property's name alone, because nothing is known of when
-it began.
+Years come from the statement. Without them, the caption shows when the fact was *seen*, because the first snapshot with
+a fact is not its start. A fact of the oldest snapshot without dates has the property's label only, because its start is
+unknown.
 """
 
 from __future__ import annotations
 
 
 def _year(time: str) -> str:
-    """SQL for the year of a time's text ("2021-03" -> 2021, "-0044" -> 44 BC); null for null."""
+    """SQL for the year of an ISO time text ("2021-03" -> 2021, "-0044" -> 44 BC); NULL for NULL."""
     digits = f"regexp_extract({time}, '^-?(\\d+)', 1)::BIGINT"
     return f"({digits} || CASE WHEN {time}[1] = '-' THEN ' BC' ELSE '' END)"
 
@@ -28,12 +28,12 @@ _START, _END, _POINT = _year("start_time"), _year("end_time"), _year("point_in_t
 
 
 def lasting() -> str:
-    """SQL for the years of a fact that is still current; null where only `since` can tell."""
+    """SQL for the years of a current fact; NULL without a start or point in time."""
     return f"coalesce(', since ' || {_START}, ', in ' || {_POINT})"
 
 
 def ended(until: str) -> str:
-    """SQL for the years of a fact that is current no more; null where only `since` can tell.
+    """SQL for the years of a fact that is no longer current; NULL if the statement has no dates.
 
     Args:
         until: SQL of the day number of the first snapshot without it.
@@ -47,10 +47,10 @@ def ended(until: str) -> str:
 
 
 def seen(since: str, *, first: int) -> str:
-    """SQL for the rest: when a lasting fact without dates was first seen; nothing if that is the oldest snapshot."""
+    """SQL for current facts without dates: the month of the first snapshot with the fact, or "" if it is the oldest."""
     return f"CASE WHEN {since} = {first} THEN '' ELSE ', seen since ' || {month(since)} END"
 
 
 def seen_between(since: str, until: str) -> str:
-    """SQL for the rest: between which snapshots an ended fact without dates was seen."""
+    """SQL for ended facts without dates: the months between which the fact was seen."""
     return f"', seen ' || {month(since)} || ' to ' || {month(until)}"

@@ -1,6 +1,6 @@
-"""What the newest snapshot changes: an anti-join of the two newest ones, however many there are.
+"""Changes of the newest snapshot, from anti-joins with the one before it, independent of the number of snapshots.
 
-Each step of STEPS is one Parquet file, in a fixed order, which the graph's write query of the same name takes.
+Each step of STEPS is one Parquet file, read by the graph's write query of the same name, in a fixed order.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ from kgedit.store.timeline import (
 from kgedit.wikidata.times import OPEN_END
 
 WHOLE_STEPS = ("terms", "redirects_begun", "facts_begun", "claims_begun")
-"""Steps by which a graph is written as a whole, in order."""
+"""Steps that write a whole graph, in order."""
 
 DELTA_STEPS = (
     "terms", "named", "left", "redirects_ended", "redirects_begun", "facts_ended", "facts_changed", "facts_begun",
     "claims_ended", "claims_begun",
 )  # fmt: skip
-"""Steps of a delta, in order."""
+"""Steps that apply a delta, in order."""
 
 _CONTENT = ("label", "description", "aliases", "datatype")
 _TIMES = ("statement_id", "start_time", "end_time", "point_in_time")
 
 
 def write_whole(snapshots: Sequence[Snapshot], scope: Scope, folder: Path) -> dict[str, Path]:
-    """Write all that a graph of these snapshots holds; the files by step, WHOLE_STEPS."""
+    """Write the whole content of a graph of these snapshots. Returns the files by step (WHOLE_STEPS)."""
     columns = (TERM_COLUMNS, REDIRECT_COLUMNS, FACT_COLUMNS, CLAIM_COLUMNS)
     views = ("whole_terms", "whole_redirects", "whole_facts", "whole_claims")
     with open_timeline(snapshots, scope, spill=folder / "spill") as connection:
@@ -53,7 +53,7 @@ def write_whole(snapshots: Sequence[Snapshot], scope: Scope, folder: Path) -> di
 
 
 def write_delta(older: Snapshot, newer: Snapshot, scope: Scope, folder: Path) -> dict[str, Path]:
-    """Write what the newer of two neighbouring snapshots changes; the files by step, DELTA_STEPS."""
+    """Write the changes between two consecutive snapshots. Returns the files by step (DELTA_STEPS)."""
     with open_timeline([older, newer], scope, spill=folder / "spill", only_changed=True) as connection:
         return {
             step: _write(connection, select, folder / f"{step}.parquet")

@@ -1,7 +1,7 @@
-"""A digest of all that a snapshot says of an entity: its words, claims and facts.
+"""Digest of an entity in a snapshot: its terms, claims and facts.
 
-Two snapshots are compared by the digests first. Only entities whose digests differ are looked at row by row, which is
-what makes a delta cost little more than reading two columns.
+Comparing two snapshots compares the digests first and reads the rows only of entities whose digests differ. A delta
+therefore costs little more than reading two columns.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from kgedit.store.facts import with_places
 from kgedit.store.schemas import ENTITIES
 
 ENTITIES_KEPT = ENTITIES.append(pa.field("digest", pa.uint64()))
-"""Columns of a snapshot's entities; a redirect has no digest."""
+"""Columns of a snapshot's entities; the digest of a redirect is NULL."""
 
 
 def _number(*columns: str) -> str:
-    """SQL for a number of 64 bits that stands for these columns, the same with every version of DuckDB."""
+    """SQL for a 64-bit hash of columns that does not depend on the version of DuckDB."""
     parts = ", ".join(f"coalesce({column}::VARCHAR, chr(30))" for column in columns)
     return f"md5_number_lower(concat_ws(chr(31), {parts}))"
 
@@ -40,11 +40,11 @@ _DIGESTS = f"""
 def with_digests(
     connection: duckdb.DuckDBPyConnection, entities: pa.Table, claims: pa.Table, facts: pa.Table
 ) -> pa.Table:
-    """Entities with their digests, in the same order.
+    """Add digests to entities, keeping their order.
 
     Args:
-        connection: Does the work; nothing of it is left there.
-        entities: With the schema ENTITIES; no redirects.
+        connection: Connection to use; no tables are left in it.
+        entities: Entities with the schema ENTITIES, without redirects.
         claims: All claims of these entities.
         facts: All facts of these entities.
     """

@@ -1,4 +1,4 @@
-"""What a disk refuses, as an error that says what to do."""
+"""Turns disk errors into errors with instructions."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ _DUCKDB_SAYS = {
 
 @contextmanager
 def disk_errors(folder: Path, *, again: str = "give the same command again: it resumes") -> Iterator[None]:
-    """Turn errors of the system, of Arrow and of DuckDB into a StoreError.
+    """Turn errors of the operating system, Arrow and DuckDB into a StoreError.
 
     Args:
-        folder: What is written or read inside, for the message.
-        again: What to do once there is room.
+        folder: Folder that is written or read, for the message.
+        again: Instruction that follows making room on the disk.
 
     Raises:
-        StoreError: with the reason, the path and what to do.
+        StoreError: with the reason, the path and an instruction.
     """
     try:
         yield
     except ConnectionError:
-        # A closed pipe behind the progress bar is no matter of the disk.
+        # A closed pipe behind the progress bar is not a disk error.
         raise
     except OSError as error:
         path = Path(error.filename) if isinstance(error.filename, str) and error.filename else folder
@@ -77,5 +77,5 @@ def _sentence(number: int | None, reason: str, folder: Path, path: Path, again: 
 
 
 def _file_among(path: Path) -> Path:
-    """Which of a path and the folders above it is a file."""
+    """The first of a path and its parent folders that is a file."""
     return next((one for one in (path, *path.parents) if one.exists() and not one.is_dir()), path)

@@ -1,4 +1,4 @@
-"""DuckDB as the store uses it: one connection per step, in bounded memory, spilling beside the store."""
+"""DuckDB connections of the store: one per step, with bounded memory, spilling to a folder of the store."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from kgedit.errors import StoreError
 from kgedit.machine import available_memory, parse_size, usable_cores
 
 _CORES = 2
-"""Cores on which the steps' bounds of memory were measured."""
+"""Number of cores with which the memory needs of the steps were measured."""
 
 
 def open_engine(spill: Path, *, memory: str | None = None) -> duckdb.DuckDBPyConnection:
-    """A connection that spills into a folder; it takes it away again when it is closed.
+    """Open a connection that spills into a folder and deletes the folder when it is closed.
 
-    ``$KGEDIT_STORE_MEMORY`` ("2GB") and ``$KGEDIT_STORE_THREADS`` override what is planned.
+    ``$KGEDIT_STORE_MEMORY`` ("2GB") and ``$KGEDIT_STORE_THREADS`` override the planned limits.
 
     Args:
-        spill: The folder; created when it is needed.
-        memory: What the step needs on two cores ("224MB"), from which plan_engine chooses; None for DuckDB's own
-            bound, four fifths of the machine's.
+        spill: Spill folder; created when it is needed.
+        memory: Memory that the step needs on two cores ("224MB"), from which `plan_engine` derives the limits; None
+            means DuckDB's default, 80 % of the machine's memory.
 
     Raises:
-        StoreError: if a variable is no size or no number of threads.
+        StoreError: if one of the variables is not a valid size or number of threads.
     """
     given = _from_environment("KGEDIT_STORE_THREADS", _read_threads, "a number of threads, such as 4")
     limit = _from_environment("KGEDIT_STORE_MEMORY", parse_size, "a number with k, m or g: 2g")
@@ -46,15 +46,15 @@ def open_engine(spill: Path, *, memory: str | None = None) -> duckdb.DuckDBPyCon
 
 
 def plan_engine(needed: int, cores: int, available: int) -> tuple[int, int]:
-    """Threads, and bytes of memory for all of them: every thread of DuckDB buffers rows of its own.
+    """Number of threads and total bytes of memory; each DuckDB thread buffers its own rows.
 
     Args:
-        needed: Bytes that the step needs on two cores; fewer cores take no less.
-        cores: Most threads.
-        available: Bytes that the process may use; the plan takes at most half of them, or what the step needs.
+        needed: Bytes that the step needs on two cores; fewer cores need as much.
+        cores: Maximum number of threads.
+        available: Bytes available to the process; the plan takes at most half of them, or `needed` if that is more.
 
     Returns:
-        As many threads as there are cores and memory for, each with half of what is needed.
+        As many threads as cores and memory allow, each with half of `needed`.
 
     >>> plan_engine(200, 16, 10_000), plan_engine(200, 64, 10_000), plan_engine(200, 1, 300)
     ((16, 1600), (50, 5000), (1, 200))
@@ -88,13 +88,13 @@ def select(
     connection: duckdb.DuckDBPyConnection | None = None,
     **tables: pa.Table,
 ) -> pa.Table:
-    """The result of a query on Arrow tables.
+    """Run a query on Arrow tables and return its result.
 
     Args:
-        query: Names the tables as they are named here.
-        parameters: By name.
-        connection: Where it runs, with the tables that are there; None for one that holds none.
-        tables: What the query may read besides.
+        query: SQL that refers to the tables by their keyword names.
+        parameters: Query parameters by name.
+        connection: Connection to use, with its tables; None means an empty one.
+        tables: Further tables for the query.
     """
     with closing(_in_memory(os.getpid()).cursor()) if connection is None else nullcontext(connection) as engine:
         for name, table in tables.items():
@@ -109,12 +109,12 @@ def select(
 
 @cache
 def _in_memory(_process: int) -> duckdb.DuckDBPyConnection:
-    """An empty in-memory database, opened once: opening one takes ten times as long as a small query."""
+    """An empty in-memory database, opened once, because opening one takes ten times as long as a small query."""
     return duckdb.connect()
 
 
 def literal(path: Path | str) -> str:
-    """A path as SQL text, where a parameter is not allowed.
+    """Quote a path as an SQL literal, where a parameter is not allowed.
 
     >>> literal("it's")
     "'it''s'"

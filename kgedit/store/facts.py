@@ -1,14 +1,14 @@
-"""Facts: what is current on the day of a snapshot. The rule is written here and nowhere else.
+"""Facts: the values that are current on the day of a snapshot. This module is the only place that defines them.
 
-A rule about one subject and property. Of its statements those count that are not deprecated, hold without a
-restrictive qualifier, have begun and have not ended on that day, and of these the ones of best rank. Their values are
-the facts; a best rank that says *no value* or *unknown value* alone leaves none.
+The rule applies to one subject and property. Eligible statements are not deprecated, have no restrictive qualifier,
+have begun and have not ended on that day. The facts are the values of the eligible statements with the best rank; if
+these are only *no value* or *unknown value*, there is no fact.
 
-Where the day cannot be decided the statement stays, in a dump's own snapshot and in projections to the day
-(kgedit.store.as_of): on 1 March 2021 a start in "2021" or "2021-03" has come, and an end in them has not. An end known
-to exist but not when (``somevalue``) has come. One case is decided although both statements hold on the day: an end on
-the very day of the snapshot has come if another value begins that day, because a handover is one event and the
-successor is who holds the office after it.
+If dates do not decide, the statement stays, both in a dump's own snapshot and in projections to the day
+(kgedit.store.as_of): on 1 March 2021 a start in "2021" or "2021-03" has come, and an end in them has not. An end at an
+unknown time (``somevalue``) has come. One case is decided although both statements hold on the day: an end on the
+snapshot's day has come if another value begins on that day, because a handover is one event and the successor holds
+the office after it.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from kgedit.wikidata.times import DAY
 
 VALUE_TYPE = """CASE WHEN datatype IN ('quantity', 'time', 'monolingualtext', 'globe-coordinate')
                      THEN datatype ELSE 'string' END"""
-"""The type of a literal. Datatypes of one type, such as string and external-id, are renamed by Wikidata's editors;
-the value stays what it was."""
+"""Type of a literal. Wikidata's editors move properties between datatypes of one type, such as string and
+external-id, without changing values."""
 
 TERM = f"""CASE WHEN snak <> 'value' THEN NULL ELSE coalesce(object, 'V' || md5(concat_ws(chr(31), {VALUE_TYPE},
     coalesce(value, ''), coalesce(unit, ''), coalesce(language, ''), coalesce(precision, ''), coalesce(calendar, ''))))
     END"""
-"""Id of the term that a claim's value is: the entity's own id, or a hash of the literal. Null for no known value."""
+"""Id of the term of a claim's value: the entity id, or a hash of the literal. NULL without a known value."""
 
 KIND = "CASE {id}[1] WHEN 'Q' THEN 'item' WHEN 'P' THEN 'property' WHEN 'V' THEN 'value' ELSE 'other' END"
-"""Kind of a term, by its id."""
+"""Kind of a term, derived from its id."""
 
 _LAST = 2**62
 """Sorts after every day number."""
@@ -65,16 +65,16 @@ _CURRENT = f"""
 
 
 def current_facts(connection: duckdb.DuckDBPyConnection, claims: pa.Table, date: int) -> pa.Table:
-    """The facts of whole entities, one for each subject, property and object, in the order of their claims.
+    """Current facts of complete entities, one per subject, property and object, in the order of their claims.
 
     Args:
-        connection: Does the work; nothing of it is left there.
-        claims: Rows of a snapshot's claims (kgedit.store.joining.CLAIMS_KEPT): all claims of each subject in it.
+        connection: Connection to use; no tables are left in it.
+        claims: Rows of a snapshot's claims (kgedit.store.joining.CLAIMS_KEPT), with all claims of each subject.
         date: Day number of the snapshot.
 
     Returns:
-        A table with the schema FACTS. Of several statements with one object the times are those of the latest to
-        begin; ``statement_ids`` names them all, sorted.
+        A table with the schema FACTS. If several statements have the same object, the times are those of the one that
+        began last, and ``statement_ids`` lists all of them, sorted.
     """
     connection.register("claims", with_places(claims))
     try:
@@ -85,5 +85,5 @@ def current_facts(connection: duckdb.DuckDBPyConnection, claims: pa.Table, date:
 
 
 def with_places(table: pa.Table) -> pa.Table:
-    """The table with a column ``place`` that numbers its rows: DuckDB's joins keep no order."""
+    """Add a column ``place`` with row numbers, because DuckDB's joins do not keep the order."""
     return table.append_column("place", pc.cumulative_sum(pa.repeat(pa.scalar(1, pa.int64()), table.num_rows)))

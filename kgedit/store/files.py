@@ -1,4 +1,4 @@
-"""Writing aside and renaming, so that a file or folder is either whole or not there; and one writer at a time."""
+"""Atomic writing of files and folders by renaming, and a lock for one writer at a time."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from kgedit.files import put_in_place, replace_file
 
 
 def write_text(path: Path, text: str) -> None:
-    """Replace a file by a text, in a folder that `replace_folder` puts in place; elsewhere use `replace_file`."""
+    """Write a text file in a folder that `replace_folder` will put in place; elsewhere use `replace_file`."""
     replace_file(path, text, durable=False)
 
 
 def write_json(path: Path, content: Mapping[str, Any]) -> None:
-    """Replace a file by JSON with a fixed order and layout, where `write_text` may be used."""
+    """Write JSON in the layout of `json_text`; for the same folders as `write_text`."""
     write_text(path, json_text(content))
 
 
 def json_text(content: Mapping[str, Any]) -> str:
-    """JSON with a fixed order and layout."""
+    """JSON in a fixed layout; keys keep their order."""
     return json.dumps(content, indent=2, ensure_ascii=False) + "\n"
 
 
 def replace_folder(aside: Path, folder: Path) -> None:
-    """Put a finished folder, with its content on the disk, in place of another, which may not exist."""
+    """Flush a finished folder to disk and replace another folder, which may not exist, with it."""
     old = folder.with_name(f".{folder.name}.old")
     shutil.rmtree(old, ignore_errors=True)
     if folder.exists():
@@ -40,15 +40,19 @@ def replace_folder(aside: Path, folder: Path) -> None:
 
 @contextmanager
 def only_writer(lock: Path, *, of: str) -> Iterator[None]:
-    """Hold a lock file, which the system frees when its holder ends, however it ends.
+    """Hold a lock file, which the operating system releases when the process ends for any reason.
+
+    Args:
+        lock: Path of the lock file.
+        of: Name of the locked thing, for the message.
 
     Raises:
-        StoreError: if another process holds it.
+        StoreError: if another process holds the lock.
     """
     try:
         import fcntl
     except ImportError:
-        # Windows has no such locks; there, two writers at once are the user's to avoid.
+        # Windows lacks such locks; users must avoid two writers at once there.
         yield
         return
     lock.parent.mkdir(parents=True, exist_ok=True)

@@ -1,7 +1,8 @@
-"""How a source format is cut into blocks of whole entities, and after how many of them a load with a limit stops.
+"""Cuts source formats into blocks of whole entities, and limits the number of entities of a load.
 
-A block holds whole entities and is always cut in the same places: blocks are parsed in any order, by any process, and
-a load that was interrupted finds its blocks again. Only what separates entities is looked at, never their content.
+A block contains whole entities and is always cut at the same positions, so that blocks can be parsed in any order by
+any process and an interrupted load finds its blocks again. Cutting reads only the separators of entities, not their
+content.
 """
 
 from __future__ import annotations
@@ -16,33 +17,33 @@ from kgedit.errors import SourceError
 from kgedit.store.lines import BYTE_ORDER_MARK, entity_texts
 
 LONGEST_ENTITY = 1 << 28
-"""No entity is nearly as long in any format, and a whole dump without a place to cut must fit in memory."""
+"""No entity is nearly this long in any format, and a dump without a cut position must fit in memory."""
 
 
 class Cut(Protocol):
-    """Where a text may be cut last."""
+    """Finds the latest position at which a text may be cut."""
 
     def __call__(self, text: bytes, /) -> int: ...
 
 
 class Framing(Protocol):
-    """Where the entities of a format begin and end."""
+    """Finds where the entities of a format begin and end."""
 
     def blocks(self, chunks: Iterator[bytes], path: Path) -> Iterator[bytes]:
         """Blocks of whole entities of about the size of the chunks.
 
         Raises:
-            SourceError: naming the path, if the text has no place to cut or ends before its end.
+            SourceError: with the path, if the text has no cut position or is truncated.
         """
         ...
 
     def first(self, block: bytes, count: int) -> tuple[bytes, int]:
-        """The first so many entities of a block, as a block, and how many they are."""
+        """The first `count` entities of a block, as a block, and the number of entities in it."""
         ...
 
 
 class JsonLines:
-    """One entity a line, or an array with one entity a line."""
+    """One entity per line, or a JSON array with one entity per line."""
 
     def blocks(self, chunks: Iterator[bytes], path: Path) -> Iterator[bytes]:
         """Blocks of whole lines."""
@@ -57,17 +58,17 @@ class JsonLines:
             )
 
     def first(self, block: bytes, count: int) -> tuple[bytes, int]:
-        """The first texts that may be entities."""
+        """The first `count` texts that may be entities, and their number."""
         taken = list(islice(entity_texts(block), count))
         return b"\n".join(taken), len(taken)
 
 
 class Marked:
-    """Entities that begin with a line of their own, as in RDF.
+    """Entities that each begin with a marking line, as in RDF.
 
     Args:
-        begins: Matches at the beginning of an entity; it must match nowhere else.
-        whole_end: What the last line that is not blank ends with, in a file that is whole.
+        begins: Pattern that matches at the beginning of an entity and nowhere else.
+        whole_end: Possible ends of the last non-blank line of a complete file.
     """
 
     def __init__(self, begins: re.Pattern[bytes], *, whole_end: tuple[bytes, ...]) -> None:
@@ -75,7 +76,7 @@ class Marked:
         self._whole_end = whole_end
 
     def blocks(self, chunks: Iterator[bytes], path: Path) -> Iterator[bytes]:
-        """Blocks that begin with the beginning of an entity, all but the first."""
+        """Blocks that each begin at the beginning of an entity, except the first."""
         end = b""
         for block in cut_at(chunks, path, self._before_the_last_entity, LONG_ENTITY):
             end = (end + block[-64:]).rstrip()[-64:]
@@ -84,7 +85,7 @@ class Marked:
             raise SourceError(f"{path} ends in the middle of a line: it is truncated. Download it again.")
 
     def first(self, block: bytes, count: int) -> tuple[bytes, int]:
-        """The text up to the entity after so many."""
+        """The text up to the end of the `count`-th entity, and the number of entities in it."""
         begun = 0
         for found in self._begins.finditer(block):
             if begun == count:
@@ -93,7 +94,7 @@ class Marked:
         return block, begun
 
     def _before_the_last_entity(self, text: bytes) -> int:
-        # Searched from the end in growing pieces: a block holds thousands of entities.
+        # Searches backwards in growing pieces, because a block contains thousands of entities.
         size = 1 << 16
         while True:
             start = max(0, len(text) - size)
@@ -114,13 +115,13 @@ LONG_ENTITY = (
 
 
 def cut_at(chunks: Iterator[bytes], path: Path, place: Cut, too_long: str) -> Iterator[bytes]:
-    """Blocks that end where `place` says, the last one where the text ends.
+    """Cut a text into blocks that end where `place` returns, the last one at the end of the text.
 
     Args:
-        chunks: The text.
-        path: Named in errors.
-        place: Gives the place of the last cut in a text; 0 for none.
-        too_long: What to say of a file without a place to cut in LONGEST_ENTITY bytes.
+        chunks: The text, in pieces.
+        path: Path for error messages.
+        place: Returns the position of the last cut in a text; 0 means there is none.
+        too_long: Rest of the error message for a file without a cut position in LONGEST_ENTITY bytes.
     """
     rest = b""
     for chunk in chunks:
@@ -142,7 +143,7 @@ def _after_the_last_line(text: bytes) -> int:
 
 
 def without_mark(text: bytes) -> bytes:
-    """A text without the byte order mark that some editors put at its beginning."""
+    """Remove the byte order mark that some editors put at the beginning of a file."""
     return text.removeprefix(BYTE_ORDER_MARK)
 
 

@@ -1,7 +1,7 @@
-"""From a dump file to snapshot folders: parse blocks into part files, then join them once.
+"""Loads a dump file into snapshot folders: parses blocks into part files, then joins them once.
 
-A dump is one snapshot, or is projected to several earlier days in the same pass (kgedit.store.as_of). Whatever happens
-on the way, the store shows for each day either the snapshot that was there before or the whole new one.
+A dump becomes one snapshot, or is projected to several earlier days in the same pass (kgedit.store.as_of). Whenever a
+load fails, the store contains for each day either the earlier snapshot or the complete new one.
 """
 
 from __future__ import annotations
@@ -36,31 +36,31 @@ from kgedit.store.sources import DumpFile
 from kgedit.wikidata.times import day_number
 
 READ = ("lines", "statements", "entities")
-"""Counts of what was read and kept; every other count names a reason for leaving something out, or a note."""
+"""Counts of what was read and kept; every other count is a reason for leaving something out, or a note."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Load:
-    """What to load and how; everything but `max_error_rate` is part of the snapshot's identity.
+    """Options of a load; all except `max_error_rate` are part of the snapshot's identity.
 
     Attributes:
-        date: Day of the dump, or that it is projected to.
+        date: Day of the dump, or day of the projection.
         loader: Name in the registry of loaders.
-        loader_version: That loader's version.
-        make_loader: Makes the loader; must be picklable.
-        options: The loader's options as they go into the manifest.
-        limit: Only so many lines, or None for all.
+        loader_version: Version of the loader.
+        make_loader: Creates the loader; must be picklable.
+        options: Options of the loader, as recorded in the manifest.
+        limit: Maximum number of lines; None means all.
         redirects: Tab-separated file (from, to, and optionally the first date), or None.
         bad_lines: Counts that make a line bad.
         bad_statements: Counts that make a statement bad.
-        notes: Counts of peculiarities that cost nothing.
+        notes: Counts of harmless peculiarities.
         max_error_rate: Share of bad lines, or of bad statements, above which the load fails.
-        framing: How the loader's format is cut.
-        lacks: What the format cannot give, in words.
-        datatypes_by_property: Whether a statement without a datatype takes that of its property.
-        slice_of: What the dump is a slice of (a query, a list of items), in words; None for all of Wikidata. What a
-            slice lacks is unknown, not removed.
-        as_of: Whether the dump is of a later day and projected to `date`.
+        framing: Cuts the loader's format into blocks.
+        lacks: Short names of what the format lacks.
+        datatypes_by_property: Whether a statement without a datatype gets that of its property.
+        slice_of: Description of the slice (a query, a list of items) in the dump; None means all of Wikidata. Data
+            missing from a slice is unknown, not removed.
+        as_of: Whether the dump is of a later day and is projected to `date`.
     """
 
     date: datetime.date
@@ -81,7 +81,7 @@ class Load:
     as_of: bool = False
 
     def identity(self, source: DumpFile) -> dict[str, Any]:
-        """What must agree for an interrupted load to be resumed."""
+        """Values that must agree for an interrupted load to be resumed."""
         return {
             "kgedit": __version__,
             "date": str(self.date),
@@ -103,7 +103,7 @@ def _named(file: Path) -> dict[str, str]:
 
 
 def _silent(_done: int, _counted: int) -> None:
-    """Progress that nobody watches."""
+    """Progress callback that does nothing."""
 
 
 def ingest(
@@ -116,21 +116,21 @@ def ingest(
     progress: LoadProgress,
     joining: LoadProgress = _silent,
 ) -> Snapshot:
-    """Load a dump into the store; a snapshot that is there already is left as it is.
+    """Load a dump into the store. An existing snapshot of the same load is kept.
 
     Args:
-        home: Folder of the store.
-        load: What to load.
+        home: Home folder.
+        load: Options of the load.
         source: The dump.
-        workers: Processes that parse.
-        overwrite: Whether a snapshot of that date may be replaced.
-        progress: Called with the bytes of the source read so far and the lines parsed so far.
-        joining: Called with the thousandths and the rows that are joined so far.
+        workers: Number of worker processes that parse.
+        overwrite: Whether an existing snapshot of that date may be replaced.
+        progress: Called with the number of source bytes read and of lines parsed so far.
+        joining: Called with the thousandths and the number of rows joined so far.
 
     Raises:
-        SourceError: if the dump cannot be read, too much of it is bad, or no entity is in it; the store stays as it
-            was.
-        StoreError: if another dump is loaded under this date and `overwrite` is not set, or if the store cannot be
+        SourceError: if the dump cannot be read, too much of it is bad, or it contains no entity; the store is
+            unchanged.
+        StoreError: if another dump is loaded for this date and `overwrite` is false, or if the store cannot be
             written (disk full, permissions, a file in place of a folder).
     """
     staging = _staging(snapshot_folder(home, load.date))
@@ -149,24 +149,24 @@ def ingest_as_of(
     progress: LoadProgress,
     joining: LoadProgress = _silent,
 ) -> list[Snapshot]:
-    """Project a dump to several earlier days, in one pass over it; projections that are there already stay.
+    """Project a dump to several earlier days in one pass. Existing projections of the same load are kept.
 
     Args:
-        home: Folder of the store.
-        load: What to load; its own date is ignored.
+        home: Home folder.
+        load: Options of the load; its own date is ignored.
         source: The dump.
         days: Days of the snapshots.
-        workers: Processes that parse.
-        overwrite: Whether snapshots of these days may be replaced.
-        progress: As for ingest.
-        joining: As for ingest.
+        workers: Number of worker processes that parse.
+        overwrite: Whether existing snapshots of these days may be replaced.
+        progress: See `ingest`.
+        joining: See `ingest`.
 
     Returns:
         The snapshots, oldest first.
 
     Raises:
-        SourceError: as ingest.
-        StoreError: as ingest; then no day is written.
+        SourceError: see `ingest`.
+        StoreError: see `ingest`; no snapshot is written.
     """
     loads = [dataclasses.replace(load, date=day, as_of=True) for day in sorted(set(days))]
     staging = _staging(home / "snapshots" / "as-of")
@@ -247,7 +247,7 @@ def _emptied(folder: Path) -> Path:
 
 
 def _check_same(home: Path, loads: Sequence[Load], source: DumpFile) -> None:
-    """Check that the snapshots of these days are what would be loaded, and whole."""
+    """Check that existing snapshots of these days are complete and come from the same dump and options."""
     kept = [(load, read_snapshot(snapshot_folder(home, load.date))) for load in loads]
     for _, snapshot in kept:
         snapshot.check()
@@ -272,7 +272,7 @@ def _refuse_other(snapshot: Snapshot, differences: Sequence[str]) -> None:
 
 
 def check_looks_same(snapshot: Snapshot, load: Load, source: DumpFile) -> None:
-    """Refuse a dump that loading would refuse by its size or options; no byte of it is read.
+    """Refuse a dump whose size or options differ from a loaded snapshot, without reading the dump.
 
     Raises:
         StoreError: if the snapshot was loaded from a dump of another size, or with other options.
@@ -281,7 +281,7 @@ def check_looks_same(snapshot: Snapshot, load: Load, source: DumpFile) -> None:
 
 
 def looks_same(snapshot: Snapshot, load: Load, source: DumpFile) -> bool:
-    """Whether a snapshot was loaded from a dump of this size with the same options; the dump is not read."""
+    """Whether a snapshot was loaded from a dump of this size with the same options; does not read the dump."""
     return not _differences(snapshot, load, source)
 
 
@@ -290,13 +290,13 @@ def _differences(snapshot: Snapshot, load: Load, source: DumpFile) -> list[str]:
 
 
 def _prepare(staging: Path, identity: dict[str, Any]) -> None:
-    """Keep what an earlier attempt at the same load left, and nothing else."""
+    """Keep the staging folder of an earlier attempt at the same load; otherwise create an empty one."""
     marker = staging / "load.json"
     try:
         if json.loads(marker.read_bytes()) == identity:
             return
     except (FileNotFoundError, ValueError):
-        pass  # no earlier attempt, or one that cannot be identified
+        pass  # no earlier attempt, or an unidentifiable one
     shutil.rmtree(staging, ignore_errors=True)
     (staging / "parts").mkdir(parents=True)
     write_json(marker, identity)
@@ -350,7 +350,7 @@ def _manifest(load: Load, source: DumpFile, counts: Counter[str], rows: Joined) 
 
 
 def _projection(rows: Joined) -> dict[str, Any]:
-    """What became of the dump's statements on the day of a projection."""
+    """Counts of the dump's statements by placement, for the manifest of a projection."""
     by_rule = {
         placed: {one.reason: rows.placements[one.reason] for one in PLACEMENTS if one.placed is placed}
         for placed in (True, False)

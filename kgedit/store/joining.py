@@ -1,9 +1,9 @@
-"""Part files to the three files of a snapshot, a few parts at a time: what must be known of all parts first is little.
+"""Joins part files into the three files of each snapshot, a few parts at a time.
 
 Several snapshots, as of several days, are written in the same pass.
 
-Facts are decided here, because an entity's claims stand together and are complete. Rows keep the dump's order. Sorting
-them by subject would cost the whole dump's size in spill files and serve nobody: every reader joins by hash.
+Facts are decided here, because all claims of an entity are together and complete. Rows keep the dump's order: sorting
+them by subject would spill as much as the whole dump, and no reader needs it because all of them join by hash.
 """
 
 from __future__ import annotations
@@ -30,23 +30,23 @@ from kgedit.store.schemas import CLAIMS, ENTITIES, FACTS
 from kgedit.wikidata.ids import INSTANCE_OF, RESTRICTIVE_QUALIFIER, TIME_QUALIFIERS
 
 ROW_GROUP_ROWS = 122_880
-"""Rows of a row group, cut exactly there: the same input gives the same bytes with any number of threads."""
+"""Exact number of rows per row group, so that the same input gives the same bytes with any number of threads."""
 
 CLAIMS_KEPT = CLAIMS.append(pa.field("restricted", pa.bool_()))
 """Columns of a snapshot's claims."""
 
 _PARTS_AT_ONCE = 8
-"""About half a million claims: enough for several threads, and they must fit in memory."""
+"""About half a million claims: enough for several threads, and small enough for memory."""
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A snapshot to be written.
+    """A snapshot to write.
 
     Attributes:
         folder: Existing folder to write into.
         date: Day number on which its facts are current.
-        redirects: Those of a file, beside those that the dump holds (kgedit.store.redirects).
+        redirects: Redirects of a file, in addition to those of the dump (kgedit.store.redirects).
         as_of: Whether it is projected from a dump of a later day (kgedit.store.as_of).
     """
 
@@ -58,12 +58,12 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Joined:
-    """Rows of a snapshot, and rows left out because something occurred twice.
+    """Counts of a snapshot's rows, and of rows left out as repetitions.
 
     Attributes:
-        redirects_left_out: Redirects that are not believed, by reason.
-        placements: Of a projection: what became of the dump's statements; they add up to all but repeated ones.
-        later_entities: Of a projection: entities of the dump that had not come into being.
+        redirects_left_out: Number of rejected redirects, by reason.
+        placements: For projections, number of the dump's statements by placement; they add up to all but repeated ones.
+        later_entities: For projections, number of the dump's entities that did not exist yet.
     """
 
     claims: int
@@ -89,15 +89,15 @@ def join_parts(
 ) -> list[Joined]:
     """Write ``claims.parquet``, ``facts.parquet`` and ``entities.parquet`` of each snapshot.
 
-    Of an entity that occurs twice, the first occurrence stays with its statements; so does the first of equal
-    statements. An id that different statements bear stays with one of them; the others get "#2", "#3", ...
+    The first occurrence of a repeated entity is kept, with its statements, and so is the first of equal statements. If
+    different statements share an id, one of them keeps it and the others get "#2", "#3", ...
 
     Args:
         parts: Folder of part files.
-        blocks: How many of each kind there are.
+        blocks: Number of part files of each kind.
         targets: The snapshots; several only if they are projections.
-        datatypes_by_property: Whether a statement without a datatype takes that of its property.
-        progress: Called with the thousandths done and the rows of the dump joined.
+        datatypes_by_property: Whether a statement without a datatype gets that of its property.
+        progress: Called with the thousandths done and the number of rows joined.
     """
     with open_engine(targets[0].folder / "spill") as connection:
         return _Join(connection, parts, blocks, datatypes_by_property, progress).write(targets)
@@ -107,7 +107,7 @@ _KEPT_CLAIMS = """
     SELECT c.* FROM {claims} c LEFT JOIN repeated ON subject = id
     WHERE id IS NULL OR block = place.block
 """
-"""Claims but those of an entity's later occurrences."""
+"""Claims without those of later occurrences of an entity."""
 
 _FIND_REPEATED_ENTITIES = """
     CREATE TEMP TABLE repeated AS
@@ -116,7 +116,7 @@ _FIND_REPEATED_ENTITIES = """
       AND hash(id) IN (SELECT hash(id) FROM {entities} WHERE redirect_target IS NULL GROUP BY ALL HAVING count(*) > 1)
     GROUP BY id HAVING count(*) > 1
 """
-"""Only hashes of the many ids that occur once pass through memory; so too for the statements."""
+"""Hashing first keeps the many ids that occur once out of memory; the same applies to statements below."""
 
 _FIND_SHARED_IDS = f"""
     CREATE TEMP TABLE shared AS
@@ -149,7 +149,7 @@ _ROW_NUMBER = f"file_row_number + CASE WHEN parse_filename(filename) LIKE 'late-
 
 
 class _Join:
-    """One run of join_parts."""
+    """State of one call of `join_parts`."""
 
     def __init__(
         self,
@@ -196,7 +196,7 @@ class _Join:
         ]
 
     def _over(self, query: str, numbers: range | None = None) -> str:
-        """A query over these parts, or all."""
+        """Fill in a query for these parts; None means all parts."""
         return query.format(claims=self._read("claims", numbers), entities=self._read("entities", numbers))
 
     def _read(self, name: str, numbers: range | None) -> str:
@@ -224,18 +224,18 @@ class _Join:
         )
 
     def _find_datatypes(self) -> None:
-        """Table ``of_property``: the datatypes of properties, where they decide those of statements."""
+        """Create table ``of_property`` with the datatypes that statements take from their properties."""
         properties = "SELECT id, any_value(datatype) AS datatype FROM {entities} WHERE datatype IS NOT NULL GROUP BY id"
         if not self._datatypes_by_property:
             properties = "SELECT id, datatype FROM {entities} LIMIT 0"
         self._connection.execute(self._over(f"CREATE TEMP TABLE of_property AS {properties}"))
 
     def _rows(self, query: str, numbers: range) -> pa.Table:
-        """A query's rows over a few parts. Its own ORDER BY makes their order: DuckDB's joins keep none."""
+        """Rows of a query over a few parts, ordered by its own ORDER BY because DuckDB's joins keep no order."""
         return self._connection.sql(self._over(query, numbers)).to_arrow_table()
 
     def _write_groups(self, targets: Sequence[Target]) -> list[_SnapshotFiles]:
-        """Write the three files of each snapshot, a few parts at a time: they hold whole entities."""
+        """Write the three files of each snapshot, a few parts at a time, which contain whole entities."""
         with ExitStack() as stack:
             written = [stack.enter_context(_SnapshotFiles(target)) for target in targets]
             for start in range(0, len(self._blocks), _PARTS_AT_ONCE):
@@ -256,7 +256,7 @@ class _Join:
 
 
 class _SnapshotFiles:
-    """The three files of a snapshot that is being written, and what was written so far; a context manager."""
+    """Writes the three files of a snapshot and counts their rows; a context manager."""
 
     def __init__(self, target: Target) -> None:
         self.target = target
@@ -285,7 +285,7 @@ class _SnapshotFiles:
         self.entities += self._parts["entities"].write(with_digests(connection, entities, claims, current))
 
     def write_redirects(self, redirects: pa.Table, left_out: dict[str, int]) -> None:
-        """Add redirects behind all entities."""
+        """Add redirects after all entities."""
         self.redirects += self._parts["entities"].write(redirects)
         self.redirects_left_out = left_out
 
@@ -299,14 +299,14 @@ class _SnapshotFiles:
 
 
 class _RowGroups:
-    """A Parquet file whose row groups hold exactly ROW_GROUP_ROWS rows, the last one fewer."""
+    """Parquet file whose row groups have exactly ROW_GROUP_ROWS rows, except the last one."""
 
     def __init__(self, path: Path, schema: pa.Schema) -> None:
         self._file = pq.ParquetWriter(path, schema, compression="zstd")
         self._rest = schema.empty_table()
 
     def write(self, table: pa.Table) -> int:
-        """Add rows; returns how many."""
+        """Add rows and return their number."""
         self._rest = pa.concat_tables([self._rest, table.cast(self._rest.schema)])
         while self._rest.num_rows >= ROW_GROUP_ROWS:
             self._file.write_table(self._rest.slice(0, ROW_GROUP_ROWS), ROW_GROUP_ROWS)

@@ -1,7 +1,7 @@
-"""Statements whose values are described elsewhere in the dump, read when all blocks are parsed.
+"""Reads statements whose values are described elsewhere in the dump, after all blocks are parsed.
 
-RDF dumps describe a value node (a date with its precision, a quantity with its unit) where it first occurs and then
-only now and again. A statement that refers to such a node waits until the nodes of all blocks are known.
+RDF dumps describe a value node (a date with its precision, a quantity with its unit) where it first occurs, and only
+sometimes again. A statement that refers to such a node waits until the nodes of all blocks are known.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from kgedit.store.engine import literal, open_engine
 from kgedit.store.schemas import Loader
 
 MISSING_VALUE = "value described nowhere"
-"""Reason for which a statement is left out in the end. It counts as bad."""
+"""Reason for finally leaving a statement out. Counts as bad."""
 
 _STATEMENTS_AT_ONCE = 20_000
 
 
 def read_late_values(parts: Path, blocks: int, make_loader: Callable[[], Loader], *, spill: Path) -> Counter[str]:
-    """Write ``late-NNNNNN.parquet``, the claims of each block that has waited for values; returns their counts.
+    """Write ``late-NNNNNN.parquet`` with the claims of each block that waited for values. Returns their counts.
 
     Args:
         parts: Folder of part files.
-        blocks: How many there are.
-        make_loader: Makes the loader that parsed them.
-        spill: Folder for what does not fit in memory.
+        blocks: Number of blocks.
+        make_loader: Creates the loader that parsed the blocks.
+        spill: Spill folder.
     """
     numbers = [number for number in range(blocks) if (parts / f"waiting-{number:06d}.parquet").is_file()]
     counts: Counter[str] = Counter()

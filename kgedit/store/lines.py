@@ -1,4 +1,4 @@
-"""The JSON texts in a block of lines: usually one a line, with the brackets of an array on lines of their own."""
+"""Finds JSON texts in a block of lines: usually one per line, with the brackets of an array on separate lines."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import msgspec
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-"""What some editors put at the beginning of a file."""
+"""UTF-8 byte order mark, which some editors put at the beginning of a file."""
 
 _AROUND_ENTITIES = b" \t\r\n," + BYTE_ORDER_MARK
 _ELEMENTS = msgspec.json.Decoder(list[msgspec.Raw])
@@ -15,9 +15,9 @@ _BRACKETS = b"[]"
 
 
 def entity_texts(block: bytes) -> Iterator[bytes]:
-    """Texts that may be entities; brackets, blank lines, commas between lines and a byte order mark are none.
+    """Texts that may be entities, without brackets, blank lines, commas between lines and a byte order mark.
 
-    A line that begins or ends the array, or is all of it, gives each of its elements.
+    Each element of a line that begins or ends the array, or is a whole array, is a separate text.
     """
     for line in block.splitlines():
         text = line.strip(_AROUND_ENTITIES)
@@ -30,7 +30,7 @@ def entity_texts(block: bytes) -> Iterator[bytes]:
 
 
 def _elements(text: bytes) -> Iterator[bytes]:
-    """The elements of (part of) an array; the text itself where it is none."""
+    """The elements of (part of) an array, or the text itself if it is not an array."""
     inside = text.removeprefix(b"[").removesuffix(b"]").strip(_AROUND_ENTITIES)
     try:
         elements = _ELEMENTS.decode(b"[" + inside + b"]")

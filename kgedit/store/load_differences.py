@@ -1,4 +1,4 @@
-"""In what a loaded snapshot differs from the load that was requested: the dump, or which options."""
+"""Differences between a loaded snapshot and a requested load: the dump or the options."""
 
 from __future__ import annotations
 
@@ -9,11 +9,13 @@ _NONE = "none"
 
 
 def load_differences(manifest: Mapping[str, Any], identity: Mapping[str, Any], *, as_of: bool) -> list[str]:
-    """What differs, each with its value in the snapshot and the requested one; content is not compared.
+    """Differences in dump and options, each with the value of the snapshot and the requested one.
+
+    Does not compare the content of the dumps.
 
     Args:
-        manifest: Of the snapshot.
-        identity: Of the load (`kgedit.store.ingest.Load.identity`).
+        manifest: Manifest of the snapshot.
+        identity: Identity of the load (`kgedit.store.ingest.Load.identity`).
         as_of: Whether the load projects the dump to an earlier day.
     """
     return [
@@ -24,7 +26,7 @@ def load_differences(manifest: Mapping[str, Any], identity: Mapping[str, Any], *
 
 
 def content_difference(loaded: str | None, requested: str) -> str:
-    """The sentence for dumps of one size whose SHA-256 differ."""
+    """Message for dumps of the same size with different SHA-256."""
     return f"dump: the same size, other content (SHA-256 {(loaded or 'unknown')[:12]}… then, {requested[:12]}… now)"
 
 
@@ -42,7 +44,7 @@ def _of_options(manifest: Mapping[str, Any], identity: Mapping[str, Any]) -> Ite
 
 
 def _options(described: Mapping[str, Any]) -> dict[str, Any]:
-    """Options by the names that users give them."""
+    """Options, keyed by the names that users know."""
     loader = dict(described.get("loader") or {})
     return {
         "source format": loader.pop("name", None),

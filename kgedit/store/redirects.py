@@ -1,7 +1,7 @@
-"""Redirects of a snapshot: those that the dump holds and those of a file, each led to the end of its chain.
+"""Redirects of a snapshot, from the dump and from a file, each resolved to the end of its chain.
 
-An id that a dump describes is no redirect, and of several targets of one id one counts: what is not believed is
-counted, by one of the reasons below.
+An id that the dump describes as an entity is not a redirect, and an id has one target. Rejected redirects are counted
+by the reasons below.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ import pyarrow as pa
 from kgedit.errors import SourceError
 
 OF_AN_ENTITY = "redirect of an entity that the dump holds"
-"""Counted once for each id; the entity stays."""
+"""Counted once per id; the entity is kept."""
 
 TO_SEVERAL = "redirect to another target as well"
-"""Counted for each target that is not taken: the dump's go before the file's, then the first by its text counts."""
+"""Counted per rejected target. The dump's targets take precedence over the file's, then the first in text order."""
 
 IN_A_CYCLE = "redirect in a cycle"
 
@@ -30,14 +30,14 @@ _FORM = "Write: from, tab, to, and if known another tab and the first date (Q1<t
 _STATED = pa.schema([("source", pa.string()), ("target", pa.string())])
 
 _LONGEST_CHAIN = 2**16
-"""No chain of redirects is longer; what has not ended after so many steps goes round in a cycle."""
+"""No chain of redirects is longer; one that has not ended after this many steps is a cycle."""
 
 _FOLLOW = """
     CREATE OR REPLACE TEMP TABLE redirect AS
     SELECT r.source, coalesce(next.target, r.target) AS target
     FROM redirect r LEFT JOIN redirect next ON next.source = r.target
 """
-"""Each run doubles how far a redirect reaches."""
+"""Each execution doubles the number of steps that redirects are followed."""
 
 REDIRECT_ROWS = """
     SELECT source AS id, CASE source[1] WHEN 'P' THEN 'property' ELSE 'item' END AS kind,
@@ -46,16 +46,16 @@ REDIRECT_ROWS = """
     FROM redirect WHERE target NOT IN (SELECT source FROM redirect)
     ORDER BY source
 """
-"""Rows of entities.parquet, once make_redirects has made its table."""
+"""Rows of entities.parquet, from the table created by `make_redirects`."""
 
 
 @dataclass(frozen=True, slots=True)
 class GivenRedirects:
-    """Redirects of a file.
+    """Redirects read from a file.
 
     Attributes:
-        targets: From -> to.
-        others: Further targets of the same day, which are not taken.
+        targets: Target of each source.
+        others: Further targets of the same day, which are rejected.
     """
 
     targets: dict[str, str] = field(default_factory=dict)
@@ -63,13 +63,13 @@ class GivenRedirects:
 
 
 def read_redirects(path: Path, until: int) -> GivenRedirects:
-    """Redirects that a tab-separated file (from, to, optionally the first date) knows up to a day number.
+    """Read the redirects of a tab-separated file (from, to, optionally the first date) up to a day number.
 
-    Of several for one id the latest counts, and the last line of those.
+    If an id has several redirects, the latest one counts; of several with the same date, the last line counts. Blank
+    lines and a heading are allowed.
 
     Raises:
-        SourceError: naming the first line that is none, or if there is no redirect at all. Blank lines and a heading
-            may be there.
+        SourceError: with the first invalid line, or if there is no redirect at all.
     """
     latest: dict[str, tuple[int, str]] = {}
     others: dict[str, set[str]] = {}
@@ -100,15 +100,15 @@ def read_redirects(path: Path, until: int) -> GivenRedirects:
 
 
 def make_redirects(connection: duckdb.DuckDBPyConnection, entities: str, given: GivenRedirects) -> dict[str, int]:
-    """Table ``redirect`` (source, target): each id that the dump does not describe, with the end of its chain.
+    """Create table ``redirect`` (source, target): ids that the dump does not describe, with the end of their chains.
 
     Args:
-        connection: Gets the table.
+        connection: Connection that gets the table.
         entities: SQL of the rows of the dump, with the columns ENTITIES.
-        given: Redirects of a file besides.
+        given: Further redirects from a file.
 
     Returns:
-        How many are not believed, by reason.
+        Number of rejected redirects, by reason.
     """
     rows = pa.table([list(given.targets), list(given.targets.values())], schema=_STATED)
     connection.register("given", rows)

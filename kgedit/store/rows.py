@@ -1,7 +1,7 @@
-"""Statements in Wikidata's own form to rows of the store: what all loaders share, so that formats give the same rows.
+"""Converts statements in Wikidata's JSON form to rows of the store. All loaders share it and so give the same rows.
 
-The one thing to know: a row's ``version`` is a hash over all that its statement says, in canonical form, whatever the
-format in which it was said.
+A row's ``version`` is a hash over the whole content of its statement in canonical form, independent of the source
+format.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ BAD_STATEMENTS = (
     "unreadable value",
     "unusable property id",
 )
-"""Reasons for which append_claims leaves a statement out."""
+"""Reasons for which `append_claims` leaves a statement out."""
 
 STATEMENT_NOTES = (
     "further values of a time qualifier",
@@ -46,12 +46,12 @@ STATEMENT_NOTES = (
     "unreadable qualifier",
     "unusable statement id",
 )
-"""Peculiarities of statements that append_claims counts."""
+"""Peculiarities of statements that `append_claims` counts."""
 
 
-# gc=False: what a line decodes to holds no cycles, and millions of tracked objects would keep the collector busy.
+# gc=False: decoded lines contain no cycles, and tracking millions of objects would keep the collector busy.
 class Statement(msgspec.Struct, gc=False):
-    """A statement as the JSON dump spells it."""
+    """A statement as spelled in the JSON dump."""
 
     mainsnak: Snak
     id: str | None = None
@@ -60,15 +60,15 @@ class Statement(msgspec.Struct, gc=False):
 
 
 def without_repetition(texts: list[str]) -> list[str]:
-    """Texts that are not empty, each once, in their order."""
+    """Non-empty texts, each once, in order."""
     return [text for text in dict.fromkeys(texts) if text] if texts else texts
 
 
 @contextmanager
 def collector_resting() -> Iterator[None]:
-    """Without the garbage collector.
+    """Disable the garbage collector.
 
-    Rows hold no cycles, and looking for some among a million of them takes a third of the time.
+    Rows contain no cycles, and searching a million of them for cycles takes a third of the time.
     """
     was_enabled = gc.isenabled()
     gc.disable()
@@ -80,7 +80,7 @@ def collector_resting() -> Iterator[None]:
 
 
 def table(rows: list[tuple[Any, ...]], schema: pa.Schema) -> pa.Table:
-    """Rows as an Arrow table with a schema."""
+    """Convert rows to an Arrow table with a schema."""
     columns = list(zip(*rows, strict=True)) if rows else [()] * len(schema)
     arrays = [pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)]
     return pa.Table.from_arrays(arrays, schema=schema)
@@ -89,7 +89,7 @@ def table(rows: list[tuple[Any, ...]], schema: pa.Schema) -> pa.Table:
 def append_claims(
     claims: list[tuple[Any, ...]], counts: Counter[str], subject: str, statements: list[Statement]
 ) -> None:
-    """Add a row with the columns of CLAIMS for each statement; one that cannot be read is counted by its reason."""
+    """Append a row with the columns of CLAIMS per statement; unreadable statements are counted by reason."""
     counts["statements"] += len(statements)
     for statement in statements:
         try:
@@ -142,7 +142,7 @@ def _read_qualifiers(
     times: dict[str, tuple[Any, ...]],
     counts: Counter[str],
 ) -> str:
-    """Fill the three collections; returns what the qualifiers say, whatever their order."""
+    """Fill the three collections; returns the content of the qualifiers in canonical order."""
     if isinstance(by_property, list):
         counts["qualifiers written as a list"] += 1
         return "\x1e" + "\x1e".join(sorted(map(str, by_property)))
@@ -170,7 +170,7 @@ def _first(pair: tuple[str, Any]) -> str:
 
 
 def _read_leniently(snaks: list[Snak], counts: Counter[str]) -> Iterator[CanonicalValue]:
-    """Qualifiers; one that cannot be read still tells versions apart, and does not cost its statement."""
+    """Yield qualifiers. Unreadable ones still distinguish versions, and do not cost the statement."""
     for snak in snaks:
         try:
             yield read_snak(snak)
@@ -180,11 +180,11 @@ def _read_leniently(snaks: list[Snak], counts: Counter[str]) -> Iterator[Canonic
 
 
 def _one_time(property_id: str, snaks: list[Snak], counts: Counter[str]) -> tuple[Any, ...]:
-    """The time that a qualifier gives. Of several the earliest start, the latest end or point; a known one first."""
+    """Time of a qualifier. Of several, the earliest start or the latest end or point; known times come first."""
     counts["further values of a time qualifier"] += len(snaks) > 1
     times = []
     for snak in snaks:
-        # A time that cannot be read is counted with the other qualifiers.
+        # An unreadable time is counted with the other qualifiers.
         with suppress(UnreadableError):
             times.append(read_time(snak))
     known = sorted([time for time in times if time is not None and time.first is not None], key=_earlier)

@@ -1,7 +1,7 @@
-"""Columns of the snapshot store. Every loader yields batches of the first two shapes; facts follow from the claims.
+"""Columns of the snapshot store. Loaders yield batches with the first two schemas; facts follow from the claims.
 
-``start``, ``end`` and ``point`` are the statement's own P580, P582 and P585, each in four columns: text at its
-precision, the precision (-1: known to exist, value unknown), and the half-open interval [first, until) of day numbers.
+``start``, ``end`` and ``point`` are the statement's P580, P582 and P585, each in four columns: text at its
+precision, the precision (-1: exists, value unknown), and the half-open interval [first, until) of day numbers.
 """
 
 from __future__ import annotations
@@ -61,10 +61,10 @@ ENTITIES = pa.schema(
         ("wiki_title", pa.string()),
         ("datatype", pa.string()),
         ("lastrevid", pa.int64()),
-        ("redirect_target", pa.string()),  # of a redirect, which has nothing else but id and kind
+        ("redirect_target", pa.string()),  # set for redirects, whose other columns except id and kind are null
     ]
 )
-"""One row per entity of the dump, and one per known redirect."""
+"""One row per entity of the dump, and one per redirect."""
 
 
 FACTS = pa.schema(
@@ -74,7 +74,7 @@ FACTS = pa.schema(
         ("object", pa.string()),  # id of a term: an entity's own, or V... for a literal
         ("kind", pa.string()),  # of the object: item, property, value or other
         ("rank", pa.string()),
-        ("statement_id", pa.string()),  # the statement whose times these are
+        ("statement_id", pa.string()),  # the statement with these times
         ("statement_ids", pa.list_(pa.string())),
         *_time("start"),
         *_time("end"),
@@ -92,11 +92,11 @@ FACTS = pa.schema(
 
 @dataclass(frozen=True, slots=True)
 class LoaderOptions:
-    """What a loader reads of each entity.
+    """Options that determine what a loader reads of each entity.
 
     Attributes:
-        languages: Label languages, most wanted first.
-        wiki: Site whose article title is kept ("enwiki").
+        languages: Label languages, in order of preference.
+        wiki: Site whose article titles are kept ("enwiki").
     """
 
     languages: tuple[str, ...] = ("en", "mul")
@@ -104,7 +104,7 @@ class LoaderOptions:
 
 
 WAITING = pa.schema([("text", pa.binary()), ("nodes", pa.list_(pa.string()))])
-"""Statements that wait for values: text in the loader's format, and the names of the nodes that it lacks."""
+"""Statements that wait for values: text in the loader's format, and the names of the missing nodes."""
 
 NODES = pa.schema([("node", pa.string()), ("text", pa.binary())])
 """Values by name, in the loader's format."""
@@ -112,14 +112,14 @@ NODES = pa.schema([("node", pa.string()), ("text", pa.binary())])
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """What a format writes once for many blocks: RDF dumps describe a value node where it first occurs, if at all.
+    """Parts of a block that depend on other blocks: RDF dumps describe a value node where it first occurs, if at all.
 
-    When all blocks are parsed, each statement is parsed again, with the nodes that it lacks before it
-    (kgedit.store.late_values); its texts alone must be a block.
+    After all blocks are parsed, each statement is parsed again, preceded by its missing nodes
+    (kgedit.store.late_values). Together these texts must form a block.
 
     Attributes:
-        statements: With the columns of WAITING.
-        nodes: With the columns of NODES: all that this block describes.
+        statements: Columns of WAITING.
+        nodes: Columns of NODES, with all nodes that this block describes.
     """
 
     statements: pa.Table
@@ -128,15 +128,15 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True)
 class Parsed:
-    """Rows of one block of lines, and what was read, left out or noted, by reason.
+    """Rows of one block, and counts of what was read, left out or noted.
 
     Attributes:
-        claims: A row per statement, with the columns of CLAIMS. Rows of an entity stand together.
-        entities: A row per entity, with the columns of ENTITIES.
+        claims: One row per statement, with the columns of CLAIMS. Rows of an entity are contiguous.
+        entities: One row per entity, with the columns of ENTITIES.
         counts: "lines" are the texts that may be entities, "statements" those found in the entities that were read.
             Every other key is a reason for leaving a line or a statement out, or one of the loader's `notes`.
             lines = rows of entities + lines left out; statements = rows of claims + statements left out.
-        waiting: Statements that are neither, yet; None in formats in which each entity is complete.
+        waiting: Statements that are neither read nor left out yet; None in formats in which each entity is complete.
     """
 
     claims: pa.Table
@@ -148,23 +148,23 @@ class Parsed:
 class Loader(Protocol):
     """Reads one source format: the contract of the classes in `kgedit.loaders.LOADERS`.
 
-    A loader is made anew in each worker process and keeps nothing from one block to the next, so that blocks can be
-    parsed in any order. It never fails on content: what it cannot read is left out and counted. The same block gives
-    the same rows. docs/how-to/own-loader.md shows a complete one.
+    Each worker process creates its own loader, which keeps no state between blocks, so that blocks can be parsed in any
+    order. A loader never fails on content: what it cannot read is left out and counted. The same block gives the same
+    rows. docs/how-to/own-loader.md shows a complete loader.
 
     Attributes:
         source: Page that describes the format.
         licence: Licence of the content.
-        version: Raised whenever the same dump would give other rows; it is part of a snapshot's identity.
-        bad_lines: Reasons in `Parsed.counts` that make a line bad. A load fails if their share of all lines is above
+        version: Increased whenever the same dump would give other rows; part of a snapshot's identity.
+        bad_lines: Reasons in `Parsed.counts` that make a line bad. A load fails if their share of all lines exceeds
             `--max-error-rate`. Lines left out on purpose (entities of other types) are counted under other reasons.
         bad_statements: Reasons that make a statement bad, with the same limit.
-        notes: Counts of peculiarities that leave nothing out.
-        framing: How the text is cut into blocks of whole entities.
-        lacks: What the format does not give and the JSON dump does, in words, for the manifests of snapshots and
-            exports ("ranks").
-        datatypes_by_property: Whether a statement does not say its datatype and takes that of its property, where
-            the row has none.
+        notes: Counts of peculiarities that do not leave anything out.
+        framing: Cuts the text into blocks of whole entities.
+        lacks: Short names of parts of the JSON dump that the format lacks, for the manifests of snapshots and exports
+            ("ranks").
+        datatypes_by_property: Whether statements have no datatypes in this format and take those of their properties
+            if the row has none.
     """
 
     source: ClassVar[str]
@@ -178,9 +178,9 @@ class Loader(Protocol):
     datatypes_by_property: ClassVar[bool]
 
     def __init__(self, options: LoaderOptions) -> None:
-        """Make ready to parse; called in every worker process."""
+        """Prepare to parse; called in every worker process."""
         ...
 
     def parse(self, block: bytes) -> Parsed:
-        """Parse a block of whole entities, decompressed, as `framing` cuts it."""
+        """Parse a decompressed block of whole entities, as cut by `framing`."""
         ...

@@ -1,4 +1,4 @@
-"""Which part of the store the graph holds: a choice that is made once and kept with the graph."""
+"""The part of the store that a graph contains; chosen once and recorded in the graph."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from kgedit.wikidata.ids import is_property
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scope:
-    """What of the store goes into the graph.
+    """The part of the store that goes into the graph.
 
     Attributes:
-        evidence: Whether the versions of statements (CLAIM edges) are there beside the facts.
+        evidence: Whether the graph contains the versions of statements (CLAIM edges) in addition to facts.
         items_only: Only facts whose object is an item; no literals, no properties as objects.
-        properties: Only facts of these properties; empty for all.
-        around_changes: Only facts about what is near a change: about the subjects and objects of facts that began or
-            ended between two snapshots. Such a graph is built anew at every load, since each one widens it.
+        properties: Only facts of these properties; empty means all.
+        around_changes: Only facts about the subjects and objects of facts that began or ended between two snapshots.
+            Such a graph is rebuilt at every load, because each load widens it.
     """
 
     evidence: bool = True
@@ -32,7 +32,7 @@ class Scope:
         object.__setattr__(self, "properties", tuple(sorted(set(self.properties), key=lambda name: int(name[1:]))))
 
     def condition(self) -> str:
-        """SQL that holds for a row with `kind` of the object and `property` if it is within the scope.
+        """SQL condition for a row (`kind` of the object, `property`) to be within the scope.
 
         >>> Scope(items_only=True, properties=("P6",)).condition()
         "kind = 'item' AND property IN ('P6')"
@@ -44,7 +44,7 @@ class Scope:
         return " AND ".join(parts) or "true"
 
     def describe(self) -> str:
-        """The scope in words.
+        """Describe the scope as text.
 
         >>> Scope(evidence=False).describe()
         'all facts, without evidence'

@@ -1,6 +1,6 @@
-"""Slices: dumps of chosen items. A slice knows that it is one, by a note in a file beside it.
+"""Slices: dumps of chosen items, marked by a note in a file beside the dump.
 
-What a slice lacks is unknown: nothing in it is new or removed merely because another snapshot has or lacks the entity.
+Data missing from a slice is unknown: an entity is not new or removed only because another snapshot has or lacks it.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from kgedit.store.files import json_text
 
 
 def note_beside(dump: Path) -> Path:
-    """Where the note of a slice lies."""
+    """Path of the note of a slice."""
     return dump.with_name(f"{dump.name}.slice.json")
 
 
 def write_slice_note(dump: Path, slice_of: str) -> None:
-    """Write beside a dump what it is a slice of."""
+    """Write a note beside a dump that describes its slice."""
     replace_file(note_beside(dump), json_text({"slice_of": slice_of}))
 
 
 def slice_note(dump: Path) -> str | None:
-    """What the note beside a dump says that it is a slice of; None where there is no note.
+    """Read the description of a slice from the note beside its dump; None without a note.
 
     Raises:
         SourceError: if the note cannot be read.

@@ -1,6 +1,6 @@
 """Snapshots in the store: ``$KGEDIT_HOME/snapshots/<yyyymmdd>/`` with three Parquet files and a manifest.
 
-The manifest is written last, in a folder that is renamed when it is whole: what is listed can be trusted.
+The manifest is written last, in a folder that is renamed when it is complete, so every listed snapshot is complete.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from kgedit.store.files import only_writer
 from kgedit.wikidata.times import day_number
 
 VERIFIED = "verified.json"
-"""File of a home that records which large files were checked, for later processes."""
+"""File of a home that records which large files were verified, for later processes."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -26,7 +26,7 @@ class Snapshot:
     """A complete snapshot.
 
     Attributes:
-        folder: Where it lies.
+        folder: Folder of the snapshot.
         manifest: Source, loader, options and counts.
     """
 
@@ -48,7 +48,7 @@ class Snapshot:
 
     @property
     def is_projected(self) -> bool:
-        """Whether it shows an earlier day as a later dump dates it (kgedit.store.as_of)."""
+        """Whether it is a projection of a later dump to an earlier day (kgedit.store.as_of)."""
         return "projected" in self.manifest
 
     @property
@@ -58,28 +58,28 @@ class Snapshot:
 
     @property
     def claims(self) -> Path:
-        """Its statements; checked before the first use, as the two other files are.
+        """File of its statements. Like the two other files, it is verified before the first use.
 
         Raises:
-            DamagedFileError: if the file is not what was loaded.
+            DamagedFileError: if the file differs from what was loaded.
         """
         return self._checked("claims.parquet")
 
     @property
     def facts(self) -> Path:
-        """Its current facts."""
+        """File of its current facts."""
         return self._checked("facts.parquet")
 
     @property
     def entities(self) -> Path:
-        """Its entities."""
+        """File of its entities."""
         return self._checked("entities.parquet")
 
     def check(self) -> None:
-        """Check all of its files before their first use in this process.
+        """Verify all of its files before their first use in this process.
 
         Raises:
-            DamagedFileError: if a file is not what was loaded.
+            DamagedFileError: if a file differs from what was loaded.
         """
         for path in (self.claims, self.facts, self.entities):
             if not path.is_file():
@@ -90,18 +90,18 @@ class Snapshot:
 
 
 def snapshot_folder(home: Path, date: datetime.date) -> Path:
-    """Where the snapshot of a date lies, or would."""
+    """Folder for the snapshot of a date, which need not exist."""
     return home / "snapshots" / str(day_number(date))
 
 
 def how_to_reload(folder: Path) -> str:
-    """What to do for a snapshot that is damaged."""
+    """Instruction for a damaged snapshot."""
     day = f"{folder.name[:4]}-{folder.name[4:6]}-{folder.name[6:8]}"
     return f"Load the snapshot again from its dump: kgedit load-dump PATH --date {day} --overwrite"
 
 
 def read_snapshot(folder: Path) -> Snapshot:
-    """The snapshot in a folder.
+    """Read the snapshot in a folder.
 
     Raises:
         DamagedFileError: if its manifest is damaged.
@@ -120,7 +120,7 @@ def list_snapshots(home: Path) -> list[Snapshot]:
     """Complete snapshots, oldest first.
 
     Raises:
-        StoreError: if one was loaded by a version of kgedit that decided no facts.
+        StoreError: if one was loaded by a version of kgedit that stored no facts.
         DamagedFileError: if a manifest is damaged.
     """
     manifests = sorted((home / "snapshots").glob("[0-9]*/manifest.json"))
@@ -135,10 +135,10 @@ def list_snapshots(home: Path) -> list[Snapshot]:
 
 
 def open_snapshot(home: Path, date: datetime.date) -> Snapshot:
-    """The snapshot of a date.
+    """Open the snapshot of a date.
 
     Raises:
-        StoreError: with the dates there are, if it is not loaded.
+        StoreError: if it is not loaded; the message lists the loaded dates.
     """
     for snapshot in list_snapshots(home):
         if snapshot.date == day_number(date):
@@ -147,24 +147,24 @@ def open_snapshot(home: Path, date: datetime.date) -> Snapshot:
 
 
 def _not_loaded(home: Path, date: datetime.date) -> str:
-    """That the snapshot of a date is not loaded, and which are."""
+    """Message that the snapshot of a date is not loaded, with the loaded dates."""
     loaded = ", ".join(snapshot.name for snapshot in list_snapshots(home)) or "none"
     return f"No snapshot of {date} is loaded in {home} (loaded: {loaded})."
 
 
 def drop_snapshot(home: Path, date: datetime.date) -> list[Snapshot]:
-    """Remove the snapshot of a date; returns those that are left.
+    """Remove the snapshot of a date and return the remaining ones.
 
-    It is renamed first, so that it is either whole or gone; a removal that was interrupted is finished.
+    The folder is renamed first, so that the snapshot is either complete or gone. An interrupted removal is completed.
 
     Raises:
-        StoreError: with the dates there are, if it is not loaded.
+        StoreError: if it is not loaded; the message lists the loaded dates.
     """
     folder = snapshot_folder(home, date)
     going = folder.with_name(f".{folder.name}.dropped")
     with only_writer(folder.with_name(f".{folder.name}.lock"), of=f"the snapshot of {date}"):
         if not going.is_dir():
-            # A damaged snapshot can be removed too.
+            # A damaged snapshot can be removed too, so its manifest is not read.
             if not (folder / "manifest.json").is_file():
                 raise StoreError(f"{_not_loaded(home, date)} Nothing was removed.")
             folder.rename(going)

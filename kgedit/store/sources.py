@@ -1,4 +1,4 @@
-"""Dump files as blocks of whole entities, whatever their compression; what is broken is named as such."""
+"""Reads dump files of any compression as blocks of whole entities, and reports broken files."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _BROKEN = (EOFError, OSError, zlib.error, zstandard.ZstdError)
 
 
 class _Hashing(io.RawIOBase):
-    """Passes a file through, hashing it and counting where it is."""
+    """Passes a file through, hashing it and counting the bytes read."""
 
     def __init__(self, raw: IO[bytes]) -> None:
         self._raw = raw
@@ -49,7 +49,7 @@ class _Hashing(io.RawIOBase):
 
 
 class _Zstandard(io.RawIOBase):
-    """Decompresses zstd frames. The package's own reader takes a truncated frame for the end of the file."""
+    """Decompresses zstd frames. The package's own reader treats a truncated frame as the end of the file."""
 
     def __init__(self, raw: Any) -> None:
         self._raw = raw
@@ -80,14 +80,14 @@ class _Zstandard(io.RawIOBase):
 
 @dataclass
 class DumpFile:
-    """A dump file that is read from its beginning.
+    """A dump file, read from its beginning.
 
     Attributes:
-        path: The file.
-        block_bytes: About how long its blocks are, uncompressed.
-        size: Its size on disk in bytes.
-        position: Bytes of it read so far.
-        sha256: Hash of what was read; of the file once its blocks are exhausted.
+        path: Path of the file.
+        block_bytes: Approximate size of its blocks, uncompressed.
+        size: Size on disk in bytes.
+        position: Number of bytes read so far.
+        sha256: Hash of the bytes read so far; that of the whole file once its blocks are exhausted.
     """
 
     path: Path
@@ -108,10 +108,10 @@ class DumpFile:
             raise SourceError(f"{what}. Give the path of a Wikidata dump (plain, .gz, .bz2, .zst).")
 
     def blocks(self, framing: Framing = JSON_LINES) -> Iterator[bytes]:
-        """Blocks of whole entities, always cut in the same places.
+        """Blocks of whole entities, always cut at the same positions.
 
         Raises:
-            SourceError: if the file is empty, truncated, or not what its name says.
+            SourceError: if the file is empty, truncated, or its compression does not match its name.
         """
         compression = self._compression()
         empty = True
@@ -129,10 +129,10 @@ class DumpFile:
             raise SourceError(f"{self.path} holds nothing. Download it again.")
 
     def head(self, size: int) -> bytes:
-        """The first so many bytes, decompressed; fewer if the file is shorter or breaks off.
+        """The first `size` bytes, decompressed; fewer if the file is shorter or truncated.
 
         Raises:
-            SourceError: if the file cannot be opened, is empty, or is not compressed as its name says.
+            SourceError: if the file cannot be opened, is empty, or its compression does not match its name.
         """
         compression = self._compression()
         with self._opened() as raw:
@@ -142,7 +142,7 @@ class DumpFile:
                 while len(read) < size and (more := stream.read(min(size - len(read), 1 << 16))):
                     read += more
             except _BROKEN:
-                # Whoever reads all of it tells what is broken, and where.
+                # Reading the whole file reports the fault and its position.
                 return read
             return read
 
@@ -169,7 +169,7 @@ class DumpFile:
             yield raw
 
     def page(self) -> SourceError:
-        """The error of a file that is a page of a web server."""
+        """Error for a file that is a page of a web server."""
         return SourceError(
             f"{self.path} is an HTML or XML page, not a dump: a server probably answered with an error page. "
             "Look at it, then download the dump again."
@@ -179,7 +179,7 @@ class DumpFile:
         return SourceError(f"{self.path} cannot be opened: {error.strerror}. Make it readable.")
 
     def _compression(self) -> str:
-        """How the file is compressed, if its name says the same."""
+        """Compression of the file; its name and its content must agree."""
         with self._opened() as file:
             head = file.read(512)
         if not head:
@@ -196,7 +196,7 @@ class DumpFile:
 
 
 def is_page(head: bytes) -> bool:
-    """Whether a text begins as an HTML page, or as XML that is no dump of pages."""
+    """Whether a text begins like an HTML page, or like XML that is not a dump of pages."""
     text = without_mark(head).lstrip()[:2000].lower()
     if text.startswith(b"<?xml"):
         return b"<mediawiki" not in text and b"<rdf:rdf" not in text and b"?>" in text

@@ -1,6 +1,6 @@
-"""What lies around one item of a snapshot, as two tables: the facts that lead there, and the terms that they join.
+"""The neighbourhood of one item in a snapshot, as two tables: facts, and the terms that they connect.
 
-Current facts only, as everywhere behind the store; the file of facts is read once for each step.
+Contains current facts only. The file of facts is read once for each step.
 """
 
 from __future__ import annotations
@@ -38,17 +38,17 @@ SUBGRAPH_TERMS = pa.schema(
         ("id", pa.string()),
         ("distance", pa.int64()),  # steps from the item
         ("kind", pa.string()),  # item, property, value or other
-        ("label", pa.string()),  # of a literal its text
+        ("label", pa.string()),  # the text, for a literal
         ("description", pa.string()),
-        ("redirect_target", pa.string()),  # of an entity that was merged into another one
-        ("value_type", pa.string()),  # of a literal, with what follows
+        ("redirect_target", pa.string()),  # set for an entity that was merged into another one
+        ("value_type", pa.string()),  # set for a literal, like the following columns
         ("unit", pa.string()),
         ("language", pa.string()),
         ("precision", pa.string()),
         ("calendar", pa.string()),
     ]
 )
-"""One row per entity or literal; what the snapshot does not describe has its id alone."""
+"""One row per entity or literal; an entity that the snapshot does not describe has only its id."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,21 +62,21 @@ class Subgraph:
 def read_subgraph(
     snapshot: Snapshot, item: str, *, depth: int, incoming: bool, max_facts: int, spill: Path
 ) -> Subgraph:
-    """Every fact on a path of at most `depth` steps from an item.
+    """Read every fact on a path of at most `depth` steps from an item.
 
     Args:
-        snapshot: Where the facts are current.
+        snapshot: Snapshot in which the facts are current.
         item: Id of an item or a property.
-        depth: Steps; 0 for the item alone.
-        incoming: Whether paths also go from an object to its subjects; of a country those are thousands.
-        max_facts: Bound on the facts.
-        spill: Folder for what does not fit in memory.
+        depth: Maximum number of steps; 0 returns the item alone.
+        incoming: Whether paths also lead from an object to its subjects, of which a country has thousands.
+        max_facts: Maximum number of facts.
+        spill: Spill folder.
 
     Raises:
-        StoreError: if the snapshot lacks the item, or more facts are found than `max_facts`.
+        StoreError: if the snapshot lacks the item, or more than `max_facts` facts are found.
     """
     if depth < 0:
-        raise StoreError(f"{depth} steps are none. Give a depth of 0 or more.")
+        raise StoreError(f"A depth of {depth} is not possible. Give a depth of 0 or more.")
     facts, entities = literal(snapshot.facts), literal(snapshot.entities)
     with open_engine(spill, memory=_MEMORY) as connection:
         _check_item(connection, entities, item, snapshot.name)
@@ -106,7 +106,7 @@ def _check_item(connection: duckdb.DuckDBPyConnection, entities: str, item: str,
 
 
 def _walk(connection: duckdb.DuckDBPyConnection, facts: str, step: int, *, incoming: bool) -> None:
-    """One step from what was reached by the last one: rows of ``walked`` and ``near``."""
+    """Take one step from the terms that were reached last: adds rows to ``walked`` and ``near``."""
     last = f"(SELECT id FROM near WHERE distance = {step})"  # noqa: S608 - our own numbers
     met = f"subject IN {last} OR object IN {last}" if incoming else f"subject IN {last}"
     connection.execute(

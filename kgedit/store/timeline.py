@@ -1,8 +1,8 @@
-"""Facts, statements, redirects and terms over several snapshots, as SQL over the store: what the graph holds, exactly.
+"""Facts, statements, redirects and terms over several snapshots, as SQL over the store: the exact content of the graph.
 
-Whatever a snapshot has or lacks is in the graph for half-open intervals of snapshots [since, until). The views of a
-timeline say what all its snapshots give (whole_facts, whole_claims, whole_redirects, whole_terms);
-kgedit.store.delta says what the newest one changes. Both come from anti-joins of neighbouring snapshots.
+The graph records the half-open intervals of snapshots [since, until) in which each row is present. The views of a
+timeline contain the rows of all its snapshots (whole_facts, whole_claims, whole_redirects, whole_terms);
+kgedit.store.delta computes the changes of the newest one. Both use anti-joins of consecutive snapshots.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from kgedit.wikidata.times import OPEN_END
 _VALUE = ("value_type", "value", "unit", "language", "precision", "calendar")
 
 TERM_COLUMNS = ("id", "kind", "label", "description", "aliases", "datatype", *_VALUE, "presence")
-"""``presence``: snapshots in which an entity appeared, left, appeared again, ...; null for what no dump describes."""
+"""``presence``: snapshots in which an entity appeared, left, appeared again, ...; NULL if no dump describes it."""
 
 FACT_COLUMNS = (
     "subject", "object", "property", "property_label", "statement_id", "start_time", "end_time", "point_in_time",
@@ -43,7 +43,7 @@ KEYS = {
     "redirect": "source, target",
     "entity": "id",
 }
-"""What makes a row of one snapshot the same as a row of another."""
+"""Columns by which a row of one snapshot is the same as a row of another."""
 
 _VIEWS = {
     "fact": f"""
@@ -65,26 +65,27 @@ _VIEWS = {
         "WHERE redirect_target IS NULL AND {condition}"
     ),
 }  # fmt: skip
-"""One snapshot's rows; made for each, with its number as suffix."""
+"""Rows of one snapshot; a view of each is created with the snapshot's number as suffix."""
 
 _CONTENT = "kind, label, description, aliases, datatype"
-"""What an entity's term shows of it."""
+"""Columns of an entity that its term shows."""
 
 
 def open_timeline(
     snapshots: Sequence[Snapshot], scope: Scope, *, spill: Path, only_changed: bool = False
 ) -> duckdb.DuckDBPyConnection:
-    """A DuckDB connection with views over these snapshots, oldest first.
+    """Open a DuckDB connection with views over these snapshots, oldest first.
 
     Views: ``fact_0``, ``claim_0``, ``redirect_0``, ``entity_0``, ``fact_1``, ... of each snapshot within the scope;
-    ``whole_facts``, ``whole_redirects``, ``whole_terms`` and, with evidence, ``whole_claims`` of all.
+    ``whole_facts``, ``whole_redirects``, ``whole_terms`` and, with evidence, ``whole_claims`` of all snapshots.
 
     Args:
-        snapshots: One or more.
-        scope: Which facts and statements count.
-        spill: Folder for what does not fit in memory; it goes when the connection is closed.
-        only_changed: Whether the views hold only entities that are not the same in all snapshots, by their digests
-            (kgedit.store.digests). Then ``all_entity_0``, ... still hold all, and there are no views of the whole.
+        snapshots: At least one snapshot.
+        scope: Facts and statements to include.
+        spill: Spill folder; deleted when the connection is closed.
+        only_changed: Whether the views contain only entities that are not the same in all snapshots, by their digests
+            (kgedit.store.digests). Then ``all_entity_0``, ... still contain all entities, and there are no ``whole_``
+            views.
     """
     connection = open_engine(spill)
     last = len(snapshots) - 1
@@ -110,7 +111,7 @@ def open_timeline(
 
 
 def _make_whole(connection: duckdb.DuckDBPyConnection, snapshots: Sequence[Snapshot], scope: Scope) -> None:
-    """Make the views whole_facts, whole_redirects, whole_terms and, where evidence is wanted, whole_claims."""
+    """Create the views whole_facts, whole_redirects, whole_terms and, with evidence, whole_claims."""
     for name in KEYS:
         if name != "claim" or scope.evidence:
             _find_begun(connection, name, snapshots)
@@ -126,7 +127,7 @@ def _make_whole(connection: duckdb.DuckDBPyConnection, snapshots: Sequence[Snaps
 
 
 def make_view(connection: duckdb.DuckDBPyConnection, name: str, k: int, snapshot: Snapshot, condition: str) -> None:
-    """Make (or make anew) one snapshot's view of facts, claims, redirects or entities."""
+    """Create or replace one snapshot's view of facts, claims, redirects or entities."""
     files = {file: literal(getattr(snapshot, file)) for file in ("facts", "claims", "entities")}
     connection.execute(f"CREATE OR REPLACE VIEW {name}_{k} AS {_VIEWS[name].format(**files, condition=condition)}")
 
@@ -148,18 +149,18 @@ def _keep_what_changed(connection: duckdb.DuckDBPyConnection, snapshots: Sequenc
     for k, snapshot in enumerate(snapshots):
         for name, condition in conditions.items():
             make_view(connection, name, k, snapshot, condition)
-            # Every step of a delta reads these few rows: the files are read once.
+            # Every step of a delta reads these few rows, so the files are read only once.
             connection.execute(f"CREATE TABLE touched_{name}_{k} AS FROM {name}_{k}")
             connection.execute(f"CREATE OR REPLACE VIEW {name}_{k} AS FROM touched_{name}_{k}")
 
 
 def only(name: str, here: int, there: int) -> str:
-    """SQL for the rows of one snapshot that another lacks."""
+    """SQL for the rows of one snapshot that another one lacks."""
     return f"SELECT * FROM {name}_{here} ANTI JOIN {name}_{there} USING ({KEYS[name]})"  # noqa: S608 - our own names and numbers
 
 
 def ends_of(k: int) -> str:
-    """SQL for when facts that ended with snapshot k did so by their statements' own word: the latest end."""
+    """SQL for the latest end time that statements state for facts that ended with snapshot k."""
     return f"""
         SELECT subject, property, object, max_by(end_time, (end_first, end_time)) AS end_time
         FROM claim_{k} SEMI JOIN ({only("fact", k - 1, k)}) ended USING (subject, property, object)
@@ -184,13 +185,13 @@ def _keep_what_is_near_a_change(
     connection.execute(f"CREATE TABLE named AS FROM near UNION {' UNION '.join(views)}")
     for k, snapshot in enumerate(snapshots):
         make_view(connection, "redirect", k, snapshot, "id IN (FROM named)")
-    # A redirect may lead out of the neighbourhood; its target is a node all the same.
+    # A redirect may lead out of the neighbourhood; its target is a node too.
     for k in range(len(snapshots)):
         connection.execute(f"INSERT INTO named SELECT target FROM redirect_{k} ANTI JOIN named ON id = target")  # noqa: S608 - our own names and numbers
 
 
 def _find_begun(connection: duckdb.DuckDBPyConnection, name: str, snapshots: Sequence[Snapshot]) -> None:
-    """Table ``begun_<name>``: keys of rows that a snapshot has and the one before it lacks, with its date."""
+    """Create table ``begun_<name>``: keys of rows that a snapshot has and the previous one lacks, with its date."""
     connection.execute(f"CREATE TABLE begun_{name} AS SELECT {KEYS[name]}, 0 AS since FROM {name}_0 LIMIT 0")  # noqa: S608 - our own names and numbers
     for k in range(1, len(snapshots)):
         rows = f"SELECT {KEYS[name]}, {snapshots[k].date} FROM ({only(name, k, k - 1)})"  # noqa: S608 - our own names and numbers
@@ -198,7 +199,7 @@ def _find_begun(connection: duckdb.DuckDBPyConnection, name: str, snapshots: Seq
 
 
 def _intervals(name: str, snapshots: Sequence[Snapshot]) -> str:
-    """SQL for every row with the interval in which it was seen; its content is that of the last time it was."""
+    """SQL for every row with the interval in which it was seen; its content is that of the last snapshot with it."""
     keys, first, last = KEYS[name], snapshots[0].date, len(snapshots) - 1
 
     def dated(rows: str, until: int) -> str:
@@ -225,10 +226,10 @@ def _whole_facts(snapshots: Sequence[Snapshot]) -> str:
 
 
 def facts_in_words(rows: str, *, first: int) -> str:
-    """SQL for FACT_COLUMNS of rows with since and until: the property's label when first seen, and the caption.
+    """SQL for FACT_COLUMNS of rows with since and until: adds the property's label when first seen, and the caption.
 
     Args:
-        rows: SQL.
+        rows: SQL of the rows.
         first: Day number of the oldest snapshot.
     """
     return f"""
@@ -246,7 +247,7 @@ def facts_in_words(rows: str, *, first: int) -> str:
 
 
 def claims_in_words(rows: str) -> str:
-    """SQL for CLAIM_COLUMNS of rows with since and until; a claim that is not restricted says nothing of it."""
+    """SQL for CLAIM_COLUMNS of rows with since and until; `restricted` is NULL instead of false."""
     said = f"SELECT * REPLACE (nullif(restricted, false) AS restricted) FROM ({rows})"  # noqa: S608 - our own names and numbers
     return f"SELECT {', '.join(CLAIM_COLUMNS)} FROM ({said})"  # noqa: S608 - our own names and numbers
 
@@ -272,7 +273,7 @@ def _whole_terms(snapshots: Sequence[Snapshot], scope: Scope) -> str:
 
 
 def object_terms(rows: Iterable[str], redirects: Iterable[str]) -> str:
-    """SQL for the terms that facts, claims and redirects name, each once; of entities nothing but the id is known.
+    """SQL for the terms that facts, claims and redirects refer to, each once; entities have only their ids.
 
     Args:
         rows: Views with object, kind and a literal's columns.
@@ -294,7 +295,7 @@ def object_terms(rows: Iterable[str], redirects: Iterable[str]) -> str:
 
 
 def _columns(*known: str) -> str:
-    """TERM_COLUMNS with nulls for what is not known."""
+    """TERM_COLUMNS, with NULL for unknown ones."""
     types = {"aliases": "VARCHAR[]", "presence": "INTEGER[]"}
     return ", ".join(
         name if name in ("id", *known) else f"NULL::{types.get(name, 'VARCHAR')} AS {name}" for name in TERM_COLUMNS

@@ -1,4 +1,4 @@
-"""The folder in which a result is written before it is put in place, for one process at a time."""
+"""Temporary folder in which a result is written before it is renamed, for one process at a time."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from kgedit.errors import StoreError
 
 @contextmanager
 def working_folder(folder: Path) -> Iterator[Path]:
-    """An empty folder beside a target; the caller fills it and renames it (kgedit.store.files.replace_folder).
+    """Create an empty folder beside a target; the caller fills and renames it (kgedit.store.files.replace_folder).
 
-    What an interrupted process left there is deleted first, and what is left at the end afterwards. The lock ends with
-    its holder, however that ends.
+    Leftovers of an interrupted process are deleted first, and the folder is deleted at the end if it is still there.
+    The operating system releases the lock when the process ends for any reason.
 
     Args:
-        folder: The target; its parents are made.
+        folder: The target; its parents are created.
 
     Raises:
-        StoreError: if another process writes the same target.
+        StoreError: if another process is writing the same target.
     """
     aside = folder.with_name(f".{folder.name}.aside")
     with _locked(folder.with_name(f".{folder.name}.lock"), folder):
@@ -51,7 +51,7 @@ def _locked(lock: Path, folder: Path) -> Iterator[None]:
             try:
                 yield
             finally:
-                with suppress(OSError):  # Windows does not delete open files; the next holder takes the same one
+                with suppress(OSError):  # Windows cannot delete open files; the next holder uses the same one
                     lock.unlink()
             return
 

@@ -1,1 +1,1 @@
-"""Wikidata's rules: ids with a meaning, times and values."""
+"""Wikidata's rules: meaningful ids, times and values."""

@@ -1,14 +1,14 @@
-"""Labels, descriptions, aliases and titles as one line of plain text."""
+"""Normalizes labels, descriptions, aliases and titles to one line of plain text."""
 
 from __future__ import annotations
 
 _CONTROL_CHARACTERS = {
     number: None for number in (*range(0x20), *range(0x7F, 0xA0)) if not chr(number).isspace()
-}  # C0, DEL and C1; a terminal would obey some of them.
+}  # C0, DEL and C1; a terminal would execute some of them.
 
 
 def plain_line(text: str) -> str:
-    r"""A text without control characters, trimmed, each run of white space as one space; it may be empty then.
+    r"""Remove control characters, trim, and collapse white space; the result may be empty.
 
     >>> plain_line(" New\r\n York\u2028 \x1b")
     'New York'

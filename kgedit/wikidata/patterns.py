@@ -1,6 +1,6 @@
-"""What ids and names of Wikidata look like. What looks different would break exports and queries much later.
+"""Forms of Wikidata's ids and names. Other forms would break exports and queries much later.
 
-Numbers have at most 18 digits, so that they fit 64 bits.
+Numbers have at most 18 digits, so that they fit in 64 bits.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def is_id_of(entity_type: str, text: str) -> bool:
 
 
 def is_entity_id(text: str) -> bool:
-    """Whether a text is the id of anything that a statement can point to.
+    """Whether a text is the id of anything that a statement can refer to.
 
     >>> [is_entity_id(text) for text in ("Q42", "P31", "L7-F1", "L7-S1", "M5", "E10", "Q1 ", "Q1-F1")]
     [True, True, True, True, True, True, False, False]
@@ -35,12 +35,12 @@ def is_entity_id(text: str) -> bool:
 
 @lru_cache(maxsize=65536)
 def is_property_id(text: str) -> bool:
-    """Whether a text is the id of a property."""
+    """Whether a text is a property id."""
     return is_id_of("property", text)
 
 
 def is_statement_id(text: str) -> bool:
-    """Whether a text may be a statement's id: printable, without white space, shorter than 200 characters.
+    """Whether a text can be a statement id: printable, without white space, shorter than 200 characters.
 
     >>> is_statement_id("Q42$F078E5B3-F9A8-480E-B7AC-D97778CBBEF9"), is_statement_id("Q42 1"), is_statement_id("")
     (True, False, False)
@@ -50,7 +50,7 @@ def is_statement_id(text: str) -> bool:
 
 @lru_cache(maxsize=65536)
 def is_name(text: str) -> bool:
-    """Whether a text may name a unit, language, calendar or datatype: as a statement's id, and without semicolons.
+    """Whether a text can be a unit, language, calendar or datatype: like a statement id, and without semicolons.
 
     >>> is_name("zh-hans"), is_name("Q1;2")
     (True, False)

@@ -1,7 +1,7 @@
-"""Values of Wikidata's RDF as snaks: what the writer of the RDF dumps did to a value is undone here.
+"""Converts values of Wikidata's RDF to snaks, undoing the changes made by the writer of the RDF dumps.
 
-The one thing to know: a plain value is not the whole value. A date has its precision and calendar, a quantity its unit
-and bounds only in a value node, so a snak is made of both. https://www.mediawiki.org/wiki/Wikibase/Indexing/RDF_Dump_Format
+A plain value is incomplete: a date has its precision and calendar, and a quantity its unit and bounds, only in a value
+node, so a snak needs both. https://www.mediawiki.org/wiki/Wikibase/Indexing/RDF_Dump_Format
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ class RdfTerm:
     """An RDF term.
 
     Attributes:
-        iri: Of a resource; None for a blank node or a literal.
-        text: Of a literal; None for a resource or a blank node.
-        language: Of a literal, in lower case; or None.
-        datatype: Of a literal, as an IRI; or None.
+        iri: IRI of a resource; blank nodes and literals have None.
+        text: Text of a literal; resources and blank nodes have None.
+        language: Language of a literal, in lower case; None without one.
+        datatype: Datatype of a literal, as an IRI; None without one.
     """
 
     __slots__ = ("datatype", "iri", "language", "text")
@@ -52,10 +52,10 @@ class RdfTerm:
 
 
 def parse_term(token: bytes) -> RdfTerm:
-    """A term of N-Triples.
+    """Parse a term of N-Triples.
 
     Raises:
-        ValueError: if it is none.
+        ValueError: if it is not a valid term.
     """
     match = _TERM.fullmatch(token)
     if match is None:
@@ -88,17 +88,17 @@ def _character(match: re.Match[str]) -> str:
 
 
 def entity_id(iri: str | None) -> str | None:
-    """The id of an entity's IRI; None for any other."""
+    """Entity id in an IRI; None if it is not the IRI of an entity."""
     return iri[len(ENTITY) :] if iri is not None and iri.startswith(ENTITY) else None
 
 
 def needs_node(term: RdfTerm) -> bool:
-    """Whether a plain value says less than its value node."""
+    """Whether a plain value contains less than its value node."""
     return term.datatype is not None and term.datatype.endswith(("#dateTime", "#decimal", "#wktLiteral"))
 
 
 def snak_of(property_id: str, term: RdfTerm) -> Snak:
-    """The snak of a plain value that has no value node.
+    """Convert a plain value without a value node to a snak.
 
     Raises:
         UnreadableError: with the reason.
@@ -114,11 +114,11 @@ def snak_of(property_id: str, term: RdfTerm) -> Snak:
 
 
 def snak_of_node(property_id: str, node: Mapping[str, RdfTerm]) -> Snak:
-    """The snak of a value node, which says all of its value.
+    """Convert a value node, which contains the complete value, to a snak.
 
     Args:
         property_id: PID.
-        node: Its terms by the names of their predicates ("timePrecision").
+        node: Terms of the node by predicate name ("timePrecision").
 
     Raises:
         UnreadableError: with the reason.
@@ -170,10 +170,10 @@ _DATE = re.compile(r"([+-]?)(\d{1,16})-(\d\d)-(\d\d)(T.*)?")
 
 @lru_cache(maxsize=65536)
 def _as_written(text: str, precision: int, julian: bool) -> str:
-    """A date of the RDF as Wikidata writes it: years before Christ without a year 0, Julian days as Julian.
+    """Convert a date of the RDF to Wikidata's spelling: years BC without a year 0, Julian days as Julian.
 
-    The writer of the dumps counts years as XML Schema 1.1 does and converts days of the Julian calendar, each only
-    where the precision reaches so far.
+    The writer of the dumps counts years as XML Schema 1.1 does and converts days of the Julian calendar, both only
+    at sufficient precision.
     """
     match = _DATE.fullmatch(text)
     if match is None:
@@ -189,9 +189,9 @@ def _as_written(text: str, precision: int, julian: bool) -> str:
 
 
 def _julian_from_gregorian(year: int, month: int, day: int) -> tuple[int, int, int]:
-    """A day of the Gregorian calendar in the Julian one; both have a year 0.
+    """Convert a day of the Gregorian calendar to the Julian calendar; both have a year 0.
 
-    By way of the Julian day number (Richards, Explanatory Supplement to the Astronomical Almanac, chapter 15).
+    Uses the Julian day number (Richards, Explanatory Supplement to the Astronomical Almanac, chapter 15).
     """
     shift = (14 - month) // 12
     years, months = year + 4800 - shift, month + 12 * shift - 3
@@ -246,7 +246,7 @@ _CAPITAL = re.compile(r"(?<!^)(?=[A-Z])")
 
 @lru_cache(maxsize=256)
 def datatype_of(iri: str) -> str:
-    """The datatype that a property's type stands for.
+    """Datatype that corresponds to a property type of the RDF.
 
     >>> datatype_of("http://wikiba.se/ontology#WikibaseItem"), datatype_of("http://wikiba.se/ontology#ExternalId")
     ('wikibase-item', 'external-id')

@@ -1,4 +1,4 @@
-"""Addresses of Wikimedia's wikis by the names of their databases."""
+"""Addresses of Wikimedia's wikis by database name."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _NAME = re.compile(f"([a-z0-9_]+?)({'|'.join(_PROJECTS)})")
 
 
 def site_address(name: str) -> str:
-    """The address of a wiki; that of nothing known for a name that is none.
+    """Address of a wiki; an unknown name gives an address that cannot be resolved.
 
     >>> site_address("enwiki"), site_address("zh_yuewiki"), site_address("dewikiquote")
     ('https://en.wikipedia.org/', 'https://zh-yue.wikipedia.org/', 'https://de.wikiquote.org/')

@@ -1,6 +1,6 @@
-"""Snaks, Wikidata's pairs of property and value, in canonical form: spellings of the same value become equal.
+"""Canonical form of snaks, Wikidata's pairs of property and value: different spellings of a value become equal.
 
-Source: https://doc.wikimedia.org/Wikibase/master/php/docs_topics_json.html, in the spelling of 2014 up to today's.
+Source: https://doc.wikimedia.org/Wikibase/master/php/docs_topics_json.html, in all spellings from 2014 to today.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from kgedit.wikidata.patterns import LEAST_UNUSABLE_NUMBER, is_entity_id, is_nam
 from kgedit.wikidata.times import UNKNOWN_TIME, Time, parse_time
 
 
-# gc=False: what a line decodes to holds no cycles, and millions of tracked objects would keep the collector busy.
+# gc=False: decoded lines contain no cycles, and tracking millions of objects would keep the collector busy.
 class Value(msgspec.Struct, gc=False, rename={"entity_type": "entity-type", "numeric_id": "numeric-id"}):
-    """A value as the dump spells it: the fields of all kinds of values, those of other kinds None."""
+    """A value as spelled in the dump: the fields of all kinds of values, None for fields of other kinds."""
 
     id: str | None = None
     entity_type: str | None = None
@@ -43,7 +43,7 @@ class DataValue(msgspec.Struct, gc=False):
 
 
 class Snak(msgspec.Struct, gc=False):
-    """A property with a value, or without one ("somevalue", "novalue"), as the dump spells it."""
+    """A property with a value, or without one ("somevalue", "novalue"), as spelled in the dump."""
 
     snaktype: str
     property: str
@@ -52,17 +52,17 @@ class Snak(msgspec.Struct, gc=False):
 
 
 class UnreadableError(ValueError):
-    """A snak that cannot be read; the first argument is the reason to count."""
+    """A snak that cannot be read; the first argument is the reason, which is counted."""
 
 
 CanonicalValue = tuple[str, str | None, str | None, str | None, str | None, str | None, str | None, str | None]
-"""kind of value (somevalue and novalue too), entity, literal, unit, language, precision, calendar, bounds."""
+"""Kind of value (including somevalue and novalue), entity, literal, unit, language, precision, calendar, bounds."""
 
 NO_VALUE = ("somevalue", "novalue")
 
 
 def read_snak(snak: Snak) -> CanonicalValue:
-    """The canonical form of a snak's value.
+    """Canonical form of a snak's value.
 
     Raises:
         UnreadableError: with the reason.
@@ -90,7 +90,7 @@ def _check_kind_of_text(kind: str) -> None:
 
 
 def canonical_text(property_id: str, read: CanonicalValue) -> str:
-    """What a snak says, without its datatype: properties change theirs, and dumps before 2015 do not have it."""
+    """Canonical text of a snak, without its datatype: properties change theirs, and dumps before 2015 lack it."""
     kind, entity, value, unit, language, precision, calendar, bounds = read
     return (
         f"{property_id}\x1f{kind}\x1f{entity or ''}\x1f{value or ''}\x1f{unit or ''}"
@@ -99,14 +99,14 @@ def canonical_text(property_id: str, read: CanonicalValue) -> str:
 
 
 def implied_datatype(kind: str, entity: str | None) -> str | None:
-    """The datatype of a value whose snak names none."""
+    """Datatype of a value whose snak does not state one."""
     if entity is not None:
         return {"P": "wikibase-property", "L": "wikibase-lexeme"}.get(entity[0], "wikibase-item")
     return None if kind in NO_VALUE else "globe-coordinate" if kind == "globecoordinate" else kind
 
 
 def read_time(snak: Snak) -> Time | None:
-    """A qualifier's time; None where Wikidata says that there is none (novalue).
+    """Time of a qualifier; None if Wikidata states that there is none (novalue).
 
     Raises:
         UnreadableError: with the reason.
@@ -155,7 +155,7 @@ def _read_text(value: Value) -> CanonicalValue:
 def _read_place(value: Value) -> CanonicalValue:
     if value.latitude is None or value.longitude is None:
         raise UnreadableError("unreadable value")
-    # Six digits: dumps of different years write the same fraction with 14 or with 17.
+    # Six digits: dumps of different years write the same fraction with 14 or 17 digits.
     place = f"{round(value.latitude, 6) + 0.0:.6f},{round(value.longitude, 6) + 0.0:.6f}"
     precision = None if value.precision is None else f"{value.precision:.6g}"
     return ("globecoordinate", None, place, _last_part(value.globe), None, precision, None, None)
@@ -172,7 +172,7 @@ _READERS: dict[str, Callable[[Value], CanonicalValue]] = {
 
 @lru_cache(maxsize=65536)
 def _last_part(address: str | None) -> str | None:
-    """The id at the end of an entity's address: "Q2" of "http://www.wikidata.org/entity/Q2"."""
+    """Id at the end of an entity's address: "Q2" of "http://www.wikidata.org/entity/Q2"."""
     name = address.rpartition("/")[2] or None if address else None
     if name is not None and not is_name(name):
         raise UnreadableError("unreadable value")

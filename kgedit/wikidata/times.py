@@ -1,8 +1,8 @@
-"""Wikidata times as half-open intervals of days. Precision is never invented.
+"""Wikidata times as half-open intervals of days, without invented precision.
 
-A day is written as the integer year * 10000 + month * 100 + day, which sorts correctly for all years, negative ones
-too. The year 2021 is [20210101, 20220101), not 1 January. A Julian day stays the day that was written: converting it
-would need more certainty about its calendar than the data has. https://www.wikidata.org/wiki/Help:Dates
+A day is the integer year * 10000 + month * 100 + day, which sorts correctly for all years, including negative ones.
+The year 2021 is [20210101, 20220101), not 1 January. A Julian day is not converted, because the data is not reliable
+enough about its calendar. https://www.wikidata.org/wiki/Help:Dates
 """
 
 from __future__ import annotations
@@ -14,20 +14,20 @@ from typing import NamedTuple
 
 DAY, MONTH, YEAR, DECADE = 11, 10, 9, 8
 UNKNOWN_VALUE = -1
-"""In place of a precision: the time exists but is not known (Wikidata's somevalue)."""
+"""Used as precision: the time exists but is unknown (Wikidata's somevalue)."""
 
 OPEN_END = 99991231
-"""End of an interval of snapshots that has not ended yet. A null could not be merged on."""
+"""End of an interval of snapshots that has not ended; a number, because MERGE does not accept null."""
 
-# Fourteen digits of year: with month and day behind them they still fit 64 bits. The universe is younger.
+# Fourteen digits of year fit in 64 bits together with month and day. The universe is younger.
 _TIME = re.compile(r"([+-]?)0*(\d{1,14})-(\d\d)-(\d\d)(?:T.*)?")
 
 
 class Time(NamedTuple):
-    """A time as said, and the days that it may mean.
+    """A time as stated, and the days to which it may refer.
 
     Attributes:
-        text: ISO text cut at its precision ("2021", "2021-03", "-0044-03-15"); None if unknown.
+        text: ISO text truncated to its precision ("2021", "2021-03", "-0044-03-15"); None if unknown.
         precision: Wikidata's number (11 day, 10 month, 9 year, ... 0), or UNKNOWN_VALUE.
         first: First day of the interval; None if unknown.
         until: First day after it; None if unknown.
@@ -43,7 +43,7 @@ UNKNOWN_TIME = Time(None, UNKNOWN_VALUE, None, None)
 
 
 def day_number(day: date) -> int:
-    """The integer that stands for a day.
+    """Integer that represents a day.
 
     >>> day_number(date(2021, 1, 4))
     20210104
@@ -53,9 +53,9 @@ def day_number(day: date) -> int:
 
 @lru_cache(maxsize=65536)
 def parse_time(text: str, precision: int) -> Time:
-    """Read a Wikidata timestamp with its precision.
+    """Parse a Wikidata timestamp with its precision.
 
-    A month or day of 00 lowers the precision to what is really said.
+    A month or day of 00 reduces the precision accordingly.
 
     Raises:
         ValueError: if it is not a Wikidata timestamp.
@@ -81,7 +81,7 @@ def _next_day(year: int, month: int, day: int) -> int:
     try:
         return day_number(date(year, month, day) + timedelta(days=1))
     except (ValueError, OverflowError):
-        # Outside Python's calendar, or a Julian 29 February: any number before the next real day will do.
+        # Outside Python's calendar, or a Julian 29 February: any number before the next real day is correct.
         return year * 10000 + month * 100 + day + 1
 
 
@@ -90,9 +90,9 @@ def _new_year(year: int) -> int:
 
 
 def _years(year: int, precision: int) -> tuple[int, int]:
-    """First and last year meant. Decades count from 0, centuries and millennia from 1: 2000 is in the 20th century.
+    """First and last year of a time. Decades count from 0, centuries and millennia from 1: 2000 is in the 20th century.
 
-    Years before Christ mirror those after: 44 BC is in the 40s BC (49 to 40) and in the 1st century BC (100 to 1).
+    Years BC mirror those after: 44 BC is in the 40s BC (49 to 40) and in the 1st century BC (100 to 1).
     """
     size = 10 ** (YEAR - precision)
     counted_from = 0 if precision >= DECADE else 1

@@ -1,4 +1,4 @@
-"""Reading a YAML catalogue of prompts; a key written twice is an error, never a silent loss."""
+"""Reads YAML catalogues of prompts; a repeated key is an error and never lost silently."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ import yaml
 from kgedit.errors import TimestepError
 
 try:
-    from yaml import CSafeLoader as _Safe  # several times as fast; PyYAML without libyaml lacks it
+    from yaml import CSafeLoader as _Safe  # several times as fast, but missing in PyYAML without libyaml
 except ImportError:
     from yaml import SafeLoader as _Safe  # type: ignore[assignment]
 
 
 class _Loader(_Safe):
-    """The safe loader, in C where PyYAML has it, that refuses a mapping with the same key twice."""
+    """Safe loader, in C if available, that refuses a mapping with a repeated key."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
         keys = [key.value for key, _ in node.value]
@@ -30,10 +30,10 @@ class _Loader(_Safe):
 
 
 def read_catalogue(path: Path) -> dict[str, Any]:
-    """The mapping that a catalogue file holds.
+    """Read the mapping of a catalogue file.
 
     Raises:
-        TimestepError: if the file is missing, is no YAML, or holds no mapping.
+        TimestepError: if the file is missing, is not valid YAML, or does not contain a mapping.
     """
     try:
         content = yaml.load(path.read_text(encoding="utf-8"), Loader=_Loader)
@@ -49,7 +49,7 @@ def read_catalogue(path: Path) -> dict[str, Any]:
 
 
 def refuse(path: Path, problems: list[str]) -> None:
-    """Report every problem of a catalogue at once.
+    """Report all problems of a catalogue at once.
 
     Raises:
         TimestepError: if there is any problem.
@@ -60,7 +60,7 @@ def refuse(path: Path, problems: list[str]) -> None:
 
 
 def content_hash(paths: list[Path]) -> str:
-    """First 16 hex digits of a SHA-256 over names and contents, whatever the order of the paths."""
+    """First 16 hex digits of a SHA-256 over names and contents, independent of the order of the paths."""
     digest = hashlib.sha256()
     for path in sorted(paths, key=lambda path: path.name):
         content = path.read_bytes()

@@ -1,7 +1,7 @@
-"""Questions that say of which day they ask: "As of 30 December 2023, who is the head of government of Canada?".
+"""Adds dates to questions: "As of 30 December 2023, who is the head of government of Canada?".
 
-The date goes into the templates, before any label does, so that whatever is worded by them has it. A phrase, which
-stands within another question, has none.
+The date is added to the templates before labels are filled in, so every text made from them has it. Phrases get no
+date, because they become part of another question.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from kgedit.wording.catalogues import content_hash, read_catalogue, refuse
 from kgedit.wording.templates import LISTS, TEMPLATES
 
 DATED = ("question", "rephrase", "cloze")
-"""Wordings that get a date; those of LISTS do too."""
+"""Wordings that get a date, in addition to those in LISTS."""
 
 _SLOTS = {"wording": ("date", "text"), "date": ("day", "month", "year")}
 
 
 def shipped_dates() -> Path:
-    """The catalogue that comes with kgedit."""
+    """Path of the shipped catalogue."""
     return data_folder("prompts") / "dates" / "en.yaml"
 
 
@@ -33,18 +33,18 @@ def dates_version(catalogue: Path | None = None) -> str:
 
 
 def date_templates(templates: pa.Table, day: date, *, catalogue: Path | None = None) -> pa.Table:
-    """Templates whose questions and clozes say of which day they speak.
+    """Add a date to the questions and clozes of templates.
 
     Args:
-        templates: With the schema kgedit.wording.templates.TEMPLATES.
-        day: The day.
-        catalogue: A YAML file of the same form as the shipped one; None means the shipped one.
+        templates: Table with the schema kgedit.wording.templates.TEMPLATES.
+        day: The date.
+        catalogue: YAML file of the same form as the shipped one; None means the shipped one.
 
     Returns:
-        The same rows under the same names.
+        The same rows with the same names.
 
     Raises:
-        TimestepError: if the catalogue cannot be read or breaks the contract of its entries; all problems at once.
+        TimestepError: with all problems, if the catalogue cannot be read or breaks the contract of its entries.
     """
     content = _checked(catalogue or shipped_dates())
     columns = {name: templates[name].to_pylist() for name in TEMPLATES.names}
@@ -56,7 +56,7 @@ def date_templates(templates: pa.Table, day: date, *, catalogue: Path | None = N
 
 
 def date_text(text: str, day: date, *, catalogue: Path | None = None) -> str:
-    """A question without slots that says of which day it asks.
+    """Add a date to a question without slots.
 
     >>> date_text("Tell me, who runs Canada?", date(2023, 12, 30))
     'As of 30 December 2023, tell me, who runs Canada?'
@@ -65,7 +65,7 @@ def date_text(text: str, day: date, *, catalogue: Path | None = None) -> str:
 
 
 def lead(day: date, *, catalogue: Path | None = None) -> str:
-    """What stands before a dated text: "As of 30 December 2023, ".
+    """Prefix of a dated text: "As of 30 December 2023, ".
 
     >>> lead(date(2023, 12, 30))
     'As of 30 December 2023, '

@@ -1,7 +1,7 @@
-"""The regular parts of a template: what an entry of a catalogue leaves out is derived from its noun phrase.
+"""Completes the entries of a template catalogue: missing wordings are derived from the noun phrase.
 
 An entry needs a ``phrase`` ("the doctoral advisor of {subject}") and an ``answer`` type. Everything else may be written
-by hand, and what is written always comes first: the grammar only fills up to three rephrasings and five clozes.
+by hand and takes precedence; the grammar only adds up to three rephrasings and five clozes.
 """
 
 from __future__ import annotations
@@ -25,24 +25,24 @@ ANSWERS: Mapping[str, str] = {
     "number": "",
     "time": "",
 }
-"""Type of answer, and the noun that asks for it after "which"; none where a type has no such noun of its own."""
+"""Noun after "which" for each type of answer; "" if the type has no such noun."""
 
 REPHRASINGS = 3
 CLOZES = 5
-"""One cloze to edit with and four that ask whether the edit generalizes (WikiFactDiff, section 5)."""
+"""One cloze to edit with and four that test generalization (WikiFactDiff, section 5)."""
 
 _TENSES = {"present": "is", "past": "was"}
 
 
 @dataclass(frozen=True, slots=True)
 class Wordings:
-    """Every wording of one property about one class of subjects, each with {subject} once.
+    """All wordings of one property for one class of subjects, each with {subject} once.
 
     Attributes:
-        question: Ends in "?".
-        rephrases: Three other questions for the same.
-        clozes: Five statements that break off where the answer follows; the first is the update.
-        phrase: A noun phrase for the answer, put in place of the subject of a second question.
+        question: Question that ends in "?".
+        rephrases: Three other questions with the same meaning.
+        clozes: Five sentences that end before the answer; the first one is the update.
+        phrase: Noun phrase for the answer, which replaces the subject of a second question.
         answer: One of ANSWERS.
         tense: "present" or "past".
     """
@@ -56,14 +56,14 @@ class Wordings:
 
 
 def complete(entry: Mapping[str, Any]) -> Wordings:
-    """The wordings of an entry, those that it leaves out derived.
+    """Wordings of an entry, with missing ones derived.
 
     Args:
-        entry: A checked entry: ``phrase``, and as far as given ``answer``, ``kind`` (the noun after "which"),
+        entry: A checked entry: ``phrase`` and optionally ``answer``, ``kind`` (the noun after "which"),
             ``tense``, ``question``, ``rephrase`` and ``cloze`` (one text or a list).
     """
     phrase, answer, tense = entry["phrase"], entry.get("answer", "thing"), entry.get("tense", "present")
-    # "the place where {subject} died" has a verb of its own: another past one would be one too many.
+    # "the place where {subject} died" contains a verb: a second one in the past would be one too many.
     verb = _TENSES["present" if re.search(r" (where|which|that|whom) ", phrase) else tense]
     question = entry.get("question") or f"{'Who' if answer in ('person', 'agent') else 'What'} {verb} {phrase}?"
     rephrases = _filled(
@@ -78,7 +78,7 @@ def complete(entry: Mapping[str, Any]) -> Wordings:
 
 
 def texts(value: object) -> tuple[str, ...]:
-    """One text or a list of them, as a tuple; nothing for None."""
+    """One text or a list of texts as a tuple; empty for None."""
     if value is None:
         return ()
     return (value,) if isinstance(value, str) else tuple(value)  # type: ignore[arg-type]

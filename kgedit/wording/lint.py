@@ -1,7 +1,7 @@
-"""Faults of a template catalogue's entries, in words: slots, endings, articles, leaks, duplicates.
+"""Finds faults in the entries of a template catalogue: slots, endings, articles, leaks, duplicates.
 
-A catalogue is linted whenever it is read, after its entries are completed: what the grammar derives is held to the same
-contract as what is written.
+A catalogue is linted whenever it is read, after its entries are completed, so derived wordings follow the same contract
+as written ones.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from kgedit.wording.grammar import ANSWERS, CLOZES, REPHRASINGS, Wordings, complete, texts
 
 SUBJECT_CLASSES = ("person", "organization", "place", "team", "work")
-"""Classes of subjects that an entry may have a variant for."""
+"""Classes of subjects for which an entry may have a variant."""
 
 _WORDINGS = {"question", "rephrase", "cloze", "phrase"}
 _SETTINGS = {"answer", "kind", "tense"}
@@ -21,12 +21,12 @@ _NOTES = {"label", "example", "variants"}
 
 
 def entry_problems(name: str, entry: object, *, slots: tuple[str, ...]) -> list[str]:
-    """What is wrong with one entry: its name before each problem.
+    """Problems of one entry, each prefixed with its name.
 
     Args:
         name: PID, or "generic".
-        entry: What the catalogue holds under that name.
-        slots: Names that each wording must hold in braces, once each.
+        entry: Content of the catalogue under that name.
+        slots: Names that each wording must contain in braces, once each.
     """
     if not isinstance(entry, dict):
         return [f"{name}: is no mapping with at least a phrase"]
@@ -42,7 +42,7 @@ def entry_problems(name: str, entry: object, *, slots: tuple[str, ...]) -> list[
 def variant_problems(
     name: str, entry: Mapping[str, object], subject_class: str, variant: object, slots: tuple[str, ...]
 ) -> list[str]:
-    """What is wrong with the wordings for one class of subjects."""
+    """Problems of the wordings for one class of subjects."""
     named = f"{name} ({subject_class})"
     if subject_class not in SUBJECT_CLASSES:
         return [f"{named}: is no class of subjects; there are {', '.join(SUBJECT_CLASSES)}"]
@@ -55,13 +55,13 @@ def variant_problems(
 
 
 def merged_variant(entry: Mapping[str, object], variant: Mapping[str, object]) -> dict[str, object]:
-    """An entry as its variant says it; a variant with a phrase of its own takes no sentence of the entry."""
+    """An entry overridden by its variant; if the variant has a phrase, no sentences of the entry are used."""
     kept = _SETTINGS if "phrase" in variant else _SETTINGS | _WORDINGS
     return {key: value for key, value in entry.items() if key in kept} | dict(variant)
 
 
 def duplicates(wordings: Mapping[str, Wordings]) -> list[str]:
-    """Questions that two properties ask in the same words."""
+    """Problems of questions that two properties share."""
     asked = Counter(_letters(said.question) for said in wordings.values())
     return [
         f"{name}: asks the same question as another property"

@@ -1,7 +1,7 @@
-"""How names stand in a sentence: with or without "the", and of which class a subject is.
+"""Names in sentences: use of "the", and the class of a subject.
 
-The rules are data: prompts/names/en.yaml. What needs a snapshot (classes, countries) is found in
-kgedit.timesteps.subjects; here only labels are looked at.
+The rules are data: prompts/names/en.yaml. Rules that need a snapshot (classes, countries) are in
+kgedit.timesteps.subjects; this module looks only at labels.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ class NameRules:
 
     Attributes:
         classes: Root classes (QIDs) of each class of subjects.
-        evidence: Properties (PIDs) that show of which class an item is; earlier classes first.
+        evidence: Properties (PIDs) that indicate the class of an item; earlier classes take precedence.
         article_classes: Classes (QIDs) whose instances take "the".
-        article_labels: Whole labels that take "the".
-        plural: Names, as said, that take a verb in the plural match it (a regular expression without lookaround).
-        singular: Those that take one in the singular all the same match it, too.
-        common: Labels in lower case that take "the" as an answer match it.
-        article: Labels that take "the" match it.
-        never: Labels that take none match it, whatever else they match.
+        article_labels: Complete labels that take "the".
+        plural: Matches names, with article, that take a plural verb (a regular expression without lookaround).
+        singular: Matches exceptions from `plural`, which take a singular verb.
+        common: Matches lower-case labels that take "the" as an answer.
+        article: Matches labels that take "the".
+        never: Matches labels that never take "the"; takes precedence over all other rules.
     """
 
     classes: Mapping[str, tuple[str, ...]]
@@ -44,11 +44,11 @@ class NameRules:
     never: re.Pattern[str]
 
     def takes_article(self, label: str, *, subject_class: str = "", by_class: bool = False) -> bool:
-        """Whether "the" stands before a label.
+        """Whether a label takes "the".
 
         Args:
             label: The label.
-            subject_class: Class of the item; "" where it is unknown.
+            subject_class: Class of the item; "" if unknown.
             by_class: Whether the item is an instance of one of article_classes.
         """
         if label in self.article_labels:
@@ -63,19 +63,19 @@ class NameRules:
         return by_class or bool(self.article.search(label))
 
     def said(self, label: str, *, subject_class: str = "", by_class: bool = False) -> str:
-        """A label as it stands inside a sentence: trimmed, with "the" where it takes it."""
+        """A label as used inside a sentence: trimmed, with "the" if it takes it."""
         label = " ".join(label.split())
         takes = self.takes_article(label, subject_class=subject_class, by_class=by_class)
         return f"the {label}" if takes else label
 
     def said_as_answer(self, label: str, *, subject_class: str = "") -> str:
-        """As said, and with "the" before common nouns that take it: "is the automotive industry"."""
+        """A label as used in an answer: like `said`, but some common nouns take "the" ("the automotive industry")."""
         common = label[:1].islower() and self.common.search(label)
         return f"the {label}" if common else self.said(label, subject_class=subject_class)
 
 
 def with_indefinite_article(label: str) -> str:
-    """The name of a kind of things, in the singular, with "a" or "an"; in the plural as it is.
+    """A singular name of a kind of things with "a" or "an"; a plural name unchanged.
 
     >>> with_indefinite_article("economist")
     'an economist'
@@ -84,7 +84,7 @@ def with_indefinite_article(label: str) -> str:
     return label if plural else f"{'an' if _begins_with_vowel(label) else 'a'} {label}"
 
 
-_SPELLED = re.compile(r"[A-Z]{2,3}\b")  # NBA, EU: said by their letters
+_SPELLED = re.compile(r"[A-Z]{2,3}\b")  # NBA, EU: pronounced letter by letter
 _SAID_AS_CONSONANT = re.compile(r"u(ni|se|s[aeiou]|r[aeiou]|t[aeiou])|eu|one\b|once", re.IGNORECASE)
 _SAID_AS_VOWEL = re.compile(r"[aeiou]|hour|hono|heir", re.IGNORECASE)
 
@@ -96,16 +96,16 @@ def _begins_with_vowel(label: str) -> bool:
 
 
 def shipped_names() -> Path:
-    """The rules that come with kgedit."""
+    """Path of the shipped rules."""
     return data_folder("prompts") / "names" / "en.yaml"
 
 
 @cache
 def name_rules() -> NameRules:
-    """The shipped rules.
+    """Read the shipped rules.
 
     Raises:
-        TimestepError: if their file lacks a part.
+        TimestepError: if their file is incomplete.
     """
     path = shipped_names()
     content = read_catalogue(path)

@@ -1,7 +1,7 @@
-"""Personas' catalogues, and their frames around a question, which change its voice and leave its words alone.
+"""Catalogues of personas, and their frames around a question, which change its voice but not its words.
 
-Personas that reword a question are in kgedit.wording.voices. Which persona and which frame a case gets depends on the
-seed and the case id only, not on the other cases.
+Personas that reword a question are in kgedit.wording.voices. The persona and frame of a case depend on the seed and the
+case id only, not on other cases.
 """
 
 from __future__ import annotations
@@ -19,25 +19,25 @@ from kgedit.resources import data_folder
 from kgedit.wording.catalogues import content_hash, read_catalogue, refuse
 
 PERSONAS = pa.schema([("persona", pa.string()), ("frame_index", pa.int64()), ("frame", pa.string())])
-"""persona, the frame's place in its catalogue (from 0), and the frame's text with {question}."""
+"""persona, index of the frame in its catalogue (from 0), and text of the frame with {question}."""
 
 
 def shipped_personas() -> Path:
-    """The folder of persona catalogues that comes with kgedit."""
+    """Folder of the shipped persona catalogues."""
     return data_folder("prompts") / "personas"
 
 
 def persona_table(folder: Path | None = None) -> pa.Table:
-    """Every frame of every persona, ordered by persona and frame index.
+    """All frames of all personas, ordered by persona and frame index.
 
     Args:
-        folder: A folder of YAML files of the same form as the shipped ones; None means the shipped one.
+        folder: Folder of YAML files of the same form as the shipped ones; None means the shipped one.
 
     Returns:
         A table with the schema PERSONAS.
 
     Raises:
-        TimestepError: if there is no catalogue, or one breaks the contract of frames; all its problems at once.
+        TimestepError: with all problems, if there is no catalogue or one breaks the contract of frames.
     """
     contents = sorted((content for _, content in persona_contents(folder)), key=lambda content: str(content["persona"]))
     rows = [
@@ -49,10 +49,10 @@ def persona_table(folder: Path | None = None) -> pa.Table:
 
 
 def persona_contents(folder: Path | None = None) -> list[tuple[Path, dict[str, Any]]]:
-    """Every catalogue of a folder, checked, with its path.
+    """Checked contents of all catalogues of a folder, with their paths.
 
     Raises:
-        TimestepError: as persona_table.
+        TimestepError: see `persona_table`.
     """
     return [(path, _checked(path)) for path in _files(folder)]
 
@@ -63,16 +63,16 @@ def persona_version(folder: Path | None = None) -> str:
 
 
 def persona_questions(questions: pa.Array, case_ids: pa.Array, *, seed: int, personas: pa.Table) -> pa.Table:
-    """Put each case's question into a frame that its id and the seed choose.
+    """Put each case's question into a frame chosen by the case id and the seed.
 
     Args:
         questions: One question per case, ending in "?".
-        case_ids: The cases, in the same order.
-        seed: Another seed chooses other frames.
-        personas: As persona_table returns it.
+        case_ids: Case ids, in the same order.
+        seed: Seed of the choice.
+        personas: Result of `persona_table`.
 
     Returns:
-        Columns persona and question, in the order given.
+        Columns persona and question, in the given order.
     """
     chosen = personas.take(pa.array(_chosen_rows(case_ids, seed, personas)))
     parts = pc.split_pattern(chosen["frame"], "{question}").combine_chunks()
@@ -84,7 +84,7 @@ def persona_questions(questions: pa.Array, case_ids: pa.Array, *, seed: int, per
 
 
 def _chosen_rows(case_ids: pa.Array, seed: int, personas: pa.Table) -> np.ndarray[Any, np.dtype[np.int64]]:
-    # A keyed hash per case, not a random stream: dropping one case must not change the frames of the rest.
+    # A keyed hash per case, not a random stream: removing one case must not change the frames of the others.
     key = str(seed).encode()
     digests = b"".join(
         hashlib.blake2b(case_id.encode(), digest_size=8, key=key).digest() for case_id in case_ids.to_pylist()
@@ -120,7 +120,7 @@ def _checked(path: Path) -> dict[str, Any]:
 
 
 def frame_faults(frame: object) -> list[str]:
-    """What is wrong with one frame, in words."""
+    """Problems of one frame."""
     if not isinstance(frame, str):
         return ["is no text"]
     faults = []

@@ -1,8 +1,8 @@
-"""Question templates: a catalogue of wordings per language under prompts/templates, here as a table.
+"""Question templates as a table, read from catalogues of wordings per language under prompts/templates.
 
-A catalogue is a folder of YAML files by domain, or one file. The table is joined to facts by property and by the class
-of the subject; a property that it lacks takes the generic template. {subject} in a question stands for a name or for
-the `phrase` of another property, which makes a two-hop question.
+A catalogue is one file, or a folder of YAML files by domain. The table is joined to facts by property and class of the
+subject; properties without a template use the generic one. {subject} in a question is replaced by a name, or by the
+`phrase` of another property, which makes a two-hop question.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from kgedit.wording.grammar import Wordings, complete
 from kgedit.wording.lint import duplicates, entry_problems, merged_variant
 
 WORDINGS = ("question", "rephrase", "cloze", "phrase")
-"""Columns with one wording: rephrase and cloze are the first of their lists."""
+"""Columns with one wording; rephrase and cloze are the first of their lists."""
 
 LISTS = ("rephrases", "clozes")
-"""Columns with every rephrasing, and with the cloze of the edit and those of its generalization."""
+"""Columns with all rephrasings, and with the cloze of the edit and those that test generalization."""
 
 ANY_CLASS = ""
-"""subject_class of wordings for subjects of every class that has no variant of its own."""
+"""subject_class of the wordings for all classes of subjects without a variant."""
 
 TEMPLATES = pa.schema(
     [
@@ -44,15 +44,15 @@ tense, and the template's name such as "en-4:P6"."""
 
 @dataclass(frozen=True, slots=True)
 class Catalogue:
-    """A catalogue as read and linted.
+    """A catalogue, read and linted.
 
     Attributes:
         edition: Name and version, "en-4".
-        generic: Wordings with {property} and {subject}, for properties without a template of their own.
-        generic_quoted: The same for labels that are no noun phrases.
-        not_nouns: Finds those, by the label.
-        wordings: By PID and class of the subject; ANY_CLASS is there for each PID.
-        labels: A property's label, for snapshots that lack its entity.
+        generic: Wordings with {property} and {subject}, for properties without a template.
+        generic_quoted: The same for labels that are not noun phrases.
+        not_nouns: Pattern of the labels that are not noun phrases.
+        wordings: Wordings by PID and class of the subject; every PID has ANY_CLASS.
+        labels: Labels of properties, for snapshots that lack their entities.
     """
 
     edition: str
@@ -64,19 +64,19 @@ class Catalogue:
 
 
 def shipped_templates() -> Path:
-    """The catalogue that comes with kgedit."""
+    """Path of the shipped catalogue."""
     return data_folder("prompts") / "templates" / "en"
 
 
 def read_templates(catalogue: Path | None = None) -> Catalogue:
-    """A catalogue, every entry completed.
+    """Read a catalogue and complete every entry.
 
     Args:
-        catalogue: A YAML file, or a folder of them of which one holds name, version and the generic entry; None means
-            the shipped one.
+        catalogue: YAML file, or folder of YAML files, one of which contains name, version and the generic entry; None
+            means the shipped one.
 
     Raises:
-        TimestepError: if the catalogue cannot be read or breaks the contract of its entries; all problems at once.
+        TimestepError: with all problems, if the catalogue cannot be read or breaks the contract of its entries.
     """
     path = catalogue or shipped_templates()
     return _read(path, template_version(path))
@@ -84,7 +84,7 @@ def read_templates(catalogue: Path | None = None) -> Catalogue:
 
 @lru_cache(maxsize=4)
 def _read(path: Path, _version: str) -> Catalogue:
-    """As read_templates; `_version`, the hash of the files' content, makes a changed file a new entry of the cache."""
+    """Implements `read_templates`; `_version`, the hash of the files, makes a changed file a new cache entry."""
     content = _checked(path)
     entries = content["templates"]
     return Catalogue(
@@ -98,16 +98,16 @@ def _read(path: Path, _version: str) -> Catalogue:
 
 
 def template_table(catalogue: Path | None = None) -> pa.Table:
-    """Every template of a catalogue, ordered by the number of its property and then by class.
+    """All templates of a catalogue, ordered by the number of their property and then by class.
 
     Args:
-        catalogue: As read_templates.
+        catalogue: See `read_templates`.
 
     Returns:
         A table with the schema TEMPLATES.
 
     Raises:
-        TimestepError: as read_templates.
+        TimestepError: see `read_templates`.
     """
     read = read_templates(catalogue)
     keys = sorted(read.wordings, key=lambda key: (int(key[0][1:]), key[1]))
@@ -121,7 +121,7 @@ def template_table(catalogue: Path | None = None) -> pa.Table:
 
 
 def generic_row(read: Catalogue, name: str, label: str) -> dict[str, Any]:
-    """The generic template about one property, as a row of TEMPLATES."""
+    """The generic template for one property, as a row of TEMPLATES."""
     generic = read.generic_quoted if read.not_nouns.search(_PARENTHESIS.sub("", label)) else read.generic
     said = replace(
         generic,
@@ -135,11 +135,11 @@ def generic_row(read: Catalogue, name: str, label: str) -> dict[str, Any]:
 
 
 _PARENTHESIS = re.compile(r"\s*\([^)]*\)\s*$")
-"""What a label adds to tell properties apart: "place of origin (Switzerland)"."""
+"""Suffix that distinguishes labels of properties: "place of origin (Switzerland)"."""
 
 
 def _expression(pattern: str) -> re.Pattern[str]:
-    """A regular expression that a catalogue writes over several lines, without their breaks."""
+    """Compile a regular expression that a catalogue writes over several lines, without the line breaks."""
     return re.compile(re.sub(r"\s+(?=\|)", "", pattern.strip()), re.IGNORECASE)
 
 

@@ -1,8 +1,8 @@
-"""Personas that reword: a question of its own from the parts of a template, in the words of a voice.
+"""Personas that reword questions: a new question built from the parts of a template, in the words of a voice.
 
-A persona's catalogue has questions by type of answer with {relation}, and words that it puts in place of a relation's.
-{relation} is the template's noun phrase; the subject in it stays as it is. Frames (kgedit.wording.personas) put the
-unchanged question behind a sentence instead, which is easier.
+A persona's catalogue has questions by type of answer with {relation}, and replacements for words of relations.
+{relation} is the template's noun phrase, whose subject is not changed. Frames (kgedit.wording.personas) only add a
+sentence before the unchanged question, which is easier for models.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from kgedit.wording.catalogues import refuse
 from kgedit.wording.personas import persona_contents
 
 ASKS = ("person", "place", "number", "time", "thing")
-"""Kinds of questions that a persona has; every type of answer is asked by one of them."""
+"""Kinds of questions that a persona has; each type of answer uses one of them."""
 
 _ASKED_AS = {
     "person": "person",
@@ -34,13 +34,13 @@ _ASKED_AS = {
 
 @dataclass(frozen=True, slots=True)
 class Voice:
-    """One persona that rewords.
+    """One persona that rewords questions.
 
     Attributes:
-        persona: Its name.
-        description: Who speaks, in a sentence.
-        words: What is said in place of words of a relation.
-        asks: Questions with {relation}, by one of ASKS.
+        persona: Name of the persona.
+        description: Description of the speaker, in one sentence.
+        words: Replacements for words of relations.
+        asks: Questions with {relation}, by kind (ASKS).
     """
 
     persona: str
@@ -49,7 +49,7 @@ class Voice:
     asks: Mapping[str, tuple[str, ...]]
 
     def relation(self, phrase: str) -> str:
-        """A noun phrase in this voice; {subject} stays as it is."""
+        """A noun phrase in this voice; {subject} is not changed."""
         if not self.words:
             return phrase
         longest = sorted(self.words, key=lambda word: (-len(word), word))
@@ -63,20 +63,20 @@ class Voice:
         Args:
             phrase: Noun phrase with {subject}.
             answer: Type of the answer, one of kgedit.wording.grammar.ANSWERS.
-            number: Chooses one of the questions, by its remainder.
+            number: Selects one of the questions, modulo their number.
         """
         asks = self.asks[_ASKED_AS.get(answer, "thing")]
         return asks[number % len(asks)].replace("{relation}", self.relation(phrase))
 
 
 def voices(folder: Path | None = None) -> tuple[Voice, ...]:
-    """The personas of a folder that reword, ordered by name.
+    """Personas of a folder that reword questions, ordered by name.
 
     Args:
-        folder: A folder of persona catalogues; None means the shipped one.
+        folder: Folder of persona catalogues; None means the shipped one.
 
     Raises:
-        TimestepError: if a catalogue breaks its contract, or none in the folder rewords.
+        TimestepError: if a catalogue breaks its contract, or no persona of the folder rewords questions.
     """
     found = []
     for path, content in persona_contents(folder):
@@ -92,7 +92,7 @@ def voices(folder: Path | None = None) -> tuple[Voice, ...]:
 
 
 def voice_faults(content: Mapping[str, Any]) -> list[str]:
-    """What is wrong with a persona's `asks` and `words`, in words."""
+    """Problems of a persona's `asks` and `words`."""
     asks, words = content["asks"], content.get("words") or {}
     if not isinstance(asks, dict) or not isinstance(words, dict):
         return ["'asks' and 'words' must be mappings"]
@@ -108,15 +108,15 @@ def voice_faults(content: Mapping[str, Any]) -> list[str]:
 
 
 def reworded(parts: pa.Table, *, seed: int, chosen: tuple[Voice, ...]) -> pa.Table:
-    """Each case's question in the voice of a persona that its id and the seed choose.
+    """Reword each case's question in the voice of a persona chosen by the case id and the seed.
 
     Args:
-        parts: Columns case_id, phrase (with {subject}), answer_type and name (the subject's).
-        seed: Another seed chooses other personas and questions.
-        chosen: From voices.
+        parts: Columns case_id, phrase (with {subject}), answer_type and name (of the subject).
+        seed: Seed of the choice of personas and questions.
+        chosen: Result of `voices`.
 
     Returns:
-        Columns persona and question, in the order given.
+        Columns persona and question, in the given order.
     """
     rows = []
     for row in parts.select(["case_id", "phrase", "answer_type", "name"]).to_pylist():
@@ -129,18 +129,18 @@ def reworded(parts: pa.Table, *, seed: int, chosen: tuple[Voice, ...]) -> pa.Tab
 
 
 def keyed_number(case_id: str, seed: int) -> int:
-    """A number that depends on one case only: dropping another must not change its persona."""
+    """A number that depends on one case only, so that removing another case does not change its persona."""
     return int.from_bytes(hashlib.blake2b(case_id.encode(), digest_size=8, key=str(seed).encode()).digest(), "big")
 
 
 def voice_problems(question: str, *, subject: str, phrase: str, words: Mapping[str, str]) -> list[str]:
-    """Whether a reworded question still asks what it should: nothing, or what is missing.
+    """Problems of a reworded question; empty if it still asks for the same answer.
 
     Args:
-        question: As asked.
+        question: Reworded question.
         subject: Label of the subject.
-        phrase: The template's noun phrase with {subject}.
-        words: The persona's words; a relation may be found by any of them.
+        phrase: Noun phrase of the template, with {subject}.
+        words: Replacements of the persona; the relation may be expressed with any of them.
     """
     problems = [] if subject in question else ["the subject is missing"]
     rest = question.replace(subject, " ").casefold()

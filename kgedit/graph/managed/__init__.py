@@ -1,1 +1,1 @@
-"""The private Neo4j server that kgedit fetches, starts and stops for a home; `server.ManagedServer` is the way in."""
+"""The private Neo4j server that kgedit installs, starts and stops for a home; entry point: `server.ManagedServer`."""

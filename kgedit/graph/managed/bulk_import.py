@@ -1,6 +1,6 @@
-"""Neo4j's own import tool: writes a whole store from CSV at tens of thousands of rows a second, server stopped.
+"""Runs Neo4j's import tool: writes a whole store from CSV at tens of thousands of rows per second, server stopped.
 
-Community has no incremental import, so this is for the first snapshot of a graph; later ones go over Bolt.
+The Community edition has no incremental import, so this is for the first load of a graph; later ones go over Bolt.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ def import_csv(
     multiline: bool,
     lock: int,
 ) -> None:
-    """Replace a database by the content of CSV files; ManagedServer.bulk_import holds the contract.
+    """Replace a database with the content of CSV files; see ManagedServer.bulk_import.
 
     Args:
         folder: Neo4j's home.
-        database: What to replace.
-        nodes: Label -> CSV files, the header first.
-        relationships: Type -> CSV files, the header first.
-        multiline: Whether quoted fields may hold line breaks.
+        database: Name of the database to replace.
+        nodes: CSV files by label, the header first.
+        relationships: CSV files by type, the header first.
+        multiline: Whether quoted fields may contain line breaks.
         lock: File descriptor that the tool inherits.
 
     Raises:
@@ -45,15 +45,15 @@ def import_csv(
         install(),
         *("database", "import", "full", database),
         "--overwrite-destination=true",
-        "--verbose",  # else it does not say which row was bad
-        # A row that is left out in silence is worse than an import that stops: every bad row ends it.
+        "--verbose",  # otherwise it does not report which row was bad
+        # Silently skipping a row is worse than stopping the import: any bad row ends it.
         "--bad-tolerance=0",
         "--strict=true",
         "--id-type=string",
         "--array-delimiter=U+001F",
         "--input-encoding=UTF-8",
         f"--multiline-fields={str(multiline).lower()}",
-        # By default the tool takes 90% of the machine, whatever container it runs in.
+        # By default the tool takes 90% of the machine's memory, even in a container.
         f"--max-off-heap-memory={memory.bulk_import}",
         f"--report-file={folder / 'logs' / 'import.report'}",
         *sources,

@@ -1,4 +1,4 @@
-"""Errors of the file system under a home, as messages that say what to do."""
+"""Turns file system errors under a home into messages with instructions."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from pathlib import Path
 from kgedit.errors import GraphError
 
 CANNOT_WRITE = (errno.EROFS, errno.EACCES, errno.EPERM)
-"""What the system answers in a folder that is read-only, or another user's."""
+"""Error codes for a folder that is read-only or another user's."""
 
 _ANOTHER_SERVER = "or set KGEDIT_GRAPH_URI, KGEDIT_GRAPH_USER and KGEDIT_GRAPH_PASSWORD to a server that runs"
 
 
 @contextmanager
 def disk_errors(folder: Path) -> Iterator[None]:
-    """Turn errors of the file system inside the block into GraphErrors.
+    """Turn file system errors inside the block into GraphErrors.
 
     Args:
         folder: The server's folder, for the message.
@@ -33,7 +33,7 @@ def disk_errors(folder: Path) -> Iterator[None]:
 
 
 def about_disk(error: OSError, folder: Path) -> str:
-    """What happened to the server's folder, and what to do."""
+    """Message about an error in the server's folder, with an instruction."""
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return about_full_disk(folder)
     if error.errno == errno.ENOENT and not os.path.lexists(folder):
@@ -49,7 +49,7 @@ def about_disk(error: OSError, folder: Path) -> str:
 
 
 def about_full_disk(folder: Path) -> str:
-    """The sentence for a disk without room."""
+    """Message for a full disk."""
     return f"The disk of {folder} is full. Make room, or set KGEDIT_HOME to a folder on another disk."
 
 
@@ -72,7 +72,7 @@ def _about_permission(error: OSError, folder: Path) -> str:
 
 
 def _owner(folder: Path) -> str:
-    """Who owns the nearest folder that can be looked at."""
+    """Owner of the nearest folder that can be inspected."""
     for path in (folder, *folder.parents):
         try:
             return _user_name(path.stat().st_uid)

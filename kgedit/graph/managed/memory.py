@@ -1,4 +1,4 @@
-"""How much memory the server gets, from what the machine or the container has."""
+"""Plans the server's memory from what the machine or the container has."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ _GIGABYTE = 1024 * _MEGABYTE
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """Bytes for one server.
+    """Memory of one server, in bytes.
 
     Attributes:
-        heap: Java heap: transactions, query results.
+        heap: Java heap, for transactions and query results.
         page_cache: Cache of the store's pages, outside the heap.
-        bulk_import: What the import tool may take outside the heap.
+        bulk_import: Limit of the import tool outside the heap.
     """
 
     heap: int
@@ -28,15 +28,14 @@ class Memory:
 
 
 def plan_memory(available: int | None = None, *, store_bytes: int = 0) -> Memory:
-    """Choose the memory by what a graph needs, so that a model and the servers of other homes fit beside it.
+    """Choose the memory by the size of the graph, leaving room for a model and the servers of other homes.
 
     The heap is an eighth of the memory, at least 1 GB and at most 4 GB (a query over a whole graph of millions of
-    facts needs 1 GB). The page cache is twice the store, because deltas let it grow; Neo4j takes it page by page, so
-    that a small graph does not fill it. KGEDIT_GRAPH_HEAP and KGEDIT_GRAPH_PAGECACHE ("2g", "512m")
-    override.
+    facts needs 1 GB). The page cache is twice the store, because deltas let it grow. Neo4j allocates it page by page,
+    so a small graph does not fill it. KGEDIT_GRAPH_HEAP and KGEDIT_GRAPH_PAGECACHE ("2g", "512m") override both.
 
     Args:
-        available: Bytes that there are; None for those of the machine.
+        available: Available bytes; None means the machine's memory.
         store_bytes: Size of the graph on disk.
 
     Raises:
@@ -46,7 +45,7 @@ def plan_memory(available: int | None = None, *, store_bytes: int = 0) -> Memory
     heap = _between(_GIGABYTE, available // 8, 4 * _GIGABYTE)
     page_cache = _between(256 * _MEGABYTE, 2 * store_bytes, available // 4)
     return Memory(
-        # A machine of less than 2 GB keeps half of it.
+        # A machine with less than 2 GB keeps half of it.
         heap=_from_environment("KGEDIT_GRAPH_HEAP") or min(heap, available // 2),
         page_cache=_from_environment("KGEDIT_GRAPH_PAGECACHE") or min(page_cache, available // 4),
         bulk_import=_from_environment("KGEDIT_GRAPH_PAGECACHE") or max(256 * _MEGABYTE, available // 4),

@@ -1,4 +1,4 @@
-"""The managed server's two ports: free ones, chosen once and stored, chosen again if they are taken."""
+"""The managed server's two ports: free ones, chosen once and stored, and chosen again if they are taken."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Ports:
 
     @classmethod
     def read(cls, path: Path) -> Ports | None:
-        """The ports stored in a file; None without a valid file."""
+        """Read the ports stored in a file; None without a valid file."""
         try:
             return cls(**json.loads(path.read_text(encoding="utf-8")))
         except (OSError, ValueError, TypeError):
@@ -27,7 +27,7 @@ class Ports:
 
 
 def choose_ports(path: Path) -> Ports:
-    """The ports stored in a file, if both are free; else new ones, which are stored there."""
+    """Ports stored in a file if both are free; otherwise new ones, which are stored in it."""
     stored = Ports.read(path)
     if stored and is_free(stored.bolt) and is_free(stored.http):
         return stored
@@ -37,7 +37,7 @@ def choose_ports(path: Path) -> Ports:
 
 
 def is_free(port: int) -> bool:
-    """Whether a server could listen at this port of 127.0.0.1 now."""
+    """Whether a server could listen on this port of 127.0.0.1 now."""
     with _socket() as probe:
         try:
             probe.bind(("127.0.0.1", port))
@@ -49,7 +49,7 @@ def is_free(port: int) -> bool:
 def _free_ports(count: int) -> list[int]:
     probes = [_socket() for _ in range(count)]
     try:
-        # All are bound before one is given back: else the system could name the same port twice.
+        # All are bound before any is released; otherwise the system could return the same port twice.
         for probe in probes:
             probe.bind(("127.0.0.1", 0))
         return [probe.getsockname()[1] for probe in probes]
@@ -60,6 +60,6 @@ def _free_ports(count: int) -> list[int]:
 
 def _socket() -> socket.socket:
     probe = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-    # As Java's own server sockets do: the ends of old connections do not make a port taken.
+    # Java's server sockets do the same: the remains of closed connections do not block a port.
     probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     return probe

@@ -1,6 +1,6 @@
-"""The server's process: found by its pid file, and only if it is ours.
+"""Starts, finds and ends the server's process, identified by its pid file and command line.
 
-After a kill or a reboot another program may have the same pid. So the command line of the process must hold a mark
+After a kill or a reboot another program may have the same pid, so the command line of the process must contain a mark
 that only our server has.
 """
 
@@ -19,7 +19,7 @@ _SECONDS_TO_DIE = 10.0  # after a SIGKILL
 
 
 def find_process(pid_file: Path, mark: str) -> int | None:
-    """The pid in a pid file, if that process lives and its command line holds the mark; else None."""
+    """The pid in a pid file, if that process lives and its command line contains the mark; else None."""
     process = _process_of(pid_file, mark)
     return process.pid if process else None
 
@@ -27,10 +27,10 @@ def find_process(pid_file: Path, mark: str) -> int | None:
 def start_detached(
     command: Sequence[str], pid_file: Path, *, log: Path, folder: Path, environment: Mapping[str, str]
 ) -> None:
-    """Start a process that outlives us, in a session of its own, so that no Ctrl-C of ours reaches it.
+    """Start a process that outlives this one, in a new session, so that Ctrl-C does not reach it.
 
-    A shell between us and it writes the pid file and ends: a kill of ours at any moment leaves no server without a
-    pid file, and its parent is the init process, which reaps it.
+    An intermediate shell writes the pid file and ends. A kill at any moment therefore leaves no server without a pid
+    file, and the server's parent is the init process, which reaps it.
 
     Raises:
         OSError: if the pid file cannot be written; then nothing is left running.
@@ -58,15 +58,15 @@ def _why_not_written(path: Path) -> int:
 
 
 def end_process(pid_file: Path, mark: str, *, patience: float) -> None:
-    """Ask the process of a pid file to end, kill it when the time is over, and remove the pid file.
+    """Terminate the process of a pid file, kill it after a timeout, and remove the pid file.
 
     Args:
-        pid_file: As start_detached wrote it; a process that is not ours is not touched.
-        mark: As in find_process.
+        pid_file: File written by `start_detached`; a process that is not ours is not touched.
+        mark: See `find_process`.
         patience: Seconds that a clean shutdown may take.
 
     Raises:
-        PermissionError: if the process is another user's.
+        PermissionError: if the process belongs to another user.
     """
     process = _process_of(pid_file, mark)
     if process is not None:
@@ -76,7 +76,7 @@ def end_process(pid_file: Path, mark: str, *, patience: float) -> None:
                 process.kill()
                 _ends_within(_SECONDS_TO_DIE, process)
         except psutil.NoSuchProcess:
-            pass  # it ended meanwhile
+            pass  # it ended in the meantime
         except psutil.AccessDenied as error:
             raise PermissionError(errno.EPERM, "belongs to another user", str(pid_file)) from error
     pid_file.unlink(missing_ok=True)
@@ -91,7 +91,7 @@ def _process_of(pid_file: Path, mark: str) -> psutil.Process | None:
 
 
 def _command_line(process: psutil.Process) -> str:
-    """The command that a process runs; a process that is just replacing its program has none for a moment."""
+    """Command line of a process; briefly empty while a process replaces its program."""
     for _ in range(50):
         words = process.cmdline()
         if words:
@@ -103,7 +103,7 @@ def _command_line(process: psutil.Process) -> str:
 def _ends_within(seconds: float, process: psutil.Process) -> bool:
     until = time.monotonic() + seconds
     while time.monotonic() < until:
-        # Not process.wait, for which a zombie lives: in a container there may be nobody to clear it away.
+        # Not process.wait, which treats a zombie as alive: in a container no process may reap it.
         if not process.is_running() or process.status() == psutil.STATUS_ZOMBIE:
             return True
         time.sleep(0.1)

@@ -1,4 +1,4 @@
-"""The command lines of Neo4j's two programs, server and admin tool, run straight from their jars."""
+"""Command lines of Neo4j's two programs, server and admin tool, run directly from their jars."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from pathlib import Path
 from kgedit.errors import GraphError
 from kgedit.graph.managed.java import Java
 
-# Neo4j reaches into these packages of Java for direct memory and selectors; it says so when they stay closed.
+# Neo4j accesses these Java packages for direct memory and selectors, and warns if they are closed.
 _OPENED = ("java.nio", "sun.nio.ch", "java.util.concurrent")
 _OPENED_FOR_SERVER = ("java.io",)
 
-# A server works for minutes more often than for days: compiling less of its code into one method costs long queries
-# nothing that can be measured, and takes a third off a first query and a fifth off a delta (docs/performance.md).
+# A server usually works for minutes, not days. Inlining less code has no measurable effect on long queries, and saves
+# a third of the time of a first query and a fifth of that of a delta (docs/performance.md).
 _COMPILE_LESS = ("-XX:MaxInlineLevel=9", "-XX:FreqInlineSize=120", "-XX:InlineSmallCode=1200")
 
 _NOISE = re.compile(r"\s+(at |\.\.\. \d+ more)|[ .]+\d+% |\[.*∆")
 
 
 def server_program(folder: Path, java: Java, jars: Path, *, heap: int) -> list[str]:
-    """The server, with `folder` as its home and `heap` bytes of Java heap."""
+    """Command of the server, with `folder` as its home and `heap` bytes of Java heap."""
     return [
         *_java(java, jars, heap, _OPENED + _OPENED_FOR_SERVER),
-        # A server without memory answers some queries and not others; one that ended is started again.
+        # A server without memory answers some queries but not others; one that has ended is started again.
         "-XX:+ExitOnOutOfMemoryError",
         *_COMPILE_LESS,
         "org.neo4j.server.CommunityEntryPoint",
@@ -37,27 +37,27 @@ def server_program(folder: Path, java: Java, jars: Path, *, heap: int) -> list[s
 
 
 def admin_tool(java: Java, jars: Path, *arguments: str, heap: int = 256 * 1024 * 1024) -> list[str]:
-    """The admin tool (neo4j-admin) with these arguments; its home comes from environment_of."""
-    # With java.io opened, an import would allocate 256 MB for a transaction log, whatever neo4j.conf says.
+    """Command of the admin tool (neo4j-admin) with these arguments; its home is set by `environment_of`."""
+    # With java.io opened, an import would allocate 256 MB for a transaction log, regardless of neo4j.conf.
     return [*_java(java, jars, heap, _OPENED), "org.neo4j.cli.AdminTool", *arguments]
 
 
 def environment_of(folder: Path) -> dict[str, str]:
-    """Our environment, with `folder` as Neo4j's home."""
+    """Our environment variables, with `folder` as Neo4j's home."""
     return os.environ | {"NEO4J_HOME": str(folder), "NEO4J_CONF": str(folder / "conf")}
 
 
 def run_program(command: Sequence[str], folder: Path, *, what: str, keep_open: Sequence[int] = ()) -> None:
-    """Run one of the programs to its end.
+    """Run one of the programs until it ends.
 
     Args:
-        command: From admin_tool.
-        folder: Neo4j's home, and the working folder.
-        what: How the message of a failure begins.
+        command: Result of `admin_tool`.
+        folder: Neo4j's home, and the working directory.
+        what: Beginning of the error message.
         keep_open: File descriptors that the program inherits.
 
     Raises:
-        GraphError: if it fails, with the end of what it printed.
+        GraphError: if it fails, with the end of its output.
     """
     ended = subprocess.run(
         command,
@@ -74,7 +74,7 @@ def run_program(command: Sequence[str], folder: Path, *, what: str, keep_open: S
 
 
 def end_of_output(printed: str, *, lines: int = 15) -> str:
-    """The end of what a Java program printed, without progress, stack frames and repetitions."""
+    """The end of a Java program's output, without progress, stack frames and repetitions."""
     lines_to_show = [line for line in printed.splitlines() if line.strip() and not _NOISE.match(line)]
     return "\n".join(list(dict.fromkeys(lines_to_show))[-lines:])
 

@@ -1,8 +1,8 @@
 """The managed server: one private Neo4j per home, started when needed and left running.
 
-All of it lies in ``$KGEDIT_HOME/neo4j``: settings, data, logs, a generated password that only the user can read. A
-file lock makes two kgedit processes that start at once share one server; it ends with its holder, and the pid file
-counts only if the process is ours, so that a kill -9 leaves nothing to clean up.
+Its settings, data, logs and a generated password that only the user can read are in ``$KGEDIT_HOME/neo4j``. With a file
+lock, two kgedit processes that start at the same time share one server. The lock ends with its holder, and the pid file
+counts only if the process is ours, so a kill -9 leaves nothing to clean up.
 """
 
 from __future__ import annotations
@@ -39,23 +39,23 @@ USER = "neo4j"
 _SECONDS_TO_START = 300.0  # a recovery after a kill replays the transaction log; without one it takes 10
 _SECONDS_TO_STOP = 90.0  # a clean shutdown writes the page cache to disk
 _LAUNCHES = 3
-_BYTES_TO_RUN = 1024 * 1024  # with less, what went wrong is most likely the disk
+_BYTES_TO_RUN = 1024 * 1024  # with less free space, the disk is the most likely cause of a failure
 
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """What `kgedit graph status` shows.
+    """State of the server, as shown by `kgedit graph status`.
 
     Attributes:
-        running: Whether our server's process lives.
-        pid: Its number, or None.
+        running: Whether our server's process is alive.
+        pid: Its process id, or None.
         version: Version of Neo4j.
-        installed: Whether all jars were fetched.
+        installed: Whether all jars are installed.
         bolt: Bolt address, or None before the first start.
-        browser: Neo4j Browser's page, or None before the first start.
-        store_bytes: Size of the graph on disk, transaction log included.
+        browser: Address of Neo4j Browser's page, or None before the first start.
+        store_bytes: Size of the graph on disk, including the transaction log.
         password_file: File with the password.
-        log_file: Output of the server.
+        log_file: File with the server's output.
         import_unfinished: Whether a bulk import was interrupted, so that the graph must be imported again.
     """
 
@@ -72,13 +72,13 @@ class Status:
 
 
 class ManagedServer:
-    """The private server of one home. Making one of these starts nothing."""
+    """The private server of one home."""
 
     def __init__(self, home: Path) -> None:
-        """Make a handle for the server of a home; starts nothing.
+        """Create a handle for the server of a home; starts nothing.
 
         Args:
-            home: The folder $KGEDIT_HOME; the server's own folder is ``neo4j`` in it.
+            home: Home folder; the server's folder is ``neo4j`` in it.
         """
         self.folder = home.absolute() / "neo4j"
         self.password_file = self.folder / "password"
@@ -86,21 +86,21 @@ class ManagedServer:
         self._pid_file = self.folder / "server.pid"
         self._ports_file = self.folder / "ports.json"
         self._import_marker = self.folder / "import-unfinished"
-        # With the next option in it, so that .../neo4j does not match .../neo4j-old.
+        # Includes the next option, so that .../neo4j does not match .../neo4j-old.
         self._mark = f"--home-dir={self.folder} --config-dir"
 
     def start(self, *, idle_stop: float | None = None) -> Address:
-        """Start the server unless it runs, and wait until it answers.
+        """Start the server unless it is running, and wait until it answers.
 
-        Where it answers already, nothing is written or locked, so that a read-only home can be queried.
+        If it already answers, nothing is written or locked, so that a read-only home can be queried.
 
         Args:
-            idle_stop: Seconds without a client after which it stops by itself, 0 for never. None leaves a running
-                server as it is, and starts one with KGEDIT_GRAPH_IDLE_STOP.
+            idle_stop: Seconds without a client after which it stops; 0 means never. None does not change a running
+                server, and uses KGEDIT_GRAPH_IDLE_STOP otherwise.
 
         Raises:
             MissingExtraError: if the extra `neo4j` is not installed.
-            GraphError: if it cannot be fetched or started, or if its graph is half imported.
+            GraphError: if it cannot be installed or started, or if its graph is only partly imported.
         """
         with disk_errors(self.folder):
             if idle_stop is None and self.running() and answers(self.address()):
@@ -114,7 +114,7 @@ class ManagedServer:
             return self.address()
 
     def stop(self) -> bool:
-        """Shut the server down, cleanly if it can; whether it was running.
+        """Shut the server down, cleanly if possible. Returns whether it was running.
 
         Raises:
             GraphError: if the home cannot be written.
@@ -125,10 +125,10 @@ class ManagedServer:
         return was_running
 
     def stop_if(self, condition: Callable[[], bool]) -> bool:
-        """Shut the server down if a condition holds while no other kgedit process starts, stops or fills it.
+        """Shut the server down if a condition holds while no other kgedit process starts, stops or imports into it.
 
         Returns:
-            Whether it held.
+            Whether the condition held.
         """
         with disk_errors(self.folder), self._locked():
             held = condition()
@@ -137,19 +137,19 @@ class ManagedServer:
         return held
 
     def running(self) -> bool:
-        """Whether our server's process lives (it may still be starting)."""
+        """Whether our server's process is alive (it may still be starting)."""
         return self.pid() is not None
 
     def pid(self) -> int | None:
-        """Process number of our server, or None."""
+        """Process id of our server, or None."""
         return find_process(self._pid_file, self._mark)
 
     def import_unfinished(self) -> bool:
-        """Whether a bulk import failed or was interrupted; the server does not start before one succeeded."""
+        """Whether a bulk import failed or was interrupted; the server does not start until one succeeds."""
         return self._import_marker.exists()
 
     def address(self) -> Address:
-        """Where the server answers, or did when it last ran.
+        """Address of the server, now or when it last ran.
 
         Raises:
             GraphError: if it has never been started.
@@ -168,7 +168,7 @@ class ManagedServer:
             )
 
     def status(self) -> Status:
-        """The state of the server, without starting or locking anything.
+        """Read the state of the server, without starting or locking anything.
 
         Raises:
             GraphError: if the home is another user's.
@@ -198,18 +198,18 @@ class ManagedServer:
         *,
         multiline: bool = False,
     ) -> None:
-        """Replace the whole graph by the content of CSV files; the server is stopped before, and stays so.
+        """Stop the server and replace the whole graph with the content of CSV files. The server stays stopped.
 
         After an interruption, call it again; until then the server refuses to start.
 
         Args:
-            nodes: Label -> CSV files (plain or .gz), the first of which begins with the header line. Ids are strings,
-                one space for all labels.
-            relationships: Type -> CSV files, likewise.
-            multiline: Whether quoted fields may hold line breaks; reading is much slower if so.
+            nodes: CSV files (plain or .gz) by label; the first file begins with the header line. Ids are strings and
+                unique across all labels.
+            relationships: CSV files by type, in the same form.
+            multiline: Whether quoted fields may contain line breaks; reading is then much slower.
 
         Raises:
-            GraphError: if the tool fails, or finds a single bad row; the message holds the end of its report.
+            GraphError: if the tool fails, or finds a single bad row; the message contains the end of its report.
         """
         with disk_errors(self.folder), self._locked() as lock:
             self._end()
@@ -218,7 +218,7 @@ class ManagedServer:
             self._import_marker.touch()
             sync(self.folder)
             self._with_whole_jars(
-                # The tool inherits our lock: if we are killed, no server starts while it still runs.
+                # The tool inherits our lock, so that no server starts while it runs, even if we are killed.
                 lambda: import_csv(self.folder, DATABASE, nodes, relationships, multiline=multiline, lock=lock)
             )
             self._import_marker.unlink()
@@ -245,7 +245,7 @@ class ManagedServer:
             start_watcher(self.folder, pid, idle_stop)
 
     def _answers_in_read_only_home(self) -> bool:
-        """Whether the server of a home that we cannot write answers; one that is just starting is waited for.
+        """Whether the server of a home that we cannot write to answers; waits for one that is starting.
 
         Its process may be invisible from here (another container, another machine's mount), so the port is tried too.
         """
@@ -259,10 +259,10 @@ class ManagedServer:
             return False  # another server has the port
 
     def _with_whole_jars(self, action: Callable[[], None]) -> None:
-        """Run Neo4j; if that fails and jars prove to be damaged, fetch those again and run it once more.
+        """Run Neo4j; if that fails and jars are damaged, download those again and run it a second time.
 
         Raises:
-            GraphError: if it fails otherwise; a full disk is named as the cause.
+            GraphError: if it fails for another reason; the message names a full disk as the cause.
         """
         try:
             action()
@@ -283,7 +283,7 @@ class ManagedServer:
             if self._wait_until_it_answers():
                 return
             printed = self.log_file.read_text(encoding="utf-8", errors="replace")
-            # A port may have been taken since we chose it; the next launch chooses again.
+            # A port may have been taken since it was chosen; the next launch chooses again.
             if "already in use" not in printed:
                 break
         raise GraphError(f"Neo4j did not start. The end of {self.log_file}:\n{end_of_output(printed)}")
@@ -314,7 +314,7 @@ class ManagedServer:
             (self.folder / name).mkdir(exist_ok=True)
 
     def _set_first_password(self) -> None:
-        """Give a server that never ran its password; one that ran before keeps its own."""
+        """Set the password of a server that never ran; one that ran before keeps its password."""
         has_run = (self.folder / "data" / "databases" / "system").exists()
         if has_run and not self.password_file.is_file():
             raise GraphError(
@@ -325,15 +325,15 @@ class ManagedServer:
             return
         if not self.password_file.is_file():
             replace_file(self.password_file, secrets.token_hex(24), mode=0o600)
-        # The tool reads its argument from the file: on the command line every user of the machine could see it.
+        # The tool reads its argument from a file: every user of the machine could see it on the command line.
         command = admin_tool(find_java(), install.install(), "dbms", "set-initial-password", f"@{self.password_file}")
         run_program(command, self.folder, what="Neo4j's first password cannot be set")
 
     def _wait_until_it_answers(self) -> bool:
-        """Wait for the first answered query; False if the process ended instead.
+        """Wait for the first answered query; returns False if the process ended instead.
 
         Raises:
-            GraphError: if it lives, and does not answer in time.
+            GraphError: if it is alive but does not answer in time.
         """
         address = self.address()
         began = time.monotonic()
@@ -361,7 +361,7 @@ class ManagedServer:
 
 
 def _bytes_in(folder: Path) -> int:
-    """Bytes of all files under a folder that a running server may change meanwhile."""
+    """Total size of all files under a folder, which a running server may change meanwhile."""
     total = 0
     for parent, _, names in os.walk(folder):
         for name in names:

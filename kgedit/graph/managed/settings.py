@@ -1,4 +1,4 @@
-"""The managed server's neo4j.conf: written before every start and every bulk import."""
+"""Writes the managed server's neo4j.conf, before every start and every bulk import."""
 
 from __future__ import annotations
 
@@ -55,8 +55,8 @@ def write_settings(folder: Path, ports: Ports | None = None, memory: Memory | No
 
     Args:
         folder: Neo4j's home; its ``conf`` exists.
-        ports: Where the server listens; None for the import tool, which does not.
-        memory: Its page cache; None likewise.
+        ports: Ports of the server; None means the import tool, which does not listen.
+        memory: Memory of the server; None means the import tool.
     """
     text = _ALWAYS
     if ports is not None and memory is not None:

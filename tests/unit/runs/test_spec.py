@@ -256,4 +256,4 @@ def test_the_schema_knows_every_field_and_every_methods_settings() -> None:
     assert own.keys() == set(METHODS)
     steps = own["ft_m"]["properties"]["settings"]["properties"]["steps"]
     assert steps["anyOf"] == [{"minimum": 1, "type": "integer"}, {"type": "null"}]
-    assert steps["description"] == "most steps of Adam per call"
+    assert steps["description"] == "maximum steps of Adam per call"

@@ -108,7 +108,7 @@ def test_a_value_in_a_snapshot_without_it_is_told(tmp_path: Path) -> None:
 def test_a_statement_written_twice_is_told(tmp_path: Path) -> None:
     old = "- Q188740 Museum of Modern Art | in 1\n"
     changed = _read_changed(tmp_path, old, old + "        - Q188740 Museum of Modern Art | in 2\n")
-    with pytest.raises(SourceError, match="Q188740 Museum of Modern Art stands already on line"):
+    with pytest.raises(SourceError, match="Q188740 Museum of Modern Art is already on line"):
         check_world(changed)
 
 
