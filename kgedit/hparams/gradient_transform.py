@@ -26,8 +26,8 @@ class MendSettings(Settings):
     edit_rate: float = setting("learning rate of an edit before training", default=1e-4, gt=0)
     network: str = setting("path of a trained network; empty: train one", default="")
     train_file: str = setting(
-        "file of edits that the network is trained on, in any form that --edits reads, such as MEND's ZsRE training set; "
-        "empty: the timestep's known facts",
+        "file of edits that the network is trained on, in any form that --edits reads, such as MEND's training set of "
+        "ZsRE; empty: the timestep's known facts",
         default="",
     )
     train_steps: int = setting(

@@ -52,8 +52,8 @@ class LocateSettings(Settings):
     )
     search_batch: int = setting("edits per batch of the search", derived="by device", ge=1)
     corpus: str = setting(
-        "text of the statistics: the timestep's known_facts, prose (shipped with kgedit), the path of a text, .jsonl or "
-        ".parquet file, or several of these, separated by commas",
+        "text of the statistics: the timestep's known_facts, prose (shipped with kgedit), the path of a text, .jsonl "
+        "or .parquet file, or several of these, separated by commas",
         default=KNOWN_FACTS,
     )
     tokens: int = setting("maximum tokens of the statistics", derived="26 per input dimension, at least 40,000", ge=1)
