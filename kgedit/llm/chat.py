@@ -13,8 +13,8 @@ from kgedit.errors import ModelError
 
 _ASKED, _ANSWERED = "ASKED", "ANSWERED"
 _OPTIONS: dict[str, Any] = {"date_string": "26 Jul 2024", "enable_thinking": False}
-"""Some templates insert today's date, which would change prompts from day to day (this is Llama 3.1's date when there is
-no clock), and some start with a reasoning passage, which no metric reads."""
+"""Some templates insert today's date, which would change prompts from day to day (this is the default of Llama 3.1
+without a clock), and some start with a reasoning passage, which no metric reads."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from kgedit.llm.language_model import LanguageModel
 
 _WORTH_ITS_PASS = 64
-"""Minimum number of saved tokens for which the common prefix gets a separate pass: fewer hardly add to a pass's time."""
+"""Minimum saved tokens for which the common prefix gets a separate pass: fewer hardly add to a pass's time."""
 
 _TOLERANCE = {torch.float32: 1e-4, torch.float64: 1e-4}
 _TOLERANCE_OF_NARROW_NUMBERS = 0.05

@@ -92,7 +92,7 @@ def row_losses(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
     """Mean negative log-likelihood of each row's target tokens; 0 for a row without a target.
 
     Args:
-        logits: rows x longest target x vocabulary; positions after a row's target are ignored.
+        logits: rows x longest target x vocabulary; positions beyond the longest target are ignored.
         labels: As in TargetBatch.
     """
     asked = logits[:, : labels.shape[1]]
