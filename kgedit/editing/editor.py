@@ -76,7 +76,7 @@ class Capabilities:
 
     @property
     def takes_quantized_weights(self) -> bool:
-        """Whether it does not use the model's own weights directly, so that they may be quantised to 4 bits."""
+        """Whether it neither changes nor reads the model's own weights, so that they may be quantised to 4 bits."""
         return not (self.changes_weights or self.reads_weights)
 
     @property

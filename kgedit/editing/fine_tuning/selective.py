@@ -34,7 +34,7 @@ class SelectiveTuning(BreadthFirstTuning[EpochSettings]):
         return self._trained
 
     def chosen(self) -> Iterator[tuple[str, nn.Module, str]]:
-        """Full name of the layer, layer, and "weight" or "bias" of each trained parameter. Default: all linear weights."""
+        """Full name of the layer, layer, and "weight" or "bias" of trained parameters; by default linear weights."""
         return ((name, layer, "weight") for name, layer in self.layers_within() if is_linear(layer))
 
     def layers_within(self) -> Iterator[tuple[str, nn.Module]]:

@@ -238,7 +238,7 @@ def _loss(
     vectors: Sequence[torch.Tensor],
     learn_end: bool,
 ) -> torch.Tensor:
-    """Contribution of some of a step's questions to the loss, as a mean over these questions."""
+    """Loss of some of a step's questions, scaled so that the mean over all questions is the step's loss."""
     targets = encode_targets(model, [question.pair for question in asked], learn_end=learn_end)
     with forward_above(model, matrices[0].block, targets) as logits, torch.enable_grad():
         with torch.no_grad():
