@@ -188,7 +188,7 @@ def compare(candidate: EncodedText, reference: EncodedText, *, weights: Weights 
     """Compute precision, recall and F1 of one text against another.
 
     Args:
-        weights: Of tokens; None for all alike. Where every token of a text weighs 0, its tokens count alike.
+        weights: Weights of tokens; None means equal weights, as does a text whose tokens all have weight 0.
     """
     if not candidate.ids or not reference.ids:
         return _NOTHING
@@ -212,11 +212,11 @@ def bert_scores(
     *,
     weights: Weights | None = None,
 ) -> list[BertScore]:
-    """Scores of texts, each against the reference that it is nearest to by F1.
+    """Score texts, each against the reference with the highest F1.
 
     Args:
-        pairs: A text, and its references, at least one.
-        weights: Of tokens; None for all alike.
+        pairs: Texts with their references, at least one each.
+        weights: Weights of tokens; None means equal weights.
     """
     found: dict[int, BertScore] = {}
     order = sorted(range(len(pairs)), key=lambda index: (len(pairs[index][0]), index))
@@ -232,10 +232,10 @@ def bert_scores(
 
 
 def read_baseline(path: Path, layer: int) -> BertScore:
-    """What unrelated texts score at one layer, from a file with columns LAYER, P, R and F (section 3, rescaling).
+    """Read the scores of unrelated texts at one layer, from CSV with columns LAYER, P, R and F (section 3, rescaling).
 
     Raises:
-        ModelError: if there is no such file, or it does not tell the layer.
+        ModelError: if there is no such file, or it does not contain the layer.
     """
     try:
         with path.open(encoding="utf-8", newline="") as file:
@@ -244,7 +244,7 @@ def read_baseline(path: Path, layer: int) -> BertScore:
         return BertScore(precision=float(row["P"]), recall=float(row["R"]), f1=float(row["F"]))
     except (OSError, UnicodeDecodeError, KeyError, ValueError, TypeError) as error:
         raise ModelError(
-            f"{path} tells no baseline of layer {layer}: it must be CSV with the columns LAYER, P, R, F and a row "
+            f"{path} has no baseline for layer {layer}: it must be CSV with the columns LAYER, P, R, F and a row "
             f"for each layer. ({error})"
         ) from error
 

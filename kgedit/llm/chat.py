@@ -63,7 +63,7 @@ def written_chat(tokenizer: Any, turns: list[dict[str, str]]) -> str:
         ModelError: if the tokenizer has no chat template, or its template cannot be rendered.
     """
     if not getattr(tokenizer, "chat_template", None):
-        raise ModelError("The model's tokenizer has no chat template. Choose a model that was taught to chat.")
+        raise ModelError("The model's tokenizer has no chat template. Choose a chat model.")
     return _without_beginning(tokenizer, _rendered(tokenizer, turns, add_generation_prompt=True))
 
 

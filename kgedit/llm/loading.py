@@ -81,7 +81,7 @@ def check_model(name: str, *, trust_remote_code: bool = False) -> None:
     A name that is not in the local cache is looked up on the hub.
 
     Args:
-        name: As for `load_model`.
+        name: See `load_model`.
         trust_remote_code: Whether Python code that comes with the model may run.
 
     Raises:
@@ -127,7 +127,7 @@ def has_chat_template(name: str) -> bool:
     """Whether a model's tokenizer has a usable chat template; False also if there is no such model.
 
     Args:
-        name: As for `load_model`.
+        name: See `load_model`.
     """
     if name in BUILT_IN:
         return name in _WITH_CHAT_TEMPLATE

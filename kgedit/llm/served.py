@@ -59,8 +59,8 @@ def describe_model(name: str, *, served_at: str, weights_here: bool = False) -> 
         config = AutoConfig.from_pretrained(name)
     except (OSError, ValueError, KeyError) as error:
         raise ModelError(
-            f"The tokenizer and configuration of '{name}' cannot be found here. A served model needs both, to word "
-            "prompts as it was taught: give a folder that has them, or a name on the hub. "
+            f"The tokenizer and configuration of '{name}' cannot be found here. A served model needs both, to format "
+            "prompts as in its training: give a folder that has them, or a name on the hub. "
             f"({str(error).splitlines()[0]})"
         ) from error
     check_places_are_known(tokenizer, name)

@@ -30,7 +30,7 @@ def token_spans(tokenizer: Any, text: str) -> tuple[list[int], list[tuple[int, i
     whole = [beginning.rstrip("\N{REPLACEMENT CHARACTER}") for beginning in beginnings]
     skipped = len(text) - len(text.lstrip()) if not (whole and whole[-1] == text) else 0
     if not whole or whole[-1] != text[skipped:] or not all(text.startswith(one, skipped) for one in whole):
-        raise ModelError(f"The tokenizer does not give back the text {text!r}, so that no place in it is known.")
+        raise ModelError(f"The tokenizer does not reproduce the text {text!r}, so token positions in it are unknown.")
     stops = [skipped + len(one) for one in whole]
     return ids, list(zip([0, *stops], stops, strict=False))
 
@@ -46,7 +46,7 @@ def check_places_are_known(tokenizer: Any, name: str) -> None:
             token_spans(tokenizer, probe)
     except ModelError as error:
         raise ModelError(
-            f"The tokenizer of '{name}' is a slow one, and where its tokens stand in a text cannot be told; kgedit "
+            f"The tokenizer of '{name}' is a slow one that does not report the positions of its tokens; kgedit "
             f"needs tokenizer.json beside the weights. ({error})"
         ) from error
 

@@ -110,7 +110,7 @@ def text_curvatures(
         progress: Called with the number of finished tokens and of all tokens.
 
     Raises:
-        ModelError: if the corpus holds no text.
+        ModelError: if the corpus contains no text.
     """
     paths = {layer: _path(model, layer, corpus, budget) for layer in layers}
     if missing := [layer for layer, path in paths.items() if not path.is_file()]:
@@ -125,7 +125,7 @@ def text_batches(model: LanguageModel, corpus: Corpus, budget: TextBudget) -> li
     """Convert a text for `curvatures`: every token of a row except the first is a target.
 
     Raises:
-        ModelError: if the corpus holds no text.
+        ModelError: if the corpus contains no text.
     """
     return [_row_targets(model, own) for own in _batches(pack(model, corpus, budget))]
 

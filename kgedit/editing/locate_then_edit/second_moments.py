@@ -68,7 +68,7 @@ def second_moments(
     """Load C of each of `layers` from the home folder, or compute it; the model must be unedited.
 
     Raises:
-        ModelError: if the corpus holds no text.
+        ModelError: if the corpus contains no text.
     """
     wanted = budget or TextBudget()
     paths = {layer: _path(model, layer, corpus, wanted) for layer in layers}

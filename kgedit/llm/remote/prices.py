@@ -106,7 +106,7 @@ class Purse:
     def __init__(self, model: str, price: Price | None, budget: float | None) -> None:
         if budget is not None and price is None:
             raise ModelError(
-                f"Nobody knows the price of '{model}', so that a budget cannot be kept. Give a table of prices: "
+                f"The price of '{model}' is unknown, so a budget cannot be enforced. Give a table of prices: "
                 f"--prices FILE, with a line such as '{model}: {{prompt: 0.15, reply: 0.6}}'."
             )
         self._price = price

@@ -36,9 +36,7 @@ class ReplyCache:
         except FileNotFoundError:
             return None
         except msgspec.DecodeError as error:
-            raise ModelError(
-                f"{path} holds no reply of a model: {error}. Delete it; it is then asked again."
-            ) from error
+            raise ModelError(f"{path} does not contain a model's reply: {error}. Delete it to ask again.") from error
 
     def add(self, key: str, reply: ChatReply) -> None:
         """Store a reply durably: once this returns, a kill cannot lose it."""

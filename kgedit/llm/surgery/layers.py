@@ -48,7 +48,7 @@ def mlp_matrices(model: LanguageModel, blocks: Sequence[int], roles: str) -> lis
     """Return the named matrices of blocks, in execution order.
 
     Args:
-        roles: As MATRICES_MEANING says.
+        roles: See MATRICES_MEANING.
 
     Raises:
         SpecError: if a role is unknown, or the model has none of the matrices.
@@ -61,7 +61,7 @@ def choose_matrices(model: LanguageModel, layers: str, matrices: str) -> list[Ml
 
     Args:
         layers: Blocks as 18-26, each with `matrices`; or matrices of blocks as 11-15.gate,18-24.up.
-        matrices: As MATRICES_MEANING says.
+        matrices: See MATRICES_MEANING.
 
     Raises:
         SpecError: if there are no such blocks or matrices.
