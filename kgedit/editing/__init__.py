@@ -1,4 +1,4 @@
-"""Editing methods: `editor.py` is the contract, and each family of methods has a folder."""
+"""Editing methods: `editor.py` defines the contract, and each family of methods has a folder."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ METHODS: Registry[type[Editor[Any]]] = Registry(
     },
     group="kgedit.methods",
 )
-"""Every way of editing by name; other packages add theirs through the entry-point group."""
+"""All editing methods by name; other packages register theirs through the entry-point group."""
 
 
 def make_editor(
@@ -59,17 +59,18 @@ def make_editor(
     contexts: Sequence[Context] = (),
     seed: int = 0,
 ) -> Editor[Any]:
-    """An editor for an unedited model, its settings resolved for that model.
+    """Create an editor for an unedited model, with settings resolved for that model.
 
     Args:
         method: Name in METHODS.
-        settings: Hyperparameters by name; the rest is as published for the model, by default, or derived.
-        contexts: Those that edits are trained in, as the model's tokenizer words them; none for the bare question.
+        settings: Hyperparameters by name; all others are the published ones for the model, defaults, or derived.
+        contexts: Contexts that edits are trained in, with the model's chat template filled in; empty means the bare
+            question.
         seed: Source of all randomness.
 
     Raises:
         UnknownNameError: if there is no such method.
-        SpecError: naming everything that is wrong with the settings.
+        SpecError: listing all problems with the settings.
     """
     from kgedit.hparams.settings import read_settings
     from kgedit.llm.contexts import BARE, read_context

@@ -1,7 +1,7 @@
-"""Text that statistics of a model are built from: known facts, prose or files, and the rows of tokens made of it.
+"""Text for statistics of a model (known facts, prose or files), and its conversion to rows of tokens.
 
-Text is packed into rows of equal length: in rows as short as single facts the first token, whose activations are
-outliers in most models, would outweigh all others.
+Text is packed into rows of equal length: in rows as short as single facts, the first token, whose activations are
+outliers in most models, would dominate.
 """
 
 from __future__ import annotations
@@ -26,23 +26,23 @@ from kgedit.records.cases import KnownFact
 _MOST_LENGTH = 4096
 
 _TEXT = "text"
-"""Field of JSON lines and column of Parquet files that hold a text, as in most published corpora."""
+"""Field of JSON lines and column of Parquet files that contains the text, as in most published corpora."""
 
 _MOST_CHARACTERS = 64_000_000
-"""Of the texts of files that are kept in memory: at least 10 million tokens, and methods read 40,000 to 400,000."""
+"""Maximum size of file texts in memory: at least 10 million tokens, while methods read 40,000 to 400,000."""
 
 _PARQUET_ROWS = 1024
-"""Read at once."""
+"""Number of rows read at once."""
 
 _PROSE_FILE = Path(__file__).parents[1] / "data" / "prose.txt"
 
 
 @dataclass(frozen=True, slots=True)
 class Corpus:
-    """Text that statistics are built from.
+    """Text from which statistics are built.
 
     Attributes:
-        name: Name to show.
+        name: Display name.
         texts: Texts, in order.
     """
 
@@ -57,11 +57,11 @@ class Corpus:
 
 @dataclass(frozen=True, slots=True)
 class TextBudget:
-    """How much text is read.
+    """Amount of text to read.
 
     Attributes:
-        tokens: Most tokens read.
-        length: Tokens of a row; attention does not cross rows.
+        tokens: Maximum number of tokens.
+        length: Number of tokens per row; attention does not cross rows.
     """
 
     tokens: int = 40_000
@@ -69,19 +69,19 @@ class TextBudget:
 
 
 def corpus_of_facts(known: Iterable[KnownFact]) -> Corpus:
-    """Facts of the older snapshot in words: each as a question with its answer and as a statement."""
+    """Build a corpus from facts of the older snapshot: each as a question with its answer and as a statement."""
     texts = [text for fact in known for text in (f"{fact.question} {fact.answer}", f"{fact.cloze} {fact.answer}.")]
     return Corpus("known facts", tuple(dict.fromkeys(texts)))
 
 
 def corpus_of_files(paths: Sequence[Path], *, most_characters: int = _MOST_CHARACTERS) -> Corpus:
-    """The texts of files: lines of text, the field `text` of JSON lines, or the column `text` of Parquet.
+    """Read the texts of files: lines of text, the field `text` of JSON lines, or the column `text` of Parquet.
 
-    The form follows from the name's ending (.jsonl or .json, .parquet, all others are lines of text); text and JSON
-    lines may be compressed (.gz). Of larger files a sample is kept that does not depend on the order of the texts.
+    The file extension determines the format (.jsonl or .json, .parquet, all others are lines of text); text and JSON
+    lines may be compressed (.gz). Larger files are reduced to a sample that does not depend on the order of the texts.
 
     Args:
-        most_characters: Most characters that are kept in memory.
+        most_characters: Maximum number of characters in memory.
 
     Raises:
         ModelError: if a file cannot be read in its form.
@@ -91,7 +91,7 @@ def corpus_of_files(paths: Sequence[Path], *, most_characters: int = _MOST_CHARA
 
 
 def _texts_of(path: Path) -> Iterator[str]:
-    """Texts of one file, stripped; none of them is empty."""
+    """Texts of one file, stripped and non-empty."""
     endings = [ending.lower() for ending in path.suffixes[-2:]]
     try:
         found = _parquet_texts(path) if endings[-1:] == [".parquet"] else _lines(path, endings)
@@ -132,7 +132,7 @@ def _parquet_texts(path: Path) -> Iterator[str]:
 
 
 def _sample(texts: Iterable[str], most_characters: int) -> list[str]:
-    """All texts in order, or, where they have more characters, those with the lowest hashes that fit, in order."""
+    """All texts in order, or if they have more characters, those with the lowest hashes that fit, in order."""
     kept: list[tuple[int, int, str]] = []
     size = 0
     for number, text in enumerate(texts):
@@ -145,7 +145,7 @@ def _sample(texts: Iterable[str], most_characters: int) -> list[str]:
 
 
 def corpus_of(names: str, known: Iterable[KnownFact]) -> Corpus:
-    """The text that a setting names: known facts, prose, files, or several of these with commas between.
+    """Build the corpus named by a setting: known facts, prose, files, or several of these separated by commas.
 
     Raises:
         ModelError: if a file cannot be read in its form.
@@ -162,7 +162,7 @@ def corpus_of(names: str, known: Iterable[KnownFact]) -> Corpus:
 
 
 def pack(model: LanguageModel, corpus: Corpus, budget: TextBudget) -> list[list[int]]:
-    """Rows of token ids: the texts in a fixed shuffled order, concatenated and cut into equal lengths."""
+    """Convert texts to rows of token ids: shuffled in a fixed order, concatenated and split into equal lengths."""
     if not corpus.texts:
         raise ModelError(
             "There is no text to build statistics from. Give some: kgedit stats --text FILE, then "

@@ -1,6 +1,6 @@
-"""Where a method here differs from its paper or its published code; docs/methods.md has them all in one table.
+"""Differences of methods from their papers or published code; docs/methods.md lists all of them in one table.
 
-Each family of methods has a `deviations.py` with its declarations, and each editor names its own in its body.
+Each family of methods has a `deviations.py` with its declarations, and each editor class refers to its own.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ class Deviation:
 
     Attributes:
         what: What differs.
-        published: As it is in the paper or in its code; which of them, where the two differ.
-        ours: As it is here by default.
+        published: Behaviour in the paper or its code; names which of them if the two differ.
+        ours: Default behaviour here.
         why: The reason.
-        effect: What the difference was measured to make, with model and data.
+        effect: Measured effect of the difference, with model and data.
     """
 
     what: str
@@ -31,14 +31,14 @@ class Deviation:
 
 @dataclass(frozen=True, slots=True)
 class Deviations:
-    """All differences that are known of one method.
+    """All known differences of one method.
 
     Attributes:
         rows: The differences.
-        none_because: Why there are none; "" where there are.
+        none_because: Reason why there are none; "" if there are any.
 
     Raises:
-        ValueError: if it has both or neither.
+        ValueError: if both or neither are given.
     """
 
     rows: tuple[Deviation, ...] = ()

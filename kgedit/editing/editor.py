@@ -1,7 +1,8 @@
-"""The contract of editing methods: a class that declares what it can do, applies cases, and can save, load and undo.
+"""Contract of editing methods: a class that declares its capabilities, applies cases, and can save, load and undo
+edits.
 
-An editor holds all its state (templates, statistics, memories, masks, seeds); modules hold none. The runner branches on
-what a method declares, never on its name.
+All state (templates, statistics, memories, masks, seeds) is in the editor, none in modules. The runner branches on what
+a method declares, never on its name.
 """
 
 from __future__ import annotations
@@ -27,21 +28,21 @@ from kgedit.records.runs import EditFailure, Protocol
 OwnSettings = TypeVar("OwnSettings", bound=Settings)
 
 Advance = Callable[[int, int], None]
-"""Called with the steps done and the number of steps."""
+"""Called with the number of finished steps and of all steps."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Capabilities:
-    """What a method can do and what it touches.
+    """Capabilities of a method, and what it changes.
 
     Attributes:
-        protocols: Protocols that it supports; the first is its default.
-        most_edits_at_once: Most edits in one ``apply``; None for no limit.
+        protocols: Supported protocols; the first is the default.
+        most_edits_at_once: Maximum number of edits in one ``apply``; None means no limit.
         changes_weights: Whether parameters of the model differ after an edit.
-        adds_modules: Whether layers with parameters of their own are added to the model.
+        adds_modules: Whether layers with additional parameters are added to the model.
         changes_forward: Whether a memory outside the weights changes the forward pass.
-        changes_prompt: Whether it may put text ahead of prompts.
-        reads_weights: Whether it computes with the model's own weights, though it does not change them.
+        changes_prompt: Whether it may prepend text to prompts.
+        reads_weights: Whether it computes with the model's weights without changing them.
         needs_known_facts: Whether ``prepare`` uses facts (for demonstrations, unrelated prompts, training or
             statistics).
         source: Paper that describes the method, with the section.
@@ -70,37 +71,37 @@ class Capabilities:
 
     @property
     def changes_model(self) -> bool:
-        """Whether an edited model computes something else for the same prompt."""
+        """Whether the edited model may compute different outputs for the same prompt."""
         return self.in_files_of_a_model or self.changes_forward
 
     @property
     def takes_quantized_weights(self) -> bool:
-        """Whether it leaves the model's own weights alone, so that they may be rounded to 4 bits."""
+        """Whether it neither changes nor reads the model's own weights, so that they may be quantised to 4 bits."""
         return not (self.changes_weights or self.reads_weights)
 
     @property
     def needs_memory(self) -> bool:
-        """Whether edits are, wholly or in part, in what `Editor.memory` returns."""
+        """Whether edits are completely or partly in the result of `Editor.memory`."""
         return self.changes_forward or self.changes_prompt
 
     @property
     def lives_in_prompts(self) -> bool:
-        """Whether the edit is in the prompt alone, so that any server of the unedited model can answer with it."""
+        """Whether edits affect only the prompt, so that any server of the unedited model can be used."""
         return not (self.in_files_of_a_model or self.changes_forward)
 
     @property
     def trains_on_prompts(self) -> bool:
-        """Whether an edit is learned from its prompt, so that the prompt's format matters."""
+        """Whether an edit is trained on its prompt, so that the prompt's format matters."""
         return self.changes_model
 
 
 @dataclass(frozen=True, slots=True)
 class AppliedEdits:
-    """What one call of ``apply`` reports.
+    """Result of one call of ``apply``.
 
     Attributes:
-        loss: Training loss before the last step, or None where nothing is trained.
-        failures: The cases that could not be applied, each with the reason; the others were.
+        loss: Training loss before the last step, or None if nothing is trained.
+        failures: Cases that could not be applied, with reasons; all others were applied.
     """
 
     loss: float | None = None
@@ -109,13 +110,13 @@ class AppliedEdits:
 
 @dataclass(frozen=True, slots=True)
 class PrefixPart:
-    """A piece of a prefix that is never cut.
+    """Part of a prefix that is never truncated.
 
     Attributes:
-        text: As it is read.
-        case_id: The case that it was retrieved from, or "".
-        pair: A question with its answer, which each context words in its own form; it follows the text.
-        ending: What follows the pair.
+        text: Text of the part.
+        case_id: Id of the case that it was retrieved from, or "".
+        pair: A question with its answer, formatted by each context; it follows the text.
+        ending: Text after the pair.
     """
 
     text: str
@@ -124,47 +125,46 @@ class PrefixPart:
     ending: str = ""
 
     def worded(self, context: Context) -> str:
-        """The piece as it is read in a context."""
+        """Text of the part in a context."""
         return f"{self.text}{context.answered(*self.pair) if self.pair else ''}{self.ending}"
 
 
 @dataclass(frozen=True, slots=True)
 class Prefix:
-    """Text that goes ahead of one question, behind whatever instruction the context begins with.
+    """Text prepended to one question, after the instruction of the context if there is one.
 
     Attributes:
-        parts: As they are read. Where a model has no room for all of them the first are left out, never the last.
-        first_only: Whether it is meant for questions that would stand at the very beginning of the text; other contexts
-            leave it out.
+        parts: Parts in reading order. If the model's context is too short, the first ones are dropped, never the last.
+        first_only: Whether it is only for questions at the very beginning of the text; other contexts omit it.
     """
 
     parts: tuple[PrefixPart, ...] = ()
     first_only: bool = False
 
     def worded(self, context: Context) -> str:
-        """What is read in a context."""
+        """Text of the prefix in a context."""
         if self.first_only and context.before_question:
             return ""
         return "".join(part.worded(context) for part in self.parts)
 
     @property
     def retrieved(self) -> tuple[str, ...]:
-        """The cases that it was retrieved from, best first; the best is next to the prompt."""
+        """Ids of the cases that it was retrieved from, best first; the best is next to the prompt."""
         return tuple(part.case_id for part in reversed(self.parts) if part.case_id)
 
     def without(self, first: int) -> Prefix:
-        """The prefix without its first so many parts."""
+        """Return the prefix without its first `first` parts."""
         return replace(self, parts=self.parts[first:])
 
 
 @dataclass(frozen=True, slots=True)
 class EditorState:
-    """Everything that an editor and its model changed since before the first edit.
+    """All changes of an editor and its model since before the first edit.
 
     Attributes:
         tensors: Written as safetensors.
         record: Everything that is not a tensor, as JSON values.
-        tables: What grows with every edit; whole, but for `Editor.next_checkpoint`.
+        tables: Tables that grow with every edit; complete except from `Editor.next_checkpoint`.
     """
 
     tensors: dict[str, torch.Tensor] = field(default_factory=dict)
@@ -173,7 +173,7 @@ class EditorState:
 
 
 def _ignore(_: object) -> None:
-    """The default callback: does nothing."""
+    """Default callback that does nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -181,12 +181,12 @@ class RunContext:
     """The run that a call of ``apply`` belongs to: where to report progress, write checkpoints and resume.
 
     Attributes:
-        progress: Called with the share of the call's work that is done.
-        checkpoint: Called at every point from which the call could be resumed, with a function that copies the state;
-            the run calls that function when a checkpoint is due.
+        progress: Called with the finished share of the call's work.
+        checkpoint: Called at every point from which the call can be resumed, with a function that copies the state; the
+            run calls this function when a checkpoint is due.
         resume: State from such a function, written before the run was interrupted: ``apply`` continues from it, with
-            the same result as an uninterrupted call. The state before the call must have been loaded. None to start
-            from the beginning.
+            the same result as an uninterrupted call. The state from before the call must have been loaded. None means
+            start from the beginning.
     """
 
     progress: Callable[[float], None] = _ignore
@@ -195,22 +195,22 @@ class RunContext:
 
 
 NO_RUN = RunContext()
-"""For calls of ``apply`` outside of a run."""
+"""Default for calls of ``apply`` outside of a run."""
 
 
 class Editor(ABC, Generic[OwnSettings]):
-    """One editing method, applied to one model.
+    """An editing method applied to a model.
 
     Args:
-        model: Unedited; the editor changes it in place, from the first ``apply`` on and not before.
+        model: Unedited model; the editor changes it in place, not before the first ``apply``.
         settings: Hyperparameters, an instance of ``settings_type``.
-        contexts: Those that edits are trained in, as the model's tokenizer words them; at least one.
+        contexts: Contexts that edits are trained in, with the model's chat template filled in; at least one.
         seed: Source of all randomness.
     """
 
     capabilities: ClassVar[Capabilities]
     deviations: ClassVar[Deviations]
-    """Differences from the paper or its code; a method outside of kgedit need not declare them."""
+    """Differences from the paper or its code; optional for methods outside of kgedit."""
     settings_type: ClassVar[type[Settings]]
 
     def __init__(self, model: LanguageModel, settings: OwnSettings, *, contexts: Sequence[Context], seed: int) -> None:
@@ -222,58 +222,58 @@ class Editor(ABC, Generic[OwnSettings]):
     def prepare(self, known: Sequence[KnownFact], *, advance: Advance) -> None:
         """Prepare for the first ``apply`` or ``load_state`` without changing the model.
 
-        Called once if ``capabilities.needs_known_facts``; the result depends on model, settings, seed and facts alone.
+        Called once if ``capabilities.needs_known_facts``; the result depends only on model, settings, seed and facts.
 
         Args:
             known: Facts of the older snapshots, as questions with answers.
-            advance: Progress callback: steps done, number of steps.
+            advance: Progress callback: finished steps, number of steps.
         """
 
     @abstractmethod
     def apply(self, cases: Sequence[Case], run: RunContext = NO_RUN) -> AppliedEdits:
-        """Edit the model so that it gives each case's target; the result depends on state, seed and cases alone.
+        """Edit the model so that it answers with each case's target; the result depends only on state, seed and cases.
 
         A case that cannot be applied is skipped and reported; the others are still applied.
         """
 
     @abstractmethod
     def restore(self) -> None:
-        """Undo every edit: weights bit for bit, and all other state."""
+        """Undo all edits: restore weights bit for bit, and all other state."""
 
     @abstractmethod
     def state(self) -> EditorState:
-        """A copy of everything that ``load_state`` needs."""
+        """Return a copy of everything that ``load_state`` needs."""
 
     @abstractmethod
     def load_state(self, state: EditorState) -> None:
         """Load a saved state into a new editor of an unedited model."""
 
     def next_checkpoint(self) -> EditorState:
-        """As `state`, but of tables only the rows that changed since the last call, or since `load_state`."""
+        """Like `state`, but tables contain only rows that changed since the last call or since `load_state`."""
         return self.state()
 
     @property
     def overwrites(self) -> bool:
-        """Whether editing a case again withdraws its earlier edit."""
+        """Whether editing a case again withdraws its previous edit."""
         return False
 
     def withdraw(self, case_ids: Sequence[str]) -> None:
-        """Take single edits back, as if they had never been among the others.
+        """Withdraw single edits, as if they had never been made.
 
         Raises:
-            SpecError: if the method cannot, or holds no such edit.
+            SpecError: if the method does not support it, or has no such edit.
         """
         raise SpecError(
             [f"{type(self).__name__} cannot withdraw single edits ({', '.join(case_ids)}); restore undoes all"]
         )
 
     def details(self) -> dict[str, Any]:
-        """What the method chose beyond its settings (modules, statistics), as JSON values for the run folder."""
+        """Choices of the method beyond its settings (modules, statistics), as JSON values for the run folder."""
         return {}
 
     @property
     def has_memory(self) -> bool:
-        """Whether `memory` belongs in the folder of a saved model."""
+        """Whether the folder of a saved model needs `memory`."""
         return self.capabilities.needs_memory
 
     def memory(self) -> EditorState:
@@ -281,13 +281,13 @@ class Editor(ABC, Generic[OwnSettings]):
         return self.state()
 
     def load_memory(self, memory: EditorState) -> None:
-        """Load what `memory` returned; if the method edits weights too, the model already has them."""
+        """Load the result of `memory`; if the method also edits weights, the model already has them."""
         self.load_state(memory)
 
     def save_model(self, folder: Path) -> None:
-        """Write the edited model as transformers reads it, if ``capabilities.in_files_of_a_model``."""
+        """Save the edited model in the format of transformers, if ``capabilities.in_files_of_a_model``."""
         save_pretrained(self.model, folder)
 
     def prefixes(self, questions: Sequence[str]) -> list[Prefix]:
-        """Text to put ahead of each bare question; methods that change prompts override this."""
+        """Return the text to prepend to each bare question; methods that change prompts override this."""
         return [Prefix() for _ in questions]

@@ -28,7 +28,7 @@ editor.model.module  # the transformers model"""
 
 
 def model_card(saved: SavedEdits) -> str:
-    """Markdown with the metadata that model hubs read."""
+    """Render the model card as Markdown with the metadata for model hubs."""
     base = saved.base_model or "a model without a name"
     head = ["---", "library_name: " + {"model": "transformers", "adapter": "peft", "none": "kgedit"}[saved.weights]]
     if saved.base_model:

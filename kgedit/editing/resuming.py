@@ -1,4 +1,4 @@
-"""Training resumed in the middle of a call: weights, optimizer and random numbers at the end of an epoch."""
+"""Saves and resumes training within a call: weights, optimizer and random state at the end of an epoch."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from kgedit.editing.editor import EditorState
 def training_state(
     optimizer: torch.optim.Optimizer, *, epochs: int, scaler: torch.amp.GradScaler | None = None
 ) -> EditorState:
-    """A copy of the trained parameters, the optimizer's state and torch's random state after a number of epochs.
+    """Copy the trained parameters, the optimizer's state and torch's random state after a number of epochs.
 
     Args:
-        scaler: Of the loss; where it is in use, its state too.
+        scaler: Loss scaler; its state is included if it is enabled.
     """
     own = _parameters(optimizer)
     tensors = {f"weight.{index}": parameter.detach().clone() for index, parameter in enumerate(own)}
@@ -28,7 +28,7 @@ def training_state(
 def resume_training(
     optimizer: torch.optim.Optimizer, state: EditorState, *, scaler: torch.amp.GradScaler | None = None
 ) -> int:
-    """Load a saved state into a new optimizer of the same parameters; returns the number of epochs done."""
+    """Load a saved state into a new optimizer of the same parameters; returns the number of finished epochs."""
     own = _parameters(optimizer)
     with torch.no_grad():
         for index, parameter in enumerate(own):

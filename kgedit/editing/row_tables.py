@@ -1,7 +1,7 @@
-"""Tables that grow by a row for each edit, and what changed in one since it was last written.
+"""Tables that grow by a row per edit and track changes since they were last written.
 
-A checkpoint of a run writes only the rows that changed since the checkpoint before: what a long run writes is linear in
-its edits. Rows keep their index until one is removed; then the last row takes the free index.
+A checkpoint of a run writes only the rows that changed since the previous checkpoint, so a long run writes an amount
+linear in its edits. Rows keep their index until one is removed; then the last row takes the free index.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ class TableRows:
     """Some or all rows of a table.
 
     Attributes:
-        count: Rows of the whole table.
-        indexes: Which rows these are, ascending; None for all.
-        columns: Rows x anything each.
+        count: Number of rows of the whole table.
+        indexes: Ascending indexes of these rows; None means all.
+        columns: Tensors of shape rows x any.
         labels: A JSON value for each of these rows.
     """
 
@@ -33,19 +33,19 @@ class TableRows:
 
 
 class GrowingRows:
-    """A tensor that grows by rows; its capacity doubles, so that adding rows is linear in their number."""
+    """A tensor that grows by rows; its capacity doubles, so that adding rows takes linear time."""
 
     def __init__(self, rows: torch.Tensor | None = None) -> None:
         self._room = rows
         self._count = 0 if rows is None else len(rows)
 
     def add(self, row: torch.Tensor) -> None:
-        """Add a row behind the others."""
+        """Append a row."""
         self.resize(self._count + 1, like=row)
         self.rows[-1] = row
 
     def resize(self, count: int, *, like: torch.Tensor) -> None:
-        """Make it so many rows; new ones have no values yet.
+        """Resize to `count` rows; new ones are uninitialised.
 
         Args:
             like: A row of the same shape, type and device.
@@ -81,7 +81,7 @@ class RowTable:
         return len(self.labels)
 
     def column(self, name: str) -> torch.Tensor:
-        """A view of a column, rows x anything; say `note` for the rows that you write. ValueError without rows."""
+        """A writable view of a column, rows x any; call `note` for changed rows. ValueError without rows."""
         return self._columns.get(name, GrowingRows()).rows
 
     def add(self, label: Any, **row: torch.Tensor) -> int:
@@ -98,7 +98,7 @@ class RowTable:
         self._changed.add(index)
 
     def note(self, indexes: Sequence[int]) -> None:
-        """Note that rows were written to."""
+        """Mark rows as changed."""
         self._changed.update(indexes)
 
     def remove(self, index: int) -> None:
@@ -114,22 +114,22 @@ class RowTable:
             self._changed.add(index)
 
     def content(self) -> TableRows:
-        """A copy of the whole table."""
+        """Return a copy of the whole table."""
         columns = {name: column.rows.clone() for name, column in self._columns.items()} if self.labels else {}
         return TableRows(len(self), None, columns, tuple(self.labels))
 
     def take_changes(self) -> TableRows:
-        """A copy of the rows that were added or changed since the last call, or since `apply`."""
+        """Return a copy of the rows that were added or changed since the last call, or since `apply`."""
         indexes = sorted(self._changed)
         self._changed.clear()
         columns = {name: column.rows[indexes].clone() for name, column in self._columns.items()} if indexes else {}
         return TableRows(len(self), tuple(indexes), columns, tuple(self.labels[index] for index in indexes))
 
     def apply(self, rows: TableRows, *, device: torch.device | None = None) -> None:
-        """Take rows over from a copy.
+        """Load rows from a copy.
 
         Args:
-            device: Where the table lies; None for where the rows are.
+            device: Device of the table; None means that of the rows.
         """
         indexes = list(range(rows.count)) if rows.indexes is None else list(rows.indexes)
         for name, given in rows.columns.items():

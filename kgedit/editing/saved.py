@@ -1,9 +1,9 @@
-"""Edited models on disk: a folder that lists the edits and holds them as plain weights, an adapter or a memory.
+"""Edited models on disk: a folder that lists the edits and contains them as plain weights, an adapter or a memory.
 
-    kgedit.json          what was edited, in which model, by which method: a `SavedEdits`
+    kgedit.json          edits, base model and method: a `SavedEdits`
     README.md            a model card with the same content
-    *.safetensors, ...   edited weights as transformers reads them, or an adapter as peft does; no kgedit needed
-    memory.json,         what is not in the weights: codebooks, side copies, remembered facts; read by `load_saved`
+    *.safetensors, ...   edited weights for transformers, or an adapter for peft; loadable without kgedit
+    memory.json,         state outside of the weights: codebooks, side copies, stored facts; read by `load_saved`
     memory.safetensors
     base/                the base model, if it cannot be loaded by name
 
@@ -39,12 +39,12 @@ from kgedit.records.saved import SavedContext, SavedEdit, SavedEdits
 _SAVE_AGAIN = "Save the edited model again: kgedit run-edit --save-model"
 
 FORMAT = 2
-"""Of kgedit.json; a newer kgedit reads older ones."""
+"""Version of kgedit.json; newer versions of kgedit read older ones."""
 
 _ADAPTER = "adapter_model.safetensors"
 
 _TABLE = "table/"
-"""Begins the names of a table's columns in memory.safetensors; the key of all labels in memory.json."""
+"""Prefix of the names of a table's columns in memory.safetensors, and key of all labels in memory.json."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,9 +52,9 @@ class LoadedEdits:
     """An edited model from a folder.
 
     Attributes:
-        editor: With the edits in its model.
-        saved: What kgedit.json says.
-        can_restore: Whether the edits can be undone: false if the folder holds edited weights only.
+        editor: Editor whose model contains the edits.
+        saved: Content of kgedit.json.
+        can_restore: Whether the edits can be undone: false if the folder contains only edited weights.
     """
 
     editor: Editor[Any]
@@ -68,10 +68,10 @@ def save_edited(
     """Write an edited model.
 
     Args:
-        folder: Must not exist; it appears once it is complete.
+        folder: Target folder, which must not exist; it is created atomically.
         method: Name of the editor's method.
-        edits: Those that were applied.
-        base_fingerprint: Of the model before the first edit; None if its `fingerprint` was computed then.
+        edits: The applied edits.
+        base_fingerprint: Fingerprint of the model before the first edit; None if `fingerprint` was computed then.
 
     Raises:
         ModelError: if the folder exists, or the method edits nothing.
@@ -115,15 +115,15 @@ def save_edited(
 def load_saved(
     folder: Path, *, base: LanguageModel | None = None, device: str = "cpu", dtype: str = "float32"
 ) -> LoadedEdits:
-    """Load what `save_edited` wrote.
+    """Load a folder written by `save_edited`.
 
     Args:
-        base: The unedited model, if it is already loaded; ignored for a folder that holds edited weights.
-        device: Where a model is loaded to.
-        dtype: Number format in which it is loaded.
+        base: The unedited model, if it is already loaded; ignored for a folder with edited weights.
+        device: Device to which the model is loaded.
+        dtype: Number format of the loaded model.
 
     Raises:
-        ModelError: if the folder holds no edited model, or its base cannot be found.
+        ModelError: if the folder contains no edited model, or its base cannot be found.
     """
     saved = read_saved(folder)
     if saved.weights == "model":
@@ -155,10 +155,10 @@ def load_saved(
 
 
 def read_saved(folder: Path) -> SavedEdits:
-    """The content of kgedit.json.
+    """Read kgedit.json.
 
     Raises:
-        ModelError: if there is none, or a newer kgedit wrote it.
+        ModelError: if it does not exist, or was written by a newer kgedit.
     """
     path = folder / "kgedit.json"
     if not path.is_file():
@@ -178,7 +178,7 @@ def read_saved(folder: Path) -> SavedEdits:
 
 
 def _save_base(editor: Editor[Any], folder: Path) -> None:
-    """Write the unedited model; an adapter is detached meanwhile, so that its modules are not in the files."""
+    """Write the unedited model; an adapter is detached temporarily, so that its modules are not in the files."""
     folder.mkdir()
     if not editor.capabilities.adds_modules:
         save_pretrained(editor.model, folder)

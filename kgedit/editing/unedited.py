@@ -1,4 +1,4 @@
-"""`none`: no edit at all, the baseline of every comparison."""
+"""`none`: no editing, the baseline of every comparison."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kgedit.records.cases import Case
 
 
 class Unedited(Editor[NoSettings]):
-    """Leaves the model as it is, under every protocol."""
+    """Leaves the model unchanged, under every protocol."""
 
     capabilities = Capabilities(protocols=("per_timestep", "sequential", "single"))
     deviations = Deviations(none_because="there is nothing to differ from")
@@ -22,11 +22,11 @@ class Unedited(Editor[NoSettings]):
         return AppliedEdits()
 
     def restore(self) -> None:
-        """Nothing was done."""
+        """Do nothing."""
 
     def state(self) -> EditorState:
-        """No state."""
+        """There is no state."""
         return EditorState()
 
     def load_state(self, state: EditorState) -> None:
-        """No state."""
+        """There is no state."""

@@ -2,5 +2,5 @@
 
 import logging
 
-# peft and sentence-transformers import it where it is installed; on a CPU it warns of a kernel that nothing here needs.
+# peft and sentence-transformers import it if installed; on a CPU it warns about a kernel that kgedit does not use.
 logging.getLogger("bitsandbytes").setLevel(logging.ERROR)

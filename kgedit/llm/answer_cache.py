@@ -1,6 +1,6 @@
-"""Answers of unedited models, kept on disk: a question is put to the same model only once, across runs.
+"""Disk cache of unedited models' answers: across runs, each model is asked each question only once.
 
-One file per model fingerprint, one JSON line per answer; a half-written last line is cut off.
+One file per model fingerprint, one JSON line per answer; an incomplete last line is removed.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class AnswerCache:
     """Replies of one unedited model.
 
     Args:
-        path: The model's file.
+        path: Cache file of the model.
     """
 
     def __init__(self, path: Path) -> None:
@@ -59,6 +59,6 @@ def _key(question: Question, preset: Preset) -> str:
     ]
     if forced and (question.static or question.alternatives):
         parts += [question.static, question.alternatives]
-    if preset.stop_entropy is not None:  # keys of presets without it are those of earlier versions
+    if preset.stop_entropy is not None:  # presets without it keep the keys of earlier versions
         parts.append({"stop_entropy": preset.stop_entropy})
     return hashlib.sha256(json.dumps(parts, ensure_ascii=False).encode()).hexdigest()[:32]

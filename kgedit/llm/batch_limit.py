@@ -1,7 +1,7 @@
-"""How much a device takes at once: found out by running out of memory, and kept for the rest of the process.
+"""Maximum batch size of a device, found by running out of memory and kept for the rest of the process.
 
-Out of memory in the middle of a long run is answered with half as much at once; only what does not fit alone is an
-error. What is computed in smaller batches differs in its last bits, so the reduction is told.
+After out of memory in a long run, the batch size is halved; only an item that does not fit alone is an error. Smaller
+batches change results in the last bits, so a warning is logged.
 """
 
 from __future__ import annotations
@@ -18,23 +18,23 @@ Result = TypeVar("Result")
 
 @dataclass(slots=True)
 class BatchLimit:
-    """The most of something that was found to fit.
+    """Largest batch size known to fit.
 
     Attributes:
-        what: What is counted, in words: "tokens of questions".
-        most: None as long as everything has fitted.
+        what: Description of the unit: "tokens of questions".
+        most: The limit; None as long as everything has fitted.
     """
 
     what: str
     most: int | None = None
 
     def run(self, at_once: int, work: Callable[[int], Result], *, least: int = 1) -> Result:
-        """The result of `work`, which is called with how much to take at once, and again with less.
+        """Call `work` with a batch size, and again with a smaller one if memory runs out.
 
         Args:
-            at_once: What to begin with, unless less is known to be the most.
-            work: Called anew from its beginning after it ran out of memory.
-            least: What can be divided no further.
+            at_once: Initial batch size, unless a smaller limit is known.
+            work: Called again from the beginning after running out of memory.
+            least: Smallest possible batch size.
 
         Raises:
             torch.OutOfMemoryError: if `least` does not fit.
@@ -46,7 +46,7 @@ class BatchLimit:
             except torch.OutOfMemoryError:
                 if size <= least:
                     raise
-            # Outside of `except`: the error's traceback holds the tensors of the attempt.
+            # Outside of `except`, because the error's traceback references the tensors of the attempt.
             size = self.most = max(least, size // 2)
             if torch.cuda.is_available():
                 torch.cuda.empty_cache()

@@ -1,7 +1,8 @@
-"""BERTScore: how near two texts are by the contextual embeddings of their tokens, each token to its best partner.
+"""BERTScore: similarity of two texts by contextual token embeddings, each token matched to its most similar one.
 
-Special tokens that the tokenizer adds are read but never compared. Scores of different encoders, layers, idf or
-baselines do not compare. Source: Zhang et al. 2020, BERTScore: Evaluating Text Generation with BERT, section 3.
+Special tokens that the tokenizer adds are encoded but never compared. Scores with different encoders, layers, idf
+weights or baselines are not comparable. Source: Zhang et al. 2020, BERTScore: Evaluating Text Generation with BERT,
+section 3.
 """
 
 from __future__ import annotations
@@ -22,10 +23,10 @@ from kgedit.llm.fingerprints import configuration_digest, joined_digest, tokeniz
 from kgedit.records.runs import BertScore
 
 Weights = Mapping[int, float]
-"""Token id -> how much the token counts."""
+"""Token id -> weight of the token."""
 
 _PAIRS_AT_ONCE = 512
-"""Pairs whose embeddings are held together: some 20 MB of an encoder with 768 dimensions and ten tokens a text."""
+"""Pairs whose embeddings are in memory at once: about 20 MB with 768 dimensions and ten tokens per text."""
 
 _NOTHING = BertScore(precision=0.0, recall=0.0, f1=0.0)
 
@@ -36,7 +37,7 @@ class EncodedText:
 
     Attributes:
         ids: Token ids.
-        vectors: Their embeddings of length 1, tokens x dimensions.
+        vectors: Embeddings of the tokens, normalised to length 1, tokens x dimensions.
     """
 
     ids: tuple[int, ...]
@@ -44,16 +45,16 @@ class EncodedText:
 
 
 class Encoder:
-    """A local encoder whose hidden states are compared.
+    """A local encoder whose hidden states are used as embeddings.
 
     Args:
         path: Folder in Hugging Face layout.
-        layer: Hidden layer, 0 for the embeddings below the first block; None for the last.
+        layer: Hidden layer; 0 means the embeddings below the first block, None the last layer.
         device: "cpu", "cuda" or "cuda:N".
-        batch_tokens: Most tokens read at once, padding included.
+        batch_tokens: Maximum number of tokens per batch, including padding.
 
     Raises:
-        ModelError: if the folder holds no encoder that can be read, or has no such layer.
+        ModelError: if the folder contains no readable encoder, or the encoder has no such layer.
     """
 
     def __init__(self, path: Path, *, layer: int | None = None, device: str = "cpu", batch_tokens: int = 8192) -> None:
@@ -74,12 +75,12 @@ class Encoder:
         return joined_digest((configuration_digest(config), tokenizer_digest(tokenizer), weights_digest(self._module)))
 
     def tokens(self, text: str) -> tuple[int, ...]:
-        """Token ids of a text without special tokens, cut where the encoder can read no more."""
+        """Token ids of a text without special tokens, truncated to the encoder's maximum length."""
         return self._tokenize(text).own_ids
 
     @torch.inference_mode()
     def encode(self, texts: Sequence[str]) -> list[EncodedText]:
-        """Embeddings of texts, each read once, in batches of similar length."""
+        """Embed texts, each once, in batches of similar length."""
         tokenized = {text: self._tokenize(text) for text in dict.fromkeys(texts)}
         readable = [text for text, tokens in tokenized.items() if tokens.own]
         found: dict[str, EncodedText] = {}
@@ -96,7 +97,7 @@ class Encoder:
         return [found.get(text, empty) for text in texts]
 
     def _tokenize(self, text: str) -> _Tokens:
-        # Byte-level tokenizers know a word by the space ahead of it; others drop it.
+        # Byte-level tokenizers recognise a word by its leading space; others drop the space.
         told = self._tokenizer(
             f" {text.strip()}", truncation=True, max_length=self._longest, return_special_tokens_mask=True
         )
@@ -123,7 +124,7 @@ class Encoder:
 
 @dataclass(frozen=True, slots=True)
 class _Tokens:
-    """All tokens of a text as it is read, and the indexes of those that are its own."""
+    """All tokens of a text as encoded, and the indexes of those that are not special tokens."""
 
     ids: tuple[int, ...]
     own: tuple[int, ...]
@@ -154,19 +155,20 @@ def _load(path: Path, device: str) -> tuple[Any, Any]:
 
 
 def _longest(tokenizer: Any, config: Any) -> int:
-    """Most tokens of a text: positions of the RoBERTa family begin two later than at 0."""
+    """Maximum number of tokens of a text; positions of the RoBERTa family start at 2."""
     positions = getattr(config, "max_position_embeddings", None) or tokenizer.model_max_length
     return int(min(positions - 2, tokenizer.model_max_length))
 
 
 def inverse_document_frequencies(references: Sequence[Sequence[int]]) -> Weights:
-    """Weights of tokens by how few references have them, with plus-one smoothing (section 3, importance weighting).
+    """Inverse document frequencies of tokens over references, with plus-one smoothing (section 3, importance
+    weighting).
 
     Args:
-        references: Token ids of each.
+        references: Token ids of each reference.
 
     Returns:
-        log((M + 1) / (M(w) + 1)) for M references of which M(w) have the token; for tokens of none log(M + 1).
+        log((M + 1) / (M(w) + 1)) for M references of which M(w) contain the token; log(M + 1) for unseen tokens.
     """
     holders = Counter(token for ids in references for token in set(ids))
     total = len(references)
@@ -183,10 +185,10 @@ class _Inverse(dict[int, float]):
 
 
 def compare(candidate: EncodedText, reference: EncodedText, *, weights: Weights | None = None) -> BertScore:
-    """Precision, recall and F1 of one text against another.
+    """Compute precision, recall and F1 of one text against another.
 
     Args:
-        weights: Of tokens; None for all alike. Where every token of a text weighs 0, its tokens count alike.
+        weights: Weights of tokens; None means equal weights, as does a text whose tokens all have weight 0.
     """
     if not candidate.ids or not reference.ids:
         return _NOTHING
@@ -210,11 +212,11 @@ def bert_scores(
     *,
     weights: Weights | None = None,
 ) -> list[BertScore]:
-    """Scores of texts, each against the reference that it is nearest to by F1.
+    """Score texts, each against the reference with the highest F1.
 
     Args:
-        pairs: A text, and its references, at least one.
-        weights: Of tokens; None for all alike.
+        pairs: Texts with their references, at least one each.
+        weights: Weights of tokens; None means equal weights.
     """
     found: dict[int, BertScore] = {}
     order = sorted(range(len(pairs)), key=lambda index: (len(pairs[index][0]), index))
@@ -230,10 +232,10 @@ def bert_scores(
 
 
 def read_baseline(path: Path, layer: int) -> BertScore:
-    """What unrelated texts score at one layer, from a file with columns LAYER, P, R and F (section 3, rescaling).
+    """Read the scores of unrelated texts at one layer, from CSV with columns LAYER, P, R and F (section 3, rescaling).
 
     Raises:
-        ModelError: if there is no such file, or it does not tell the layer.
+        ModelError: if there is no such file, or it does not contain the layer.
     """
     try:
         with path.open(encoding="utf-8", newline="") as file:
@@ -242,13 +244,13 @@ def read_baseline(path: Path, layer: int) -> BertScore:
         return BertScore(precision=float(row["P"]), recall=float(row["R"]), f1=float(row["F"]))
     except (OSError, UnicodeDecodeError, KeyError, ValueError, TypeError) as error:
         raise ModelError(
-            f"{path} tells no baseline of layer {layer}: it must be CSV with the columns LAYER, P, R, F and a row "
+            f"{path} has no baseline for layer {layer}: it must be CSV with the columns LAYER, P, R, F and a row "
             f"for each layer. ({error})"
         ) from error
 
 
 def rescaled(score: BertScore, baseline: BertScore) -> BertScore:
-    """The score with the baseline as 0 and 1, each of the three by its own."""
+    """Rescale a score so that the baseline becomes 0 and 1 stays 1, each of the three values by its own baseline."""
     return BertScore(
         precision=_rescaled(score.precision, baseline.precision),
         recall=_rescaled(score.recall, baseline.recall),

@@ -1,6 +1,6 @@
-"""Calls of a model from outside kgedit: `generate`, a pipeline, an evaluation harness.
+"""Calls of a model from outside kgedit: by `generate`, a pipeline or an evaluation harness.
 
-kgedit's own calls say where prompts end (`LanguageModel.forward`); of other calls it is inferred from their arguments.
+kgedit's own calls pass the ends of prompts (`LanguageModel.forward`); for other calls they are inferred from arguments.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Hook = Callable[[Any, tuple[torch.Tensor, ...], torch.Tensor], torch.Tensor | No
 
 
 class InstalledHook:
-    """A forward hook on one layer that has a `Reading` no matter who calls the model, until it is removed."""
+    """A forward hook on one layer that has a `Reading` whichever code calls the model, until it is removed."""
 
     def __init__(self, model: LanguageModel, layer: Any, hook: Hook) -> None:
         self._model = model
@@ -38,7 +38,7 @@ class InstalledHook:
         self._model.row_readers[:] = [one for one in self._model.row_readers if one is not self]
 
     def _enter(self, _: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        self._leave()  # a call that Ctrl-C ended has not left
+        self._leave()  # a call interrupted by Ctrl-C did not clean up
         if self._model.reading is None:
             named = self._parameters.bind_partial(*args, **kwargs).arguments
             self._inferred = infer_reading(kwargs | named)  # a renamed argument is in kwargs only
@@ -51,18 +51,18 @@ class InstalledHook:
 
 
 _CACHES = ("cache", "past_key_values")
-"""What models call the cache that they are handed: transformers 5.24 renames the argument."""
+"""Names of the cache argument of models: transformers 5.24 renames it."""
 
 
 def infer_reading(arguments: Mapping[str, Any]) -> Reading:
-    """What a call of a transformers model reads.
+    """Infer the `Reading` of a call of a transformers model.
 
-    `generate` hands over an empty cache with a whole prompt, whose end is then known, and afterwards one token a time.
-    A call without a cache may be anything, such as a prompt together with an answer that is to be scored: a prompt may
-    end at each of its tokens. So it may in a call that reads several tokens behind a cache.
+    `generate` passes an empty cache with a whole prompt, whose end is therefore known, and then one token at a time. A
+    call without a cache may be anything, for example a prompt with an answer to be scored, so a prompt may end at each
+    of its tokens. The same holds for a call with several tokens after a cache.
 
     Args:
-        arguments: Those of the model's forward, by name.
+        arguments: Arguments of the model's forward, by name.
     """
     ids = arguments.get("input_ids")
     tokens = ids if ids is not None else arguments["inputs_embeds"]
@@ -84,9 +84,9 @@ def infer_reading(arguments: Mapping[str, Any]) -> Reading:
 
 
 def _real_tokens(ids: torch.Tensor) -> torch.Tensor:
-    """Where tokens are no padding on the right, of a batch that came without a mask: 1 or 0.
+    """Attention mask of a right-padded batch that came without one: 1 for tokens, 0 for padding.
 
-    Harnesses pad so; a token that repeats itself up to the end counts once.
+    Evaluation harnesses pad this way; a token repeated up to the end counts once.
     """
     same = ids == ids[:, -1:]
     repeated = same.flip(1).long().cumprod(1).flip(1).bool()

@@ -1,6 +1,7 @@
-"""What a tokenizer's chat template puts around a user's turn and around an answer, found by rendering it.
+"""Text that a tokenizer's chat template adds around a user turn and an answer, found by rendering it.
 
-The template is Jinja that only transformers runs; rendered once with a marker, it gives plain text to put prompts in.
+The template is Jinja that only transformers renders. Rendered once with a marker, it gives plain text to insert prompts
+into.
 """
 
 from __future__ import annotations
@@ -12,8 +13,8 @@ from kgedit.errors import ModelError
 
 _ASKED, _ANSWERED = "ASKED", "ANSWERED"
 _OPTIONS: dict[str, Any] = {"date_string": "26 Jul 2024", "enable_thinking": False}
-"""Some templates write today's date, which would change prompts from day to day (this is the one that Llama 3.1 writes
-where there is no clock), and some open a passage of reasoning, which no metric reads."""
+"""Some templates insert today's date, which would change prompts from day to day (this is the default of Llama 3.1
+without a clock), and some start with a reasoning passage, which no metric reads."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,10 +22,10 @@ class ChatFormat:
     """A chat template as text.
 
     Attributes:
-        before: What stands ahead of the user's turn, without what the tokenizer puts ahead of every text by itself.
-        after: What stands between the user's turn and the answer.
-        joint: What stands between that and the answer's first word: "" or a space.
-        end: Token that ends an answer; None where the template ends it by plain text or not at all.
+        before: Text before the user's turn, without what the tokenizer itself prepends to every text.
+        after: Text between the user's turn and the answer.
+        joint: Separator between `after` and the first word of the answer: "" or a space.
+        end: Token that ends an answer; None if the template ends it with plain text or not at all.
     """
 
     before: str
@@ -34,10 +35,10 @@ class ChatFormat:
 
 
 def chat_format(tokenizer: Any) -> ChatFormat | None:
-    """The chat format of a tokenizer; None where it has no chat template.
+    """Return the chat format of a tokenizer; None if it has no chat template.
 
     Raises:
-        ModelError: if its template cannot be rendered, or leaves the user's text out.
+        ModelError: if the template cannot be rendered, or omits the user's text.
     """
     if not getattr(tokenizer, "chat_template", None):
         return None
@@ -53,7 +54,7 @@ def chat_format(tokenizer: Any) -> ChatFormat | None:
 
 
 def written_chat(tokenizer: Any, turns: list[dict[str, str]]) -> str:
-    """A chat of several turns as the model reads it, up to where it replies.
+    """Render a chat of several turns as model input, up to the start of the reply.
 
     Args:
         turns: Objects with role and content.
@@ -62,12 +63,12 @@ def written_chat(tokenizer: Any, turns: list[dict[str, str]]) -> str:
         ModelError: if the tokenizer has no chat template, or its template cannot be rendered.
     """
     if not getattr(tokenizer, "chat_template", None):
-        raise ModelError("The model's tokenizer has no chat template. Choose a model that was taught to chat.")
+        raise ModelError("The model's tokenizer has no chat template. Choose a chat model.")
     return _without_beginning(tokenizer, _rendered(tokenizer, turns, add_generation_prompt=True))
 
 
 def usable_chat_format(tokenizer: Any) -> ChatFormat | None:
-    """The chat format of a tokenizer; None also where its chat template cannot be used."""
+    """Return the chat format of a tokenizer; None if its chat template is missing or unusable."""
     try:
         return chat_format(tokenizer)
     except ModelError:
@@ -88,7 +89,7 @@ def _rendered(tokenizer: Any, turns: list[dict[str, str]], *, add_generation_pro
 
 
 def _without_beginning(tokenizer: Any, text: str) -> str:
-    """The text without a beginning-of-text token that the tokenizer writes itself: twice is not what models know."""
+    """Remove a beginning-of-text token that the tokenizer adds itself: models are not trained with two."""
     beginning = tokenizer.bos_token
     writes_it = beginning and tokenizer.encode("a")[:1] == [tokenizer.bos_token_id]
     return text.removeprefix(beginning) if writes_it else text

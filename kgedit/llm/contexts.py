@@ -1,7 +1,7 @@
 """Contexts: the files under prompts/contexts that turn a question into the prompt sent to a model.
 
-A file is a header of `#` lines, a line `---`, and the text; the newline at the file's end is no part of the text. Facts
-that a method shows go between the instruction and the question, in the form in which the context asks.
+A file consists of a header of `#` lines, a line `---`, and the text, without the final newline. Facts shown by a method
+are inserted between the instruction and the question, in the form of the context's own questions.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from kgedit.llm.chat import ChatFormat
 
 BARE = "question_only"
-"""The context that adds nothing."""
+"""Context that adds nothing."""
 
 CHAT = "chat"
-"""The bare question as a user's turn; "chat:NAME" puts the context NAME into that turn."""
+"""Context with the bare question as a user turn; "chat:NAME" puts the context NAME into that turn."""
 
 _SLOT = "{question}"
 _FACTS = "{facts}"
@@ -32,13 +32,13 @@ class Context:
     """A text with one slot for a question.
 
     Attributes:
-        name: File name without its ending, or the path of the user's own file; ahead of it "chat:" for a user's turn.
-        template: The text, holding "{question}" once. It may hold "{facts}" ahead of that; where it does not, facts go
-            ahead of the line with the question.
-        in_chat: Whether the text is a user's turn in the chat template of the model's tokenizer.
-        before: What the chat template puts ahead of the user's turn; "" until `for_model` has filled it in.
-        after: What it puts behind, up to where the model answers.
-        demonstrations: Pairs of question and answer that are shown ahead of every question.
+        name: File name without extension, or the path of a user's file; prefixed with "chat:" for a user turn.
+        template: The text, with "{question}" exactly once. It may contain "{facts}" before that; otherwise facts are
+            inserted before the line with the question.
+        in_chat: Whether the text is a user turn in the chat template of the model's tokenizer.
+        before: Text of the chat template before the user turn; "" until filled in by `for_model`.
+        after: Text of the chat template after the user turn, up to the start of the answer.
+        demonstrations: Pairs of question and answer shown before every question.
     """
 
     name: str
@@ -49,23 +49,23 @@ class Context:
     demonstrations: tuple[tuple[str, str], ...] = ()
 
     def prompt(self, question: str, facts: str = "") -> str:
-        """The question in its context; braces within the question stay as they are.
+        """Insert a question into the context; braces in the question are left unchanged.
 
         Args:
-            facts: Text of an editing method, which ends where the question may begin.
+            facts: Text from an editing method; the question can follow it directly.
         """
         ahead, rest = self._form
         return f"{self._lead}{facts}{ahead}{question}{rest}{self.after}"
 
     def answered(self, question: str, answer: str) -> str:
-        """A question with its answer, in the form in which this context asks: "Q: Who?\\nA: Ada" or "Who? Ada"."""
+        """A question with its answer, in the form of this context: "Q: Who?\\nA: Ada" or "Who? Ada"."""
         ahead, rest = self._form
         asked = f"{ahead}{question}{rest}"
         return f"{asked}{'' if asked[-1:].isspace() else ' '}{answer}"
 
     @property
     def before_question(self) -> str:
-        """The text that stands ahead of a question without facts."""
+        """The text before a question without facts."""
         return self._lead + self._form[0]
 
     @property
@@ -74,13 +74,13 @@ class Context:
         return hashlib.sha256(self.prompt(_SLOT, facts=_FACTS).encode()).hexdigest()
 
     def for_model(self, chat: ChatFormat | None) -> Context:
-        """The context as a model's tokenizer words it.
+        """Fill in a model's chat template.
 
         Args:
-            chat: Of the model's tokenizer; None where it has no chat template.
+            chat: Chat format of the model's tokenizer; None if it has no chat template.
 
         Raises:
-            SpecError: if a chat template is needed and there is none.
+            SpecError: if the context needs a chat template and there is none.
         """
         if not self.in_chat:
             return self
@@ -94,24 +94,24 @@ class Context:
         return replace(self, before=chat.before, after=chat.after)
 
     def with_demonstrations(self, pairs: tuple[tuple[str, str], ...]) -> Context:
-        """The context with answered questions ahead of every question."""
+        """Return the context with answered questions before every question."""
         return replace(self, demonstrations=pairs)
 
     @property
     def _lead(self) -> str:
-        """All that stands ahead of the facts."""
+        """All text before the facts."""
         shown = "".join(f"{self.answered(question, answer)}\n" for question, answer in self.demonstrations)
         return self.before + self._parts[0] + shown
 
     @property
     def _form(self) -> tuple[str, str]:
-        """The question's own line or lines, ahead of the question and behind it."""
+        """The line or lines of the question, split into the text before and after the question."""
         ahead, _, rest = self._parts[1].partition(_SLOT)
         return ahead, rest
 
     @property
     def _parts(self) -> tuple[str, str]:
-        """The template up to where facts go, and from there on."""
+        """The template, split where facts are inserted."""
         if _FACTS in self.template:
             lead, _, form = self.template.partition(_FACTS)
             return lead, form
@@ -120,18 +120,18 @@ class Context:
 
 
 def context_names() -> list[str]:
-    """Names of the contexts that come with kgedit; each may follow "chat:"."""
+    """Names of the contexts shipped with kgedit; each may be prefixed with "chat:"."""
     return sorted(path.stem for path in (data_folder("prompts") / "contexts").glob("*.txt"))
 
 
 def read_context(name: str) -> Context:
-    """A context by name, or by the path of a file of the user's own.
+    """Read a context by name, or from the path of a user's file.
 
     Args:
-        name: Of a context; "chat" for the bare question as a user's turn, "chat:NAME" for another context as one.
+        name: Name of a context; "chat" is the bare question as a user turn, "chat:NAME" another context as one.
 
     Raises:
-        SpecError: if there is none, or if it lacks its slot for the question.
+        SpecError: if there is no such context, or it has no slot for the question.
     """
     in_chat = name.partition(":")[0] == CHAT
     own = (name.partition(":")[2] or BARE) if in_chat else name
@@ -149,7 +149,7 @@ def read_context(name: str) -> Context:
 
 
 def read_template(path: Path) -> str:
-    """The text of a prompt file below its header."""
+    """Read the text of a prompt file below its header."""
     text = path.read_text(encoding="utf-8")
     _, line, body = text.partition("\n---\n")
     return (body if line else text).removesuffix("\n")

@@ -1,7 +1,7 @@
 """Greedy decoding in batches with a key-value cache.
 
-Rows that have ended leave, and where prompts can share what they begin with, waiting ones take their places at once;
-the same prompt is decoded once, however many ask it, and up to different stops.
+Finished rows leave the batch. If prompts can share prefixes, waiting rows take their slots at once, and equal prompts
+are decoded once, even with different stops.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ from kgedit.llm.shared_reading import Beginning, TreesRead, read_beginning, read
 
 _MOST_ROWS = 256
 _WAITING_FOR = 4
-"""Waiting rows are read when a quarter of the rows has left: reading them one by one would cost a pass each."""
+"""Waiting rows are read once a quarter of the rows has left; reading them one by one would cost one pass each."""
 
 
 @dataclass(frozen=True, slots=True)
 class Decoding:
-    """One answer to be decoded.
+    """An answer to decode.
 
     Attributes:
         prompt: Token ids.
         stop_ids: Tokens that end the answer.
-        limit: Most new tokens, at least one.
-        is_over: Whether new tokens hold a whole answer, where no single token tells.
+        limit: Maximum number of new tokens, at least one.
+        is_over: Function that decides whether the new tokens contain a whole answer, if no single token shows it.
         most_entropy: Entropy of the next token's distribution, in nats, above which the answer ends before that token;
-            the first token is always taken.
+            the first token is always kept.
     """
 
     prompt: list[int]
@@ -42,11 +42,11 @@ class Decoding:
 
 
 def decode(model: LanguageModel, rows: Sequence[Decoding], *, most_tokens: int) -> list[list[int]]:
-    """New tokens of each row, those by which its end was known included.
+    """Decode rows; returns the new tokens of each, including those that revealed its end.
 
     Args:
-        most_tokens: Most tokens in the cache, padding and the longest possible answers included, where there is more
-            than one row.
+        most_tokens: Maximum number of tokens in the cache, including padding and the longest possible answers, if there
+            is more than one row.
     """
     longest = max(len(row.prompt) + row.limit for row in rows)
     at_once = min(_MOST_ROWS, max(1, most_tokens // longest))
@@ -79,8 +79,8 @@ def _decode_rows(model: LanguageModel, rows: Sequence[Decoding]) -> list[list[in
             if _goes_on(rows[row], replies[row], token, entropies[i])
         ]
         if going and len(going) < len(alive):
-            kept = torch.tensor(going)  # on the CPU, to fit a cache on several GPUs
-            cache.reorder_cache(kept)  # what leaves out rows too, and what caches of linear attention have
+            kept = torch.tensor(going)  # on the CPU, to work with a cache on several GPUs
+            cache.reorder_cache(kept)  # also drops rows, and caches of linear attention have it
             chosen, mask = chosen[kept], mask[kept]
         alive = [alive[i] for i in going]
         ids = chosen.unsqueeze(1)
@@ -89,7 +89,7 @@ def _decode_rows(model: LanguageModel, rows: Sequence[Decoding]) -> list[list[in
 
 
 def _entropies(logits: torch.Tensor, rows: Sequence[Decoding]) -> list[float]:
-    """Entropy of each row of logits, in nats; zeros where no answer ends by it, which spares the computation."""
+    """Entropy of each row of logits, in nats; zeros without computation if no answer ends by entropy."""
     if all(row.most_entropy == math.inf for row in rows):
         return [0.0] * len(logits)
     found: list[float] = torch.special.entr(logits.float().softmax(-1)).sum(-1).tolist()
@@ -97,7 +97,7 @@ def _entropies(logits: torch.Tensor, rows: Sequence[Decoding]) -> list[float]:
 
 
 def _goes_on(row: Decoding, reply: list[int], token: int, entropy: float) -> bool:
-    """Add a token to a reply unless the model is too uncertain of it; whether the reply goes on."""
+    """Add a token to a reply unless its entropy is too high; returns whether the reply continues."""
     if reply and entropy > row.most_entropy:
         return False
     reply.append(token)
@@ -112,11 +112,11 @@ def _has_ended(row: Decoding, reply: Sequence[int]) -> bool:
 
 @dataclass(slots=True)
 class _Text:
-    """A prompt with what has been said so far.
+    """A prompt with the tokens decoded so far.
 
     Attributes:
         prompt: Token ids.
-        asking: The rows that it is decoded for and that have not ended, with their indexes.
+        asking: Unfinished rows with this prompt, with their indexes.
         said: New tokens.
     """
 
@@ -129,10 +129,10 @@ class _Text:
         return max(row.limit for _, row in self.asking)
 
     def say(self, token: int, entropy: float, replies: list[list[int]]) -> bool:
-        """Add a token; hand replies over to the rows that it ends. Whether any row is left.
+        """Add a token and store the replies of rows that it ends. Returns whether any row is left.
 
         Args:
-            entropy: Of the distribution that the token was chosen from, in nats.
+            entropy: Entropy of the distribution that the token was chosen from, in nats.
         """
         going = []
         for index, row in self.asking:
@@ -154,7 +154,7 @@ def _decode_trees(model: LanguageModel, rows: Sequence[Decoding], *, at_once: in
     texts: dict[tuple[int, ...], _Text] = {}
     for index, row in enumerate(rows):
         texts.setdefault(tuple(row.prompt), _Text(row.prompt)).asking.append((index, row))
-    # A row that comes later fits between the columns of those that are there: it is no longer than they were.
+    # A later row fits into the columns of the current ones: it is not longer than they were.
     waiting = sorted(texts.values(), key=lambda text: -len(text.prompt))
     prompts = [text.prompt for text in waiting]
     beginning = read_beginning(model, prompts, most=min(map(len, prompts)) - 1)
@@ -171,13 +171,13 @@ def _decode_trees(model: LanguageModel, rows: Sequence[Decoding], *, at_once: in
 
 
 class _Pool:
-    """Texts that are being decoded together.
+    """Texts being decoded together.
 
     Args:
-        replies: Takes the replies to rows that have ended.
-        beginning: What all prompts begin with.
-        slots: Most texts.
-        most_tokens: Most tokens of prompts that are read at once.
+        replies: Receives the replies of finished rows.
+        beginning: Common prefix of all prompts.
+        slots: Maximum number of texts.
+        most_tokens: Maximum number of prompt tokens read at once.
     """
 
     def __init__(
@@ -196,7 +196,7 @@ class _Pool:
         self._slots, self._most_tokens = slots, most_tokens
 
     def admit(self, texts: Sequence[_Text]) -> None:
-        """Read prompts; those whose answers have not ended with the first token stay."""
+        """Read prompts; those whose answers do not end with the first token stay in the pool."""
         prompts = [text.prompt for text in texts]
         if not self.texts:
             self._cache = None
@@ -229,7 +229,7 @@ class _Pool:
         self._starts += [cache.length - len(texts[row].prompt) for row in rows]
 
     def step(self) -> None:
-        """Say one more token of each text."""
+        """Decode one more token of each text."""
         cache = self._cache
         assert cache is not None
         if cache.is_full:
@@ -251,7 +251,7 @@ class _Pool:
         self._keep(going, cache)
 
     def _keep(self, going: list[int], cache: RoomyCache) -> None:
-        """Fill the slots of ended texts with the last ones."""
+        """Move the last texts into the slots of finished ones."""
         free = sorted(set(range(len(going))) - set(going))
         last = [slot for slot in going if slot >= len(going)]
         if free:

@@ -1,4 +1,4 @@
-"""Which device and number format a model runs in, and what to say when the device is too small."""
+"""Device and number format of a model, and the error message if the device is too small."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ import torch
 from kgedit.errors import ModelError
 
 ALL_GPUS = "cuda:all"
-"""The device whose name stands for all GPUs of a machine: a model's blocks are spread over them."""
+"""Device name for all GPUs of a machine: a model's blocks are distributed over them."""
 
 _WITHOUT_FLOAT64 = {"mps"}
-"""Kinds of devices whose tensors cannot be float64."""
+"""Device types without float64 tensors."""
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 
 
 def resolve_device(device: str) -> str:
-    """ "auto" becomes "cuda" where there is an NVIDIA or AMD GPU, "mps" where there is one of Apple's, else "cpu".
+    """Resolve "auto" to "cuda" with an NVIDIA or AMD GPU, "mps" with an Apple GPU, else "cpu".
 
     Raises:
-        ModelError: if the device is unknown or not there.
+        ModelError: if the device is unknown or not available.
     """
     if device == "auto":
         return "cuda" if torch.cuda.is_available() else "mps" if _has_mps() else "cpu"
@@ -45,10 +45,10 @@ def resolve_device(device: str) -> str:
 
 
 def resolve_dtype(dtype: str, device: str) -> str:
-    """ "auto" becomes bfloat16 on a GPU that computes in it, float16 on an older one, float32 elsewhere.
+    """Resolve "auto" to bfloat16 on a GPU that computes in it, float16 on an older one, float32 elsewhere.
 
-    On Apple's GPUs too: they share the main memory, macOS lacks some products in bfloat16, and float16 overflows in
-    some models. float16 halves the memory where it is short.
+    Apple's GPUs also get float32: they share the main memory, macOS lacks some products in bfloat16, and float16
+    overflows in some models. Choose float16 to halve memory use.
 
     Raises:
         ModelError: if the name is unknown.
@@ -71,24 +71,24 @@ def _computes_bfloat16(device: str) -> bool:
     index = device.partition(":")[2]
     chosen = range(torch.cuda.device_count()) if device == ALL_GPUS else [int(index or torch.cuda.current_device())]
     for gpu in chosen:
-        with torch.cuda.device(gpu):  # torch answers for the current one
+        with torch.cuda.device(gpu):  # torch reports on the current one
             if not torch.cuda.is_bf16_supported(including_emulation=False):
                 return False
     return True
 
 
 def float64_device(device: torch.device) -> torch.device:
-    """Where numbers of a device are converted to float64: in main memory for Apple's GPUs, which have none."""
+    """Device on which numbers are converted to float64: the CPU for Apple's GPUs, which have none."""
     return torch.device("cpu") if device.type in _WITHOUT_FLOAT64 else device
 
 
 def device_for(dtype: torch.dtype, device: torch.device) -> torch.device:
-    """Where tensors of a number format are kept for a device: in main memory if it has no such format."""
+    """Device on which tensors of a number format are kept: the CPU if the given one lacks the format."""
     return float64_device(device) if dtype == torch.float64 else device
 
 
 def in_float64(tensor: torch.Tensor) -> torch.Tensor:
-    """A tensor's numbers in float64, on its device or where `float64_device` says."""
+    """Convert a tensor to float64, on its device or on that of `float64_device`."""
     return tensor.to(float64_device(tensor.device)).double()
 
 
@@ -115,7 +115,7 @@ def device_name(device: str) -> str:
 
 
 def wait_for(device: str) -> None:
-    """Wait for the GPUs to finish: without it a timing covers only the launch of their work."""
+    """Wait for the GPUs to finish; otherwise a timing covers only the launch of their work."""
     if device == ALL_GPUS:
         for index in range(torch.cuda.device_count()):
             torch.cuda.synchronize(index)
@@ -136,10 +136,11 @@ def peak_memory_bytes(device: str) -> int:
 
 
 def forget_peak_memory(device: str) -> None:
-    """Let `peak_memory_bytes` begin anew, for a further run in the same process.
+    """Reset `peak_memory_bytes`, for another run in the same process.
 
-    On the CPU this needs Linux; elsewhere, and where its proc file is closed, the peak stays that of the whole process.
-    What was freed goes back to the system first: glibc keeps much of it, which would count for the next run.
+    On the CPU this needs Linux; elsewhere, and if its proc file is not writable, the peak remains that of the whole
+    process. Freed memory is first returned to the system: glibc keeps much of it, which would count towards the next
+    run.
     """
     if device.startswith("cuda"):
         for index in range(torch.cuda.device_count()):

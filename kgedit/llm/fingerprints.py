@@ -1,7 +1,7 @@
-"""Digests of everything that decides a model's answers: all bytes of its weights, its configuration, its tokenizer.
+"""Digests of everything that determines a model's answers: all bytes of its weights, its configuration, its tokenizer.
 
-xxh3 reads memory at its full speed (14 GB/s on one core of an EPYC; SHA-256 0.9), so that no part of a weight has to be
-left out: the 651 MB of SmolLM2-135M's state dict take 0.03 s of processor time.
+xxh3 runs at memory speed (14 GB/s on one core of an EPYC; SHA-256 0.9), so weights are hashed completely: the 651 MB of
+SmolLM2-135M's state dict take 0.03 s of processor time.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from kgedit.llm.surgery.offloading import named_values
 from kgedit.resources import cache
 
 _UNRELATED = frozenset({"architectures", "dtype", "torch_dtype", "transformers_version", "use_cache"})
-"""Configuration entries that change no answer, or that weights have themselves; with all that begin with "_"."""
+"""Configuration entries that affect no answer or are properties of the weights; so are all that begin with "_"."""
 
 _STATE = frozenset({"padding", "truncation"})
-"""Entries of a tokenizer that calls set, so that they are not part of what it is."""
+"""Entries of a tokenizer that are set by calls and therefore are not part of its identity."""
 
 _WEIGHT_FILES = ("*.safetensors", "*.bin", "*.gguf", "*.pt", "*.pth")
 
 
 def tensor_digest(tensor: torch.Tensor) -> bytes:
-    """xxh3-128 of all bytes of a tensor, wherever it is; its shape and number format are not part of it."""
+    """xxh3-128 of all bytes of a tensor on any device, without its shape and number format."""
     flat = tensor.detach().cpu().contiguous().reshape(-1)
     return xxhash.xxh3_128_digest(flat.view(torch.uint8).numpy().data)
 
@@ -43,12 +43,12 @@ def weights_digest(module: torch.nn.Module) -> str:
 
 
 def configuration_digest(config: Any) -> str:
-    """Digest of a transformers configuration, without where it came from."""
+    """Digest of a transformers configuration, without its origin."""
     return _json_digest(_related(json.loads(config.to_json_string(use_diff=False))))
 
 
 def tokenizer_digest(tokenizer: Any) -> str:
-    """Digest of a tokenizer: vocabulary, merges, what it does to texts before and after; of a slow one, vocabulary."""
+    """Digest of a tokenizer: vocabulary, merges, normalisation, post-processing; for slow ones only the vocabulary."""
     fast = getattr(tokenizer, "backend_tokenizer", None)
     whole = tokenizer.get_vocab() if fast is None else json.loads(fast.to_str())
     return _json_digest({key: value for key, value in whole.items() if key not in _STATE})
@@ -57,7 +57,7 @@ def tokenizer_digest(tokenizer: Any) -> str:
 def folder_digest(folder: Path) -> str:
     """Digest of the weight files and the configuration in a folder.
 
-    A file is read once per machine: its digest is kept in the cache folder under its path, size, time and inode.
+    A file is read once per machine: the digest is cached by path, size, modification time and inode.
     """
     paths = {path for pattern in (*_WEIGHT_FILES, "config.json") for path in folder.glob(pattern)}
     digest = hashlib.sha256()
@@ -84,7 +84,7 @@ def _file_digest(path: Path) -> str:
 
 
 def joined_digest(parts: Iterable[str]) -> str:
-    """The digest that names files: 32 hexadecimal digits."""
+    """Combined digest for file names: 32 hexadecimal digits."""
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:32]
 
 

@@ -1,6 +1,6 @@
-"""Teacher forcing: what a model predicts at each token of an answer while the answer itself is fed.
+"""Teacher forcing: a model's prediction at each token of an answer while the answer itself is the input.
 
-All that is known of an answer comes from one pass: the likeliest tokens, and how probable the answer is.
+One forward pass gives both the most likely tokens and the probability of the answer.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from kgedit.llm.shared_reading import read_beginning, read_rows
 from kgedit.llm.targets import row_losses
 
 _ROWS_AT_ONCE = 16
-"""Some 3 MB of a vocabulary of 50,000."""
+"""About 3 MB with a vocabulary of 50,000."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,10 +35,10 @@ class Fed:
 def feed(
     model: LanguageModel, prompts: Sequence[list[int]], targets: Sequence[list[int]], *, most_tokens: int = 4096
 ) -> list[Fed]:
-    """Feed each target behind its prompt.
+    """Feed each target after its prompt.
 
     Args:
-        most_tokens: Most tokens that are read at once, padding included, where there is more than one row.
+        most_tokens: Maximum number of tokens per batch, including padding, if there is more than one row.
     """
     longest = max(len(prompt) + len(target) for prompt, target in zip(prompts, targets, strict=True))
     if model.shares_beginnings(longest):
@@ -66,14 +66,14 @@ def _feed_rows(model: LanguageModel, prompts: Sequence[list[int]], targets: Sequ
 
 
 def _log_sums(logits: torch.Tensor) -> torch.Tensor:
-    """Log of the sum of exponentials of each row; in blocks that stay in the processor's cache, a third of the time."""
+    """Log-sum-exp of each row, in blocks that fit into the processor's cache, which takes a third of the time."""
     return torch.cat([block.logsumexp(-1) for block in torch.split(logits, _ROWS_AT_ONCE)])
 
 
 def _feed_trees(
     model: LanguageModel, prompts: Sequence[list[int]], targets: Sequence[list[int]], *, most_tokens: int
 ) -> list[Fed]:
-    """A target's last token predicts nothing that is asked for, so it is not read."""
+    """Feed targets in trees. The last target token is not fed to the model, because its prediction is not needed."""
     rows = [prompt + target[:-1] for prompt, target in zip(prompts, targets, strict=True)]
     wanted = [range(len(prompt) - 1, len(row)) for prompt, row in zip(prompts, rows, strict=True)]
     beginning = read_beginning(model, rows, most=min(map(len, prompts)) - 1)

@@ -1,4 +1,4 @@
-"""Free answers outside of a run: greedy decoding in batches."""
+"""Free generation outside of a run: greedy decoding in batches."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from kgedit.records.runs import Preset
 
 
 def free_preset(name: str) -> Preset:
-    """A preset under which the model writes the answer itself.
+    """Return a preset with free generation.
 
     Raises:
-        SpecError: if there is none of this name.
+        SpecError: if there is no such preset.
     """
     free = {name: preset for name, preset in PRESETS.items() if preset.generation == "greedy"}
     if name not in free:
-        raise SpecError([f"there is no preset '{name}' to ask freely in; known: {', '.join(free)}"])
+        raise SpecError([f"there is no preset '{name}' with free generation; known: {', '.join(free)}"])
     return free[name]
 
 
 def answer_freely(model: LanguageModel, questions: Sequence[Question], preset: Preset) -> list[str]:
-    """The model's answers, in the order of the questions."""
+    """Return the model's answers, in the order of the questions."""
     answers = [""] * len(questions)
     for batch in plan_batches(model, questions, preset, batch_tokens=BATCH_TOKENS):
         for index, reply in zip(batch, ask(model, [questions[row] for row in batch], preset), strict=True):

@@ -1,4 +1,4 @@
-"""Questions to answers: teacher forcing and greedy decoding of batches, several presets together where that helps."""
+"""Answers questions in batches by teacher forcing and greedy decoding, several presets at once if that is faster."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ from kgedit.llm.surgery.frozen_products import frozen_products
 from kgedit.records.runs import Preset
 
 BATCH_TOKENS = 4096
-"""Most tokens in a batch, where nobody says."""
+"""Default maximum number of tokens in a batch."""
 
 _LEAST_TOKENS = 256
-"""Some questions ask for more, and are then asked alone."""
+"""Smallest batch size in tokens. Questions that need more are asked alone."""
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """One question to be put to a model.
+    """A question for a model.
 
     Attributes:
-        prompt: As sent.
-        gold: The correct answer, which teacher forcing feeds and "gold_length" measures; "" where nobody knows it.
-        old: Answers that were correct before the edit; teacher forcing tells their probability too.
-        static: Answers that stay correct, likewise.
-        alternatives: Answers that never were, likewise.
+        prompt: Text sent to the model.
+        gold: The correct answer, used by teacher forcing and for the length of "gold_length"; "" if unknown.
+        old: Answers that were correct before the edit; teacher forcing also computes their probability.
+        static: Answers that remain correct, likewise.
+        alternatives: Answers that were never correct, likewise.
     """
 
     prompt: str
@@ -48,32 +48,32 @@ class Question:
 
     @property
     def fed(self) -> tuple[str, ...]:
-        """All that teacher forcing feeds, the gold answer first."""
+        """All answers fed by teacher forcing, the gold answer first."""
         return (self.gold, *self.old, *self.static, *self.alternatives)
 
 
 @dataclass(frozen=True, slots=True)
 class PresetQuestion:
-    """A question with the way in which it is put."""
+    """A question with its preset."""
 
     question: Question
     preset: Preset
 
     @property
     def is_forced(self) -> bool:
-        """Whether answers are fed, not generated."""
+        """Whether answers are fed by teacher forcing rather than generated."""
         return self.preset.generation == "teacher_forcing"
 
 
 class EndOfAnswer(NamedTuple):
-    """How decoding knows that it has an answer; the fields are those of a Decoding."""
+    """Condition for the end of an answer; the fields are those of `Decoding`."""
 
     stop_ids: frozenset[int]
     is_over: Callable[[Sequence[int]], bool] | None
 
 
 def end_of_answer(model: LanguageModel, truncation: str) -> EndOfAnswer:
-    """When to stop decoding under a truncation module."""
+    """Return the end condition of a truncation module."""
     stop_ids = model.ids_containing(STOPS[truncation]) | model.end_ids
     if truncation != "sentence":
         return EndOfAnswer(stop_ids, None)
@@ -87,7 +87,7 @@ def end_of_answer(model: LanguageModel, truncation: str) -> EndOfAnswer:
 
 
 def longest(model: LanguageModel, question: Question, preset: Preset) -> int:
-    """Tokens of a prompt and its longest possible answer."""
+    """Number of tokens of a prompt and its longest possible answer."""
     fed = question.fed if preset.generation == "teacher_forcing" else (question.gold,)
     exact = preset.truncation == "gold_length"
     room = max(map(len, _targets(model, question, fed))) if exact else preset.max_new_tokens
@@ -97,15 +97,16 @@ def longest(model: LanguageModel, question: Question, preset: Preset) -> int:
 def plan_batches(
     model: LanguageModel, questions: Sequence[Question], preset: Preset, *, batch_tokens: int
 ) -> list[list[int]]:
-    """Indexes of the questions, in batches of similar length, longest first; see `plan`."""
+    """Split questions under one preset into batches; see `plan`."""
     return plan(model, [PresetQuestion(question, preset) for question in questions], batch_tokens=batch_tokens)
 
 
 def plan(model: LanguageModel, asked: Sequence[PresetQuestion], *, batch_tokens: int) -> list[list[int]]:
-    """Indexes of the questions, in batches of one generation each, of similar length, longest first.
+    """Split questions into batches of similar length with one generation setting each, longest first, as lists of
+    indexes.
 
     Args:
-        batch_tokens: Most tokens in a batch, padding and the longest possible answers included.
+        batch_tokens: Maximum number of tokens in a batch, including padding and the longest possible answers.
     """
     lengths = [longest(model, one.question, one.preset) for one in asked]
     rows = [len(one.question.fed) if one.is_forced else 1 for one in asked]
@@ -132,13 +133,13 @@ def ask_each(model: LanguageModel, asked: Sequence[PresetQuestion], *, batch_tok
     """Ask questions, each under its own preset.
 
     Args:
-        batch_tokens: Most tokens that the model holds at once; where that is too many for a GPU's memory, half as many.
+        batch_tokens: Maximum number of tokens in a batch; halved when a GPU runs out of memory.
 
     Returns:
-        One reply per question, in the same order; each carries a share of the wall time, by its tokens.
+        One reply per question, in the same order; each includes its share of the wall time, by tokens.
 
     Raises:
-        ModelError: if a single question does not fit into the GPU's memory.
+        ModelError: if a single question does not fit in GPU memory.
     """
     started = time.perf_counter()
     forced = [index for index, one in enumerate(asked) if one.is_forced]
@@ -183,7 +184,7 @@ def _fed(model: LanguageModel, asked: Sequence[PresetQuestion], batch_tokens: in
 
 
 def _decoded(model: LanguageModel, asked: Sequence[PresetQuestion], batch_tokens: int) -> list[Reply]:
-    """Replies by free decoding."""
+    """Replies by free generation."""
     golds = [model.encode_target(one.question.gold, after=one.question.prompt) for one in asked]
     ends = {truncation: end_of_answer(model, truncation) for truncation in {one.preset.truncation for one in asked}}
     rows = [
@@ -205,10 +206,10 @@ def _decoded(model: LanguageModel, asked: Sequence[PresetQuestion], batch_tokens
 def free_reply(
     model: LanguageModel, asked: PresetQuestion, ids: Sequence[int], gold: Sequence[int], *, prompt_tokens: int
 ) -> Reply:
-    """What freely decoded tokens say; `seconds` is yet to be told."""
+    """Reply from freely generated tokens; `seconds` is filled in later."""
     truncation, question = asked.preset.truncation, asked.question
     text = truncate(model.decode(ids), truncation)
-    # Decoding goes on behind a sentence until its end is known.
+    # Decoding continues past a sentence until its end is known.
     said = model.encode_target(text, after=question.prompt) if truncation == "sentence" else ids
     return Reply(
         text=text,
@@ -226,15 +227,15 @@ def _targets(model: LanguageModel, question: Question, answers: Sequence[str]) -
 def decode_greedily(
     model: LanguageModel, prompts: Sequence[list[int]], *, stops: Sequence[str], limits: Sequence[int]
 ) -> list[list[int]]:
-    """Free decoding of prompts, all at once.
+    """Decode prompts greedily, in one batch.
 
     Args:
         prompts: Token ids.
-        stops: Texts that end an answer; so does the model's own end of text.
-        limits: Most new tokens of each row.
+        stops: Texts that end an answer, in addition to the model's end-of-text token.
+        limits: Maximum number of new tokens of each row.
 
     Returns:
-        New tokens of each row, the one that ended it included.
+        New tokens of each row, including the one that ended it.
     """
     stop_ids = model.ids_containing(stops) | model.end_ids
     rows = [Decoding(prompt, stop_ids, limit) for prompt, limit in zip(prompts, limits, strict=True)]

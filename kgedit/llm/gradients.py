@@ -1,7 +1,7 @@
-"""Gradients of a training step on a device that is small or counts in float16.
+"""Gradients of a training step on a device with little memory or in float16.
 
-A step that does not fit into the memory is taken in parts, whose gradients add up; in float16 losses are scaled, since
-gradients would fall below the smallest numbers of the format.
+A step that does not fit into memory is split, and the gradients of its parts are accumulated. In float16 losses are
+scaled, because gradients would otherwise underflow.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from kgedit.llm.language_model import LanguageModel
 Row = TypeVar("Row")
 
 _FIRST_SCALE = 2.0**12
-"""Higher ones overflow in the first steps, and each such step is lost."""
+"""Higher scales overflow in the first steps, and each such step is skipped."""
 
 
 def loss_scaler(model: LanguageModel) -> torch.amp.GradScaler:
-    """Scales losses for the backward pass of a model in float16; does nothing for other formats."""
+    """Return a loss scaler for models in float16; it does nothing for other formats."""
     return torch.amp.GradScaler(model.device.type, init_scale=_FIRST_SCALE, enabled=model.module.dtype == torch.float16)
 
 
@@ -33,13 +33,13 @@ def backward(
     scaler: torch.amp.GradScaler,
     stop_loss: float | None = None,
 ) -> float:
-    """Set the gradients of a loss that is a mean over rows.
+    """Compute the gradients of a loss that is a mean over rows.
 
     Args:
-        rows: What a step is taken on.
-        loss_of: The mean loss of some of the rows.
-        optimizer: Of the parameters, whose earlier gradients are forgotten.
-        stop_loss: At this loss of all rows no step is needed; gradients may then be missing.
+        rows: Rows of the training step.
+        loss_of: Function that returns the mean loss of some of the rows.
+        optimizer: Optimizer of the parameters, whose previous gradients are cleared.
+        stop_loss: If the loss of all rows is at most this, no step is needed, and gradients may be missing.
 
     Returns:
         The loss of all rows.
@@ -64,13 +64,13 @@ def backward(
 
 
 def take_step(optimizer: torch.optim.Optimizer, scaler: torch.amp.GradScaler) -> None:
-    """One step with the gradients that `backward` set; none where they overflowed, with a lower scale from then on."""
+    """Take one step with the gradients of `backward`; on overflow, skip it and lower the scale."""
     scaler.step(optimizer)
     scaler.update()
 
 
 def gradients(model: LanguageModel, loss: torch.Tensor, of: Sequence[torch.Tensor]) -> Sequence[torch.Tensor]:
-    """Gradients of a loss with respect to some tensors; for a model in float16 scaled on the way, and in float32."""
+    """Gradients of a loss with respect to tensors; for a model in float16 with loss scaling, returned in float32."""
     if model.module.dtype != torch.float16:
         return torch.autograd.grad(loss, of)
     scale = _FIRST_SCALE

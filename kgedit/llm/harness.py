@@ -1,7 +1,7 @@
-"""Tasks of lm-evaluation-harness put to the model that is loaded here, with the edits that are in it.
+"""Evaluates the locally loaded model, with its current edits, on tasks of lm-evaluation-harness.
 
-The harness is an extra and is imported only when it is used. Its data sets come from the Hugging Face hub, unless a
-task is a YAML file of the user's that names local data.
+The harness is an extra and is imported only when used. Its data sets come from the Hugging Face hub, unless a task is a
+user's YAML file with local data.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ class TaskValue:
     """One metric of one task.
 
     Attributes:
-        task: Its name.
-        metric: As the harness names it, with its filter where that is not "none".
-        value: The metric over all documents.
-        error: Standard error as the harness tells it; None where it tells none.
-        n: Documents.
-        version: Of the task, as the harness tells it.
-        higher_is_better: None where the harness does not say.
+        task: Name of the task.
+        metric: Name in the harness, with its filter unless that is "none".
+        value: Value of the metric over all documents.
+        error: Standard error as reported by the harness; None if it reports none.
+        n: Number of documents.
+        version: Version of the task, as reported by the harness.
+        higher_is_better: Direction of the metric; None if the harness does not report it.
     """
 
     task: str
@@ -49,16 +49,17 @@ class TaskValue:
 
 
 def measure_tasks(model: LanguageModel, tasks: Sequence[str], *, most: int | None = None) -> list[TaskValue]:
-    """The harness's values of some tasks, by task and metric.
+    """Evaluate tasks with the harness; returns values ordered by task and metric.
 
     Args:
-        model: With whatever edits are in it; put text ahead of questions the harness does not know.
-        tasks: Names of tasks or groups, or paths of YAML files that hold one.
-        most: Documents of each task; None for all.
+        model: The model, with any edits applied to it; text that a method prepends to questions is not used by the
+            harness.
+        tasks: Names of tasks or groups, or paths of YAML files with one task each.
+        most: Maximum number of documents of each task; None means all.
 
     Raises:
-        MissingExtraError: without the package.
-        ModelError: if a task is not known, its data cannot be had, or memory is too small.
+        MissingExtraError: if the package is not installed.
+        ModelError: if a task is unknown, its data is not available, or memory is too small.
     """
     if find_spec("lm_eval") is None:
         raise MissingExtraError("lm_eval", "lm-eval")
@@ -90,7 +91,7 @@ def measure_tasks(model: LanguageModel, tasks: Sequence[str], *, most: int | Non
 
 
 def _names_and_folders(tasks: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Names for the harness, and the folders in which it must look for those given as files."""
+    """Task names for the harness, and the folders of those given as files."""
     names, folders = [], []
     for task in tasks:
         path = Path(task)
@@ -104,7 +105,7 @@ def _names_and_folders(tasks: Sequence[str]) -> tuple[list[str], list[str]]:
 
 def _name_in(path: Path) -> str:
     try:
-        # The harness's own tags, such as !function, are its business.
+        # The harness's own tags, such as !function, are ignored.
         name = yaml.load(path.read_text(encoding="utf-8"), Loader=_AnyTag).get("task")
     except (OSError, UnicodeDecodeError, yaml.YAMLError, AttributeError) as error:
         raise ModelError(f"{path} is no task of lm-evaluation-harness: {error}. Give a YAML file of one.") from error
@@ -122,7 +123,7 @@ _AnyTag.add_multi_constructor("!", lambda loader, suffix, node: None)  # noqa: A
 
 @contextmanager
 def _random_state_kept() -> Iterator[None]:
-    """The harness seeds all generators of the process; edits that follow must not depend on it."""
+    """Restore random states afterwards: the harness seeds all generators, and later edits must not depend on that."""
     python, arrays = random.getstate(), np.random.get_state()
     devices = list(range(torch.cuda.device_count()))
     with torch.random.fork_rng(devices=devices):
@@ -134,7 +135,7 @@ def _random_state_kept() -> Iterator[None]:
 
 
 def read_results(results: Mapping[str, Any]) -> list[TaskValue]:
-    """The values in what the harness returns, ordered by task and metric."""
+    """Read the values from the harness's results, ordered by task and metric."""
     found = []
     for task, values in sorted(results["results"].items()):
         better = results.get("higher_is_better", {}).get(task) or {}

@@ -1,4 +1,4 @@
-"""What models are told that judge answers or word questions: files under prompts, or a user's own in their place."""
+"""Instructions for models that judge answers or word questions: files under prompts, or a user's replacements."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kgedit.llm.contexts import read_template
 from kgedit.resources import data_folder
 
 Group = Literal["judge", "qaedit"]
-"""A folder under prompts."""
+"""Name of a folder under prompts."""
 
 _SLOT = re.compile(r"\{\w+\}")
 
@@ -26,26 +26,27 @@ class Instructions:
 
     Attributes:
         texts: Name of a file without .txt -> its text below the header, with slots such as {question}.
-        own: Names that are not the shipped ones.
+        own: Names whose shipped text was replaced.
     """
 
     texts: Mapping[str, str]
     own: tuple[str, ...] = ()
 
     def sha256(self, name: str) -> str:
-        """Hash of a text: replies to different ones do not compare."""
+        """Hash of a text: replies to different instructions are not comparable."""
         return hashlib.sha256(self.texts[name].encode()).hexdigest()
 
 
 def read_instructions(group: Group, folder: Path | None = None) -> Instructions:
-    """The shipped texts, those that a folder has replaced by the folder's.
+    """Read the shipped texts, replaced by those of a folder where it has them.
 
     Args:
-        group: Which.
-        folder: Holds files that are called as the shipped ones, all or some; None for the shipped ones alone.
+        group: Group of texts.
+        folder: Folder with files named like the shipped ones, all or some; None means the shipped texts only.
 
     Raises:
-        ModelError: if it is no folder, holds a text of another name, or a text lacks a slot or has one too many.
+        ModelError: if it is not a folder, contains a text with another name, or a text lacks a slot or has an extra
+            one.
     """
     shipped = _shipped(group)
     if folder is None:

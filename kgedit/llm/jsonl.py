@@ -1,4 +1,4 @@
-"""Append-only files of lines that survive a kill: whole lines count, half a last line does not."""
+"""Append-only line files that survive a kill: complete lines are kept, an incomplete last line is ignored."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ _BLOCK = 1 << 16
 
 
 def read_lines(path: Path) -> list[str]:
-    """Whole lines of a file; none if there is no file."""
+    """Read the complete lines of a file; empty if there is no file."""
     whole = path.read_bytes().rpartition(b"\n")[0] if path.is_file() else b""
-    # Not splitlines(): that also breaks at U+2028, which may stand within a JSON string.
+    # Not splitlines(), which also breaks at U+2028; that may occur in a JSON string.
     return whole.decode("utf-8").split("\n") if whole else []
 
 
 def cut_half_line(path: Path) -> None:
-    """Truncate a file after its last whole line."""
+    """Truncate a file after its last complete line."""
     if not path.is_file():
         return
     with path.open("rb+") as file:

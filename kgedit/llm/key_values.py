@@ -1,6 +1,6 @@
-"""A key-value cache whose rows come and go: ended rows leave their slot to others, and a new token moves nothing.
+"""A key-value cache with reusable slots: new rows take the slots of finished ones, and a new token copies nothing.
 
-transformers' own cache copies everything it holds for each new token.
+The cache of transformers is copied completely for each new token.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ def kept_cache(output: Any) -> Any:
 
 
 class _Room(DynamicLayer):  # type: ignore[no-untyped-call]
-    """Keys and values of one block: slots x heads x columns x width, used up to `length` columns."""
+    """Keys and values of one block: slots x heads x columns x width, of which `length` columns are in use."""
 
     def __init__(self, like: torch.Tensor, *, slots: int, columns: int) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -40,7 +40,7 @@ class _Room(DynamicLayer):  # type: ignore[no-untyped-call]
         *args: Any,  # noqa: ARG002 - the shape of transformers' cache layers
         **kwargs: Any,  # noqa: ARG002
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Write the newest tokens' keys and values of all rows behind those that are there."""
+        """Append the keys and values of the newest tokens of all rows."""
         rows, more = key_states.shape[0], key_states.shape[2]
         for room, given in zip(self._room, (key_states, value_states), strict=True):
             room[:rows, :, self.length : self.length + more] = given
@@ -49,7 +49,7 @@ class _Room(DynamicLayer):  # type: ignore[no-untyped-call]
         return self._seen
 
     def place(self, source: Any, trees: torch.Tensor, columns: torch.Tensor, *, first: int) -> None:
-        """Copy rows out of trees, so that they end at `length`; the first of them goes into the slot `first`."""
+        """Copy rows from trees so that they end at `length`, the first into the slot `first`, the others after it."""
         for room, given in zip(self._room, (source.keys, source.values), strict=True):
             rows = given.transpose(1, 2)[trees[:, None], columns].transpose(1, 2)
             room[first : first + len(rows), :, self.length - columns.shape[1] : self.length] = rows
@@ -75,15 +75,15 @@ class _Room(DynamicLayer):  # type: ignore[no-untyped-call]
 
 
 class RoomyCache(Cache):
-    """A cache for `slots` rows at most, the rows in use first.
+    """A cache for at most `slots` rows; rows in use come first.
 
-    Rows end at the same column and begin wherever their length puts them; columns ahead of that hold anything.
+    All rows end at the same column and begin according to their length; the columns before that are undefined.
 
     Args:
-        like: A cache of the same model, filled.
-        slots: Most rows.
-        length: Columns in use from the beginning.
-        columns: Columns that there is room for; there will be more when they are used up.
+        like: A filled cache of the same model.
+        slots: Maximum number of rows.
+        length: Number of columns initially in use.
+        columns: Number of allocated columns; more are allocated when they are used up.
     """
 
     def __init__(self, like: Any, *, slots: int, length: int, columns: int) -> None:
@@ -94,7 +94,7 @@ class RoomyCache(Cache):
 
     @property
     def length(self) -> int:
-        """Columns in use."""
+        """Number of columns in use."""
         return self._rooms[0].length
 
     @property
@@ -103,13 +103,13 @@ class RoomyCache(Cache):
         return self.length == self._rooms[0].columns
 
     def place(self, source: Any, trees: Sequence[int], columns: Sequence[Sequence[int]], *, first: int) -> None:
-        """Take over rows from a cache of trees.
+        """Copy rows from a cache of trees.
 
         Args:
             source: The cache of trees.
             trees: The tree of each row.
-            columns: Where in its tree each row's tokens stand; at most `length`.
-            first: Slot of the first of these rows; the others follow.
+            columns: Columns of each row's tokens in its tree; at most `length`.
+            first: Slot of the first row; the others follow.
         """
         width = max(map(len, columns))
         filled = torch.tensor([[0] * (width - len(own)) + list(own) for own in columns])
@@ -118,15 +118,15 @@ class RoomyCache(Cache):
             room.place(given, torch.tensor(trees, device=at), filled.to(at), first=first)
 
     def move(self, sources: Sequence[int], targets: Sequence[int]) -> None:
-        """Copy rows from slots to others."""
+        """Copy rows between slots."""
         for room in self._rooms:
-            room.move(torch.tensor(sources), torch.tensor(targets))  # on the CPU, to fit a cache on several GPUs
+            room.move(torch.tensor(sources), torch.tensor(targets))  # on the CPU, to work with a cache on several GPUs
 
     def make_room(self, unused: int) -> None:
-        """Give up columns that no row uses, or, where there are none, add some.
+        """Free columns that no row uses, or allocate more if there are none.
 
         Args:
-            unused: Columns at the beginning.
+            unused: Number of unused columns at the beginning.
         """
         for room in self._rooms:
             if unused:

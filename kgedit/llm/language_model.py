@@ -22,13 +22,13 @@ from kgedit.llm.surgery.structure import Block, find_blocks, hooks
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """The prompts of the current forward pass, for editors with a memory beside the model.
+    """Prompts of the current forward pass, for editors with an external memory.
 
     Attributes:
         mask: Attention mask, rows x whole length.
-        ends: Column of each row's last prompt token; None when prompts were read by an earlier call, into the cache.
-        rows: Where each row stood in the batch when its prompt was read: rows that have ended leave the batch.
-        ends_unknown: Whether the caller did not say where prompts end: any token may be the last one of a prompt.
+        ends: Column of each row's last prompt token; None if an earlier call already read the prompts into the cache.
+        rows: Index of each row in the batch when its prompt was read; finished rows leave the batch.
+        ends_unknown: Whether the caller did not specify where prompts end: any token may be the last one of a prompt.
     """
 
     mask: torch.Tensor
@@ -42,17 +42,17 @@ class LanguageModel:
     """A loaded model.
 
     Attributes:
-        name: Name or path that the user gave.
-        revision: Commit on the hub, or version of the package that carries it, or "".
-        module: The transformers model, in eval mode; its parameters need no gradient.
+        name: Name or path given by the user.
+        revision: Commit on the hub, or version of the package that contains it, or "".
+        module: The transformers model, in eval mode; its parameters do not require gradients.
         tokenizer: A fast tokenizer.
-        by_name: Whether `load_model` finds the same model by its name alone.
-        readings: The current forward passes, the innermost last; written by `forward` and by `InstalledHook`.
-        row_readers: Hooks that read `reading`, and so need rows that stand whole beside one another; while there are
-            any, no two rows share what they begin with.
-        asked_at_once: Most tokens of questions that fit into the device's memory.
-        trained_at_once: Most rows of a training step that do.
-        packed: Copies of matrices for products on a CPU.
+        by_name: Whether `load_model` loads the same model by name alone.
+        readings: Current forward passes, innermost last; set by `forward` and by `InstalledHook`.
+        row_readers: Hooks that use `reading` and therefore need complete, separate rows; while there are any, rows do
+            not share prefixes.
+        asked_at_once: Limit of tokens of questions that fit into the device's memory.
+        trained_at_once: Limit of rows of a training step that fit.
+        packed: Repacked copies of matrices for products on a CPU.
     """
 
     name: str
@@ -87,10 +87,10 @@ class LanguageModel:
 
     @cached_property
     def fingerprint(self) -> str:
-        """Digest of all weights, configuration, tokenizer, end tokens and device kind: names what is cached.
+        """Digest of all weights, configuration, tokenizer, end tokens and device type, used as a cache key.
 
-        Computed at first use and then kept: use it before the first edit. After a change of weights that no editor
-        made, call `forget_fingerprint`.
+        Computed at first use and then stored: read it before the first edit. After changing weights without an editor,
+        call `forget_fingerprint`.
         """
         end = " ".join(map(str, sorted(self.end_ids)))
         return joined_digest(
@@ -98,7 +98,7 @@ class LanguageModel:
         )
 
     def forget_fingerprint(self) -> None:
-        """Compute the fingerprint again at its next use: the weights may have changed."""
+        """Recompute the fingerprint at its next use, because the weights may have changed."""
         self.__dict__.pop("fingerprint", None)
 
     @cached_property
@@ -107,7 +107,7 @@ class LanguageModel:
 
     @cached_property
     def chat(self) -> ChatFormat | None:
-        """What the tokenizer's chat template puts around turns; None where it has none that can be used."""
+        """Chat format of the tokenizer; None if it has no usable chat template."""
         return usable_chat_format(self.tokenizer)
 
     @cached_property
@@ -121,13 +121,13 @@ class LanguageModel:
 
     @cached_property
     def positions(self) -> int | None:
-        """Context length by the model's configuration; None if it sets none."""
+        """Context length in the model's configuration; None if it sets none."""
         found: int | None = getattr(self.module.config.get_text_config(), "max_position_embeddings", None)
         return found
 
     @cached_property
     def window(self) -> int | None:
-        """Tokens beyond which some block no longer attends to all of the text; None if the configuration sets none."""
+        """Tokens beyond which some block does not attend to the whole text; None if the configuration sets none."""
         config = self.module.config.get_text_config()
         found = [getattr(config, name, None) for name in ("sliding_window", "attention_chunk_size", "window_size")]
         return min((length for length in found if isinstance(length, int) and length > 0), default=None)
@@ -139,22 +139,22 @@ class LanguageModel:
         return reads_trees(self)
 
     def shares_beginnings(self, longest: int) -> bool:
-        """Whether texts may be read so that what they begin with in common is computed once, with the same result.
+        """Whether common prefixes of texts can be computed once, with the same result.
 
-        Not where a hook reads rows, where some block does not see the whole text, or where the model, tried once with
-        texts of a few tokens, gives other logits so.
+        False if a hook reads rows, if some block does not attend to the whole text, or if the model, tested once with
+        short texts, gives different logits.
 
         Args:
-            longest: Tokens of the longest text, with its answer.
+            longest: Number of tokens of the longest text with its answer.
         """
         seen = self.window is None or longest <= self.window
         return seen and not self.row_readers and self._reads_trees
 
     @cached_property
     def keeps_tokens(self) -> bool:
-        """Whether a cache holds keys and values of each token and nothing else, so that it can be gone on from again.
+        """Whether a cache contains only keys and values of each token, so that it can be continued repeatedly.
 
-        Linear attention (Qwen 3.5) keeps one state of the whole text, which every further token changes.
+        Linear attention (Qwen 3.5) keeps one state for the whole text, which every new token changes.
         """
         from transformers.cache_utils import DynamicLayer
 
@@ -192,13 +192,14 @@ class LanguageModel:
     def ask(self, question: list[str], *, preset: str = "question_only") -> list[str]: ...
 
     def ask(self, question: str | list[str], *, preset: str = "question_only") -> str | list[str]:
-        """What the model answers, decoded greedily, with the edits that are in it.
+        """Answer questions by greedy decoding, with the model's current edits.
 
-        Text that `rag`, `ike` or `prompt` put ahead of questions is added by `EditedModel.ask` only.
+        Only `EditedModel.ask` prepends the text of `rag`, `ike` or `prompt` to questions.
 
         Args:
-            question: One question, or several, which are asked in batches.
-            preset: wild, wild_line, question_only or few_shot: how the question is put and where the answer ends.
+            question: One question, or a list of questions, which are batched.
+            preset: wild, wild_line, question_only or few_shot: determines the context of the question and the end of
+                the answer.
 
         Raises:
             SpecError: if there is no such preset.
@@ -214,21 +215,21 @@ class LanguageModel:
         return answers[0] if isinstance(question, str) else answers
 
     def encode(self, prompt: str) -> list[int]:
-        """Tokens of a prompt, with the special tokens that the tokenizer puts first."""
+        """Tokenize a prompt, with the special tokens that the tokenizer prepends."""
         ids: list[int] = self.tokenizer.encode(prompt)
         return ids[:-1] if len(ids) > 1 and ids[-1] == self.tokenizer.eos_token_id else ids
 
     def leading_ids(self) -> list[int]:
-        """What the tokenizer puts ahead of every text (a beginning-of-text token, or nothing)."""
+        """Tokens that the tokenizer prepends to every text (a beginning-of-text token, or nothing)."""
         ids = self.encode("a")
         return ids[: len(ids) - len(self.tokenizer.encode("a", add_special_tokens=False))]
 
     def encode_target(self, answer: str, *, after: str = "") -> list[int]:
-        """Tokens of an answer, to be appended to those of a prompt.
+        """Tokenize an answer, to be appended to the tokens of a prompt.
 
         Args:
-            after: The prompt. An answer follows it after a space, but not where the prompt ends in white space itself;
-                in a chat as the template says.
+            after: The prompt. The answer is separated from it by a space, unless the prompt ends in white space; in a
+                chat as defined by the template.
         """
         joint = "" if after[-1:].isspace() else " "
         if self.chat and self._opens_turn(after):
@@ -237,7 +238,7 @@ class LanguageModel:
         return list(self.tokenizer.encode(text, add_special_tokens=False))
 
     def end_of_answer(self, after: str) -> list[int]:
-        """The token that ends an answer to a prompt: in a chat that of a turn; none where there is no such token."""
+        """The token that ends an answer to a prompt, in a chat the end of a turn; empty if there is no such token."""
         end = self.chat.end if self.chat and self._opens_turn(after) else None
         end = self.tokenizer.eos_token_id if end is None else end
         return [] if end is None else [end]
@@ -246,11 +247,11 @@ class LanguageModel:
         return bool(self.chat and self.chat.after and prompt.endswith(self.chat.after))
 
     def decode(self, ids: Sequence[int]) -> str:
-        """Text of generated tokens, without special ones."""
+        """Decode generated tokens, without special ones."""
         return str(self.tokenizer.decode(list(ids), skip_special_tokens=True, clean_up_tokenization_spaces=False))
 
     def ids_containing(self, texts: Sequence[str]) -> frozenset[int]:
-        """Tokens whose own text holds one of the texts."""
+        """Tokens whose text contains one of the texts."""
         found = self._ids_by_text
         for text in texts:
             if text not in found:
@@ -271,14 +272,14 @@ class LanguageModel:
         """Run the model on left-padded tokens.
 
         Args:
-            ids: Token ids, rows x length; with a cache, only the tokens that are new.
+            ids: Token ids, rows x length; with a cache, only the new tokens.
             mask: Attention mask, rows x whole length.
-            last: Logits are computed for so many last positions only (where the model can leave out the others).
-            cache: What kept_cache found in the output of an earlier call.
+            last: Number of last positions for which logits are computed, if the model can skip the others.
+            cache: Result of `kept_cache` on the output of an earlier call.
             keep: Whether to return a cache.
-            ends: Column of each row's last prompt token; None with a cache that holds the prompts already, and where
-                nobody needs to know.
-            rows: With a cache, where each row stood in the batch of prompts; None if all are there still.
+            ends: Column of each row's last prompt token; None if the cache already contains the prompts, or if the ends
+                are not needed.
+            rows: With a cache, index of each row in the batch of prompts; None if no row has left.
 
         Returns:
             The model's output; ``logits`` is rows x last x vocabulary.
@@ -309,14 +310,14 @@ class LanguageModel:
         picks: tuple[torch.Tensor, torch.Tensor],
         cache: Any = None,
     ) -> Any:
-        """Run the model on tokens that say themselves what they attend to.
+        """Run the model with an explicit attention pattern for each token.
 
         Args:
-            ids: Token ids, rows x length; with a cache, only the tokens that are new.
+            ids: Token ids, rows x length; with a cache, only the new tokens.
             visible: Which tokens each token attends to, rows x length x whole length.
             positions: Index of each token in its text, rows x length.
             picks: Rows and columns of the tokens whose logits are computed.
-            cache: Of transformers; it takes the tokens' keys and values.
+            cache: Cache of transformers, to which the tokens' keys and values are added.
 
         Returns:
             The model's output; ``logits`` is picks x vocabulary.
@@ -339,17 +340,17 @@ class LanguageModel:
         return output
 
     def _dense_head(self) -> AbstractContextManager[None]:
-        """Give the head contiguous input: a slice of positions would be multiplied row by row, several times slower."""
+        """Make the head's input contiguous: a slice of positions is multiplied row by row, several times slower."""
         head = self.module.get_output_embeddings()
         if head is None:
             return nullcontext()
         return hooks(head.register_forward_pre_hook(lambda _, inputs: (inputs[0].contiguous(), *inputs[1:])))
 
     def pad_left(self, rows: Sequence[Sequence[int]], *, width: int = 0) -> tuple[torch.Tensor, torch.Tensor]:
-        """Left-padded token ids and attention mask; the mask, not the pad id, says what is padding.
+        """Left-pad token ids; returns ids and attention mask. Only the mask marks padding, not the pad id.
 
         Args:
-            width: Columns, where no row is longer.
+            width: Minimum number of columns.
         """
         width = max(width, *map(len, rows))
         fill = next(iter(sorted(self.end_ids)), 0)

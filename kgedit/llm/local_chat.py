@@ -1,6 +1,6 @@
-"""Requests of a chat answered by a model on this machine, in the records that a server's client uses.
+"""Answers chat requests with a local model, using the same records as the client of a server.
 
-Replies are kept by content as those of servers are: the key holds the model's weights in place of an address.
+Replies are cached by content like those of servers: the key contains the model's fingerprint instead of an address.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from kgedit.llm.remote.requests import ChatReply, ChatRequest, request_key
 from kgedit.llm.surgery.frozen_products import frozen_products
 
 _AT_ONCE = 16
-"""Requests between two writes to the cache."""
+"""Number of requests between two writes to the cache."""
 
 _BATCH_TOKENS = 16_384
 
 
 class LocalChat:
-    """Answers requests greedily.
+    """Answers requests by greedy decoding.
 
     Args:
-        model: With a chat template.
-        cache: Where replies are kept.
+        model: A model with a chat template.
+        cache: Cache of replies.
     """
 
     def __init__(self, model: LanguageModel, cache: ReplyCache) -> None:
@@ -38,13 +38,13 @@ class LocalChat:
 
     @property
     def where(self) -> str:
-        """What stands for the server's address in the keys of replies."""
+        """Identifier of the model, used in cache keys instead of a server's address."""
         return f"local:{self._model.fingerprint}"
 
     def ask(
         self, requests: Sequence[ChatRequest], *, progress: Callable[[int, int], None] | None = None
     ) -> list[ChatReply]:
-        """A reply to each request, in order; equal ones are answered once.
+        """Return a reply to each request, in order; equal requests are answered once.
 
         Raises:
             ModelError: if a request is longer than the model's context.

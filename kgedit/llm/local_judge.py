@@ -1,8 +1,8 @@
-"""A judge on this machine: the verdict word that a local model finds the likelier, so that every answer gets one.
+"""Local judge: the verdict is the word that a local model finds more likely, so every answer gets one.
 
-Small models do not keep to a form when they decode, and prefer one word whatever stands ahead of it. So the two words
-are compared where they first differ, less what they differ by after judgements without content (Zhao et al. 2021,
-Calibrate Before Use). The rules, which are the same for all answers, are read once.
+Small models do not follow a format when they decode, and prefer one word regardless of the prompt. Therefore the two
+words are compared at the first token in which they differ, minus their difference after judgements without content
+(Zhao et al. 2021, Calibrate Before Use). The rules, which are the same for all answers, are read once.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ class LocalJudge:
     """A judge.
 
     Args:
-        model: Asked in its chat template where it has one.
+        model: Prompted with its chat template if it has one.
         template: The instructions "verdict" (kgedit.llm.instructions).
-        calibrated: Whether the model's own liking for either word is taken off.
+        calibrated: Whether the model's bias towards either word is subtracted.
 
     Attributes:
-        liking: Margin from which on an answer is correct.
+        liking: Margin from which an answer counts as correct.
 
     Raises:
-        ModelError: if its tokenizer cannot tell the words apart.
+        ModelError: if the tokenizer does not distinguish the two words.
     """
 
     def __init__(self, model: LanguageModel, template: str, *, calibrated: bool = True) -> None:
@@ -52,10 +52,10 @@ class LocalJudge:
     def judge(
         self, judgements: Sequence[Judgement], *, progress: Callable[[int, int], None] | None = None
     ) -> list[Verdict]:
-        """A verdict for each.
+        """Return a verdict for each judgement.
 
         Args:
-            progress: Called with judgements that are done and all of them.
+            progress: Called with the number of finished judgements and of all.
 
         Raises:
             ModelError: if the GPU's memory is too small.
@@ -67,7 +67,7 @@ class LocalJudge:
     def margins(
         self, judgements: Sequence[Judgement], *, progress: Callable[[int, int], None] | None = None
     ) -> list[float]:
-        """Log-probability of CORRECT less that of INCORRECT, at the first token in which they differ, of each."""
+        """Return log p(CORRECT) - log p(INCORRECT) of each judgement, at the first token in which the words differ."""
         prompts = [self._context.prompt(judgement.prompt(self._template)) for judgement in judgements]
         targets = [[self._model.encode_target(word, after=prompt) for word in VERDICTS] for prompt in prompts]
         rows = []
@@ -81,7 +81,7 @@ class LocalJudge:
     def _read(
         self, rows: list[list[int]], words: list[list[int]], *, progress: Callable[[int, int], None] | None
     ) -> list[float]:
-        """The difference of two tokens' logits behind each row, what all rows begin with being read once."""
+        """Difference of two tokens' logits after each row; the common prefix of all rows is read once."""
         shared = min(_shared(rows), min(map(len, rows), default=1) - 1)
         margins = [0.0] * len(rows)
         order = sorted(range(len(rows)), key=lambda index: (-len(rows[index]), index))
@@ -100,12 +100,12 @@ class LocalJudge:
         return margins
 
     def _prefix(self, ids: list[int]) -> Any:
-        """The key-value cache of what all rows begin with."""
+        """Key-value cache of the common prefix of all rows."""
         tokens, mask = self._model.pad_left([ids])
         return kept_cache(self._model.forward(tokens, mask, last=1, keep=True))
 
     def _logits(self, rests: list[list[int]], shared: int, prefix: Any) -> torch.Tensor:
-        """Logits behind the last token of each row: rows x vocabulary."""
+        """Logits after the last token of each row: rows x vocabulary."""
         ids, mask = self._model.pad_left(rests)
         cache = copy.deepcopy(prefix)
         if cache is not None:
@@ -116,5 +116,5 @@ class LocalJudge:
 
 
 def _shared(rows: Sequence[Sequence[int]]) -> int:
-    """How many tokens all rows begin with."""
+    """Length of the common prefix of all rows, in tokens."""
     return sum(1 for _ in takewhile(lambda tokens: len(set(tokens)) == 1, zip(*rows, strict=False)))

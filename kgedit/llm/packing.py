@@ -1,7 +1,7 @@
-"""Rows of tokens packed as trees: tokens that rows share at their beginning stand there once, and nothing is padded.
+"""Packs rows of tokens as trees: tokens of common prefixes are stored once, and nothing is padded.
 
-A node of a tree is one token behind one beginning; it attends to its ancestors and to itself. So the number that a
-model computes for a node is the one that it computes for that token in a row of its own.
+A node of a tree is one token after one prefix; it attends to its ancestors and to itself. A model therefore computes
+the same values for a node as for that token in a separate row.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from itertools import pairwise
 import numpy as np
 
 NODES = 128
-"""Nodes of a tree: attention costs their square, and a beginning stands once in each tree.
+"""Nodes of a tree: attention is quadratic in them, and a prefix is stored once per tree.
 
 With 256 the questions of `synthetic` took 9 % longer, with 64 as long as with 128.
 """
@@ -21,15 +21,15 @@ With 256 the questions of `synthetic` took 9 % longer, with 64 as long as with 1
 
 @dataclass(frozen=True, slots=True)
 class Packs:
-    """Trees side by side, each with the same tokens ahead.
+    """Trees in a batch, all after the same prefix.
 
     Attributes:
-        ahead: Number of tokens that all rows share and that are read before; they stand in no tree.
-        ids: Token of each node, trees x widest tree, 0 where a tree is narrower.
-        positions: Index of each node's token within its rows, in the same shape.
-        visible: Which of the tokens ahead and of the nodes each node attends to, trees x nodes x (ahead + nodes).
-        trees: The tree of each row.
-        paths: The nodes of each row's tokens, in order, those ahead left out.
+        ahead: Number of tokens of the prefix that all rows share; it is read beforehand and is not part of any tree.
+        ids: Token of each node, trees x widest tree, padded with 0.
+        positions: Index of each node's token within its rows, same shape.
+        visible: Which prefix tokens and nodes each node attends to, trees x nodes x (ahead + nodes).
+        trees: Tree index of each row.
+        paths: Nodes of each row's tokens, in order, without the prefix.
     """
 
     ahead: int
@@ -41,19 +41,19 @@ class Packs:
 
 
 def shared_length(rows: Sequence[Sequence[int]]) -> int:
-    """How many tokens all rows begin with, at most all but the last of the shortest row."""
+    """Length of the common prefix of all rows, at most all but the last token of the shortest row."""
     first, last = min(map(list, rows)), max(map(list, rows))
     most = min(map(len, rows)) - 1
     return next((index for index in range(most) if first[index] != last[index]), most)
 
 
 def group_rows(rows: Sequence[Sequence[int]], *, ahead: int, nodes: int = NODES) -> list[list[int]]:
-    """Indexes of the rows of each tree: rows with the same beginning stand together.
+    """Assign rows to trees, so that rows with the same prefix share one; returns the row indexes of each tree.
 
     Args:
-        ahead: Number of tokens at the beginning of every row that stand in no tree.
-        nodes: Most nodes of a tree, or twice the longest row, whichever is more: long rows that share most of their
-            tokens belong together.
+        ahead: Number of prefix tokens of every row that are not part of any tree.
+        nodes: Maximum number of nodes of a tree, or twice the longest row if that is more, so that long rows that share
+            most of their tokens stay together.
     """
     order = sorted(range(len(rows)), key=lambda row: list(rows[row]))
     alone = [len(rows[row]) - ahead for row in order]
@@ -72,7 +72,7 @@ def group_rows(rows: Sequence[Sequence[int]], *, ahead: int, nodes: int = NODES)
 
 
 def count_nodes(rows: Sequence[Sequence[int]], groups: Sequence[Sequence[int]], *, ahead: int) -> int:
-    """Nodes of all trees; rows stand in each group as `group_rows` puts them."""
+    """Number of nodes of all trees; rows are ordered within groups as by `group_rows`."""
     first = sum(len(rows[group[0]]) - ahead for group in groups)
     return first + sum(
         len(rows[row]) - _common(rows[other], rows[row]) for group in groups for other, row in pairwise(group)
@@ -84,8 +84,8 @@ def pack(rows: Sequence[Sequence[int]], groups: Sequence[Sequence[int]], *, ahea
 
     Args:
         rows: Token ids; each row is longer than `ahead`.
-        groups: As `group_rows` makes them, or some of them; rows in none of them have no path.
-        ahead: Number of tokens at the beginning of every row that stand in no tree.
+        groups: Groups from `group_rows`, or some of them; rows without a group have no path.
+        ahead: Number of prefix tokens of every row that are not part of any tree.
     """
     trees = [0] * len(rows)
     paths: list[tuple[int, ...]] = [()] * len(rows)
@@ -99,7 +99,7 @@ def pack(rows: Sequence[Sequence[int]], groups: Sequence[Sequence[int]], *, ahea
     ids, positions = (np.zeros((len(grown), width), dtype=np.int64) for _ in range(2))
     visible = np.zeros((len(grown), width, ahead + width), dtype=bool)
     visible[:, :, :ahead] = True
-    visible[:, np.arange(width), ahead + np.arange(width)] = True  # padding too: attending to nothing gives no number
+    visible[:, np.arange(width), ahead + np.arange(width)] = True  # padding too: attending to nothing gives NaN
     for number, (tree, group) in enumerate(zip(grown, groups, strict=True)):
         ids[number, : len(tree.ids)], positions[number, : len(tree.ids)] = tree.ids, tree.positions
         for row in group:
@@ -117,7 +117,7 @@ class _Tree:
         self._nodes: dict[tuple[int, int], int] = {}
 
     def add(self, tokens: Sequence[int]) -> tuple[int, ...]:
-        """The nodes of a row's tokens; those that are missing are made."""
+        """Return the nodes of a row's tokens, creating missing ones."""
         parent = -1
         path: list[int] = []
         for depth, token in enumerate(tokens):

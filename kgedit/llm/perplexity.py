@@ -1,7 +1,7 @@
-"""How well a model predicts a text: its loss over windows that do not overlap.
+"""Loss of a model on a text, over windows that do not overlap.
 
-Every token but the first is predicted once, from the tokens of its window ahead of it, so the loss depends on the
-window: compare only what was measured with the same one.
+Every token except the first is predicted once, from the preceding tokens of its window. The loss depends on the window
+size: compare only values measured with the same one.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from kgedit.llm.surgery.frozen_products import frozen_products
 from kgedit.llm.targets import row_losses
 
 WINDOW = 512
-"""Tokens of a window, fewer where the model has room for fewer."""
+"""Number of tokens of a window; fewer if the model's context is shorter."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,8 +25,8 @@ class TextLoss:
     """Loss of a model on a text.
 
     Attributes:
-        tokens: Tokens predicted.
-        loss: Their mean negative log-likelihood in nats; its exponential is the perplexity.
+        tokens: Number of predicted tokens.
+        loss: Mean negative log-likelihood of these tokens in nats; its exponential is the perplexity.
     """
 
     tokens: int
@@ -34,7 +34,7 @@ class TextLoss:
 
 
 def text_loss(model: LanguageModel, text: str) -> TextLoss:
-    """The model's loss on a text, one window at a time.
+    """Compute the model's loss on a text, one window at a time.
 
     Raises:
         ModelError: if the text has fewer than two tokens.
@@ -45,7 +45,7 @@ def text_loss(model: LanguageModel, text: str) -> TextLoss:
     width = min(WINDOW, model.positions or WINDOW)
     total, tokens = 0.0, 0
     with torch.inference_mode(), frozen_products(model), enough_memory(f"a window of {width} tokens"):
-        # The last token of a window begins the next: it is predicted once and read twice.
+        # The last token of a window is the first of the next one: it is predicted once and read twice.
         for start in range(0, len(ids) - 1, width - 1):
             window = ids[start : start + width]
             rows, mask = model.pad_left([window])

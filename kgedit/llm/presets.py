@@ -1,7 +1,7 @@
-"""Presets: named ways of asking, each a choice of input, generation, truncation and metric.
+"""Presets: named choices of context, generation, truncation and metric.
 
-`synthetic` is what most editing papers report, `wild` is the setting of Mirage (section 3). An instruct model ends many
-a raw prompt at once, so `wild_chat` asks it the same in its own chat template, and keeps its whole first sentence.
+`synthetic` is what most editing papers report, `wild` is the setting of Mirage (section 3). Instruct models often end a
+raw prompt immediately, so `wild_chat` asks the same question with the chat template and keeps the whole first sentence.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def _freely(name: str, *, context: str, truncation: str, metric: str = "exact_ma
 
 
 _PAPERS_TOKENS = 90
-"""New tokens of WikiFactDiff's texts: its code stops at 100 with the prompt, and a cloze has about ten."""
+"""New tokens of WikiFactDiff's texts: its code stops at 100 including the prompt, and a cloze has about ten."""
 
 PRESETS: dict[str, Preset] = {
     preset.name: preset
@@ -76,7 +76,7 @@ MEANINGS = {
     "free_text": "100 tokens after the bare question, for fluency",
     "cloze_text": "90 tokens after the four other clozes: WikiFactDiff's fluency",
 }
-"""What each preset is, in a line of the help."""
+"""One-line description of each preset for the help."""
 
 STOPS: dict[str, tuple[str, ...]] = {
     "newline_period": ("\n", "."),
@@ -85,14 +85,14 @@ STOPS: dict[str, tuple[str, ...]] = {
     "end_of_text": (),
     "gold_length": (),
 }
-"""Truncation module -> texts that end an answer, besides the end of the text. "gold_length" ends by length, "sentence"
-with the first sentence as well, which no stop text can tell (kgedit.llm.sentences)."""
+"""Truncation module -> texts that end an answer, in addition to the end of the text. "gold_length" ends by length;
+"sentence" also ends after the first sentence, which stop texts cannot detect (kgedit.llm.sentences)."""
 
 GENERATIONS = ("teacher_forcing", "greedy")
 
 
 def same_text(presets: Sequence[Preset]) -> list[tuple[Preset, ...]]:
-    """Presets in groups whose answers have the same text, because they differ in name and metric only."""
+    """Group presets that produce the same answers, because they differ only in name and metric."""
     groups: dict[Preset, list[Preset]] = {}
     for preset in presets:
         groups.setdefault(replace(preset, name="", metric=""), []).append(preset)
@@ -100,7 +100,7 @@ def same_text(presets: Sequence[Preset]) -> list[tuple[Preset, ...]]:
 
 
 def preset_by_name(name: str) -> Preset | None:
-    """A preset; "few_shot:N" and "few_shot:N:SEED" show N demonstrations. None where there is no such preset."""
+    """Return a preset by name, or None; "few_shot:N" and "few_shot:N:SEED" have N demonstrations."""
     base, *given = name.split(":")
     preset = PRESETS.get(base)
     if preset is None or not given:

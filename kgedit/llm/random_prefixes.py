@@ -1,4 +1,4 @@
-"""Random prefixes: texts sampled from the model. An edit learned after several of them generalises better."""
+"""Random prefixes: texts sampled from the model. Edits trained with several of them generalise better."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from kgedit.llm.language_model import LanguageModel
 def sample_random_prefixes(
     model: LanguageModel, count: int, *, tokens: int, seed: int, likeliest: int | None = None
 ) -> list[list[int]]:
-    """Token ids of `count` prefixes, sampled from the unedited model's own distribution.
+    """Sample `count` prefixes from the unedited model's distribution, as token ids.
 
     Args:
-        tokens: Length of each.
-        seed: Numbers are drawn on the CPU, so that a device does not change them.
-        likeliest: Each token is one of so many that the model takes for the likeliest; None for any token.
+        tokens: Length of each prefix.
+        seed: Seed; random numbers are drawn on the CPU, so that they do not depend on the device.
+        likeliest: Each token is one of the `likeliest` most probable ones (top-k); None means any token.
     """
     if count == 0:
         return []
@@ -39,7 +39,7 @@ def sample_random_prefixes(
 
 
 def continue_words(model: LanguageModel, words: Sequence[str], *, tokens: int) -> list[str]:
-    """Each text with its likeliest continuation, token by token, as text; the end of text is never among it.
+    """Continue each text by greedy decoding; returns texts without the end-of-text token, which is never chosen.
 
     Args:
         tokens: Length of each continuation.

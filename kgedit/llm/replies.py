@@ -1,4 +1,4 @@
-"""What a backend makes of a model's tokens: the reply to one question."""
+"""Replies: the result of a backend for one question."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kgedit.llm.sentences import first_sentence
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """The model's reply to one question; its fields are those of an Answer."""
+    """The model's reply to one question; the fields are those of `Answer`."""
 
     text: str
     token_match: float | None
@@ -29,13 +29,13 @@ class Reply:
 def fed_reply(
     reply: Reply, gold: float, old: Sequence[float], static: Sequence[float], alternatives: Sequence[float]
 ) -> Reply:
-    """A reply with the probabilities of all that was fed.
+    """Build a reply from the results of teacher forcing.
 
     Args:
-        gold: Of the gold answer.
-        old: Of the answers before the edit.
-        static: Of those that stay right.
-        alternatives: Of those that never were.
+        gold: Result of the gold answer.
+        old: Results of the answers from before the edit.
+        static: Results of the answers that remain correct.
+        alternatives: Results of the answers that were never correct.
     """
     return replace(
         reply,
@@ -48,17 +48,17 @@ def fed_reply(
 
 
 def truncate(text: str, truncation: str) -> str:
-    """A whole text as a truncation module leaves it, without surrounding space."""
+    """Apply a truncation module to a complete text, and strip surrounding white space."""
     for stop in STOPS[truncation]:
         text = text.partition(stop)[0]
     return (first_sentence(text) if truncation == "sentence" else text).strip()
 
 
 def match_of(ids: Sequence[int], gold: Sequence[int]) -> float:
-    """Share of the gold answer's tokens that stand at their index among the generated ones."""
+    """Share of the gold answer's tokens that are generated at the same index."""
     return sum(a == b for a, b in zip(ids, gold, strict=False)) / len(gold)
 
 
 def six_digits(value: float) -> float:
-    """As probabilities are stored."""
+    """Round a probability to the stored precision."""
     return float(f"{value:.6g}")

@@ -1,4 +1,4 @@
-"""Model files that appear only when whole, so that a kill leaves nothing half-written."""
+"""Writes model files atomically, so that a kill leaves no incomplete files."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def save_tensors(path: Path, tensors: Mapping[str, torch.Tensor], metadata: dict[str, str] | None = None) -> None:
-    """Write a safetensors file, with its folder where that is missing."""
+    """Write a safetensors file, creating its folder if needed."""
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f"{path.name}.partial-{os.getpid()}")
     save_file({name: tensor.contiguous().cpu() for name, tensor in tensors.items()}, partial, metadata=metadata)
@@ -27,7 +27,7 @@ def save_tensors(path: Path, tensors: Mapping[str, torch.Tensor], metadata: dict
 
 
 def save_whole(folder: Path, parts: Sequence[Any]) -> None:
-    """Save a tokenizer, a model, or whatever has ``save_pretrained``, into one folder."""
+    """Save objects with ``save_pretrained``, such as a tokenizer and a model, into one folder."""
     with whole_folder(folder) as partial:
         for part in parts:
             part.save_pretrained(partial)
@@ -35,9 +35,9 @@ def save_whole(folder: Path, parts: Sequence[Any]) -> None:
 
 @contextmanager
 def whole_folder(folder: Path) -> Iterator[Path]:
-    """A folder to write into, which takes its name when the context ends without an error.
+    """Yield a temporary folder that is renamed to `folder` when the context ends without an error.
 
-    Its files are readable to whom the user's other files are; safetensors would keep them to the user.
+    Its files get the user's default permissions; safetensors would make them readable by the user only.
     """
     from transformers.utils.logging import disable_progress_bar
 
@@ -56,11 +56,11 @@ def whole_folder(folder: Path) -> Iterator[Path]:
     except OSError:
         if not folder.is_dir():
             raise
-        # Another process was quicker; both wrote the same.
+        # Another process was faster; both wrote the same content.
         shutil.rmtree(partial)
 
 
 def save_pretrained(model: LanguageModel, folder: Path) -> None:
-    """Write a model and its tokenizer as transformers reads them."""
+    """Save a model and its tokenizer in the format of transformers."""
     for part in (model.tokenizer, model.module):
         part.save_pretrained(folder)

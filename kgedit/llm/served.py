@@ -1,4 +1,4 @@
-"""A model that is served elsewhere, as far as it is known here: tokenizer and configuration, no weights."""
+"""A model that is served elsewhere: local tokenizer and configuration, no weights."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ class ServedModel(LanguageModel):
     """A model without weights.
 
     Attributes:
-        served_at: What serves it.
-        files: Digest of its weight files, where it is served from a folder of this machine; "" for a server, which
-            does not say what weights it has.
+        served_at: Backend and address that serve the model.
+        files: Digest of its weight files if it is served from a local folder; "" for a server, which does not report
+            its weights.
     """
 
     served_at: str = ""
@@ -30,25 +30,24 @@ class ServedModel(LanguageModel):
 
     @cached_property
     def fingerprint(self) -> str:
-        """Digest of the names that it is served under, its weight files if they are known, and its tokenizer."""
+        """Digest of the served names, the weight files if known, and the tokenizer."""
         served = f"served {self.served_at} {self.name} {self.revision} {self.files}"
         return joined_digest((served, tokenizer_digest(self.tokenizer)))
 
     @property
     def device(self) -> torch.device:
-        """Where vectors of questions are computed: the model itself is not here."""
+        """Device on which question embeddings are computed; the model itself is remote."""
         return torch.device("cpu")
 
 
 def describe_model(name: str, *, served_at: str, weights_here: bool = False) -> ServedModel:
-    """What is known of a model without loading it.
+    """Load a model's tokenizer and configuration, without its weights.
 
     Args:
-        name: A folder, or a name on the hub, whose tokenizer and configuration can be had here; the server must have
-            the model under the same name.
+        name: A folder or hub name with tokenizer and configuration; the server must serve the model under the same
+            name.
         served_at: The backend and its address.
-        weights_here: Whether the backend reads the weights from `name`, so that another model in the same folder is
-            another model.
+        weights_here: Whether the backend reads the weights from `name`, so that they are part of the fingerprint.
 
     Raises:
         ModelError: if tokenizer or configuration cannot be found.
@@ -60,8 +59,8 @@ def describe_model(name: str, *, served_at: str, weights_here: bool = False) -> 
         config = AutoConfig.from_pretrained(name)
     except (OSError, ValueError, KeyError) as error:
         raise ModelError(
-            f"The tokenizer and configuration of '{name}' cannot be found here. A served model needs both, to word "
-            "prompts as it was taught: give a folder that has them, or a name on the hub. "
+            f"The tokenizer and configuration of '{name}' cannot be found here. A served model needs both, to format "
+            "prompts as in its training: give a folder that has them, or a name on the hub. "
             f"({str(error).splitlines()[0]})"
         ) from error
     check_places_are_known(tokenizer, name)

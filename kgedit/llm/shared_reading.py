@@ -1,6 +1,6 @@
-"""Texts read as trees: what several of them begin with is computed once, for teacher forcing and for decoding.
+"""Reads texts as trees: common prefixes are computed once, for teacher forcing and for decoding.
 
-Whether a model can be read so is tried out, never known by its name: it must take a mask of its own for each token.
+Whether a model supports this is tested, never inferred from its name: it must accept a separate mask for each token.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ if TYPE_CHECKING:
     from kgedit.llm.language_model import LanguageModel
 
 _WORTH_ITS_PASS = 64
-"""Tokens to be saved before what all rows begin with gets a pass of its own: so many take hardly longer than a few."""
+"""Minimum saved tokens for which the common prefix gets a separate pass: fewer hardly add to a pass's time."""
 
 _TOLERANCE = {torch.float32: 1e-4, torch.float64: 1e-4}
 _TOLERANCE_OF_NARROW_NUMBERS = 0.05
-"""Largest difference of logits, as a share of the largest one, that is rounding; a wrong mask gives more."""
+"""Largest difference of logits, relative to the largest logit, that counts as rounding; a wrong mask gives more."""
 
 
 @dataclass(frozen=True, slots=True)
 class Beginning:
-    """What all rows begin with, read once.
+    """Common prefix of all rows, read once.
 
     Attributes:
-        length: Its tokens; 0 where nothing is shared, or too little.
-        cache: Their keys and values, one row.
+        length: Number of tokens; 0 if nothing or too little is shared.
+        cache: Keys and values of these tokens, one row.
     """
 
     length: int = 0
@@ -41,14 +41,14 @@ class Beginning:
 
 @dataclass(frozen=True, slots=True)
 class TreesRead:
-    """Some of the rows, read.
+    """Result of reading some of the rows.
 
     Attributes:
-        rows: Their indexes.
-        packs: Where their tokens stand.
-        logits: Of every node that was wanted, nodes x vocabulary.
-        found: For each of these rows, where in `logits` its wanted tokens are.
-        cache: Keys and values, of the beginning too; None if not asked for.
+        rows: Indexes of the rows.
+        packs: Positions of their tokens in trees.
+        logits: Logits of every wanted node, nodes x vocabulary.
+        found: For each of these rows, the indexes of its wanted tokens in `logits`.
+        cache: Keys and values, including those of the prefix; None if not requested.
     """
 
     rows: tuple[int, ...]
@@ -58,16 +58,16 @@ class TreesRead:
     cache: Any
 
     def columns(self, row: int) -> list[int]:
-        """Where in the cache of its tree a row's tokens stand."""
+        """Columns of a row's tokens in the cache of its tree."""
         ahead = self.packs.ahead
         return [*range(ahead), *(ahead + node for node in self.packs.paths[row])]
 
 
 def read_beginning(model: LanguageModel, rows: Sequence[list[int]], *, most: int) -> Beginning:
-    """Read what all rows begin with, if that is worth a pass of its own.
+    """Read the common prefix of all rows, if it is worth a separate pass.
 
     Args:
-        most: Most tokens of it: those whose logits are wanted must stand behind.
+        most: Maximum length of the prefix: tokens whose logits are wanted must come after it.
     """
     length = min(shared_length(rows), most)
     behind, whole = (count_nodes(rows, group_rows(rows, ahead=ahead), ahead=ahead) for ahead in (length, 0))
@@ -90,11 +90,11 @@ def read_rows(
 
     Args:
         model: One that `shares_beginnings`.
-        rows: Token ids, all behind the same beginning.
-        wanted: For each row, the indexes of the tokens whose logits are computed; none of them in the beginning.
-        beginning: Read before.
-        most_tokens: Most nodes that are read at once, if one tree does not have more.
-        keep: Whether keys and values are wanted.
+        rows: Token ids, all starting with the same prefix.
+        wanted: For each row, the indexes of the tokens whose logits are computed; none of them in the prefix.
+        beginning: Result of `read_beginning`.
+        most_tokens: Maximum number of nodes read at once, unless a single tree has more.
+        keep: Whether to return keys and values.
     """
     groups = group_rows(rows, ahead=beginning.length)
     widest = max(NODES, *(count_nodes(rows, [group], ahead=beginning.length) for group in groups))
@@ -134,7 +134,7 @@ def _read(
 
 
 def _repeated(cache: Any, rows: int) -> Any:
-    """A cache of one row, for so many rows."""
+    """Repeat a cache of one row for `rows` rows."""
     repeated = DynamicCache()
     for index, layer in enumerate(cache.layers):
         repeated.update(layer.keys.expand(rows, -1, -1, -1), layer.values.expand(rows, -1, -1, -1), index)
@@ -142,7 +142,7 @@ def _repeated(cache: Any, rows: int) -> Any:
 
 
 def reads_trees(model: LanguageModel) -> bool:
-    """Whether a model gives the same logits for texts in trees, behind a beginning, as for each text alone."""
+    """Whether a model gives the same logits for texts in trees after a prefix as for each text alone."""
     parameters = model.module.get_input_embeddings(), model.module.get_output_embeddings()
     if None in parameters:
         return False
@@ -153,11 +153,11 @@ def reads_trees(model: LanguageModel) -> bool:
         with torch.no_grad():
             return _same_logits(model, rows)
     except (AttributeError, IndexError, KeyError, NotImplementedError, RuntimeError, TypeError, ValueError):
-        return False  # whatever a model's own code raises for a mask, a position or a cache that it does not take
+        return False  # any error that a model's code raises for an unsupported mask, position or cache
 
 
 def _same_logits(model: LanguageModel, rows: Sequence[list[int]]) -> bool:
-    """Compare texts read alone with the same texts in two trees behind their first token."""
+    """Compare texts read alone with the same texts in two trees after their first token."""
     (first,) = read_rows(model, [rows[0][:1]], [[0]], most_tokens=1, keep=True)
     beginning = Beginning(1, first.cache)
     everything = [list(range(1, len(row))) for row in rows]

@@ -1,4 +1,4 @@
-"""Cross-entropy on answers with their prompts masked: the loss of every fine-tuning editor."""
+"""Cross-entropy on targets with masked prompts: the loss of all fine-tuning editors."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ class TargetBatch:
     Attributes:
         ids: Token ids, rows x length.
         mask: Attention mask, rows x length.
-        labels: Target ids at the last positions, rows x longest target; -100 where a row's target has not begun.
-        whole: Whether the targets' last tokens are among the ids; nothing is predicted after them.
+        labels: Target ids at the last positions, rows x longest target; -100 before the start of a row's target.
+        whole: Whether `ids` includes the last target tokens, after which nothing is predicted.
     """
 
     ids: torch.Tensor
@@ -29,26 +29,26 @@ class TargetBatch:
 
     @property
     def ends(self) -> torch.Tensor:
-        """Column of the last prompt token of each row: the target's tokens follow it."""
+        """Column of the last prompt token of each row, which precedes the target."""
         return self.ids.shape[1] - self.whole - (self.labels != -100).sum(1)
 
     @property
     def predicting(self) -> torch.Tensor:
-        """Where a target token is predicted, the last prompt token included: rows x length."""
+        """Mask of positions that predict a target token, including the last prompt token: rows x length."""
         columns = torch.arange(self.ids.shape[1], device=self.ids.device)
         return (columns >= self.ends[:, None]) & (columns < self.ids.shape[1] - self.whole)
 
     @property
     def last(self) -> int:
-        """Positions from the right that hold those whose logits the loss needs: one ahead of each target token."""
+        """Number of last positions whose logits the loss needs: one before each target token."""
         return self.labels.shape[1] + self.whole
 
     def without_last(self) -> TargetBatch:
-        """Without the targets' last tokens, which cost as much as any other and change no loss."""
+        """Drop the last target tokens, which cost as much as any other and do not change the loss."""
         return TargetBatch(self.ids[:, :-1], self.mask[:, :-1], self.labels, whole=False) if self.whole else self
 
     def rows(self, start: int, stop: int) -> TargetBatch:
-        """Some of the rows, padded as all are."""
+        """Select a range of rows (half-open), with unchanged padding."""
         return replace(self, ids=self.ids[start:stop], mask=self.mask[start:stop], labels=self.labels[start:stop])
 
 
@@ -56,7 +56,8 @@ def encode_targets(model: LanguageModel, pairs: Sequence[tuple[str, str]], *, le
     """Encode (prompt, answer) pairs.
 
     Args:
-        learn_end: Whether the end of text (in a chat, of the turn) belongs to the target: the model learns to stop.
+        learn_end: Whether the target includes the end of text (in a chat, the end of the turn), so that the model
+            learns to stop.
     """
     prompts = [model.encode(prompt) for prompt, _ in pairs]
     targets = [
@@ -91,19 +92,19 @@ def row_losses(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
     """Mean negative log-likelihood of each row's target tokens; 0 for a row without a target.
 
     Args:
-        logits: rows x longest target x vocabulary; what stands behind does not count.
+        logits: rows x longest target x vocabulary; positions beyond the longest target are ignored.
         labels: As in TargetBatch.
     """
     asked = logits[:, : labels.shape[1]]
-    # One row of numbers after the other: along another dimension the softmax takes several times as long.
+    # One row at a time: along another dimension the softmax takes several times as long.
     flat = cross_entropy(asked.flatten(0, 1).float(), labels.flatten(), ignore_index=-100, reduction="none")
     return flat.reshape(labels.shape).sum(1) / (labels != -100).sum(1).clamp(min=1)
 
 
 def prompt_last_loss(logits: torch.Tensor, targets: TargetBatch) -> torch.Tensor:
-    """Mean over rows of the targets' mean negative log-likelihood, all tokens predicted at the prompt's last one.
+    """Mean over rows of the targets' mean negative log-likelihood, with all tokens predicted at the last prompt token.
 
-    The bag of tokens that FT and FT-L raise: the answer's order is not learned.
+    FT and FT-L train this bag of tokens: the order of the answer's tokens is not learned.
 
     Args:
         logits: rows x ``targets.last`` x vocabulary.

@@ -1,8 +1,8 @@
-"""`tiny`: a small Llama trained on the facts of the older snapshot, so that it knows what is then edited.
+"""`tiny`: a small Llama trained on the facts of the older snapshot, so that it knows the facts to be edited.
 
-It learns each fact as a question, a rephrased question and a broken-off statement, in the contexts that the
-evaluation asks in, and learns to stop after the answer. Its tokenizer has also seen the answers to come, so that it
-can spell them; the model has not. The same lesson and seed give the same weights; they are trained once and kept.
+It is trained on each fact as a question, a rephrased question and an unfinished statement, in the contexts of the
+evaluation, and to stop after the answer. Its tokenizer is also trained on the new answers, so that it can spell them;
+the model is not. The same lesson and seed give the same weights, which are trained once and cached.
 """
 
 from __future__ import annotations
@@ -30,21 +30,21 @@ _END = "<|end|>"
 _ALWAYS_TAUGHT = ("question_only", "instruction")
 
 TrainingProgress = Callable[[int, int], None]
-"""Called with the epochs done and the number of epochs."""
+"""Called with the number of finished epochs and of all epochs."""
 
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """How tiny is built and trained; a changed recipe is another model.
+    """Architecture and training settings of tiny; a different recipe gives a different model.
 
     Attributes:
-        vocabulary: Tokens of the byte-level BPE.
-        layers: Decoder blocks.
+        vocabulary: Vocabulary size of the byte-level BPE.
+        layers: Number of decoder blocks.
         width: Hidden size; the MLP has four times as many.
-        heads: Attention heads.
-        epochs: Times that every fact is seen in each of its wordings.
+        heads: Number of attention heads.
+        epochs: Number of passes over every fact in each of its wordings.
         batch: TargetBatch per step.
-        learning_rate: Of AdamW, falling linearly to zero.
+        learning_rate: Learning rate of AdamW, decaying linearly to zero.
     """
 
     vocabulary: int = 4000
@@ -62,10 +62,10 @@ class Lesson:
 
     Attributes:
         facts: One answer for each pair of subject and property.
-        spelling: Further texts for the tokenizer only: the answers to come.
+        spelling: Further texts for the tokenizer only: the new answers.
         contexts: Contexts in which questions will be asked.
-        seed: Of weights and order.
-        recipe: How to train.
+        seed: Seed of weights and order.
+        recipe: Architecture and training settings.
     """
 
     facts: tuple[KnownFact, ...]
@@ -84,15 +84,15 @@ class Lesson:
 def choose_lesson(
     cases: Sequence[Case], known: Iterable[KnownFact], *, asked: Sequence[Context], most_facts: int = 600
 ) -> Lesson:
-    """The facts that tiny learns: those that the cases and their probes touch first, then others in file order.
+    """Choose the facts that tiny is trained on: first those used by cases and probes, then others in file order.
 
-    A (subject, property) pair keeps its first answer only: greedy decoding can give one. The contexts of `synthetic`
-    and `wild` are always among those taught, so that most runs on a timestep share one model.
+    A (subject, property) pair keeps only its first answer, because greedy decoding gives only one. The contexts of
+    `synthetic` and `wild` are always included, so that most runs on a timestep share one model.
 
     Args:
-        cases: All of the first timestep, whatever a run's limit.
-        known: What the older snapshot of it says.
-        asked: Contexts that the run's presets ask in.
+        cases: All cases of the first timestep, regardless of a run's limit.
+        known: Facts of the timestep's older snapshot.
+        asked: Contexts of the run's presets.
     """
     first: dict[tuple[str, str], KnownFact] = {}
     for fact in known:
@@ -106,10 +106,10 @@ def choose_lesson(
 
 
 def tiny_folder(lesson: Lesson, progress: TrainingProgress | None = None) -> Path:
-    """Folder of the trained model; trains it when it is not there (about a minute on two cores).
+    """Return the folder of the trained model; trains it if it does not exist (about a minute on two cores).
 
     Raises:
-        ModelError: if the lesson holds no facts.
+        ModelError: if the lesson contains no facts.
     """
     if not lesson.facts:
         raise ModelError(
@@ -126,7 +126,7 @@ def tiny_folder(lesson: Lesson, progress: TrainingProgress | None = None) -> Pat
 def _wordings(lesson: Lesson) -> list[list[tuple[str, str]]]:
     """For each fact, (prompt, answer) in every wording: both questions in every context, and the statement.
 
-    A fact of a file may have a question alone, which then stands for the others.
+    A fact from a file may have only a question, which then replaces the other wordings.
     """
     return [
         [
@@ -179,7 +179,7 @@ def _new_model(lesson: Lesson, tokenizer: Any) -> Any:
 
 
 def _train(lesson: Lesson, tokenizer: Any, progress: TrainingProgress) -> Any:
-    """In every epoch each fact is asked once, asked once in other words (each in one of the contexts), and stated."""
+    """In every epoch each fact occurs as question and as rephrase (each in one context), and as statement."""
     module = _new_model(lesson, tokenizer)
     model = LanguageModel("tiny", "", module, tokenizer)
     recipe, order = lesson.recipe, random.Random(lesson.seed)

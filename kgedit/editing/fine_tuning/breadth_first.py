@@ -1,8 +1,8 @@
-"""Training breadth first: epochs of mini-batches over all edits of a call, shared by all methods except `ft`, `ft_l`
-and `ft_m`.
+"""Breadth-first training: epochs of mini-batches over all edits of a call, used by all methods except `ft`, `ft_l` and
+`ft_m`.
 
-Fine-tuning edit by edit drives each loss down before it looks at the next, and later edits undo earlier ones; here
-every edit comes by once per epoch. The end of text is part of the target, as in ordinary fine-tuning.
+Fine-tuning edit by edit minimises each loss before the next one, and later edits undo earlier ones; here every edit
+occurs once per epoch. The end of text is part of the target, as in ordinary fine-tuning.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class BreadthFirstTuning(ParameterTuning[EpochSettings]):
     """Trains parameters in epochs over all edits of a call, shuffled in each epoch."""
 
     def apply(self, cases: Sequence[Case], run: RunContext = NO_RUN) -> AppliedEdits:
-        """Train for some epochs; the loss is the mean of the last one's steps."""
+        """Train for several epochs; the loss is the mean over the steps of the last one."""
         pairs = examples(cases, self.contexts)
         epochs, batch = self.epochs_and_batch(len(pairs))
         if len(pairs) <= batch:
@@ -51,9 +51,9 @@ class BreadthFirstTuning(ParameterTuning[EpochSettings]):
         return AppliedEdits(loss=sum(losses) / len(losses))
 
     def epochs_and_batch(self, count: int) -> tuple[int, int]:
-        """Most epochs over a number of examples, and examples of a step.
+        """Maximum number of epochs for `count` examples, and number of examples per step.
 
-        As set, but for few examples: steps on fewer at a time, then more epochs, make up `least_steps`.
+        As set, except for few examples: first smaller batches, then more epochs, ensure `least_steps` steps.
         """
         epochs, least = self.settings.steps, self.settings.least_steps
         batch = smaller_batch(self.settings.batch, count=count, epochs=epochs, least_steps=least)

@@ -1,4 +1,4 @@
-"""`ewc` and `si`: fine-tuning of all linear layers that keeps parameters where earlier calls needed them.
+"""`ewc` and `si`: fine-tuning of all linear layers that preserves parameters important for earlier calls.
 
 Both add a quadratic penalty on the distance of each parameter from an anchor, weighted by its importance for earlier
 calls. They differ in how importance is measured and where the anchor is. The first call has no penalty.
@@ -45,22 +45,22 @@ class ConsolidatedTuning(SelectiveTuning[PenaltySettings]):
         """Factor of the penalty's gradient."""
 
     def watch(self, optimizer: torch.optim.Optimizer) -> None:
-        """Register hooks that see the gradient without the penalty, since hooks run in the order of registration."""
+        """Register hooks that need the gradient without the penalty; hooks run in the order of registration."""
 
     def restore(self) -> None:
-        """Restore the model's own matrices, and forget earlier calls."""
+        """Restore the model's own matrices, and clear importance and anchors."""
         super().restore()
         self.importance, self.anchor = {}, {}
 
     def state(self) -> EditorState:
-        """The matrices, and importance and anchor of each parameter."""
+        """Return the matrices, and importance and anchor of each parameter."""
         tensors = super().state().tensors
         for kind, own in (("importance", self.importance), ("anchor", self.anchor)):
             tensors |= {f"{kind}.{name}": tensor.clone() for name, tensor in own.items()}
         return EditorState(tensors)
 
     def load_state(self, state: EditorState) -> None:
-        """Load what `state` returned."""
+        """Load the result of `state`."""
         super().load_state(state)
         self.importance, self.anchor = self._of(state, "importance"), self._of(state, "anchor")
 
@@ -70,13 +70,13 @@ class ConsolidatedTuning(SelectiveTuning[PenaltySettings]):
         return {name: state.tensors[key].to(devices[name]) for name, key in keys.items() if key in state.tensors}
 
     def _optimizer(self, weights: Sequence[torch.nn.Parameter]) -> torch.optim.Optimizer:
-        # A fused Adam divides gradients by the loss's scale itself, after the hook that adds the penalty.
+        # A fused Adam divides gradients by the loss scale itself, after the hook that adds the penalty.
         fused = not self._scaler.is_enabled() and all(weight.device.type in ("cpu", "cuda") for weight in weights)
         return torch.optim.Adam(weights, lr=self.settings.learning_rate, fused=fused)
 
     @contextmanager
     def _training(self) -> Iterator[torch.optim.Optimizer]:
-        """As for all, with the penalty's gradient added ahead of each step."""
+        """As in the base class, with the penalty's gradient added before each step."""
         with super()._training() as optimizer:
 
             def add_penalty(*_: Any) -> None:
@@ -108,7 +108,7 @@ class ElasticWeights(ConsolidatedTuning[EwcSettings]):
 
     @property
     def slope(self) -> float:
-        """Lambda, as the derivative of lambda / 2 x F x d^2 has it."""
+        """Lambda, from the derivative of lambda / 2 x F x d^2."""
         return self.settings.penalty
 
     def apply(self, cases: Sequence[Case], run: RunContext = NO_RUN) -> AppliedEdits:
@@ -119,7 +119,7 @@ class ElasticWeights(ConsolidatedTuning[EwcSettings]):
         return applied
 
     def _consolidate(self, fisher: dict[str, torch.Tensor]) -> None:
-        """Add a quadratic function: two of them are one, around the mean of their anchors weighted by importance."""
+        """Add a quadratic penalty: the sum of two is one around the importance-weighted mean of their anchors."""
         for name, found in fisher.items():
             now = self.trained[name].value.detach()
             if name not in self.importance:
@@ -138,7 +138,7 @@ class ElasticWeights(ConsolidatedTuning[EwcSettings]):
         with self._training() as optimizer, self._losses() as loss_of, torch.enable_grad():
             for pair in chosen:
                 backward(self.model, [pair], loss_of, optimizer=optimizer, scaler=self._scaler)
-                # The loss is the mean over the answer's tokens; the log-likelihood is their sum.
+                # The loss is the mean over the answer's tokens, the log-likelihood their sum.
                 tokens = encode_targets(self.model, [pair], learn_end=self.settings.learn_end).labels.numel()
                 factor = tokens / self._scaler.get_scale()
                 for name, own in self.trained.items():
@@ -150,9 +150,9 @@ class ElasticWeights(ConsolidatedTuning[EwcSettings]):
 class SynapticIntelligence(ConsolidatedTuning[SynapticSettings]):
     """Trains every linear layer of the blocks with the penalty of synaptic intelligence.
 
-    Along the way a parameter earns what its steps take off the loss, the sum of -gradient x change. After a call that
-    sum, over the squared change of the whole call plus xi, joins its importance. The penalty is c x importance x
-    (parameter - parameter after the last call)^2.
+    During training each parameter accumulates its contribution to the decrease of the loss, the sum of -gradient x
+    change. After a call this sum, divided by the squared change of the whole call plus xi, is added to its importance.
+    The penalty is c x importance x (parameter - parameter after the last call)^2.
     """
 
     capabilities = Capabilities(
@@ -165,11 +165,11 @@ class SynapticIntelligence(ConsolidatedTuning[SynapticSettings]):
 
     @property
     def slope(self) -> float:
-        """Twice c, as the derivative of c x importance x d^2 has it."""
+        """Twice c, from the derivative of c x importance x d^2."""
         return 2 * self.settings.penalty
 
     def watch(self, optimizer: torch.optim.Optimizer) -> None:
-        """Add up each step's part of the path integral in the optimizer's state, with which a call is resumed."""
+        """Accumulate each step's part of the path integral in the optimizer's state, which is saved in checkpoints."""
         weights = {name: own.value for name, own in self.trained.items()}
         before: dict[str, tuple[torch.Tensor, torch.Tensor]] = {}
 
@@ -191,7 +191,7 @@ class SynapticIntelligence(ConsolidatedTuning[SynapticSettings]):
 
     @contextmanager
     def _training(self) -> Iterator[torch.optim.Optimizer]:
-        """As for all; at the end the path integral joins the importance."""
+        """As in the base class; at the end the path integral is added to the importance."""
         starts = {name: own.value.detach().clone() for name, own in self.trained.items()}
         with super()._training() as optimizer:
             yield optimizer

@@ -1,6 +1,6 @@
-"""`crispedit`: LocFT-BF kept out of the directions that a text's loss depends on (CrispEdit).
+"""`crispedit`: LocFT-BF without changes in the directions that the loss on a text depends on (CrispEdit).
 
-The loss on text then changes to second order only, while edits still go down the rest of their gradient.
+The loss on text then changes only to second order, while edits still follow the rest of their gradient.
 """
 
 from __future__ import annotations
@@ -26,18 +26,19 @@ from kgedit.llm.targets import encode_targets
 from kgedit.records.cases import Case, KnownFact
 
 _MERGED_AT_ONCE = 16
-"""Past edits of one batch when their curvature is taken."""
+"""Number of past edits in one batch when their curvature is computed."""
 
 
 class CrispEdit(BreadthFirstTuning[CrispEditSettings], MatrixTuning[CrispEditSettings]):
-    """Trains several MLP matrices breadth first, with each gradient kept out of directions that text depends on.
+    """Trains several MLP matrices breadth first, with gradients projected out of directions that text depends on.
 
-    The curvature of each matrix is taken over text as two Kronecker factors (K-FAC); of the directions, pairs of their
-    eigenvectors, those that hold `share` of it are closed. After each `chunk` of edits their own curvature joins it.
+    The curvature of each matrix is computed over text as two Kronecker factors (K-FAC). Directions are pairs of their
+    eigenvectors; those that account for `share` of the curvature are closed. After each `chunk` of edits, the curvature
+    of these edits is added.
 
-    As in the paper, Adam divides element by element, so that its steps leave the open directions a little, and where
-    nearly all of a gradient is closed it makes whole steps of the rounding that is left; `project: step` projects each
-    step too.
+    As in the paper, Adam normalises element by element, so its steps leave the open directions slightly, and if nearly
+    all of a gradient is closed it turns the remaining rounding errors into full steps; `project: step` also projects
+    each step.
     """
 
     capabilities = Capabilities(
@@ -57,12 +58,12 @@ class CrispEdit(BreadthFirstTuning[CrispEditSettings], MatrixTuning[CrispEditSet
         self._unedited: dict[int, Curvature] = {}
         self._of_text: dict[int, Curvature] = {}
         self._of_edits: dict[int, Curvature] = {}
-        self._taken_at: dict[int, torch.Tensor] = {}  # matrices when the text's was taken anew
+        self._taken_at: dict[int, torch.Tensor] = {}  # matrices when the curvature of the text was recomputed
         self._projections: dict[int, Projection] = {}
-        self._past: list[tuple[str, str]] = []  # edits whose curvature has not joined yet
+        self._past: list[tuple[str, str]] = []  # edits whose curvature is not included yet
 
     def prepare(self, known: Sequence[KnownFact], *, advance: Advance) -> None:
-        """Read or build the curvature over text, on the unedited model."""
+        """Load or compute the curvature over text, on the unedited model."""
         if self.settings.project == "none":
             return
         self._corpus = corpus_of(self.settings.corpus, known)
@@ -70,7 +71,7 @@ class CrispEdit(BreadthFirstTuning[CrispEditSettings], MatrixTuning[CrispEditSet
         self._of_text = self._unedited
 
     def apply(self, cases: Sequence[Case], run: RunContext = NO_RUN) -> AppliedEdits:
-        """Train on the cases; past edits join the curvature first, once there are enough of them."""
+        """Train on the cases; first, the curvature of past edits is added if there are enough of them."""
         self._take_anew()
         self._join_past()
         applied = super().apply(cases, run)
@@ -79,7 +80,7 @@ class CrispEdit(BreadthFirstTuning[CrispEditSettings], MatrixTuning[CrispEditSet
         return applied
 
     def details(self) -> dict[str, Any]:
-        """Layers, and the text that the curvature is of."""
+        """Layers, and the text of the curvature."""
         text = None
         if self._corpus is not None:
             tokens = self._unedited[self.layers[0]].tokens
@@ -87,7 +88,7 @@ class CrispEdit(BreadthFirstTuning[CrispEditSettings], MatrixTuning[CrispEditSet
         return {**super().details(), "layers": list(self.layers), "curvature": text}
 
     def projection(self, layer: int) -> Projection:
-        """What keeps changes of a layer out of closed directions.
+        """Projection of a layer's changes onto the open directions.
 
         Raises:
             SpecError: if `prepare` was not called.
@@ -101,14 +102,14 @@ class CrispEdit(BreadthFirstTuning[CrispEditSettings], MatrixTuning[CrispEditSet
         return self._projections[layer]
 
     def restore(self) -> None:
-        """Restore the matrices, and the curvature of text alone."""
+        """Restore the matrices, and the curvature of the text only."""
         super().restore()
         if self._of_edits or self._taken_at:
             self._projections = {}
         self._past, self._of_edits, self._of_text, self._taken_at = [], {}, self._unedited, {}
 
     def state(self) -> EditorState:
-        """The matrices, the curvature where it is not that of the text alone, and edits that have not joined it."""
+        """Return the matrices, the curvature if it is not that of the text alone, and edits not yet included in it."""
         tensors, tokens = super().state().tensors, dict[str, dict[str, int]]()
         for kind, held in self._changed().items():
             tokens[kind] = {str(layer): own.tokens for layer, own in held.items()}
@@ -121,7 +122,7 @@ class CrispEdit(BreadthFirstTuning[CrispEditSettings], MatrixTuning[CrispEditSet
         return EditorState(tensors, {"past": [list(pair) for pair in self._past], "tokens": tokens})
 
     def load_state(self, state: EditorState) -> None:
-        """Load what `state` gave."""
+        """Load the result of `state`."""
         super().load_state(state)
         self._past = [(prompt, answer) for prompt, answer in state.record["past"]]
         self._projections = {}
@@ -149,7 +150,7 @@ class CrispEdit(BreadthFirstTuning[CrispEditSettings], MatrixTuning[CrispEditSet
         return found
 
     def _take_anew(self) -> None:
-        """Take the curvature of the text on the edited model, where a matrix has moved far since it was taken."""
+        """Recompute the curvature of the text on the edited model if a matrix has changed much since the last time."""
         limit = self.settings.moved
         if limit is None or self._corpus is None:
             return
@@ -177,7 +178,7 @@ class CrispEdit(BreadthFirstTuning[CrispEditSettings], MatrixTuning[CrispEditSet
 
     @contextmanager
     def _training(self) -> Iterator[torch.optim.Optimizer]:
-        """As for all, with gradients, and where asked for whole steps, kept out of closed directions."""
+        """As in the base class, with gradients, and if set also whole steps, projected out of closed directions."""
         own = [] if self.settings.project == "none" else [self.projection(layer) for layer in self.layers]
         with super()._training() as optimizer:
             weights = [matrix.weight for matrix in self._matrices.values()]
@@ -196,12 +197,12 @@ class CrispEdit(BreadthFirstTuning[CrispEditSettings], MatrixTuning[CrispEditSet
             if own:
                 optimizer.register_step_pre_hook(project_gradients)
             if self.settings.project == "step":
-                # Adam divides element by element, which leads out of the open directions.
+                # Adam normalises element by element, which leaves the open directions.
                 optimizer.register_step_post_hook(project_step)
             yield optimizer
 
     def _projected(self, change: torch.Tensor | None, projection: Projection) -> torch.Tensor:
-        """A gradient or a change as the layer stores its weight."""
+        """Project a gradient or a change in the layout of the layer's weight."""
         assert change is not None
         stored_by_inputs = self.model.blocks[self.layers[0]].down.rows_are_inputs
         return projection(change.T).T if stored_by_inputs else projection(change)

@@ -1,8 +1,9 @@
-"""How much a text's loss depends on each direction of a matrix: Kronecker factors, and the projection made of them.
+"""Curvature of the loss on a text in each direction of a matrix: Kronecker factors, and the projection based on them.
 
-The Gauss-Newton matrix of a linear layer is taken as A x B (K-FAC, arXiv 1503.05671), with A the second moment of its
-inputs and B that of the loss's gradients at its outputs. In the eigenvectors of both, a direction's curvature is the
-product of two eigenvalues; changes are kept out of the directions that hold most of the sum.
+The Gauss-Newton matrix of a linear layer is approximated by A x B (K-FAC, arXiv 1503.05671), with A the second moment
+of its inputs and B that of the loss's gradients at its outputs. In the basis of both eigenvectors, a direction's
+curvature is the product of two eigenvalues; changes are projected out of the directions that account for most of the
+sum.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from kgedit.llm.targets import TargetBatch
 from kgedit.resources import home
 
 _MOST_TOKENS = 1024
-"""Tokens of a batch: each has logits over the whole vocabulary, and a gradient."""
+"""Maximum number of tokens of a batch: each has logits over the whole vocabulary, and a gradient."""
 
 _IGNORED = -100
 
@@ -37,7 +38,7 @@ class Curvature:
     Attributes:
         inputs: A = E[a a^T] over tokens, inputs x inputs, float64.
         outputs: B = E[g g^T] over tokens, outputs x outputs, float64; g is the gradient of the summed cross-entropy.
-        tokens: Number of tokens that they are means over.
+        tokens: Number of tokens averaged over.
     """
 
     inputs: torch.Tensor
@@ -45,7 +46,7 @@ class Curvature:
     tokens: int
 
     def merged(self, other: Curvature) -> Curvature:
-        """The factors over the tokens of both."""
+        """Return the factors over the tokens of both."""
         total = self.tokens + other.tokens
         share = other.tokens / total
         return Curvature(
@@ -54,16 +55,16 @@ class Curvature:
 
 
 class Projection:
-    """Takes the directions that hold most of the curvature out of a gradient or a change of one matrix.
+    """Removes the directions with most of the curvature from a gradient or a change of one matrix.
 
     Args:
-        curvature: Of the matrix.
-        share: The directions taken out are the fewest that hold this share of the sum of all curvatures.
-        dtype: Number format of what is projected.
+        curvature: Curvature of the matrix.
+        share: The fewest directions that account for this share of the sum of all curvatures are removed.
+        dtype: Number format of the projected tensors.
 
     Attributes:
-        threshold: Curvature of the least curved direction that is taken out; those kept lie below it.
-        closed: Number of directions taken out, of outputs x inputs.
+        threshold: Lowest curvature of a removed direction; kept directions are below it.
+        closed: Number of removed directions, out of outputs x inputs.
     """
 
     def __init__(self, curvature: Curvature, *, share: float, dtype: torch.dtype) -> None:
@@ -76,14 +77,15 @@ class Projection:
         self.threshold = float(falling[min(taken, len(falling) - 1)])
         closed = product >= self.threshold
         self.closed = int(closed.sum())
-        # Many eigenvectors of inputs are in no closed pair: what is closed is taken off, not what is open kept.
+        # Many eigenvectors of inputs are in no closed pair: subtracting the closed part is cheaper than keeping the
+        # open one.
         rows, columns = closed.any(1), closed.any(0)
         self._closed = closed[rows][:, columns]
         self._inputs, self._outputs = vectors_in[:, columns].to(dtype), vectors_out[:, rows].to(dtype)
 
     def __call__(self, change: torch.Tensor) -> torch.Tensor:
-        """What is left of a gradient or a change, outputs x inputs."""
-        if self._closed.device != change.device:  # the factors are elsewhere where a device has no float64
+        """Return the remaining part of a gradient or a change, outputs x inputs."""
+        if self._closed.device != change.device:  # the factors are on another device if this one has no float64
             self._closed, self._inputs, self._outputs = (
                 own.to(change.device) for own in (self._closed, self._inputs, self._outputs)
             )
@@ -100,15 +102,15 @@ def text_curvatures(
     budget: TextBudget,
     progress: Callable[[int, int], None],
 ) -> dict[int, Curvature]:
-    """Factors of the down-projections of some blocks over text, read from the home folder or built.
+    """Load the factors of the down-projections of blocks over text from the home folder, or compute them.
 
     Args:
-        model: Unedited.
+        model: Unedited model.
         layers: Lowest first.
-        progress: Called with the tokens done and the number of tokens.
+        progress: Called with the number of finished tokens and of all tokens.
 
     Raises:
-        ModelError: if the corpus holds no text.
+        ModelError: if the corpus contains no text.
     """
     paths = {layer: _path(model, layer, corpus, budget) for layer in layers}
     if missing := [layer for layer, path in paths.items() if not path.is_file()]:
@@ -120,10 +122,10 @@ def text_curvatures(
 
 
 def text_batches(model: LanguageModel, corpus: Corpus, budget: TextBudget) -> list[TargetBatch]:
-    """A text as `curvatures` reads it: every token of a row but the first is to be predicted.
+    """Convert a text for `curvatures`: every token of a row except the first is a target.
 
     Raises:
-        ModelError: if the corpus holds no text.
+        ModelError: if the corpus contains no text.
     """
     return [_row_targets(model, own) for own in _batches(pack(model, corpus, budget))]
 
@@ -135,7 +137,7 @@ def curvatures(
     *,
     progress: Callable[[int, int], None] = lambda done, total: None,  # noqa: ARG005 - what is called
 ) -> dict[int, Curvature]:
-    """Factors over every token that something is predicted after, with the loss summed over a row's targets.
+    """Compute the factors over all tokens that predict a target, with the loss summed over a row's targets.
 
     Args:
         layers: Lowest first.
@@ -167,14 +169,14 @@ def _square(width: int, device: torch.device) -> torch.Tensor:
 
 
 def _batches(rows: Sequence[list[int]]) -> list[Sequence[list[int]]]:
-    """Rows of one token have nothing to predict."""
+    """Batch rows, without rows of one token, which have no target."""
     own = [row for row in rows if len(row) > 1]
     size = max(1, _MOST_TOKENS // max(map(len, own)))
     return [own[start : start + size] for start in range(0, len(own), size)]
 
 
 def _row_targets(model: LanguageModel, rows: Sequence[list[int]]) -> TargetBatch:
-    """Every token of a row but the first is to be predicted."""
+    """Every token of a row except the first is a target."""
     ids, mask = model.pad_left(rows)
     predicted = mask[:, 1:].bool() & mask[:, :-1].bool()
     return TargetBatch(ids, mask, ids[:, 1:].masked_fill(~predicted, _IGNORED))

@@ -1,4 +1,4 @@
-"""Where the fine-tuning editors here differ from their papers and code."""
+"""Differences of the fine-tuning editors from their papers and code."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Fine-tuning of some of a model's parameters with a few steps of an optimizer, Adam in all methods except `galore`.
+"""Fine-tunes some of a model's parameters with a few steps of an optimizer, Adam in all methods except `galore`.
 
-The layers below the lowest trained block are computed once per batch; methods differ in the parameters, the loss, the
-optimizer, and in what bounds or penalizes a change.
+The layers below the lowest trained block are computed once per batch; methods differ in parameters, loss, optimizer,
+and bounds or penalties on changes.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class _Forward:
 
 
 class ParameterTuning(Editor[TuningSettings]):
-    """Trains parameters of some blocks; a subclass names them, and may define the loss and a bound on their change."""
+    """Trains parameters of some blocks; subclasses choose them, and may define the loss and a bound on changes."""
 
     def __init__(
         self, model: LanguageModel, settings: TuningSettings, *, contexts: Sequence[Context], seed: int
@@ -49,27 +49,27 @@ class ParameterTuning(Editor[TuningSettings]):
     @property
     @abstractmethod
     def trained(self) -> Mapping[str, EditedParameter]:
-        """The trained parameters by their names in a saved state."""
+        """Trained parameters by their names in a saved state."""
 
     @staticmethod
     def loss(logits: torch.Tensor, targets: TargetBatch) -> torch.Tensor:
-        """The training loss, from the logits at the targets: cross-entropy of the target with the prompt masked."""
+        """Training loss from the logits at the targets: cross-entropy of the target with the prompt masked."""
         return target_loss(logits, targets)
 
     @property
     def norm(self) -> float | None:
-        """Largest change of a weight per call; None for no limit."""
+        """Maximum change of a weight per call; None means no limit."""
         return None
 
     def apply(self, cases: Sequence[Case], run: RunContext = NO_RUN) -> AppliedEdits:  # noqa: ARG002 - the contract's shape
-        """Train on all cases together, up to the stop loss or the number of steps."""
+        """Train on all cases together, until the stop loss or the number of steps is reached."""
         with self._training() as optimizer:
             loss = self._steps(examples(cases, self.contexts), optimizer, most=self.settings.steps)
         return AppliedEdits(loss=loss)
 
     @contextmanager
     def _training(self) -> Iterator[torch.optim.Optimizer]:
-        """A new optimizer; parameters require a gradient within the context and change by `norm` at most."""
+        """Context with a new optimizer; parameters require gradients within it and change by at most `norm`."""
         weights = [parameter.editable() for parameter in self.trained.values()]
         optimizer = self._optimizer(weights)
         self._scaler = loss_scaler(self.model)
@@ -88,7 +88,7 @@ class ParameterTuning(Editor[TuningSettings]):
         return torch.optim.Adam(weights, lr=self.settings.learning_rate, fused=_fusible(weights))
 
     def _steps(self, pairs: Sequence[tuple[str, str]], optimizer: torch.optim.Optimizer, *, most: int) -> float:
-        """Steps on the same (prompt, target) pairs; returns the loss before the last step, or the stop loss reached."""
+        """Take steps on the same (prompt, target) pairs; returns the loss before the last step, or on stopping."""
         scaler, stop = self._scaler, self.settings.stop_loss
         with self._losses() as loss_of, torch.enable_grad():
             for _ in range(most):
@@ -100,7 +100,7 @@ class ParameterTuning(Editor[TuningSettings]):
 
     @contextmanager
     def _losses(self) -> Iterator[Callable[[Sequence[tuple[str, str]]], torch.Tensor]]:
-        """The loss of pairs; what lies below the matrix is computed anew only for other pairs than the last time."""
+        """Loss function of pairs; the part below the matrix is recomputed only if the pairs have changed."""
         with ExitStack() as held:
             last: _Forward | None = None
 
@@ -121,11 +121,11 @@ class ParameterTuning(Editor[TuningSettings]):
             parameter.restore()
 
     def state(self) -> EditorState:
-        """The trained parameters."""
+        """Return the trained parameters."""
         return EditorState({name: own.value.detach().float().clone() for name, own in self.trained.items()})
 
     def load_state(self, state: EditorState) -> None:
-        """Write the trained parameters into the model."""
+        """Write the trained parameters to the model."""
         for name, parameter in self.trained.items():
             parameter.write(state.tensors[name])
 
@@ -154,17 +154,17 @@ class PromptLastTuning(MatrixTuning[TuningSettings]):
 
     @staticmethod
     def loss(logits: torch.Tensor, targets: TargetBatch) -> torch.Tensor:
-        """As the class says."""
+        """See the class."""
         return prompt_last_loss(logits, targets)
 
 
 def _fusible(weights: Sequence[torch.Tensor]) -> bool:
-    """Whether Adam can go once through a weight instead of ten times: on a CPU a tenth of a step's time."""
+    """Whether Adam can make one pass over a weight instead of ten: on a CPU this saves a tenth of a step's time."""
     return all(weight.device.type in ("cpu", "cuda") for weight in weights)
 
 
 def _clamp(weights: Sequence[torch.Tensor], norm: float) -> Callable[..., None]:
-    """A hook that keeps weights within `norm` of what they are now."""
+    """Hook that keeps weights within `norm` of their current values."""
     starts = [weight.detach().clone() for weight in weights]
 
     def hook(*_: Any) -> None:

@@ -9,7 +9,7 @@ from kgedit.hparams.fine_tuning import FineTuningSettings
 
 
 class FineTuning(PromptLastTuning[FineTuningSettings]):
-    """Trains one MLP matrix; weights may move any distance."""
+    """Trains one MLP matrix without a bound on weight changes."""
 
     capabilities = Capabilities(
         protocols=("sequential", "single", "per_timestep"),

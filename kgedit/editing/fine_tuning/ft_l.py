@@ -1,4 +1,4 @@
-"""`ft_l`: as `ft`, and no weight moves further than a bound in one call (FT-L)."""
+"""`ft_l`: like `ft`, with a bound on the change of each weight per call (FT-L)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from kgedit.hparams.fine_tuning import FtlSettings
 
 
 class ClampedFineTuning(PromptLastTuning[FtlSettings]):
-    """Trains one MLP matrix; no weight moves further than a bound in one call (an L-infinity bound)."""
+    """Trains one MLP matrix with an L-infinity bound on the change of weights per call."""
 
     capabilities = Capabilities(
         protocols=("sequential", "single", "per_timestep"),
@@ -21,5 +21,5 @@ class ClampedFineTuning(PromptLastTuning[FtlSettings]):
 
     @property
     def norm(self) -> float:
-        """The setting."""
+        """The setting `norm`."""
         return self.settings.norm

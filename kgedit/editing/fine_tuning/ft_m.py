@@ -21,5 +21,5 @@ class MaskedFineTuning(MatrixTuning[FtmSettings]):
 
     @property
     def norm(self) -> float | None:
-        """The setting."""
+        """The setting `norm`."""
         return self.settings.norm

@@ -1,4 +1,4 @@
-"""`galore`: fine-tuning of all linear layers by gradients projected on a few of their singular vectors (GaLore)."""
+"""`galore`: fine-tuning of all linear layers with gradients projected onto a few of their singular vectors (GaLore)."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from kgedit.hparams.fine_tuning import GaLoreSettings
 
 _BETAS = (0.9, 0.999)
 _EPSILON = 1e-8
-"""Those of Adam, as in the paper's algorithm 2."""
+"""Adam's constants, as in the paper's algorithm 2."""
 
 
 class GaLore(SelectiveTuning[GaLoreSettings]):
     """Trains every linear layer of the blocks, with Adam in a subspace of each gradient.
 
-    The subspace is spanned by the gradient's first `rank` singular vectors on its shorter side, computed again every
+    The subspace is spanned by the gradient's first `rank` singular vectors on its shorter side, recomputed every
     `refresh` steps; Adam's moments have `rank` rows or columns, and the step is projected back.
     """
 
@@ -41,10 +41,10 @@ class ProjectedAdam(torch.optim.Optimizer):
     """Adam in a subspace of each gradient.
 
     Args:
-        weights: Matrices.
+        weights: Matrices to train.
         lr: Learning rate, times the paper's alpha.
-        rank: Dimensions of the subspace; at most those of the shorter side are used.
-        refresh: Steps after which the subspace is chosen again.
+        rank: Dimension of the subspace, at most that of the shorter side.
+        refresh: Number of steps after which the subspace is recomputed.
     """
 
     def __init__(self, weights: Iterable[torch.nn.Parameter], *, lr: float, rank: int, refresh: int) -> None:
@@ -52,7 +52,7 @@ class ProjectedAdam(torch.optim.Optimizer):
 
     @torch.no_grad()
     def step(self, closure: Callable[[], float] | None = None) -> float | None:  # type: ignore[override]
-        """One step along the gradients that are set."""
+        """Take one step with the current gradients."""
         loss = None if closure is None else closure()
         for group in self.param_groups:
             for weight in group["params"]:
@@ -79,7 +79,7 @@ class ProjectedAdam(torch.optim.Optimizer):
 
 
 def singular_vectors(gradient: torch.Tensor, rank: int) -> torch.Tensor:
-    """The first singular vectors of a matrix on its shorter side (the left ones of a square matrix), as columns."""
+    """First `rank` singular vectors of a matrix on its shorter side (the left ones of a square matrix), as columns."""
     left, _, right = torch.linalg.svd(gradient.float(), full_matrices=False)
     rows, columns = gradient.shape
     basis: torch.Tensor = (left if rows <= columns else right.T)[:, :rank].contiguous()
@@ -87,12 +87,12 @@ def singular_vectors(gradient: torch.Tensor, rank: int) -> torch.Tensor:
 
 
 def projected(gradient: torch.Tensor, basis: torch.Tensor) -> torch.Tensor:
-    """A matrix's coordinates in a basis of its shorter side."""
+    """Coordinates of a matrix in a basis of its shorter side."""
     rows, columns = gradient.shape
     return basis.T @ gradient if rows <= columns else gradient @ basis
 
 
 def lifted(low: torch.Tensor, basis: torch.Tensor, shape: Sequence[int]) -> torch.Tensor:
-    """The matrix of some shape that has these coordinates, and nothing outside of the basis."""
+    """Matrix of a given shape with these coordinates, and no component outside of the basis."""
     rows, columns = shape
     return basis @ low if rows <= columns else low @ basis.T

@@ -20,7 +20,7 @@ from kgedit.llm.surgery.structure import is_linear, is_norm
 
 
 class SelectiveTuning(BreadthFirstTuning[EpochSettings]):
-    """Trains the parameters that `chosen` names, in epochs over all edits of a call."""
+    """Trains the parameters of `chosen`, in epochs over all edits of a call."""
 
     def __init__(
         self, model: LanguageModel, settings: EpochSettings, *, contexts: Sequence[Context], seed: int
@@ -30,15 +30,15 @@ class SelectiveTuning(BreadthFirstTuning[EpochSettings]):
 
     @property
     def trained(self) -> Mapping[str, EditedParameter]:
-        """By their full names in the model."""
+        """Trained parameters by their full names in the model."""
         return self._trained
 
     def chosen(self) -> Iterator[tuple[str, nn.Module, str]]:
-        """Full name of a layer, the layer, and "weight" or "bias": by default every linear layer's weight."""
+        """Full name of the layer, layer, and "weight" or "bias" of trained parameters; by default linear weights."""
         return ((name, layer, "weight") for name, layer in self.layers_within() if is_linear(layer))
 
     def layers_within(self) -> Iterator[tuple[str, nn.Module]]:
-        """Layers of the trained blocks, and norms outside of blocks where all blocks are trained, by full name."""
+        """Layers of the trained blocks by full name, and norms outside of blocks if all blocks are trained."""
         blocks = [block.module for block in self.model.blocks]
         inside = {module for layer in self.layers for module in blocks[layer].modules()}
         every = {module for block in blocks for module in block.modules()}
@@ -54,10 +54,11 @@ class SelectiveTuning(BreadthFirstTuning[EpochSettings]):
 
 
 class BitFit(SelectiveTuning[BitFitSettings]):
-    """Trains the biases of linear layers and norms, and nothing else.
+    """Trains only the biases of linear layers and norms.
 
-    Where no block has a bias (Llama, Mistral), every linear layer of the blocks gets one of zeros, which changes no
-    answer until it is trained. `--save-model` then also writes a memory, since transformers has no place for them.
+    If no block has a bias (Llama, Mistral), every linear layer of the blocks gets one of zeros, which does not change
+    answers until it is trained. `--save-model` then also writes a memory, because transformers does not support these
+    biases.
     """
 
     capabilities = Capabilities(
@@ -89,11 +90,11 @@ class BitFit(SelectiveTuning[BitFitSettings]):
 
     @property
     def has_memory(self) -> bool:
-        """Whether biases were added."""
+        """Whether biases were added to the model."""
         return any(parameter.is_added for parameter in self.trained.values())
 
     def save_model(self, folder: Path) -> None:
-        """Write the model; without biases that were added, for which its class has no place."""
+        """Save the model without added biases, which its class does not support."""
         state = self.state()
         if self.has_memory:
             self.restore()
@@ -102,7 +103,7 @@ class BitFit(SelectiveTuning[BitFitSettings]):
 
 
 class LnTuning(SelectiveTuning[LnTuningSettings]):
-    """Trains the weights and biases of norms, the final one included, and nothing else."""
+    """Trains only the weights and biases of norms, including the final one."""
 
     capabilities = Capabilities(
         protocols=("per_timestep", "sequential", "single"),

@@ -1,4 +1,4 @@
-"""Where MEND, UltraEdit and StableEdit here differ from their papers and code."""
+"""Differences of MEND, UltraEdit and StableEdit from their papers and code."""
 
 from __future__ import annotations
 

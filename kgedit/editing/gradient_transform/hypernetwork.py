@@ -1,7 +1,7 @@
-"""The network of MEND: it turns the rank-one parts of a gradient into those of a better edit.
+"""Network of MEND: it transforms the rank-one factors of a gradient into those of a better edit.
 
-One network serves all matrices of one shape; each has its own statistics, scales, shifts and learning rate. At the
-beginning they hand the normalized parts through unchanged, so training starts from plain gradient descent.
+One network serves all matrices of one shape; each has its own statistics, scales, shifts and learning rate. Initially
+they pass the normalized factors through unchanged, so training starts from plain gradient descent.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ class Hypernetworks(nn.Module):
     """One network for each shape among the matrices.
 
     Args:
-        shapes: Of the matrices: inputs and outputs.
-        rank: Of every network's layers.
-        learning_rate: Of every matrix at the beginning.
+        shapes: Shapes of the matrices: inputs and outputs.
+        rank: Rank of every network's layers.
+        learning_rate: Initial learning rate of every matrix.
     """
 
     def __init__(self, shapes: Sequence[tuple[int, int]], *, rank: int, learning_rate: float) -> None:
@@ -33,18 +33,18 @@ class Hypernetworks(nn.Module):
         )
 
     def forward(self, vectors: torch.Tensor, matrix: int) -> tuple[torch.Tensor, torch.Tensor]:
-        """As Hypernetwork.forward, for the matrix of this number."""
+        """Like `Hypernetwork.forward`, for the matrix with this index."""
         network, own = self._at[matrix]
         parts: tuple[torch.Tensor, torch.Tensor] = self.networks[network](vectors, own)
         return parts
 
     def watch(self, vectors: Sequence[torch.Tensor]) -> None:
-        """Take vectors, for each matrix its own, into the statistics; in training only."""
+        """Add each matrix's vectors to its statistics; used only in training."""
         for number, network in enumerate(self._each()):
             network.watch([own for own, (at, _) in zip(vectors, self._at, strict=True) if at == number])
 
     def content(self) -> dict[str, torch.Tensor]:
-        """Weights and statistics of all."""
+        """Weights and statistics of all networks."""
         return {
             f"{number}.{name}": tensor
             for number, network in enumerate(self._each())
@@ -52,10 +52,10 @@ class Hypernetworks(nn.Module):
         }
 
     def take(self, tensors: Mapping[str, torch.Tensor]) -> None:
-        """What `content` gave.
+        """Load the result of `content`.
 
         Raises:
-            RuntimeError, KeyError: if it was that of networks of other shapes.
+            RuntimeError, KeyError: if it came from networks of other shapes.
         """
         for number, network in enumerate(self._each()):
             own = {name.partition(".")[2]: tensor for name, tensor in tensors.items() if name.startswith(f"{number}.")}
@@ -66,14 +66,14 @@ class Hypernetworks(nn.Module):
 
 
 class Hypernetwork(nn.Module):
-    """Two low-rank residual layers over input and output gradient side by side (MEND, section 3).
+    """Two low-rank residual layers over the concatenated input and output gradient (MEND, section 3).
 
     Args:
-        inputs: Width of what the matrices read.
-        outputs: Width of what they write.
-        matrices: How many there are.
-        rank: Of both layers.
-        learning_rate: Of every matrix at the beginning.
+        inputs: Input width of the matrices.
+        outputs: Output width of the matrices.
+        matrices: Number of matrices.
+        rank: Rank of both layers.
+        learning_rate: Initial learning rate of every matrix.
     """
 
     def __init__(self, inputs: int, outputs: int, *, matrices: int, rank: int, learning_rate: float) -> None:
@@ -89,21 +89,21 @@ class Hypernetwork(nn.Module):
         self.seen = [RunningStatistics.empty(width, torch.device("cpu")) for _ in range(matrices)]
 
     def forward(self, vectors: torch.Tensor, matrix: int) -> tuple[torch.Tensor, torch.Tensor]:
-        """Inputs and, times the matrix's learning rate, output gradients of the edit.
+        """Return the inputs and the output gradients of the edit, the latter multiplied by the matrix's learning rate.
 
         Args:
-            vectors: Inputs and output gradients of the plain gradient, vectors x (inputs + outputs).
+            vectors: Inputs and output gradients of the original gradient, vectors x (inputs + outputs).
         """
         hidden = self.seen[matrix].normalize(vectors).float().to(vectors.device)
         for layer in range(2):
             changed = hidden @ self.down[layer] @ self.up[layer] + (self.bias if layer == 0 else 0)
             moved = self.scale[layer, matrix] * changed + self.shift[layer, matrix]
-            # At 0, where everything begins, relu lets no gradient through, nor does clamp in torch 2.15.
+            # At 0, the initial value, relu has no gradient, nor has clamp in torch 2.15.
             hidden = hidden + torch.where(moved < 0, 0.0, moved)
         return hidden[:, : self.inputs], hidden[:, self.inputs :] * self.log_rate[matrix].exp()
 
     def watch(self, vectors: Sequence[torch.Tensor]) -> None:
-        """As Hypernetworks.watch."""
+        """See `Hypernetworks.watch`."""
         if self.seen[0].count == 0:
             self.seen = [RunningStatistics.empty(own.shape[1], own.device) for own in vectors]
         for seen, own in zip(self.seen, vectors, strict=True):
@@ -118,10 +118,10 @@ class Hypernetwork(nn.Module):
         return tensors
 
     def take(self, tensors: Mapping[str, torch.Tensor]) -> None:
-        """What `content` gave.
+        """Load the result of `content`.
 
         Raises:
-            RuntimeError, KeyError: if it was that of a network of another shape.
+            RuntimeError, KeyError: if it came from a network of another shape.
         """
         self.load_state_dict({name: tensor for name, tensor in tensors.items() if not name.startswith("seen.")})
         device = self.bias.device

@@ -1,7 +1,7 @@
-"""`mend`: a network, trained beforehand, turns an edit's gradient into an update of the last MLP matrices (MEND).
+"""`mend`: a pretrained network transforms an edit's gradient into an update of the last MLP matrices (MEND).
 
-The network is trained once per model, facts and settings, on the older snapshot's facts or a file of edits, and kept
-under the home folder; or it is read from a file.
+The network is trained once per model, facts and settings, on the older snapshot's facts or a file of edits, and stored
+in the home folder; or it is read from a file.
 """
 
 from __future__ import annotations
@@ -44,20 +44,20 @@ from kgedit.resources import home
 from kgedit.timesteps.edit_files import EditFile
 
 Lessons = Sequence[KnownFact] | Sequence[TrainingEdit]
-"""What a network is trained on."""
+"""Training data of a network."""
 
 _AT_ONCE = 32
-"""Edits whose factors are held together: those of a whole timestep would need more memory than the model."""
+"""Edits whose factors are in memory at once: those of a whole timestep would need more memory than the model."""
 
 _TRAINING = 2
-"""Raised when the same settings train another network than before: those that were kept are then trained anew."""
+"""Increased when the same settings give a different network than before, so that stored networks are retrained."""
 
 _NEAR = 0.5
-"""Share of the published length from which on a training is taken for one like it."""
+"""Share of the published training length from which a training counts as comparable."""
 
 
 class Mend(Editor[MendSettings]):
-    """Updates the last MLP matrices by what a trained network makes of an edit's gradient."""
+    """Updates the last MLP matrices by an edit's gradient transformed by a trained network."""
 
     capabilities = Capabilities(
         protocols=("single", "sequential", "per_timestep"),
@@ -79,7 +79,7 @@ class Mend(Editor[MendSettings]):
         self._train_file: dict[str, Any] | None = None
 
     def prepare(self, known: Sequence[KnownFact], *, advance: Advance) -> None:
-        """Read the network, or train it where it is not there yet.
+        """Load the network, or train it if it does not exist yet.
 
         Raises:
             SpecError: if there is no network and none can be trained.
@@ -119,7 +119,7 @@ class Mend(Editor[MendSettings]):
         return edits
 
     def apply(self, cases: Sequence[Case], run: RunContext = NO_RUN) -> AppliedEdits:  # noqa: ARG002 - the contract's shape
-        """One update for all cases; the loss is that before it."""
+        """Make one update for all cases; the loss is the one before it."""
         if self._network is None:
             raise SpecError([_untrained(self.settings, [])])
         pairs = examples(cases, self.contexts)
@@ -137,7 +137,7 @@ class Mend(Editor[MendSettings]):
         return AppliedEdits(loss=total / len(pairs))
 
     def details(self) -> dict[str, Any]:
-        """Blocks, matrices of them that are edited, and how long the network was trained beside what is published."""
+        """Blocks, edited matrices, and training length of the network relative to the published one."""
         return {
             **super().details(),
             "layers": self.layers,
@@ -158,17 +158,17 @@ class Mend(Editor[MendSettings]):
         ]
 
     def restore(self) -> None:
-        """Give the model its own matrices back; the network stays."""
+        """Restore the model's own matrices; the network is kept."""
         for edited in self._edited:
             edited.restore()
 
     def state(self) -> EditorState:
-        """The matrices; the network is no factor of it, since `prepare` brings it back."""
+        """Return the matrices; the network is not included, because `prepare` loads it."""
         weights = zip(self.matrices, self._edited, strict=True)
         return EditorState({matrix.name: edited.weight.detach().float().clone() for matrix, edited in weights})
 
     def load_state(self, state: EditorState) -> None:
-        """Take the matrices over."""
+        """Load the matrices."""
         for matrix, edited in zip(self.matrices, self._edited, strict=True):
             edited.write(state.tensors[matrix.name])
 
@@ -195,14 +195,14 @@ class Mend(Editor[MendSettings]):
             else [one.fact.property, one.question, one.rephrase, one.answer]
             for one in lessons
         ]
-        # What the file says is in the lessons; where it is does not matter.
+        # The file's content is in the lessons; its path does not matter.
         settings = self.settings.model_dump(exclude={"train_file"})
         content = [_TRAINING, self.model.fingerprint, settings, self.seed, contexts, learned]
         return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:16] + ".safetensors"
 
 
 def _steps_of(path: Path) -> int | None:
-    """Edits that a network was trained on, if its file says so."""
+    """Number of edits that a network was trained on, if its file contains it."""
     with safe_open(path, framework="pt") as file:
         said = (file.metadata() or {}).get("train_steps")
     return None if said is None else int(said)

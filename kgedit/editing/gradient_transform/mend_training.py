@@ -1,9 +1,9 @@
-"""Training of MEND's network: it learns edits that hold in other words and leave other questions alone.
+"""Training of MEND's network: it learns edits that generalise to rephrases and do not affect other questions.
 
-Each step edits the unedited model, asks for the edit again in other words, and for an unrelated fact. Edits are known
-facts, each with another fact's answer of the same relation, or those of a file with their own rephrased questions. The
-loss is that of the answer plus the divergence on the other. What is learned so far is written to a file from time to
-time: interrupted training resumes from there, to the same bytes.
+Each step edits the unedited model and evaluates the edit, a rephrase of it, and an unrelated fact. Edits are known
+facts, each with the answer of another fact of the same relation, or those of a file with rephrased questions. The loss
+is that of the answer plus the divergence on the unrelated fact. Checkpoints are written regularly: interrupted training
+resumes from there and gives the same bytes.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ from kgedit.llm.targets import TargetBatch, encode_targets, target_losses
 from kgedit.records.cases import LOCALITY_AXES, Case, KnownFact
 
 PUBLISHED_STEPS = 100_000
-"""Edits that EasyEdit's configurations train on, if early stopping lets them."""
+"""Number of training edits in EasyEdit's configurations, unless stopped early."""
 
 _STEPS_BETWEEN_WRITES = 100
 
 _QUESTIONS = 3
-"""Asked after each edit."""
+"""Number of questions asked after each edit."""
 
 Update = tuple[torch.Tensor, torch.Tensor]
-"""Of one matrix: vectors x inputs and vectors x outputs; their product is to be subtracted."""
+"""Update of one matrix: vectors x inputs and vectors x outputs; their product is subtracted from it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,9 +50,9 @@ class TrainingEdit:
     """An edit of a training file.
 
     Attributes:
-        question: As the edit is made.
-        answer: Its target.
-        rephrases: The question in other words.
+        question: Question of the edit.
+        answer: Target of the edit.
+        rephrases: Rephrased questions.
         kept: Unrelated questions with their answers.
     """
 
@@ -63,7 +63,7 @@ class TrainingEdit:
 
 
 def training_edits(cases: Iterable[Case]) -> list[TrainingEdit]:
-    """The edits of a file, each once, with its rephrased and its locality questions."""
+    """Extract the edits of a file, each once, with its rephrased and locality questions."""
     edits = [
         TrainingEdit(
             case.question,
@@ -78,16 +78,16 @@ def training_edits(cases: Iterable[Case]) -> list[TrainingEdit]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainingPlan:
-    """How to train.
+    """Training settings.
 
     Attributes:
-        steps: Edits learned from, one per step.
-        learning_rate: Of Adam on the network.
-        rate_speed: Of Adam on the logarithms of the matrices' learning rates.
-        edit_weight: Of the answer's loss beside the divergence.
-        learn_end: Whether the end of text is factors of a target.
-        seed: Of the facts' order and pairing.
-        progress_file: Where progress is written, and found again; the caller removes it.
+        steps: Number of training edits, one per step.
+        learning_rate: Learning rate of Adam on the network.
+        rate_speed: Learning rate of Adam on the logarithms of the matrices' learning rates.
+        edit_weight: Weight of the answer's loss relative to the divergence.
+        learn_end: Whether the end of text is part of a target.
+        seed: Seed of the order and pairing of facts.
+        progress_file: File for checkpoints of the training; the caller removes it.
     """
 
     steps: int
@@ -112,7 +112,7 @@ def train(
     """Train a network in place; the model does not change.
 
     Args:
-        matrices: The matrices that are edited, those of the lowest block first.
+        matrices: The edited matrices, from the lowest block upwards.
         lessons: Known facts or edits; at least two.
     """
     order = random.Random(plan.seed)
@@ -140,7 +140,7 @@ def train(
 
 @dataclass(frozen=True, slots=True)
 class _Training:
-    """All that the next step depends on."""
+    """Complete state of the training between steps."""
 
     network: Hypernetworks
     optimizer: torch.optim.Optimizer
@@ -148,7 +148,7 @@ class _Training:
     order: random.Random
 
     def write(self, path: Path, *, steps: int) -> None:
-        """Write it after a number of steps."""
+        """Write the state after a number of steps."""
         version, numbers, spare = self.order.getstate()
         tensors = {f"network.{name}": tensor for name, tensor in self.network.content().items()}
         for index, values in self.optimizer.state_dict()["state"].items():
@@ -157,7 +157,7 @@ class _Training:
         save_tensors(path, tensors, {"steps": str(steps), "order": json.dumps([version, numbers, spare]), **scale})
 
     def resume(self, path: Path) -> int:
-        """Read what `write` wrote, if there is anything; returns the number of steps done."""
+        """Load the state written by `write`, if there is one; returns the number of finished steps."""
         if not path.is_file():
             return 0
         with safe_open(path, framework="pt") as file:
@@ -179,12 +179,12 @@ class _Training:
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """A question that is asked after an edit.
+    """A question asked after an edit.
 
     Attributes:
         pair: Prompt and answer.
-        share: Weight of its loss in the step's.
-        kept: Whether the model is to answer as before, and not with the answer.
+        share: Weight of its loss in the step's loss.
+        kept: Whether the model should answer as before the edit, rather than with the answer.
     """
 
     pair: tuple[str, str]
@@ -199,7 +199,7 @@ def _draw(
     *,
     edit_weight: float,
 ) -> list[_Asked]:
-    """The edit itself, the same in other words, and something else."""
+    """Draw the questions of a step: the edit, a rephrase, and an unrelated question."""
     number, other = order.sample(range(len(lessons)), 2)
     context = order.choice(list(contexts))
     own, another = lessons[number], lessons[other]
@@ -221,7 +221,7 @@ def _draw(
 def _edit(
     network: Hypernetworks, model: LanguageModel, matrices: Sequence[MlpMatrix], edit: _Asked, *, learn_end: bool
 ) -> list[torch.Tensor]:
-    """Of each matrix what the network turns into the edit; the network's statistics take it in."""
+    """Compute each matrix's input of the network, and add it to the network's statistics."""
     targets = encode_targets(model, [edit.pair], learn_end=learn_end)
     factors, _ = gradient_factors(model, matrices, targets)
     vectors = [vectors_of(own, targets) for own in factors]
@@ -238,7 +238,7 @@ def _loss(
     vectors: Sequence[torch.Tensor],
     learn_end: bool,
 ) -> torch.Tensor:
-    """Of some of a step's questions: the mean over them of what adds up to the step's loss."""
+    """Loss of some of a step's questions, scaled so that the mean over all questions is the step's loss."""
     targets = encode_targets(model, [question.pair for question in asked], learn_end=learn_end)
     with forward_above(model, matrices[0].block, targets) as logits, torch.enable_grad():
         with torch.no_grad():
@@ -254,7 +254,7 @@ def _loss(
 
 
 def _divergence(before: torch.Tensor, after: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
-    """KL(before || after), mean over the answer's tokens of one row of logits."""
+    """KL(before || after), averaged over the answer's tokens of one row of logits."""
     answer = labels != -100
     log_before, log_after = (logits[:-1][answer].float().log_softmax(-1) for logits in (before, after))
     divergence: torch.Tensor = (log_before.exp() * (log_before - log_after)).sum(-1).mean()
@@ -262,14 +262,14 @@ def _divergence(before: torch.Tensor, after: torch.Tensor, labels: torch.Tensor)
 
 
 def vectors_of(factors: GradientFactors, targets: TargetBatch) -> torch.Tensor:
-    """One matrix's inputs and output gradients side by side, at every token that is no padding."""
+    """Concatenated inputs and output gradients of one matrix, at every token that is not padding."""
     tokens = targets.mask.bool()
     return torch.cat([factors.inputs[tokens], factors.gradients[tokens]], dim=1)
 
 
 @contextmanager
 def updated(matrices: Sequence[MlpMatrix], updates: Sequence[Update]) -> Iterator[None]:
-    """The model as if the products had been subtracted from these matrices, with gradients to the updates."""
+    """Context in which the model computes as if the updates were subtracted, with gradients to the updates."""
 
     def hook(update: Update) -> Any:
         inputs, outputs = update

@@ -1,4 +1,4 @@
-"""Running mean, spread and covariance of vectors, one pass, any batch size; the same numbers as over all at once."""
+"""Running mean, standard deviation and covariance of vectors: one pass, same result for any batch size."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ class RunningStatistics:
     """Count, mean and sum of squared deviations of each feature, in float64 (Chan, Golub and LeVeque 1979).
 
     Attributes:
-        count: Vectors seen.
-        mean: Of each feature.
+        count: Number of vectors seen.
+        mean: Mean of each feature.
         squares: Sum of squared deviations from the mean.
     """
 
@@ -25,12 +25,12 @@ class RunningStatistics:
 
     @classmethod
     def empty(cls, width: int, device: torch.device) -> RunningStatistics:
-        """Of no vectors yet."""
+        """Create statistics without vectors."""
         zeros = torch.zeros(width, dtype=torch.float64, device=float64_device(device))
         return cls(0, zeros, zeros.clone())
 
     def add(self, vectors: torch.Tensor) -> None:
-        """Take more vectors in: vectors x features, at least one."""
+        """Add vectors: vectors x features, at least one."""
         vectors = in_float64(vectors)
         more, mean = len(vectors), vectors.mean(0)
         total = self.count + more
@@ -40,17 +40,18 @@ class RunningStatistics:
         self.count = total
 
     def normalize(self, vectors: torch.Tensor) -> torch.Tensor:
-        """z-scores of vectors by what has been seen, in float64.
+        """Return z-scores of vectors under the current statistics, in float64.
 
-        One vector has no spread and is its own mean: its score would be 0/0. With fewer than two seen, the mean is
-        taken as 0 and the spread as the vector's own root mean square, which gives scores of the usual size.
+        A single vector equals its mean and has no standard deviation, so its score would be 0/0. With fewer than two
+        vectors seen, the mean is taken as 0 and the standard deviation as the vector's root mean square, which gives
+        scores of the usual size.
         """
         vectors = in_float64(vectors)
         tiny = torch.finfo(torch.float64).tiny
         if self.count < 2:
             return vectors / vectors.square().mean(-1, keepdim=True).sqrt().clamp(min=tiny)
         spread = (self.squares / (self.count - 1)).sqrt()
-        # A feature that never varies says nothing; dividing by its spread would.
+        # A constant feature carries no information; dividing by its standard deviation would amplify noise.
         return torch.where(spread > 1e-12, (vectors - self.mean) / spread.clamp(min=1e-12), 0.0)
 
 
@@ -59,8 +60,8 @@ class RunningCovariance:
     """Count, mean and scatter matrix of vectors, in float64 (Chan, Golub and LeVeque 1979).
 
     Attributes:
-        count: Vectors seen.
-        mean: Of each feature.
+        count: Number of vectors seen.
+        mean: Mean of each feature.
         scatter: Sum of (v - mean)(v - mean)^T, features x features.
     """
 
@@ -70,12 +71,12 @@ class RunningCovariance:
 
     @classmethod
     def empty(cls, width: int, device: torch.device) -> RunningCovariance:
-        """Of no vectors yet."""
+        """Create statistics without vectors."""
         zeros = torch.zeros(width, width, dtype=torch.float64, device=float64_device(device))
         return cls(0, zeros[0].clone(), zeros)
 
     def add(self, vectors: torch.Tensor) -> None:
-        """Take more vectors in: vectors x features, at least one."""
+        """Add vectors: vectors x features, at least one."""
         vectors = in_float64(vectors)
         more, mean = len(vectors), vectors.mean(0)
         total, step, centred = self.count + more, mean - self.mean, vectors - mean
@@ -84,12 +85,12 @@ class RunningCovariance:
         self.count = total
 
     def copy(self) -> RunningCovariance:
-        """One that can be changed without changing this one."""
+        """Return a copy that can be changed independently."""
         return RunningCovariance(self.count, self.mean.clone(), self.scatter.clone())
 
     @property
     def can_whiten(self) -> bool:
-        """Whether enough vectors were seen for the covariance to have an inverse."""
+        """Whether enough vectors were seen for the covariance to be invertible."""
         return self.count > len(self.mean) + 1
 
     def whiten(self, vectors: torch.Tensor, *, floor: float) -> torch.Tensor:
@@ -97,7 +98,7 @@ class RunningCovariance:
 
         Args:
             vectors: vectors x features.
-            floor: Least eigenvalue that S is taken to have.
+            floor: Lower bound on the eigenvalues of S.
         """
         spread = self.scatter / (self.count - len(self.mean) - 1)
         values, axes = torch.linalg.eigh(spread)

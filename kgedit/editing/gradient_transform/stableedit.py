@@ -1,4 +1,4 @@
-"""`stableedit`: UltraEdit with whitened gradients and a warm-up by other edits, for very long streams (StableEdit)."""
+"""`stableedit`: UltraEdit with whitened gradients and a warm-up on other edits, for long sequences (StableEdit)."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ class StableEdit(UltraEdit):
     """Updates several MLP matrices in closed form from normalised inputs and whitened gradients.
 
     Solves W' = W + (H'H + penalty I)^-1 H'V per matrix, with V = -rate * |z(h)|^2 * w(g) for key h and output gradient
-    g; w whitens by the covariance of all gradients so far, and scores each element until there are enough of them.
-    Known facts are edited in ahead of the first edit, so that the statistics have settled.
+    g; w whitens by the covariance of all gradients so far, or uses z-scores until there are enough of them. Before the
+    first edit, known facts are edited in, so that the statistics are stable.
     """
 
     capabilities = Capabilities(
@@ -46,7 +46,7 @@ class StableEdit(UltraEdit):
         self._whitens = self._begun = False
 
     def prepare(self, known: Sequence[KnownFact], *, advance: Advance) -> None:
-        """Edit known facts in, note weights and statistics, and put the model back as it was."""
+        """Edit known facts in, store weights and statistics, and restore the model."""
         facts, size = known[: self.settings.warm_up], self.settings.batch
         for done in range(0, len(facts), size):
             advance(done, len(facts))
@@ -66,7 +66,7 @@ class StableEdit(UltraEdit):
         self.restore()
 
     def apply(self, cases: Sequence[Case], run: RunContext = NO_RUN) -> AppliedEdits:
-        """As UltraEdit; the first call begins with the weights of after the warm-up."""
+        """As in UltraEdit; the first call starts from the weights after the warm-up."""
         if not self._begun:
             for name, weight in self._warmed.items():
                 self._edited[name].write(weight)
@@ -74,19 +74,19 @@ class StableEdit(UltraEdit):
         return super().apply(cases, run)
 
     def restore(self) -> None:
-        """Give the model its own matrices back, and the statistics of before the first edit."""
+        """Restore the model's own matrices, and the statistics from before the first edit."""
         super().restore()
         self._covariances = {shape: own.copy() for shape, own in self._start_covariances.items()}
         self._begun = False
 
     def state(self) -> EditorState:
-        """The covariances too."""
+        """Also returns the covariances."""
         state = super().state()
         tensors = {f"{shape}.scatter": own.scatter.clone() for shape, own in self._covariances.items()}
         return EditorState({**state.tensors, **tensors}, {**state.record, "begun": self._begun})
 
     def load_state(self, state: EditorState) -> None:
-        """The covariances too."""
+        """Also loads the covariances."""
         super().load_state(state)
         self._begun = state.record["begun"]
         for shape, running in self._running.items():

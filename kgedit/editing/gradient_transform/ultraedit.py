@@ -1,8 +1,8 @@
 """`ultraedit`: one backward pass for a batch of edits, then a closed-form update of several MLP matrices (UltraEdit).
 
-Nothing is optimised: keys are what the matrices read where the answer is predicted, values are output gradients; both
-are z-scored by statistics that run over all edits so far, which keeps later edits of a long stream comparable. Matrices
-of one shape share them.
+Nothing is optimised: keys are the inputs of the matrices at the tokens that predict the answer, values are output
+gradients; both are z-scored with running statistics over all edits so far, which keeps later edits of a long sequence
+comparable. Matrices of the same shape share them.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class UltraEdit(Editor[UltraEditSettings]):
         self._running: dict[str, RunningStatistics] = {}
 
     def prepare(self, known: Sequence[KnownFact], *, advance: Advance) -> None:
-        """Warm the statistics up, where the settings ask for it."""
+        """Warm up the statistics, if set."""
         facts = known[: self.settings.warm_up]
         for done in range(0, len(facts), self.settings.batch):
             advance(done, len(facts))
@@ -65,7 +65,7 @@ class UltraEdit(Editor[UltraEditSettings]):
         self._start = {shape: _copy(running) for shape, running in self._running.items()}
 
     def apply(self, cases: Sequence[Case], run: RunContext = NO_RUN) -> AppliedEdits:
-        """Edit in batches; the loss is that of the last batch before its own update."""
+        """Edit in batches; the loss is that of the last batch before its update."""
         loss = 0.0
         for done in range(0, len(cases), self.settings.batch):
             run.progress(done / len(cases))
@@ -76,32 +76,32 @@ class UltraEdit(Editor[UltraEditSettings]):
         return AppliedEdits(loss=loss)
 
     def _update(self, name: str, inputs: torch.Tensor, gradients: torch.Tensor) -> torch.Tensor:
-        """The change of one matrix, inputs x outputs."""
+        """Return the change of one matrix, inputs x outputs."""
         running = self._running[self._shapes[name]]
         return update_of(inputs, gradients, running, learning_rate=self.settings.learning_rate)
 
     def details(self) -> dict[str, Any]:
-        """Blocks and matrices that are edited."""
+        """Edited blocks and matrices."""
         return {"layers": list(self.layers), "matrices": [matrix.name for matrix in self.matrices]}
 
     def restore(self) -> None:
-        """Give the model its own matrices back, and the statistics of before the first edit."""
+        """Restore the model's own matrices, and the statistics from before the first edit."""
         for edited in self._edited.values():
             edited.restore()
         self._running = {shape: _copy(running) for shape, running in self._start.items()}
 
     def state(self) -> EditorState:
-        """Matrices and statistics."""
+        """Return matrices and statistics."""
         tensors = {f"{name}.weight": edited.weight.detach().float().clone() for name, edited in self._edited.items()}
         for shape, running in self._running.items():
             tensors |= {f"{shape}.mean": running.mean.clone(), f"{shape}.squares": running.squares.clone()}
         return EditorState(tensors, {"counts": {shape: running.count for shape, running in self._running.items()}})
 
     def load_state(self, state: EditorState) -> None:
-        """Take matrices and statistics over.
+        """Load matrices and statistics.
 
         Raises:
-            SpecError: for a state with statistics of each matrix, as earlier versions kept them.
+            SpecError: if the state has separate statistics for each matrix, as in earlier versions.
         """
         counts = state.record["counts"]
         if not set(counts) <= set(self._shapes.values()):
@@ -117,7 +117,7 @@ class UltraEdit(Editor[UltraEditSettings]):
         }
 
     def _observe(self, targets: TargetBatch) -> tuple[dict[str, tuple[torch.Tensor, torch.Tensor]], float]:
-        """Inputs and output gradients of each matrix where answers are predicted, all taken into the statistics."""
+        """Inputs and output gradients of each matrix at tokens that predict answers; added to the statistics."""
         factors, loss = gradient_factors(self.model, self.matrices, targets)
         found = {}
         for matrix, factor in zip(self.matrices, factors, strict=True):
@@ -132,12 +132,12 @@ class UltraEdit(Editor[UltraEditSettings]):
 def update_of(
     inputs: torch.Tensor, gradients: torch.Tensor, running: RunningStatistics, *, learning_rate: float
 ) -> torch.Tensor:
-    """The closed form for one matrix, in float64.
+    """Compute the closed-form update of one matrix, in float64.
 
     Args:
         inputs: H, vectors x inputs.
         gradients: vectors x outputs.
-        running: Statistics over inputs and gradients side by side.
+        running: Statistics over concatenated inputs and gradients.
 
     Returns:
         inputs x outputs.
@@ -154,7 +154,7 @@ def closed_form(
 
     Args:
         inputs: H, vectors x inputs.
-        keys: k, the same normalised, float64.
+        keys: k, the normalised inputs, float64.
         slopes: g, normalised gradients, vectors x outputs, float64.
 
     Returns:

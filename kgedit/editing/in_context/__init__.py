@@ -1,1 +1,1 @@
-"""Text ahead of prompts, without changing the model: `rag`, `ike`, `prompt`."""
+"""Methods that prepend text to prompts without changing the model: `rag`, `ike`, `prompt`."""

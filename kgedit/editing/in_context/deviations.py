@@ -1,4 +1,4 @@
-"""Where the methods that work in the prompt here differ from their papers and code."""
+"""Differences of the in-context methods from their papers and code."""
 
 from __future__ import annotations
 

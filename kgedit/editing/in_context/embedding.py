@@ -1,4 +1,4 @@
-"""The embedder of methods that retrieve: where it runs."""
+"""Embedder of retrieval methods, and its device."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from kgedit.llm.language_model import LanguageModel
 
 
 def embedder_beside(model: LanguageModel, name: str, *, on: EmbedOn) -> Embedder:
-    """An embedder that is loaded on its first call.
+    """Create an embedder that is loaded on its first call.
 
     Args:
-        model: Under "device" the embedder is wherever the model reads its tokens, also after the model was moved.
-        name: As for kgedit.llm.embeddings.load_embedder.
+        model: With "device", the embedder is on the model's input device, also after the model is moved.
+        name: See `kgedit.llm.embeddings.load_embedder`.
         on: "device" or "cpu".
     """
     return embedder_on_demand(name, device="cpu" if on == "cpu" else lambda: str(model.device))

@@ -1,4 +1,4 @@
-"""Edits indexed by their questions: the memory of methods that put them into prompts."""
+"""Edits indexed by their questions: the memory of methods that insert edits into prompts."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class StoredEdits:
 
 
 class FactMemory:
-    """Edits in the order in which they were added, retrieved by similarity of questions.
+    """Edits in insertion order, retrieved by similarity of questions.
 
     Args:
         index: Empty index for the questions.
@@ -39,20 +39,20 @@ class FactMemory:
         self.edits += [StoredEdits(case.case_id, case.question, case.answer) for case in cases]
 
     def nearest(self, questions: Sequence[str], *, k: int) -> list[list[int]]:
-        """Indexes in `edits` of the k nearest for each question, best first; ties go to the later edit."""
+        """Return the indexes in `edits` of the k nearest for each question, best first; ties go to the later edit."""
         return self._index.nearest(questions, k=k)
 
     def vector(self, index: int) -> Vectors:
-        """The vector of an edit's question."""
+        """Return the vector of an edit's question."""
         return self._index.vector(index)
 
     def clear(self) -> None:
-        """Forget every edit."""
+        """Remove all edits."""
         self._index.clear()
         self.edits = []
 
     def state(self) -> EditorState:
-        """The edits and their index."""
+        """Return the edits and their index."""
         if not self.edits:
             return EditorState(record={"edits": []})
         edits = [[edit.case_id, edit.question, edit.answer] for edit in self.edits]

@@ -1,7 +1,7 @@
-"""`graph_rag`: facts found by walking the graph of edits go ahead of each prompt; no weight changes.
+"""`graph_rag`: prepends facts found by walking the graph of edits to each prompt; weights do not change.
 
-`rag` looks for edits whose questions are like the question, which the second fact of a two-hop question is not. Here
-the subject is found by its name, and the path of relations from it by its wording (kgedit.graph_memory).
+`rag` retrieves edits with similar questions, which misses the second fact of a two-hop question. Here the subject is
+found by its name, and the path of relations from it by the question's wording (kgedit.graph_memory).
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ from kgedit.records.cases import Case
 
 
 class GraphRetrieval(Editor[GraphRagSettings]):
-    """Remembers edits as a graph, and puts the facts of the best paths ahead of a question, first hop before second.
+    """Stores edits as a graph, and prepends the facts of the best paths to a question, first hop before second.
 
-    The best path is last, next to the question. A question that names no known subject, or asks of it what no path
-    says, gets nothing.
+    The best path is last, next to the question. A question without a known subject, or without a matching path, gets no
+    text.
     """
 
     capabilities = Capabilities(
@@ -65,16 +65,16 @@ class GraphRetrieval(Editor[GraphRagSettings]):
         return AppliedEdits()
 
     def prefixes(self, questions: Sequence[str]) -> list[Prefix]:
-        """The facts of the best paths of each question."""
+        """Return the facts of the best paths of each question."""
         bridged = self.settings.bridged
         return [prefix_of(finding.paths, bridged=bridged) for finding in self._memory.find(questions, self._search)]
 
     def restore(self) -> None:
-        """Forget every edit."""
+        """Remove all edits."""
         self._memory.clear()
 
     def state(self) -> EditorState:
-        """The memory."""
+        """Return the memory."""
         return EditorState(record=self._memory.state())
 
     def load_state(self, state: EditorState) -> None:
@@ -83,17 +83,17 @@ class GraphRetrieval(Editor[GraphRagSettings]):
 
 
 def prefix_of(paths: Sequence[FoundPath], *, bridged: bool = False) -> Prefix:
-    """Paths as they are read: the best one last, each from its first hop to its last, every fact once.
+    """Order paths for reading: the best one last, each from its first hop to its last, every fact once.
 
     Args:
         paths: Best first.
-        bridged: Whether a second hop's question says in brackets whose head, owner or team its subject is.
+        bridged: Whether a second hop's question states in brackets whose head, owner or team its subject is.
     """
     return Prefix(tuple(part for row in reading_order(paths) for part in _parts(row, bridged=bridged)))
 
 
 def _parts(row: Remembered, *, bridged: bool) -> list[PrefixPart]:
-    """A fact as question and answer; further edits of the same row are named and add no text."""
+    """A fact as question and answer; further edits of the same row are listed without text."""
     first, *others = row.case_ids or ("",)
     pair = PrefixPart("", first, pair=(row.bridged if bridged else row.question, row.answer), ending="\n")
     return [*(PrefixPart("", case_id) for case_id in others), pair]

@@ -1,7 +1,7 @@
-"""`ike`: demonstrations of how to use a new fact, and the edit, go ahead of every prompt; no weight changes (IKE).
+"""`ike`: prepends demonstrations of using a new fact, and the edit, to every prompt; weights do not change (IKE).
 
 A demonstration states a fact with a changed answer, followed by the same question (copy), its rephrase (update), or
-another question, which keeps its own answer (retain). The edit itself follows the demonstrations.
+another question, which keeps its answer (retain). The edit itself follows the demonstrations.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ _KINDS = ("copy", "retain", "update", "retain", "update", "retain", "update", "r
 
 
 class InContextEditing(Editor[IkeSettings]):
-    """Puts an edit and the demonstrations nearest to it ahead of every prompt, locality probes included.
+    """Prepends an edit and the demonstrations nearest to it to every prompt, including locality probes.
 
-    With one edit, as published, every prompt gets that edit; with several, each prompt gets the edit whose question is
-    nearest to its own. Demonstrations are facts of the older snapshot, without those that a probe of an edit asks for:
-    they would give the answer away.
+    With one edit, as published, every prompt gets that edit; with several, each prompt gets the edit with the nearest
+    question. Demonstrations are facts of the older snapshot, except those that a probe of an edit asks for, because
+    they would reveal the answer.
     """
 
     capabilities = Capabilities(
@@ -79,7 +79,7 @@ class InContextEditing(Editor[IkeSettings]):
         return AppliedEdits()
 
     def prefixes(self, questions: Sequence[str]) -> list[Prefix]:
-        """Demonstrations and the nearest edit, for each question."""
+        """Return demonstrations and the nearest edit for each question."""
         if not self._memory.edits:
             return super().prefixes(questions)
         indexes = [found[0] for found in self._memory.nearest(questions, k=1)]
@@ -87,12 +87,12 @@ class InContextEditing(Editor[IkeSettings]):
         return [made[index] for index in indexes]
 
     def restore(self) -> None:
-        """Forget every edit; the known facts stay."""
+        """Remove all edits; the known facts are kept."""
         self._memory.clear()
         self._probed = set()
 
     def state(self) -> EditorState:
-        """The edits, and what their probes ask for."""
+        """Return the edits, and the facts that their probes ask for."""
         state = self._memory.state()
         return EditorState(state.tensors, {**state.record, "probed": [list(pair) for pair in sorted(self._probed)]})
 
@@ -102,7 +102,7 @@ class InContextEditing(Editor[IkeSettings]):
         self._probed = {(subject, relation) for subject, relation in state.record["probed"]}
 
     def memory(self) -> EditorState:
-        """The edits, and the known facts for demonstrations."""
+        """Return the edits, and the known facts for demonstrations."""
         state = self.state()
         return EditorState(state.tensors, {**state.record, "known_facts": [asdict(fact) for fact in self._known]})
 
@@ -122,7 +122,7 @@ class InContextEditing(Editor[IkeSettings]):
         )
 
     def _demonstrations(self, ranked: Iterator[KnownFact]) -> list[PrefixPart]:
-        """Demonstrations from the nearest usable facts, best first; `ranked` is read only as far as needed."""
+        """Demonstrations from the nearest usable facts, best first; `ranked` is consumed only as far as needed."""
         near = list(islice(ranked, 2 * self.settings.k))
         chosen, beyond = near[: self.settings.k], near[self.settings.k :]
         targets = self._other_answers(chosen, chain(near, ranked))
@@ -139,9 +139,9 @@ class InContextEditing(Editor[IkeSettings]):
         return parts
 
     def _other_answers(self, facts: Sequence[KnownFact], ranked: Iterable[KnownFact]) -> list[str]:
-        """For each fact another answer: that of the nearest fact of the same relation with a different one.
+        """Another answer for each fact: that of the nearest fact of the same relation with a different answer.
 
-        These make the facts new to the model. A fact that is alone in its relation keeps its own answer.
+        These make the facts new to the model. A fact that is the only one of its relation keeps its answer.
         """
         found: dict[KnownFact, str] = {}
         missing = [fact for fact in facts if len(self._answers[fact.fact.property]) > 1]
@@ -154,7 +154,7 @@ class InContextEditing(Editor[IkeSettings]):
         return [found.get(fact, fact.answer) for fact in facts]
 
     def _stated(self, question: str, answer: str) -> str:
-        """The statement of a new fact, and what begins the prompt after it."""
+        """Statement of a new fact, and the start of the prompt after it."""
         return f"{self._before}{question} {answer}{self._between}"
 
 

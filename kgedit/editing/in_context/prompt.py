@@ -1,4 +1,4 @@
-"""`prompt`: the model stays as it is; the facts of the latest call go ahead of every prompt, as statements (PROMPT)."""
+"""`prompt`: prepends the facts of the latest call to every prompt as statements; weights do not change (PROMPT)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from kgedit.records.runs import EditFailure
 class Prompting(Editor[PromptSettings]):
     """States the facts of the latest call before every prompt; the next call replaces them.
 
-    No question is looked at: locality probes carry the facts too.
+    The text does not depend on the question: locality probes get the facts too.
     """
 
     capabilities = Capabilities(
@@ -36,31 +36,31 @@ class Prompting(Editor[PromptSettings]):
     _facts: tuple[str, ...] = ()
 
     def apply(self, cases: Sequence[Case], run: RunContext = NO_RUN) -> AppliedEdits:  # noqa: ARG002 - the contract's shape
-        """Take these facts instead of those before."""
+        """Replace the facts by those of these cases."""
         self._facts = tuple(statement(case) for case in cases[-self.settings.most :])
         reason = f"the prompt states the last {len(self._facts)} facts only: settings.most"
         left_out = cases[: len(cases) - len(self._facts)]
         return AppliedEdits(failures=tuple(EditFailure(case_id=case.case_id, reason=reason) for case in left_out))
 
     def prefixes(self, questions: Sequence[str]) -> list[Prefix]:
-        """The same text for every question."""
+        """Return the same text for every question."""
         prefix = Prefix(tuple(PrefixPart(f"{fact}\n") for fact in self._facts))
         return [prefix for _ in questions]
 
     def restore(self) -> None:
-        """Forget the facts."""
+        """Remove the facts."""
         self._facts = ()
 
     def state(self) -> EditorState:
-        """The facts."""
+        """Return the facts."""
         return EditorState(record={"facts": list(self._facts)})
 
     def load_state(self, state: EditorState) -> None:
-        """Take the facts over."""
+        """Load the facts."""
         self._facts = tuple(state.record["facts"])
 
 
 def statement(case: Case) -> str:
-    """An edit's fact as a sentence: its cloze filled in, or, where it has none, its question answered."""
+    """An edit's fact as a sentence: its filled-in cloze, or, if it has none, its question with the answer."""
     begun = case.cloze or case.question
     return f"{begun} {case.answer}{'' if case.answer.endswith('.') else '.'}"

@@ -1,4 +1,4 @@
-"""`rag`: the nearest edits go ahead of each prompt as question and answer; no weight changes (RAG of WikiBigEdit)."""
+"""`rag`: prepends the nearest edits to each prompt as question and answer; no weights change (RAG of WikiBigEdit)."""
 
 from __future__ import annotations
 
@@ -25,11 +25,10 @@ from kgedit.records.cases import Case
 
 
 class Rag(Editor[RagSettings]):
-    """Stores edits as question and answer, and puts the pairs nearest to a question ahead of it.
+    """Stores edits as question and answer, and prepends the pairs nearest to a question.
 
-    Unless told otherwise, pairs are worded as the context words its question, so that an answer follows theirs in the
-    same way.
-    The nearest pair is last, next to the question. Ties go to the pair that was added later.
+    By default, pairs have the form of the context's question, so that the answer follows in the same form. The nearest
+    pair is last, next to the question. On ties the pair that was added later wins.
     """
 
     capabilities = Capabilities(
@@ -51,16 +50,16 @@ class Rag(Editor[RagSettings]):
         return AppliedEdits()
 
     def prefixes(self, questions: Sequence[str]) -> list[Prefix]:
-        """The k nearest pairs of each question."""
+        """Return the k nearest pairs of each question."""
         found = self._memory.nearest(questions, k=self.settings.k)
         return [Prefix(tuple(map(self._part, reversed(indexes)))) for indexes in found]
 
     def restore(self) -> None:
-        """Forget every edit."""
+        """Remove all edits."""
         self._memory.clear()
 
     def state(self) -> EditorState:
-        """The memory and its index."""
+        """Return the memory and its index."""
         return self._memory.state()
 
     def load_state(self, state: EditorState) -> None:

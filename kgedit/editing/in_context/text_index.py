@@ -1,4 +1,4 @@
-"""Texts retrieved by similarity of meaning: the index of `rag` and `ike`."""
+"""Text index for retrieval by similarity of meaning, used by `rag` and `ike`."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ _PORTION = 64
 
 
 class TextIndex:
-    """Texts as unit vectors; a text's index is its position in the order of adding.
+    """Texts as unit vectors, indexed in insertion order.
 
     A repeated text reuses its vector: embedders give a text slightly different vectors in different batches, and then
-    ties between equal texts would not always go to the later one.
+    the later of two equal texts would not always win ties.
 
     Args:
-        embed: Computes the vectors of texts.
+        embed: Embedder that computes the vectors of texts.
         search: Name in VECTOR_INDEXES.
     """
 
@@ -46,16 +46,16 @@ class TextIndex:
         self._vectors.add(np.stack([(vectors if text in vectors else known)[text] for text in texts]))
 
     def clear(self) -> None:
-        """Forget every text."""
+        """Remove all texts."""
         self._vectors = self._new_index()
         self._indexes: dict[str, int] = {}
 
     def vector(self, index: int) -> Vectors:
-        """The vector of the text at a index."""
+        """Return the vector of the text at an index."""
         return self._vectors[index]
 
     def nearest(self, texts: Sequence[str], *, k: int) -> list[list[int]]:
-        """Indexes of the k nearest for each text, best first; fewer where there are fewer."""
+        """Return the indexes of the k nearest for each text, best first; fewer if the index is smaller."""
         if not len(self):
             return [[] for _ in texts]
         found: list[list[int]] = []
@@ -64,7 +64,7 @@ class TextIndex:
         return found
 
     def ranking(self, vector: Vectors) -> Iterator[int]:
-        """Every index, nearest to a vector first, in ever larger portions: who needs only a few pays for a few."""
+        """Iterate over all indexes, nearest to a vector first, in growing portions, so that a few are cheap."""
         done, size = 0, _PORTION
         while done < len(self):
             found = self._vectors.nearest(vector[None], k=size)[0]
@@ -72,11 +72,11 @@ class TextIndex:
             done, size = min(size, len(self)), 4 * size
 
     def saved(self) -> NDArray[Any]:
-        """A copy of all that `load` needs beside the texts; not for an empty index."""
+        """Return a copy of all that `load` needs besides the texts; not for an empty index."""
         return self._vectors.saved()
 
     def load(self, saved: NDArray[Any], texts: Sequence[str]) -> None:
-        """Take over what was saved with its texts, and behave exactly as the saved one would."""
+        """Load a saved index with its texts; it then behaves exactly like the saved one."""
         self.clear()
         self._vectors.load(saved)
         for index, text in enumerate(texts):

@@ -1,7 +1,7 @@
-"""Unit vectors found by inner product: what a text index looks through.
+"""Indexes of unit vectors, searched by inner product.
 
-`exact` computes every inner product. `hnsw` walks a graph of neighbours (arXiv 1603.09320) and so looks at few of
-hundreds of thousands; now and then it misses one. Of equally near vectors the one added later is the better.
+`exact` computes every inner product. `hnsw` walks a graph of neighbours (arXiv 1603.09320) and so visits few of
+hundreds of thousands of vectors; it occasionally misses one. On ties the vector added later ranks first.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ from kgedit.llm.embeddings import Vectors
 
 _SCORES_AT_ONCE = 2**24
 _ROUNDING = 1e-5
-"""More than a matrix product of unit vectors in float32 can be wrong by."""
+"""Upper bound of the error of a matrix product of unit vectors in float32."""
 
 _LINKS, _BUILD_WIDTH, _SEARCH_WIDTH = 32, 100, 128
-"""HNSW: neighbours of a vector; candidates kept while one is added, and while one is looked for."""
+"""HNSW parameters: neighbours per vector, and number of candidates while adding and while searching."""
 
 
 class VectorIndex(ABC):
-    """Vectors in the order in which they were added; a vector's index is its number."""
+    """Vectors indexed in insertion order."""
 
     @abstractmethod
     def __len__(self) -> int:
-        """Vectors added."""
+        """Number of vectors."""
 
     @abstractmethod
     def __getitem__(self, index: int) -> Vectors:
-        """The vector at an index."""
+        """Return the vector at an index."""
 
     @abstractmethod
     def add(self, vectors: Vectors) -> None:
@@ -42,19 +42,19 @@ class VectorIndex(ABC):
 
     @abstractmethod
     def nearest(self, queries: Vectors, *, k: int) -> list[list[int]]:
-        """Indexes of the k nearest for each query, best first; fewer where there are fewer."""
+        """Return the indexes of the k nearest for each query, best first; fewer if the index is smaller."""
 
     @abstractmethod
     def saved(self) -> NDArray[Any]:
-        """A copy of all that `load` needs; not for an empty index."""
+        """Return a copy of all that `load` needs; not for an empty index."""
 
     @abstractmethod
     def load(self, saved: NDArray[Any]) -> None:
-        """Take over what was saved, and behave exactly as the saved one would."""
+        """Load a saved index; it then behaves exactly like the saved one."""
 
 
 class ExactIndex(VectorIndex):
-    """Every inner product is computed; only the best are sorted."""
+    """Exact index: computes every inner product and sorts only the best."""
 
     def __init__(self) -> None:
         self._room: Vectors = np.empty((0, 0), dtype=np.float32)
@@ -68,7 +68,7 @@ class ExactIndex(VectorIndex):
         return vector
 
     def add(self, vectors: Vectors) -> None:
-        """Room is doubled when it is full, so that adding one by one copies each vector a few times only."""
+        """Append vectors; the capacity doubles when full, so that adding one by one copies each only a few times."""
         size = self._size + len(vectors)
         if size > len(self._room):
             room = np.empty((max(size, 2 * self._size), vectors.shape[1]), dtype=np.float32)
@@ -79,7 +79,7 @@ class ExactIndex(VectorIndex):
         self._size = size
 
     def nearest(self, queries: Vectors, *, k: int) -> list[list[int]]:
-        """As VectorIndex says, without exception."""
+        """See `VectorIndex`; the result is exact."""
         if not self._size:
             return [[] for _ in queries]
         found: list[list[int]] = []
@@ -93,22 +93,22 @@ class ExactIndex(VectorIndex):
         return found
 
     def saved(self) -> Vectors:
-        """The vectors."""
+        """Return the vectors."""
         return self._room[: self._size].copy()
 
     def load(self, saved: NDArray[Any]) -> None:
-        """Take the vectors over."""
+        """Load the vectors."""
         self._room, self._size = saved, len(saved)
 
 
 class HnswIndex(VectorIndex):
-    """An approximate search whose time hardly grows with the memory, by faiss.
+    """Approximate index by faiss, whose search time hardly grows with the number of vectors.
 
-    The same vectors, added in the same portions, give the same graph: one thread adds them, and the levels that HNSW
-    draws depend on nothing but how many vectors there were, since faiss saves no random generator.
+    The same vectors, added in the same portions, give the same graph: one thread adds them, and the random levels of
+    HNSW depend only on the number of vectors, because faiss does not save its random generator.
 
     Raises:
-        MissingExtraError: without faiss-cpu.
+        MissingExtraError: if faiss-cpu is not installed.
     """
 
     def __init__(self) -> None:
@@ -127,7 +127,7 @@ class HnswIndex(VectorIndex):
         return vector
 
     def add(self, vectors: Vectors) -> None:
-        """As VectorIndex says; the process's number of threads is what it was afterwards."""
+        """See `VectorIndex`; afterwards the process's number of threads is restored."""
         if self._graph is None:
             self._graph = self._faiss.IndexHNSWFlat(vectors.shape[1], _LINKS, self._faiss.METRIC_INNER_PRODUCT)
             self._graph.hnsw.efConstruction = _BUILD_WIDTH
@@ -141,7 +141,7 @@ class HnswIndex(VectorIndex):
             self._faiss.omp_set_num_threads(threads)
 
     def nearest(self, queries: Vectors, *, k: int) -> list[list[int]]:
-        """The best of those that the walk comes by; what it misses is missing, so there may be fewer than k."""
+        """Return the best vectors that the walk visits; it may miss some, so there may be fewer than k."""
         if not len(self):
             return [[] for _ in queries]
         _, rows = self._graph.search(np.ascontiguousarray(queries), min(len(self), max(k, _SEARCH_WIDTH)))
@@ -152,12 +152,12 @@ class HnswIndex(VectorIndex):
         ]
 
     def saved(self) -> NDArray[Any]:
-        """The graph with its vectors, as bytes."""
+        """Return the graph with its vectors, as bytes."""
         saved: NDArray[Any] = self._faiss.serialize_index(self._graph)
         return saved
 
     def load(self, saved: NDArray[Any]) -> None:
-        """Take the graph over."""
+        """Load the graph."""
         self._graph = self._faiss.deserialize_index(saved)
 
 
@@ -165,7 +165,7 @@ VECTOR_INDEXES: Mapping[str, Callable[[], VectorIndex]] = {"exact": ExactIndex, 
 
 
 def _at_least_kth(scores: Vectors, k: int) -> NDArray[np.int64]:
-    """Indexes, rising, of the k best scores and of all that equal the k-th but for rounding."""
+    """Ascending indexes of the k best scores and of all that equal the k-th up to rounding."""
     last = len(scores) - k
     if last <= 0:
         return np.arange(len(scores))
@@ -175,8 +175,8 @@ def _at_least_kth(scores: Vectors, k: int) -> NDArray[np.int64]:
 def _in_order(query: Vectors, vectors: Vectors, indexes: NDArray[np.int64]) -> list[int]:
     """Indexes of vectors, best first.
 
-    The scores of a matrix product differ in their last bits from column to column. Here each row is summed in the
-    same way, so that equal vectors are equally near wherever they stand.
+    The scores of a matrix product differ in their last bits from column to column. Here each row is summed in the same
+    way, so that equal vectors are equally near at any index.
     """
     scores = (vectors * query).sum(axis=1)
     order: list[int] = indexes[np.lexsort((-indexes, -scores))].tolist()

@@ -1,9 +1,9 @@
-"""Least squares over all edits so far at constant cost: one matrix for each edited layer stands for every past edit.
+"""Least squares over all edits so far at constant cost: one matrix per edited layer represents all past edits.
 
 The edited matrix W minimises sum |W K_i - V_i|^2 + tr((W - W0) A (W - W0)^T) over the edits' keys K_i and values V_i.
-Methods differ in the penalty A alone: AlphaEdit's is infinite outside its null space, MEMIT's is lambda C. What is kept
-is M, the inverse of A + sum K_i K_i^T; new edits change it by the Woodbury identity, so that neither time nor memory
-depends on how many came before.
+Methods differ only in the penalty A: AlphaEdit's is infinite outside its null space, MEMIT's is lambda C. The state is
+M, the inverse of A + sum K_i K_i^T; new edits update it by the Woodbury identity, so neither time nor memory depends on
+the number of past edits.
 """
 
 from __future__ import annotations
@@ -13,20 +13,20 @@ import torch
 from kgedit.errors import SpecError
 
 AT_ONCE = 256
-"""Most edits that are solved for together, and most that wait to be folded into the matrix."""
+"""Maximum number of edits solved together, and of edits waiting to be folded into the matrix."""
 
 _EXACT = 1e-6
-"""Largest rounding error that a withdrawal may have, as a share of what it divides by."""
+"""Maximum rounding error of a withdrawal, relative to the divisor."""
 
 
 class AccumulatedSolve:
-    """M of one layer, as a matrix and up to `AT_ONCE` edits that are not folded into it yet.
+    """M of one layer, as a matrix and up to `AT_ONCE` edits not yet folded into it.
 
-    A single edit costs one product of M with its keys; the rank-one changes of M come together, as one product of
-    matrices. All of it is float64.
+    A single edit costs one product of M with its keys; the rank-one changes of M are applied together, as one matrix
+    product. All computations are in float64.
 
     Args:
-        start: M before the first edit, inputs x inputs, symmetric; the solve changes it in place once edits are folded.
+        start: M before the first edit, inputs x inputs, symmetric; changed in place once edits are folded.
 
     Attributes:
         folded: Whether `start` has been changed.
@@ -36,7 +36,7 @@ class AccumulatedSolve:
     def __init__(self, start: torch.Tensor, *, largest: float | None = None) -> None:
         self.largest = float(start.diagonal().max()) if largest is None else largest
         self._matrix = start
-        self._waiting = start.new_empty(0, len(start))  # M is the matrix less X^T X, of these rows X
+        self._waiting = start.new_empty(0, len(start))  # M is the matrix minus X^T X, for these rows X
         self._count = 0
         self.folded = False
 
@@ -46,12 +46,12 @@ class AccumulatedSolve:
 
     @property
     def waiting(self) -> torch.Tensor:
-        """What is not folded yet: edits x inputs."""
+        """Rows not folded yet: edits x inputs."""
         return self._waiting[: self._count]
 
     @property
     def matrix(self) -> torch.Tensor:
-        """M without what is waiting."""
+        """M without the waiting edits."""
         return self._matrix
 
     def times(self, keys: torch.Tensor) -> torch.Tensor:
@@ -60,14 +60,14 @@ class AccumulatedSolve:
         return found - self.waiting.T @ (self.waiting @ keys) if self._count else found
 
     def change(self, residuals: torch.Tensor, keys: torch.Tensor) -> torch.Tensor:
-        """As `add`, but the edits are not remembered."""
+        """Like `add`, but without recording the edits."""
         if keys.shape[1] + self._count > AT_ONCE:
             return self.copy().add(residuals, keys)
         left, right = self._solve(residuals, keys)
         return left @ right
 
     def add(self, residuals: torch.Tensor, keys: torch.Tensor) -> torch.Tensor:
-        """The change of W (outputs x inputs) that new edits bring about, which count as past edits from now on.
+        """Return the change of W (outputs x inputs) for new edits, and record them as past edits.
 
         Args:
             residuals: V - W K, outputs x edits.
@@ -84,10 +84,10 @@ class AccumulatedSolve:
         return changes[0]
 
     def check_withdrawal(self, keys: torch.Tensor) -> None:
-        """Refuse to withdraw edits of which rounding hides what was before.
+        """Raise if edits cannot be withdrawn because rounding hides the state before them.
 
         Raises:
-            SpecError: if their keys outweigh the penalty that much.
+            SpecError: if their keys outweigh the penalty too much.
         """
         pivots, failed = torch.linalg.cholesky_ex(_identity(keys) - keys.T @ self.times(keys))
         rounding = torch.finfo(keys.dtype).eps * self.largest * float(keys.square().sum(0).max())
@@ -95,11 +95,11 @@ class AccumulatedSolve:
             raise SpecError(["the penalty is too small beside the edits' keys: they cannot be withdrawn exactly"])
 
     def withdraw(self, deviations: torch.Tensor, keys: torch.Tensor) -> torch.Tensor:
-        """The change of W after which edits count as never added; M forgets them.
+        """Return the change of W that removes edits, and remove them from M.
 
         Args:
-            deviations: V - W K of these edits with W as it is now, outputs x edits.
-            keys: K, inputs x edits, for which `check_withdrawal` has nothing to say.
+            deviations: V - W K of these edits with the current W, outputs x edits.
+            keys: K, inputs x edits, which must pass `check_withdrawal`.
         """
         self._fold()
         left, right = self._solve(deviations, keys, sign=-1)
@@ -108,18 +108,18 @@ class AccumulatedSolve:
         return -(left @ right)
 
     def copy(self) -> AccumulatedSolve:
-        """One that can be changed without changing this one."""
+        """Return a copy that can be changed independently."""
         return AccumulatedSolve.of(self._matrix.clone(), self.waiting, largest=self.largest)
 
     def clear(self) -> None:
-        """Forget every edit that is not folded."""
+        """Remove all edits that are not folded."""
         self._count = 0
 
     @classmethod
     def of(
         cls, matrix: torch.Tensor, waiting: torch.Tensor | None, *, largest: float | None = None
     ) -> AccumulatedSolve:
-        """From the parts of another; without `largest`, nothing is folded into the matrix."""
+        """Create a solve from the parts of another; without `largest`, nothing is folded into the matrix."""
         found = cls(matrix, largest=largest)
         if waiting is not None:
             found._wait(waiting)
@@ -129,7 +129,7 @@ class AccumulatedSolve:
     def _solve(
         self, residuals: torch.Tensor, keys: torch.Tensor, *, sign: int = 1
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Two factors of R S^-1 (M K)^T, with S = 1 + K^T M K, or 1 - K^T M K to withdraw."""
+        """Return two factors of R S^-1 (M K)^T, with S = 1 + K^T M K, or 1 - K^T M K for withdrawals."""
         spread = self.times(keys)
         factor = torch.linalg.cholesky(_identity(keys) + sign * keys.T @ spread)
         right = torch.linalg.solve_triangular(factor, spread.T, upper=False)
@@ -150,7 +150,7 @@ class AccumulatedSolve:
 
 
 def inverse(penalty: torch.Tensor) -> torch.Tensor:
-    """The inverse of a symmetric positive definite matrix."""
+    """Invert a symmetric positive definite matrix."""
     found: torch.Tensor = torch.cholesky_inverse(torch.linalg.cholesky(penalty))
     return found
 

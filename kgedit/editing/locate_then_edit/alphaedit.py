@@ -1,4 +1,4 @@
-"""`alphaedit`: MEMIT's changes, restricted to directions that other text hardly uses and that keep past edits."""
+"""`alphaedit`: MEMIT's changes, restricted to directions that other text hardly uses and that preserve past edits."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from kgedit.hparams.locate_then_edit import RELATIVE_THRESHOLD, AlphaEditSetting
 
 
 class AlphaEdit(SeveralLayersEditor[AlphaEditSettings]):
-    """As MEMIT, with changes restricted to directions that known facts do not use.
+    """Like MEMIT, with changes restricted to directions that known facts do not use.
 
-    The change of each layer solves the edits within the null space and maps the keys of all past edits to zero.
+    The change of each layer solves for the edits within the null space and maps the keys of all past edits to zero.
     """
 
     capabilities = Capabilities(
@@ -29,7 +29,7 @@ class AlphaEdit(SeveralLayersEditor[AlphaEditSettings]):
     settings_type = AlphaEditSettings
 
     def details(self) -> dict[str, Any]:
-        """As for MEMIT, with the dimension of each layer's null space."""
+        """Details of MEMIT, and the dimension of each layer's null space."""
         found = super().details()
         if found["statistics"] is None:
             return found
@@ -41,14 +41,14 @@ class AlphaEdit(SeveralLayersEditor[AlphaEditSettings]):
         return null_space(self.second_moment(layer), threshold=threshold, relative=relative)
 
     def _threshold(self, layer: int) -> tuple[float, bool]:
-        """Threshold, and whether it is a share of the trace; always one where the statistics are small."""
+        """Threshold, and whether it is a share of the trace, which is always the case with small statistics."""
         own = self.settings
         if own.relative or self.comparable(layer):
             return own.threshold, own.relative
         return RELATIVE_THRESHOLD, True
 
     def notes(self) -> list[str]:
-        """Which threshold is applied, and why."""
+        """Notes on the applied threshold, with the reason."""
         layer, own = self.layers[0], self.settings
         tokens, (threshold, relative) = self.second_moment(layer).tokens_per_dimension, self._threshold(layer)
         if relative == own.relative:
@@ -60,6 +60,6 @@ class AlphaEdit(SeveralLayersEditor[AlphaEditSettings]):
         ]
 
     def start(self, layer: int) -> torch.Tensor:
-        """The projection on the null space over L2: a change out of it would cost infinitely much."""
+        """Projection onto the null space divided by L2: changes outside of it have infinite cost."""
         basis = self.basis(layer)
         return basis @ basis.T / self.settings.penalty

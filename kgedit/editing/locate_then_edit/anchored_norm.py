@@ -1,7 +1,7 @@
-"""Values of one length: each scaled to the mean norm that pilot edits give the unedited model (NAS).
+"""Scales all values to the mean norm of pilot edits of the unedited model (NAS).
 
-Values grow from edit to edit when they are searched for in a model that has been edited before, and with them the
-weights; the length of what an MLP writes then says nothing of the edit any more.
+Values grow from edit to edit if they are searched for in a previously edited model, and the weights grow with them; the
+norm of an MLP's output then carries no information about the edit.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from kgedit.records.cases import Case, KnownFact
 from kgedit.resources import home
 
 _LONGEST = 2.0
-"""A value over so many times the anchor's length is dropped."""
+"""Values with more than this multiple of the anchor's norm are dropped."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,8 +27,8 @@ class AnchoredValues:
     """Values after scaling.
 
     Attributes:
-        wanted: What the block should give, edits x width; where an edit was dropped, what it gives already.
-        dropped: Whether each edit was.
+        wanted: Desired output of the block, edits x width; the current output for dropped edits.
+        dropped: Whether each edit was dropped.
     """
 
     wanted: torch.Tensor
@@ -36,12 +36,12 @@ class AnchoredValues:
 
 
 def anchored(before: torch.Tensor, written: torch.Tensor, added: torch.Tensor, *, norm: float) -> AnchoredValues:
-    """z = (h - v0) + norm * v* / |v*|, with v* = v0 + d; edits whose |v*| is over twice the norm are dropped.
+    """z = (h - v0) + norm * v* / |v*|, with v* = v0 + d; edits with |v*| above twice the norm are dropped.
 
     Args:
         before: h, the block's outputs, edits x width.
-        written: v0, what the MLP adds to them.
-        added: d.
+        written: v0, the MLP's contribution to them.
+        added: d, the vectors found by the search.
         norm: a, the anchor.
     """
     values = written + added
@@ -52,9 +52,9 @@ def anchored(before: torch.Tensor, written: torch.Tensor, added: torch.Tensor, *
 
 
 def pilot_cases(known: Sequence[KnownFact], count: int) -> list[Case]:
-    """Known facts as edits, each to the next other answer of its relation, or of any where its relation has no other.
+    """Turn known facts into edits, each to the next other answer of its relation, or of any relation if there is none.
 
-    Relations of edit files often have one answer; a fact that no other answer can be given is left out.
+    Relations of edit files often have one answer; facts without any other answer are omitted.
     """
     by_relation: dict[str, list[str]] = {}
     for fact in known:
@@ -87,11 +87,11 @@ def pilot_cases(known: Sequence[KnownFact], count: int) -> list[Case]:
 
 
 def _next_other(answers: Sequence[str], start: int, own: str) -> str | None:
-    """The first that is not the own one, from a place on and then from the beginning."""
+    """First answer that differs from the fact's own, starting at an index and wrapping around."""
     return next((answer for answer in chain(islice(answers, start, None), answers) if answer != own), None)
 
 
 def anchor_path(fingerprint: str, layer: int, key: object) -> Path:
-    """File of a layer's anchor for a model, by everything else that it depends on."""
+    """File of a layer's anchor for a model, by all other inputs that it depends on."""
     digest = hashlib.sha256(json.dumps(key, ensure_ascii=False, sort_keys=True).encode()).hexdigest()[:16]
     return home() / "stats" / fingerprint / f"anchor{layer:03d}-{digest}.safetensors"

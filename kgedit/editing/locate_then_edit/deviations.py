@@ -1,4 +1,4 @@
-"""Where ROME, MEMIT, AlphaEdit and their kin here differ from their papers and code."""
+"""Differences of ROME, MEMIT, AlphaEdit and related methods from their papers and code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What ROME, MEMIT and AlphaEdit share: settings, random prefixes, statistics, and the value search."""
+"""Common base of ROME, MEMIT and AlphaEdit: settings, random prefixes, statistics, and the value search."""
 
 from __future__ import annotations
 
@@ -55,10 +55,10 @@ class LocateThenEdit(Editor[Settings]):
         """Blocks whose matrices are edited, lowest first."""
 
     def _refuse_experts(self) -> None:
-        """Raise where several down-projections make together what is solved for in one.
+        """Raise if several down-projections together produce the output that is solved for in one.
 
         Raises:
-            ModelError: naming the blocks.
+            ModelError: if there are such blocks; the message names them.
         """
         mixed = [layer for layer in self.layers if self.model.blocks[layer].mixture]
         if mixed:
@@ -71,11 +71,11 @@ class LocateThenEdit(Editor[Settings]):
 
     @property
     def patience(self) -> int | None:
-        """Steps of the search after all tokens of a target are the likeliest; None to go on."""
+        """Steps of the search after all tokens of a target are the most likely; None means no early stopping."""
         return None
 
     def prepare(self, known: Sequence[KnownFact], *, advance: Advance) -> None:
-        """Sample random prefixes, and read or build the statistics, on the unedited model."""
+        """Sample random prefixes, and load or compute the statistics, on the unedited model."""
         self.random_prefixes()
         corpus = corpus_of(self.settings.corpus, known)
         budget = TextBudget(self.settings.tokens, self.settings.length)
@@ -86,7 +86,7 @@ class LocateThenEdit(Editor[Settings]):
         self._corpus = corpus
 
     def details(self) -> dict[str, Any]:
-        """Layers, the text that the statistics are built from, and notes on what follows from it."""
+        """Layers, the text of the statistics, and notes on its consequences."""
         if self._corpus is None:
             return {**super().details(), "layers": list(self.layers), "statistics": None, "notes": []}
         moment = self._second_moments[self.layers[0]]
@@ -105,11 +105,11 @@ class LocateThenEdit(Editor[Settings]):
         }
 
     def comparable(self, layer: int) -> bool:
-        """Whether a layer's statistics have enough tokens for what is published with those of millions."""
+        """Whether a layer's statistics have enough tokens for settings published with millions of tokens."""
         return self.second_moment(layer).tokens_per_dimension >= self.settings.enough
 
     def notes(self) -> list[str]:
-        """What the method does otherwise where its statistics are too small, in sentences."""
+        """Adjustments of the method to small statistics, in sentences."""
         return []
 
     def restore(self) -> None:
@@ -118,7 +118,7 @@ class LocateThenEdit(Editor[Settings]):
             matrix.restore()
 
     def state(self) -> EditorState:
-        """The edited matrices and the random prefixes."""
+        """Return the edited matrices and the random prefixes."""
         tensors = {f"weight.{layer}": matrix.weight.detach().clone() for layer, matrix in self.matrices.items()}
         return EditorState(tensors, {"random_prefixes": self.random_prefixes()})
 
@@ -129,7 +129,7 @@ class LocateThenEdit(Editor[Settings]):
             matrix.write(state.tensors[f"weight.{layer}"])
 
     def random_prefixes(self) -> list[list[int]]:
-        """One for each prompt of an edit except the bare one; sampled at the first call."""
+        """One random prefix for each prompt of an edit except the bare one; sampled at the first call."""
         if self._random_prefixes is None:
             own = self.settings
             self._random_prefixes = sample_random_prefixes(
@@ -138,12 +138,12 @@ class LocateThenEdit(Editor[Settings]):
         return self._random_prefixes
 
     def solving_device(self, layer: int) -> torch.device:
-        """Where the statistics and the equations of a layer are."""
+        """Device of a layer's statistics and equations."""
         own = float64_device(self.matrices[layer].weight.device)
         return torch.device("cpu") if self.settings.solve_on == "cpu" else own
 
     def second_moment(self, layer: int) -> SecondMoment:
-        """The statistics of a layer.
+        """Return the statistics of a layer.
 
         Raises:
             SpecError: if `prepare` was not called.
@@ -153,17 +153,17 @@ class LocateThenEdit(Editor[Settings]):
         return self._second_moments[layer]
 
     def damped(self, layer: int) -> torch.Tensor:
-        """C of a layer, damped as the setting says, so that it has an inverse."""
+        """Return C of a layer, damped according to the settings so that it is invertible."""
         return damped(self.second_moment(layer).matrix, self.settings.damping)
 
     def editable(self, cases: Sequence[Case]) -> tuple[list[Case], tuple[EditFailure, ...]]:
-        """The cases whose subject occurs once in the question, and failures with the reason for the others."""
+        """Split cases into those whose subject occurs once in the question, and failures with their reasons."""
         judged = [(case, subject_problem(case)) for case in cases]
         failures = tuple(EditFailure(case_id=case.case_id, reason=reason) for case, reason in judged if reason)
         return [case for case, reason in judged if not reason], failures
 
     def request_of(self, case: Case) -> EditRequest:
-        """A case's prompts, that of the first context first, and its target as it follows that one."""
+        """Build a case's prompts, that of the first context first, and its target as it follows that prompt."""
         subject = case.fact.subject_label
         prompts = [subject_prompt(self.model, case, context) for context in self.contexts]
         prompts += [
@@ -188,7 +188,7 @@ class LocateThenEdit(Editor[Settings]):
         Args:
             module: The block's down-projection or the block itself.
             layer: Index of the block.
-            run: Resumable after each batch but the last.
+            run: Run context; the search is resumable after each batch except the last.
         """
         own, size = self.settings, self.settings.search_batch
         search = ValueSearchSettings(
@@ -217,7 +217,7 @@ class LocateThenEdit(Editor[Settings]):
         return _joined(parts).in_order(sorted(range(len(order)), key=order.__getitem__))
 
     def key_rows(self, requests: Sequence[EditRequest], *, layer: int) -> list[torch.Tensor]:
-        """For each request the keys of its prompts, prompts x inner width, in float64, in one forward pass."""
+        """Compute each request's keys of its prompts, prompts x inner width, in float64, in one forward pass."""
         flat: list[SubjectPrompt] = [prompt for request in requests for prompt in request.prompts]
         rows = in_float64(inputs_at(self.model, [layer], flat)[layer])
         return list(torch.split(rows, [len(request.prompts) for request in requests]))
@@ -238,5 +238,5 @@ def _found(state: EditorState, *, device: torch.device) -> FoundValues:
 
 
 def _tokens_from_subject(request: EditRequest) -> int:
-    """Number of tokens from the subject's last one on, target included."""
+    """Number of tokens from the subject's last one on, including the target."""
     return len(request.prompts[0].ids) - request.prompts[0].subject + len(request.target)

@@ -1,4 +1,4 @@
-"""`encore`: MEMIT for long sequences, by a memory of past edits, a small penalty on any change, and early stopping."""
+"""`encore`: MEMIT for long sequences, with memory of past edits, a small penalty on all changes, and early stopping."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from kgedit.hparams.locate_then_edit import EncoreSettings
 
 
 class Encore(PreservingEditor[EncoreSettings]):
-    """As MEMIT with history, with a penalty on the norm of all changes.
+    """Like MEMIT with history, with a penalty on the norm of all changes.
 
     The change of each layer is R K^T (lambda_p C + lambda_n + K_p K_p^T + K K^T)^-1, with K_p the keys of past edits.
-    The search for values ends a few steps after all tokens of the target are the likeliest.
+    The search for values ends a few steps after all tokens of the target are the most likely.
     """
 
     capabilities = Capabilities(
@@ -29,7 +29,7 @@ class Encore(PreservingEditor[EncoreSettings]):
 
     @property
     def patience(self) -> int:
-        """As the setting says."""
+        """The setting `patience`."""
         return self.settings.patience
 
     def start(self, layer: int) -> torch.Tensor:

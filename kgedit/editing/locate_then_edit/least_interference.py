@@ -1,7 +1,7 @@
-"""Each call's change brought to where all calls' changes interfere least (SimIE), around any closed form.
+"""Adjusts each call's change so that the changes of all calls interfere least (SimIE), for any closed-form method.
 
-With W_i the weights that call i would leave and K_i what the layer reads at all tokens of its edits, the weights
-minimise sum |(W - W_i) K_i|^2 + lambda |W - W0|^2: the same least squares as that of edits, with W_i K_i as values.
+With W_i the weights after call i and K_i the layer's inputs at all tokens of its edits, the weights minimise sum |(W -
+W_i) K_i|^2 + lambda |W - W0|^2: the same least-squares problem as for edits, with W_i K_i as values.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ class LeastInterference:
         self._solves: dict[int, AccumulatedSolve] = {}
 
     def bring(self, requests: Sequence[EditRequest], edit: Callable[[], None]) -> None:
-        """Run an edit, and replace the change that it makes.
+        """Run an edit, and replace its change.
 
         Args:
             requests: The edits.
-            edit: Changes the matrices; afterwards they hold the solution over all calls.
+            edit: Function that changes the matrices; afterwards they contain the solution over all calls.
         """
         keys = self._keys(requests)
         before = {layer: matrix.weight.detach().clone() for layer, matrix in self._matrices.items()}
@@ -50,16 +50,16 @@ class LeastInterference:
             matrix.add(self._solve(layer).add(missing, keys[layer]).T)
 
     def clear(self) -> None:
-        """Forget every call."""
+        """Remove all calls."""
         self._solves = {}
 
     def tensors(self) -> dict[str, torch.Tensor]:
-        """A copy of the problems."""
+        """Return a copy of the problems."""
         found = {f"interference.{layer}": solve.matrix.clone() for layer, solve in self._solves.items()}
         return found | {f"interfering.{layer}": solve.waiting.clone() for layer, solve in self._solves.items()}
 
     def load(self, tensors: Mapping[str, torch.Tensor]) -> None:
-        """Load what `tensors` gave."""
+        """Load the result of `tensors`."""
         self._solves = {}
         for layer, matrix in self._matrices.items():
             if f"interference.{layer}" in tensors:
@@ -77,7 +77,7 @@ class LeastInterference:
         return self._solves[layer]
 
     def _keys(self, requests: Sequence[EditRequest]) -> dict[int, torch.Tensor]:
-        """What each layer reads at every token of the bare prompts with their targets: inputs x tokens, float64."""
+        """Inputs of each layer at all tokens of the bare prompts with their targets: inputs x tokens, float64."""
         rows = [[*request.prompts[0].ids, *request.target] for request in requests]
         size = max(1, _MOST_TOKENS // max(map(len, rows)))
         found: dict[int, list[torch.Tensor]] = {layer: [] for layer in self._matrices}

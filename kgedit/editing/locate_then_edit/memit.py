@@ -15,7 +15,7 @@ class Memit(PreservingEditor[MemitSettings]):
     """Edits many facts at once in closed form, spread over several layers.
 
     The change of each layer is R K^T (lambda C + K K^T)^-1. With `history`, K K^T is summed over all edits so far, so
-    that new edits keep the old ones.
+    that new edits preserve the old ones.
     """
 
     capabilities = Capabilities(
@@ -29,7 +29,7 @@ class Memit(PreservingEditor[MemitSettings]):
 
     @property
     def remembers(self) -> bool:
-        """As the setting says."""
+        """The setting `history`."""
         return self.settings.history
 
     def start(self, layer: int) -> torch.Tensor:

@@ -1,4 +1,4 @@
-"""What MEMIT, ENCORE and RLSEdit share: edits are weighed against lambda tokens' worth of C."""
+"""Common base of MEMIT, ENCORE and RLSEdit: edits are weighted against lambda times C."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ Settings = TypeVar("Settings", bound=PreserveSettings)
 class PreservingEditor(SeveralLayersEditor[Settings]):
     """Weighs edits against lambda times C.
 
-    A lambda that was found with statistics of millions of tokens would trust those of a few too much. With fewer than
-    `enough` tokens for each dimension it shrinks in proportion: a token then weighs what it weighs at `enough`.
+    A lambda tuned with statistics of millions of tokens is too large for statistics of few tokens. With fewer than
+    `enough` tokens per dimension it is reduced in proportion, so that each token has the same weight as at `enough`.
     """
 
     def preserve(self, layer: int) -> float:
-        """Lambda as it is applied at a layer."""
+        """Effective lambda of a layer."""
         own, moment = self.settings, self.second_moment(layer)
         return own.preserve if self.comparable(layer) else own.preserve * moment.tokens_per_dimension / own.enough
 
@@ -29,7 +29,7 @@ class PreservingEditor(SeveralLayersEditor[Settings]):
         return self.preserve(layer) * self.damped(layer)
 
     def notes(self) -> list[str]:
-        """Which lambda is applied, and why."""
+        """Notes on the applied lambda, with the reason."""
         layer, own = self.layers[0], self.settings
         tokens = self.second_moment(layer).tokens_per_dimension
         return [

@@ -1,4 +1,4 @@
-"""`rlsedit`: recursive least squares over all edits, held to the original weights and to what they make of text."""
+"""`rlsedit`: recursive least squares over all edits, regularised to the original weights and outputs on text."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from kgedit.hparams.locate_then_edit import RlsEditSettings
 class RlsEdit(PreservingEditor[RlsEditSettings]):
     """Each layer minimises sum |W K - V|^2 + lambda^2 |W - W0|^2 + mu^2 |W K0 - V0|^2 over all edits so far.
 
-    K0 K0^T is the second moment C of text times `preserve`. With the values that its code ships (lambda 0, mu 1), it is
-    MEMIT with history.
+    K0 K0^T is the second moment C of text times `preserve`. With the defaults of its code (lambda 0, mu 1), it is MEMIT
+    with history.
     """
 
     capabilities = Capabilities(

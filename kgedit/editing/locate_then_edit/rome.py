@@ -1,7 +1,7 @@
 """`rome`, `r_rome`, `c_rome`: one fact at a time, by a rank-one change of one MLP down-projection.
 
 The three differ in two keys: the one that the change is computed for, and the one that it is scaled by. ROME uses the
-mean key over all prompts for the first and the bare prompt's key for the second; where these differ much, the scale
+mean key over all prompts for the first and the bare prompt's key for the second; if these differ much, the scale
 explodes.
 """
 
@@ -48,7 +48,7 @@ class Rome(LocateThenEdit[RomeSettings]):
         return (settings.layer,)
 
     def apply(self, cases: Sequence[Case], run: RunContext = NO_RUN) -> AppliedEdits:
-        """Edit one case after the other."""
+        """Edit the cases one by one."""
         fine, failures = self.editable(cases)
         losses = []
         for case in fine:
@@ -76,7 +76,7 @@ class Rome(LocateThenEdit[RomeSettings]):
         return found.losses[0]
 
     def _given(self, key: torch.Tensor) -> torch.Tensor:
-        """The layer's current output for a key."""
+        """Current output of the layer for a key."""
         layer = self.model.blocks[self.layer].down
         weight = in_float64(layer.layer.weight)
         given = (weight.T if layer.rows_are_inputs else weight) @ key
@@ -95,7 +95,7 @@ class Rome(LocateThenEdit[RomeSettings]):
 
 
 class RRome(Rome):
-    """As ROME, with one key for the change and for its scale, so that sequential edits do not make the model collapse.
+    """Like ROME, with the same key for the change and its scale, so that sequential edits do not collapse the model.
 
     The mean key over all prompts is the key that the change is computed for and the key that is mapped to v*.
     """
@@ -114,10 +114,11 @@ class RRome(Rome):
 
 
 class CRome(RRome):
-    """As R-ROME, with keys from prompts after a random prefix, which questions about an edited subject get too.
+    """Like R-ROME, with keys from prompts after a random prefix, which is also prepended to questions about edited
+    subjects.
 
-    Both keys are the mean over the prompts with random prefixes. The first token of a text has a key unlike any other,
-    so a subject at the beginning is put after a random prefix, both when it is edited and when it is asked about.
+    Both keys are the mean over the prompts with random prefixes. The first token of a text has an unusual key, so a
+    subject at the beginning gets a random prefix, both in edits and in questions.
     """
 
     capabilities = Capabilities(
@@ -138,7 +139,7 @@ class CRome(RRome):
         return keys[1:].mean(0) if len(keys) > 1 else keys[0]
 
     def request_of(self, case: Case) -> EditRequest:
-        """Put a random prefix ahead of the bare prompt if the subject is its first token."""
+        """Prepend a random prefix to the bare prompt if the subject is its first token."""
         self._subjects.append(case.fact.subject_label)
         request = super().request_of(case)
         alone = request.prompts[0].subject == 0 and self.random_prefixes()
@@ -149,7 +150,7 @@ class CRome(RRome):
         )
 
     def prefixes(self, questions: Sequence[str]) -> list[Prefix]:
-        """A random prefix for questions that begin with an edited subject, unless the tokenizer begins texts itself."""
+        """Random prefix for questions that begin with an edited subject, unless the tokenizer adds a first token."""
         if not self.random_prefixes() or self.model.leading_ids():
             return super().prefixes(questions)
         random_prefix = Prefix((PrefixPart(f"{self.model.decode(self.random_prefixes()[-1])}. "),), first_only=True)
@@ -157,22 +158,22 @@ class CRome(RRome):
         return [random_prefix if first and question.startswith(first) else Prefix() for question in questions]
 
     def restore(self) -> None:
-        """Restore the matrix and forget the subjects."""
+        """Restore the matrix and remove the subjects."""
         super().restore()
         self._subjects = []
 
     def state(self) -> EditorState:
-        """The subjects too."""
+        """Also returns the subjects."""
         state = super().state()
         return EditorState(state.tensors, {**state.record, "subjects": list(self._subjects)})
 
     def load_state(self, state: EditorState) -> None:
-        """The subjects too."""
+        """Also loads the subjects."""
         super().load_state(state)
         self._subjects = list(state.record["subjects"])
 
     def memory(self) -> EditorState:
-        """Random prefixes and edited subjects; the matrix is in the model's files."""
+        """Return random prefixes and edited subjects; the matrix is in the model's files."""
         return EditorState(record={"random_prefixes": self.random_prefixes(), "subjects": list(self._subjects)})
 
     def load_memory(self, memory: EditorState) -> None:

@@ -1,4 +1,4 @@
-"""A search for values in stages, each in the model that the one before has changed, resumable in any of them."""
+"""Search for values in stages, each in the model changed by the previous one, resumable in any of them."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ def search_stage(
     run: RunContext,
     device: torch.device,
 ) -> FoundValues:
-    """Search one stage, or take its values from a checkpoint that was written in a later one.
+    """Search one stage, or load its values from a checkpoint written in a later one.
 
     Args:
-        search: The stage's own search, resumable within itself.
-        earlier: What the stages before found; checkpoints hold it, so that those stages need not be searched again.
-        stages: How many there are.
-        device: Where values belong.
+        search: Search of the stage, itself resumable.
+        earlier: Results of earlier stages; included in checkpoints so that they need not be searched again.
+        stages: Number of stages.
+        device: Device of the values.
     """
     stage, done = len(earlier), len(run.resume.record.get("earlier", ())) if run.resume else 0
     if run.resume is not None and stage < done:

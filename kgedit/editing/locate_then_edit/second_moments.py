@@ -25,18 +25,18 @@ from kgedit.llm.surgery.structure import hooks
 from kgedit.resources import home
 
 TokenProgress = Callable[[int, int], None]
-"""Called with the tokens done and the number of tokens."""
+"""Called with the number of finished tokens and of all tokens."""
 
 
 @dataclass(frozen=True, slots=True)
 class SecondMoment:
-    """The statistics of one layer, in a file: at width 14,336 they take 1.6 GB, and methods need them only once.
+    """Statistics of one layer, in a file: at width 14,336 they take 1.6 GB, and methods need them only once.
 
     Attributes:
         layer: Index of the block.
-        tokens: Number of tokens that C is the mean over.
-        path: File that holds C.
-        device: Where C is read to.
+        tokens: Number of tokens that C is averaged over.
+        path: File with C.
+        device: Device to which C is loaded.
     """
 
     layer: int
@@ -46,14 +46,14 @@ class SecondMoment:
 
     @property
     def matrix(self) -> torch.Tensor:
-        """C, inner width x inner width, float64, read anew at each call."""
+        """C, inner width x inner width, float64, read from the file at each call."""
         with safe_open(self.path, framework="pt") as file:
             found: torch.Tensor = file.get_tensor("second_moment").to(self.device)
         return found
 
     @property
     def tokens_per_dimension(self) -> float:
-        """Tokens for each dimension: how far C can be trusted."""
+        """Number of tokens per dimension, a measure of the reliability of C."""
         return self.tokens / len(self.matrix)
 
 
@@ -65,10 +65,10 @@ def second_moments(
     budget: TextBudget | None = None,
     progress: TokenProgress | None = None,
 ) -> dict[int, SecondMoment]:
-    """C of each of `layers`, read from the home folder or built; the model must be unedited.
+    """Load C of each of `layers` from the home folder, or compute it; the model must be unedited.
 
     Raises:
-        ModelError: if the corpus holds no text.
+        ModelError: if the corpus contains no text.
     """
     wanted = budget or TextBudget()
     paths = {layer: _path(model, layer, corpus, wanted) for layer in layers}
@@ -85,9 +85,9 @@ def second_moments(
 def accumulate(
     model: LanguageModel, layers: Sequence[int], rows: Sequence[Sequence[int]], *, progress: TokenProgress | None = None
 ) -> dict[int, tuple[torch.Tensor, int]]:
-    """C and the number of tokens for each layer; padding does not count.
+    """Compute C and the number of tokens for each layer, without padding.
 
-    Products are taken in the model's format (float32 at least) and summed over batches in float64.
+    Products are computed in the model's format (float32 at least) and summed over batches in float64.
     """
     report = progress or (lambda done, total: None)  # noqa: ARG005 - TokenProgress's shape
     sums: dict[int, torch.Tensor] = {}
@@ -115,7 +115,7 @@ def accumulate(
 
 
 def eigen(moment: SecondMoment) -> tuple[torch.Tensor, torch.Tensor]:
-    """Eigenvalues of C in ascending order, and its eigenvectors as columns; stored beside C."""
+    """Eigenvalues of C in ascending order, and its eigenvectors as columns; cached next to C."""
     path = moment.path.with_name(f"{moment.path.stem}-eigen.safetensors")
     if not path.is_file():
         values, vectors = torch.linalg.eigh(moment.matrix)
@@ -126,17 +126,17 @@ def eigen(moment: SecondMoment) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def condition_number(moment: SecondMoment) -> float:
-    """The largest eigenvalue of C over the smallest; infinite where C is singular."""
+    """Largest eigenvalue of C divided by the smallest; infinite if C is singular."""
     values = eigen(moment)[0].clamp(min=0)
     return float(values[-1] / values[0]) if values[0] > 0 else float("inf")
 
 
 def null_space(moment: SecondMoment, *, threshold: float, relative: bool) -> torch.Tensor:
-    """An orthonormal basis (columns) of the directions that text hardly uses.
+    """Orthonormal basis (columns) of the directions that text hardly uses.
 
     Args:
-        threshold: Relative: the directions kept hold together at most this share of C's trace. Absolute: each has an
-            eigenvalue below it (2e-2 as published for AlphaEdit, for models whose keys are small).
+        threshold: Relative: the kept directions together account for at most this share of C's trace. Absolute: each
+            has an eigenvalue below it (2e-2 as published for AlphaEdit, for models whose keys are small).
     """
     values, vectors = eigen(moment)
     values = values.clamp(min=0)

@@ -1,6 +1,6 @@
-"""What MEMIT and its kin share: values wanted at one block's output, brought about by several blocks below it.
+"""Common base of MEMIT-like methods: desired values at one block's output are produced by several blocks up to it.
 
-They differ in the penalty of a layer's least-squares problem and in whether past edits stay part of it.
+They differ in the penalty of a layer's least-squares problem and in whether past edits remain part of it.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ Settings = TypeVar("Settings", bound=SeveralLayersSettings)
 
 @dataclass(frozen=True, slots=True)
 class _MadeEdits:
-    """What the edits of one call left behind.
+    """Results of the edits of one call.
 
     Attributes:
-        losses: Of each edit's search, the last one's.
-        dropped: Whether each edit was left out in every stage.
-        solved: Keys and values by name, edits x width, where they are kept.
+        losses: Loss of each edit's search in the last stage.
+        dropped: Whether each edit was dropped in every stage.
+        solved: Keys and values by name, edits x width, if they are stored.
     """
 
     losses: tuple[float, ...]
@@ -51,9 +51,9 @@ class _MadeEdits:
 
 
 class SeveralLayersEditor(LocateThenEdit[Settings]):
-    """Searches for z at the output of the highest layer; each layer then brings an equal share of what is missing.
+    """Searches for z at the output of the highest layer; each layer then contributes an equal share of the difference.
 
-    With `blue`, the lowest and the highest layer each search for a z of their own and bring all of it.
+    With `blue`, the lowest and the highest layer each search for a separate z and produce all of it.
     """
 
     def __init__(self, model: LanguageModel, settings: Settings, *, contexts: Sequence[Context], seed: int) -> None:
@@ -67,43 +67,43 @@ class SeveralLayersEditor(LocateThenEdit[Settings]):
         )
 
     def layers_of(self, settings: Settings) -> tuple[int, ...]:
-        """Those of the setting; with `blue` the lowest and the highest of them."""
+        """Layers of the setting; with `blue` the lowest and the highest of them."""
         layers = parse_layers(settings.layers)
         return tuple(dict.fromkeys((layers[0], layers[-1]))) if settings.blue else layers
 
     @property
     def stages(self) -> tuple[tuple[int, ...], ...]:
-        """Layers that bring about one z together, which is searched for at the last of them."""
+        """Groups of layers that produce one z together, which is searched for at the last of them."""
         return tuple((layer,) for layer in self.layers) if self.settings.blue else (self.layers,)
 
     def prepare(self, known: Sequence[KnownFact], *, advance: Advance) -> None:
-        """The pilot edits' norms too, where values are scaled to them."""
+        """Also computes the norms of pilot edits, if values are scaled to them."""
         super().prepare(known, advance=advance)
         if self.settings.nas:
             self._anchors = {stage[-1]: self._anchor(known, stage[-1]) for stage in self.stages}
 
     def details(self) -> dict[str, Any]:
-        """The norms that values are scaled to, too."""
+        """Also returns the norms to which values are scaled."""
         anchors = {str(layer): norm for layer, norm in self._anchors.items()}
         return {**super().details(), **({"anchors": anchors} if anchors else {})}
 
     @property
     def remembers(self) -> bool:
-        """Whether past edits stay part of the problem that new ones solve."""
+        """Whether past edits remain part of the problem that is solved for new ones."""
         return True
 
     @abstractmethod
     def start(self, layer: int) -> torch.Tensor:
-        """The inverse of a layer's penalty (inputs x inputs, float64): what a change costs before the first edit."""
+        """Inverse of a layer's penalty on changes before the first edit (inputs x inputs, float64)."""
 
     def solve(self, layer: int) -> AccumulatedSolve:
-        """The least-squares problem of a layer, with the edits so far."""
+        """Return the least-squares problem of a layer, with the edits so far."""
         if layer not in self._solves:
             self._solves[layer] = AccumulatedSolve(self.start(layer))
         return self._solves[layer]
 
     def apply(self, cases: Sequence[Case], run: RunContext = NO_RUN) -> AppliedEdits:
-        """Edit all cases together; what is known of a case's earlier edit is withdrawn before."""
+        """Edit all cases together; a stored earlier edit of a case is withdrawn first."""
         fine, failures = self.editable(cases)
         if not fine:
             return AppliedEdits(failures=failures)
@@ -127,7 +127,7 @@ class SeveralLayersEditor(LocateThenEdit[Settings]):
         return AppliedEdits(loss=sum(made.losses) / len(made.losses), failures=failures)
 
     def _edit(self, requests: Sequence[EditRequest], run: RunContext) -> _MadeEdits:
-        """Bring about the values of all stages, one after the other."""
+        """Produce the values of all stages, one after the other."""
         earlier: list[FoundValues] = []
         solved: dict[str, torch.Tensor] = {}
         dropped = [True] * len(requests)
@@ -149,11 +149,11 @@ class SeveralLayersEditor(LocateThenEdit[Settings]):
     def _bring_about(
         self, wanted: torch.Tensor, requests: Sequence[EditRequest], stage: Sequence[int]
     ) -> dict[str, torch.Tensor]:
-        """Change the layers of a stage; returns each edit's keys and values by name, where they are kept."""
+        """Change the layers of a stage; returns each edit's keys and values by name, if they are stored."""
         solved: dict[str, torch.Tensor] = {}
         for index, layer in enumerate(stage):
             matrix, solve = self.matrices[layer], self.solve(layer)
-            # In the matrix's own precision, in which keys are kept: what is withdrawn is what was added.
+            # In the matrix's own precision, in which keys are stored, so that exactly the added keys can be withdrawn.
             keys = self.keys(requests, layer=layer).to(matrix.wide).to(self.solving_device(layer)).double()
             missing = wanted - self.reached(requests, layer=stage[-1])
             share = self._before_norm(missing / (len(stage) - index), requests, layer=layer).T.to(keys.device)
@@ -164,12 +164,12 @@ class SeveralLayersEditor(LocateThenEdit[Settings]):
         return solved
 
     def withdraw(self, case_ids: Sequence[str]) -> None:
-        """Take edits out of each layer's problem: its solution becomes that over the others' keys and values.
+        """Remove edits from each layer's problem: its solution becomes that over the keys and values of the others.
 
-        With nothing left, the model's own matrices come back bit for bit.
+        If none is left, the model's own matrices are restored bit for bit.
 
         Raises:
-            SpecError: if there is no such edit, or none was kept.
+            SpecError: if there is no such edit, or edits are not stored.
         """
         if not self.overwrites:
             how = "withdrawable: true" if self.remembers else "history: true and withdrawable: true"
@@ -181,7 +181,7 @@ class SeveralLayersEditor(LocateThenEdit[Settings]):
         self._withdraw(sorted({rows[name] for name in case_ids}))
 
     def restore(self) -> None:
-        """Restore the matrices and forget every edit."""
+        """Restore the matrices and remove all edits."""
         super().restore()
         self._kept = RowTable()
         if self._interference is not None:
@@ -191,25 +191,25 @@ class SeveralLayersEditor(LocateThenEdit[Settings]):
             solve.clear()
 
     def state(self) -> EditorState:
-        """The least-squares problems and the edits kept, too."""
+        """Also returns the least-squares problems and the stored edits."""
         return self._state({"edits": self._kept.content()})
 
     def next_checkpoint(self) -> EditorState:
-        """Of the edits kept, only those that are new."""
+        """Like `state`, with only the new ones of the stored edits."""
         return self._state({"edits": self._kept.take_changes()})
 
     def load_state(self, state: EditorState) -> None:
-        """The least-squares problems and the edits kept, too."""
+        """Also loads the least-squares problems and the stored edits."""
         super().load_state(state)
         self._load_problems(state)
 
     @property
     def has_memory(self) -> bool:
-        """Edits can be withdrawn from a loaded model only if the folder holds them."""
+        """Whether any edit is stored: it can be withdrawn from a loaded model only if the folder contains it."""
         return bool(len(self._kept))
 
     def memory(self) -> EditorState:
-        """Everything but the matrices, which are in the model's files."""
+        """Return everything except the matrices, which are in the model's files."""
         state, solves = self.state(), {layer: self.solve(layer) for layer in self.layers}
         own = {name: tensor for name, tensor in state.tensors.items() if not name.startswith("weight.")}
         problems = {f"problem.{layer}": solve.matrix for layer, solve in solves.items()}
@@ -226,7 +226,7 @@ class SeveralLayersEditor(LocateThenEdit[Settings]):
         state = super().state()
         solves = self._solves if self.remembers else {}
         problems = {f"waiting.{layer}": solve.waiting.clone() for layer, solve in solves.items()}
-        # What is not folded is the start, which statistics give again.
+        # A matrix without folded edits is the start, which is recomputed from statistics.
         folded = {layer: solve for layer, solve in solves.items() if solve.folded}
         problems |= {f"problem.{layer}": solve.matrix.clone() for layer, solve in folded.items()}
         if self._interference is not None:
@@ -251,11 +251,11 @@ class SeveralLayersEditor(LocateThenEdit[Settings]):
 
     @property
     def overwrites(self) -> bool:
-        """Where edits are kept, so that they can be withdrawn."""
+        """Whether edits are stored, so that they can be withdrawn."""
         return self.settings.withdrawable and self.remembers and self.settings.simie is None
 
     def _withdraw(self, rows: list[int]) -> None:
-        """Take out the edits with these indexes among those kept."""
+        """Withdraw the stored edits with these indexes."""
         if not rows:
             return
         kept = {layer: self._keys_and_values(layer, rows) for layer in self.layers}
@@ -270,7 +270,7 @@ class SeveralLayersEditor(LocateThenEdit[Settings]):
             self.restore()
 
     def _keys_and_values(self, layer: int, rows: list[int]) -> tuple[torch.Tensor, torch.Tensor]:
-        """Of edits that were kept: inputs x edits, and outputs x edits."""
+        """Keys and values of stored edits: inputs x edits, and outputs x edits."""
         device = self.solving_device(layer)
         keys, values = (self._kept.column(f"{name}.{layer}")[rows].to(device).double().T for name in ("keys", "values"))
         return keys, values
@@ -278,7 +278,7 @@ class SeveralLayersEditor(LocateThenEdit[Settings]):
     def wanted(
         self, found: FoundValues, requests: Sequence[EditRequest], *, layer: int
     ) -> tuple[torch.Tensor, list[bool]]:
-        """z of each edit, edits x width, in float64, and whether the edit was dropped for its length."""
+        """z of each edit, edits x width, in float64, and whether the edit was dropped for its norm."""
         before, added = in_float64(found.before), in_float64(found.added)
         if not self.settings.nas:
             return before + added, [False] * len(requests)
@@ -288,21 +288,21 @@ class SeveralLayersEditor(LocateThenEdit[Settings]):
         return values.wanted, values.dropped.tolist()
 
     def reached(self, requests: Sequence[EditRequest], *, layer: int) -> torch.Tensor:
-        """Outputs of a layer for the bare prompts now, edits x width, in float64."""
+        """Current outputs of a layer for the bare prompts, edits x width, in float64."""
         bare = [request.prompts[0] for request in requests]
         return in_float64(outputs_at(self.model, self.model.blocks[layer].module, bare, layer=layer))
 
     def written(self, requests: Sequence[EditRequest], *, layer: int) -> torch.Tensor:
-        """What a block's MLP adds to the bare prompts now, edits x width, in float64."""
+        """Current contribution of a block's MLP for the bare prompts, edits x width, in float64."""
         block, bare = self.model.blocks[layer], [request.prompts[0] for request in requests]
         last = block.norm_after_mlp or block.down_projection
         return in_float64(outputs_at(self.model, last, bare, layer=layer))
 
     def _anchor(self, known: Sequence[KnownFact], layer: int) -> float:
-        """Mean norm of v0 + d over pilot edits of the unedited model, read from the home folder or found.
+        """Mean norm of v0 + d over pilot edits of the unedited model, loaded from the home folder or computed.
 
         Raises:
-            ModelError: if no known fact can be an edit.
+            ModelError: if no known fact can be used as an edit.
         """
         cases, _ = self.editable(pilot_cases(known, self.settings.pilots))
         if not cases:
@@ -320,15 +320,16 @@ class SeveralLayersEditor(LocateThenEdit[Settings]):
         return float(load_file(path)["norm"])
 
     def keys(self, requests: Sequence[EditRequest], *, layer: int) -> torch.Tensor:
-        """One key per edit, inputs x edits: the mean of the bare prompt's and of the mean over the others."""
+        """One key per edit, inputs x edits: the mean of the bare prompt's key and the mean key of the others."""
         rows = self.key_rows(requests, layer=layer)
         groups = [(own[0] + own[1:].mean(0)) / 2 if len(own) > 1 else own[0] for own in rows]
         return torch.stack(groups, dim=1)
 
     def _before_norm(self, share: torch.Tensor, requests: Sequence[EditRequest], *, layer: int) -> torch.Tensor:
-        """What the down-projection must give more for its block to give `share` more.
+        """Change of the down-projection's output that changes its block's output by `share`.
 
-        The same, unless a norm stands between (Gemma 2 and 3): then by the norm's scale of each element now.
+        Equal to `share`, unless a norm follows (Gemma 2 and 3): then divided by the norm's current scale of each
+        element.
         """
         block = self.model.blocks[layer]
         if block.norm_after_mlp is None:

@@ -1,7 +1,7 @@
 """Prompts as token ids with the position of the subject's last token, and reads of the model there.
 
-The position comes from where the tokenizer says that tokens stand: decoding and encoding again would move it at merges
-and possessives.
+The position comes from the tokenizer's character spans: decoding and re-encoding would shift it at merges and
+possessives.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ class SubjectPrompt:
     """A prompt as the model reads it.
 
     Attributes:
-        ids: Tokens.
-        subject: Index among them of the subject's last token.
+        ids: Token ids.
+        subject: Index of the subject's last token in `ids`.
     """
 
     ids: tuple[int, ...]
@@ -41,7 +41,7 @@ class _ReachedError(Exception):
 
 
 def subject_problem(case: Case) -> str:
-    """Why the subject's position in the question is not known, or ""."""
+    """Reason why the subject's position in the question is unknown, or ""."""
     subject, count = case.fact.subject_label, case.question.count(case.fact.subject_label)
     if not subject or count == 0:
         return f"the subject '{subject}' is not in the question '{case.question}'"
@@ -53,11 +53,11 @@ def subject_problem(case: Case) -> str:
 def subject_prompt(
     model: LanguageModel, case: Case, context: Context, *, random_prefix: Sequence[int] = ()
 ) -> SubjectPrompt:
-    """A case's question in a context.
+    """Encode a case's question in a context.
 
     Args:
         case: One without a `subject_problem`.
-        random_prefix: Tokens of another text, ahead of the prompt as a sentence of its own.
+        random_prefix: Tokens of another text, prepended to the prompt as a separate sentence.
     """
     end = len(context.before_question) + case.question.index(case.fact.subject_label) + len(case.fact.subject_label)
     return encode_with_subject(model, context.prompt(case.question), end, random_prefix=random_prefix)
@@ -66,11 +66,11 @@ def subject_prompt(
 def encode_with_subject(
     model: LanguageModel, text: str, end: int, *, random_prefix: Sequence[int] = ()
 ) -> SubjectPrompt:
-    """A text as a SubjectPrompt.
+    """Encode a text as a `SubjectPrompt`.
 
     Args:
         end: Number of characters up to the end of the subject.
-        random_prefix: As in `subject_prompt`.
+        random_prefix: See `subject_prompt`.
     """
     lead = ". " if random_prefix else ""
     (ids, spans), last = token_spans(model.tokenizer, lead + text), len(lead) + end - 1
@@ -109,7 +109,7 @@ def outputs_at(model: LanguageModel, module: Any, prompts: Sequence[SubjectPromp
 
 
 def run_through(model: LanguageModel, ids: torch.Tensor, mask: torch.Tensor, *, layer: int) -> None:
-    """Run the model up to the end of block `layer` and no further."""
+    """Run the model up to the end of block `layer`."""
 
     def stop(_: Any, __: Any, ___: Any) -> None:
         raise _ReachedError

@@ -1,8 +1,8 @@
 """Causal tracing: the layers and positions at which a model recalls facts (ROME, arXiv 2202.05262 section 2).
 
 The embeddings of a fact's subject are corrupted with noise, which makes the model forget the answer; then single states
-of the clean run are restored. A state that brings the answer back mediates the fact. ROME edits the MLP whose restored
-outputs at the subject's last token bring back most.
+of the clean run are restored. A state that restores the answer mediates the fact. ROME edits the MLP whose restored
+outputs at the subject's last token have the largest effect.
 """
 
 from __future__ import annotations
@@ -27,32 +27,33 @@ from kgedit.llm.token_spans import token_spans
 
 StateKind = Literal["hidden", "mlp", "attention"]
 STATE_KINDS: tuple[StateKind, ...] = ("hidden", "mlp", "attention")
-"""Outputs of blocks, of MLPs and of attentions."""
+"""Outputs of blocks, MLPs and attention layers."""
 
 Position = Literal["first subject", "middle subject", "last subject", "next", "further", "last"]
 POSITIONS: tuple[Position, ...] = ("first subject", "middle subject", "last subject", "next", "further", "last")
 """Kinds of tokens, as in the paper's figure 2; those before the subject cannot mediate anything."""
 
 _MOST_TOKENS = 8192
-"""Tokens of a batch of restorations."""
+"""Maximum number of tokens of a batch of restorations."""
 
 _PUBLISHED_WINDOW, _PUBLISHED_DEPTH = 10, 48
-"""MLPs or attentions restored together in GPT-2 XL, and its blocks."""
+"""Number of MLPs or attention layers restored together in GPT-2 XL, and its number of blocks."""
 
 _MEMIT_LAYERS = 5
-"""Layers of MEMIT in GPT-2 XL: ROME's layer 17 and the four below."""
+"""Number of MEMIT's layers in GPT-2 XL: ROME's layer 17 and the four below."""
 
 
 @dataclass(frozen=True, slots=True)
 class TracingPlan:
-    """How to trace.
+    """Settings of causal tracing.
 
     Attributes:
-        kinds: States that are restored.
-        samples: Draws of noise per fact; 10 in the paper's code.
+        kinds: Kinds of restored states.
+        samples: Noise samples per fact; 10 in the paper's code.
         noise: Standard deviation of the noise, in standard deviations of the subjects' embeddings; 3 in the paper.
-        window: Adjacent MLPs or attentions that are restored together; None for 10 of 48 blocks, as in the paper.
-        seed: Of the noise.
+        window: Number of adjacent MLPs or attention layers restored together; None means 10 of 48 blocks, as in the
+            paper.
+        seed: Seed of the noise.
     """
 
     kinds: tuple[StateKind, ...] = STATE_KINDS
@@ -62,16 +63,16 @@ class TracingPlan:
     seed: int = 0
 
     def window_of(self, depth: int) -> int:
-        """Adjacent layers restored together in a model of some depth."""
+        """Number of adjacent layers restored together in a model with `depth` blocks."""
         return self.window or max(1, round(depth * _PUBLISHED_WINDOW / _PUBLISHED_DEPTH))
 
 
 @dataclass(frozen=True, slots=True)
 class TracedFact:
-    """A fact as it is traced.
+    """A fact to be traced.
 
     Attributes:
-        ids: Tokens of the prompt.
+        ids: Token ids of the prompt.
         subject: Indexes of the subject's tokens.
         answer: The answer's first token, whose probability is measured.
     """
@@ -98,8 +99,8 @@ class TracedEffects:
 
     Attributes:
         clean: Probability of the answer.
-        corrupted: The same with the subject corrupted, mean over draws of noise.
-        restored: By kind of state, probability with one state restored: tokens from the subject on x layers.
+        corrupted: Probability of the answer with the subject corrupted, mean over noise samples.
+        restored: Probability with one state restored, by kind of state: tokens from the subject on x layers.
     """
 
     clean: float
@@ -113,9 +114,9 @@ class AverageEffects:
 
     Attributes:
         facts: Number of facts.
-        total: Average total effect: how much corruption takes from the answer's probability.
-        indirect: Average indirect effect by kind and position: what restoring gives back, one value per layer; without
-            positions that no fact has.
+        total: Average total effect: decrease of the answer's probability by corruption.
+        indirect: Average indirect effect by kind and position: increase of the probability by restoring, one value per
+            layer; positions that no fact has are omitted.
     """
 
     facts: int
@@ -138,10 +139,10 @@ class AverageEffects:
 def encode_fact(
     model: LanguageModel, question: str, subject: str, answer: str, *, context: Context | None = None
 ) -> TracedFact | None:
-    """A fact in tokens; None if its subject does not occur exactly once in the question or cloze.
+    """Tokenize a fact; None if its subject does not occur exactly once in the question or cloze.
 
     Args:
-        context: Text around the question; None for none.
+        context: Context of the question; None means no context.
     """
     if not subject or question.count(subject) != 1:
         return None
@@ -155,7 +156,7 @@ def encode_fact(
 
 
 def knows(model: LanguageModel, pairs: Sequence[tuple[str, str]]) -> list[bool]:
-    """Whether the first token of each (prompt, answer) pair's answer is the likeliest one, as in the paper's code."""
+    """Whether the first answer token of each (prompt, answer) pair is the most likely, as in the paper's code."""
     targets = encode_targets(model, pairs, learn_end=False)
     with torch.no_grad():
         logits = model.forward(targets.ids, targets.mask, last=targets.last).logits[:, : targets.labels.shape[1]]
@@ -169,7 +170,7 @@ def trace(model: LanguageModel, facts: Sequence[TracedFact], plan: TracingPlan, 
     """Trace facts and average their effects.
 
     Raises:
-        ModelError: if there are no facts, or a block does not have the states that are to be restored.
+        ModelError: if there are no facts, or a block lacks the states to restore.
     """
     if not facts:
         raise ModelError("There are no facts to trace. Give facts that the model answers right.")
@@ -188,7 +189,7 @@ def effects_of(model: LanguageModel, fact: TracedFact, noise: torch.Tensor, plan
     """Effects of one fact.
 
     Args:
-        noise: Added to the embeddings of the subject's tokens: draws x tokens x width.
+        noise: Noise added to the embeddings of the subject's tokens: samples x tokens x width.
     """
     states = clean_states(model, fact, plan.kinds)
     batch = _batch(model, fact, len(noise))
@@ -236,13 +237,12 @@ def restore(
     *,
     tokens: Sequence[Sequence[int]],
 ) -> torch.Tensor:
-    """Probability of the answer with the subject corrupted and states restored, mean over draws of noise.
+    """Probability of the answer with the subject corrupted and states restored, mean over noise samples.
 
     Args:
-        noise: As in `effects_of`.
-        states: Clean states that are restored together, by kind and layer.
-        tokens: For each restoration the tokens at which it restores; blocks below the lowest layer are computed once
-            for all of them.
+        noise: See `effects_of`.
+        states: Clean states restored together, by kind and layer.
+        tokens: Tokens restored by each restoration; blocks below the lowest layer are computed once for all of them.
 
     Returns:
         One probability per restoration.
@@ -287,7 +287,7 @@ def _restored(
 
 @contextmanager
 def _corrupted(model: LanguageModel, fact: TracedFact, noise: torch.Tensor) -> Iterator[None]:
-    """Within the context, draws of noise are added to the subject's embeddings: row r gets draw r modulo draws."""
+    """Context in which noise is added to the subject's embeddings: row r gets sample r modulo the number of samples."""
 
     def add(_: Any, __: Any, output: torch.Tensor) -> torch.Tensor:
         own = noise.repeat(len(output) // len(noise), 1, 1).to(output)
@@ -314,7 +314,7 @@ def _module(model: LanguageModel, kind: StateKind, layer: int) -> Any:
 
 
 def _window(center: int, reach: int, depth: int) -> range:
-    """Layers around one, fewer at both ends of the model."""
+    """Window of layers around one, truncated at both ends of the model."""
     return range(max(0, center - reach // 2), min(depth, center + (reach + 1) // 2))
 
 
@@ -334,7 +334,7 @@ def _embedding_width(model: LanguageModel) -> int:
 
 
 def _deviation(model: LanguageModel, facts: Sequence[TracedFact]) -> float:
-    """Standard deviation of the embeddings of all subjects' tokens, as blocks read them."""
+    """Standard deviation of the embeddings of all subjects' tokens, as input of the first block."""
     ids = [fact.ids[index] for fact in facts for index in fact.subject]
     with torch.no_grad():
         embedded = model.module.get_input_embeddings()(torch.tensor([ids], device=model.device))

@@ -1,7 +1,7 @@
-"""The search for v*: what a layer should give at the subject's last token so that the model says the new answer.
+"""Search for v*: the output of a layer at the subject's last token with which the model gives the new answer.
 
-One vector per edit is added to the output of a layer at that token and trained by Adam; no weight moves. Edits are
-searched for together, each with a parameter and an end of its own, and leave the batch when they are done.
+One vector per edit is added to the output of a layer at that token and trained by Adam; weights do not change. Edits
+are searched for together, each with a separate parameter and stopping rule, and leave the batch when finished.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ _IGNORED = -100
 
 @dataclass(frozen=True, slots=True)
 class EditRequest:
-    """One edit as the search sees it.
+    """Input of the search for one edit.
 
     Attributes:
-        prompts: Prompts that the target is to follow; the first is the bare one, whose layer output is v0.
-        drift: A prompt about the subject after which the model is to say what it said before.
+        prompts: Prompts that the target should follow; the first is the bare one, whose layer output is v0.
+        drift: A prompt about the subject after which the model's predictions should not change.
         target: Token ids.
     """
 
@@ -41,18 +41,19 @@ class EditRequest:
 
 @dataclass(frozen=True, slots=True)
 class ValueSearchSettings:
-    """How v* is searched for.
+    """Settings of the search for v*.
 
     Attributes:
-        steps: Most steps.
-        learning_rate: Of Adam.
-        weight_decay: Weight of |d| / |v0|^2, d being the vector added.
-        clamp: |d| is kept below so many times |v0|.
+        steps: Maximum number of steps.
+        learning_rate: Learning rate of Adam.
+        weight_decay: Weight of |d| / |v0|^2, where d is the added vector.
+        clamp: Maximum of |d|, in multiples of |v0|.
         drift_weight: Weight of KL(after | before) at the drift prompt.
-        stop_loss: An edit is done when its loss is at most this.
-        stop: Which loss: "loss" is all of it, as in ROME's and MEMIT's code; "target" the target's own part.
-        patience: An edit is done so many steps after every token of its target has become the likeliest in all prompts
-            but the bare one (ENCORE); None to go on.
+        stop_loss: An edit is finished when its loss is at most this.
+        stop: Loss for `stop_loss`: "loss" is the whole loss, as in ROME's and MEMIT's code; "target" only the target's
+            part.
+        patience: An edit is finished this number of steps after every token of its target is the most likely in all
+            prompts except the bare one (ENCORE); None means no such stop.
     """
 
     steps: int
@@ -67,12 +68,12 @@ class ValueSearchSettings:
 
 @dataclass(frozen=True, slots=True)
 class FoundValues:
-    """What the search found, edits x width each.
+    """Result of the search, edits x width each.
 
     Attributes:
         before: v0, the layer's output for the bare prompts.
         added: d; v* is v0 + d.
-        losses: Of each edit, before its last step.
+        losses: Loss of each edit, before its last step.
     """
 
     before: torch.Tensor
@@ -80,7 +81,7 @@ class FoundValues:
     losses: tuple[float, ...]
 
     def in_order(self, order: Sequence[int]) -> FoundValues:
-        """The same edits, those with the indexes given."""
+        """Return the results of the edits with these indexes."""
         rows = list(order)
         return FoundValues(self.before[rows], self.added[rows], tuple(self.losses[row] for row in rows))
 
@@ -88,10 +89,10 @@ class FoundValues:
 def search_values(
     model: LanguageModel, layer: int, module: Any, requests: Sequence[EditRequest], search: ValueSearchSettings
 ) -> FoundValues:
-    """v* of each edit.
+    """Search for v* of each edit.
 
     Args:
-        layer: Index of the block that `module` is in.
+        layer: Index of the block that contains `module`.
         module: The block's down-projection or the block itself.
     """
     rows = _Rows.of(model, requests)
@@ -109,15 +110,15 @@ def search_values(
 
 @dataclass(frozen=True, slots=True)
 class _Rows:
-    """All prompts of all edits in one batch, an edit's drift prompt last of its rows.
+    """All prompts of all edits in one batch; an edit's drift prompt is the last of its rows.
 
     Attributes:
         targets: The batch.
         columns: Position of each row's subject, counted from `start`.
-        owners: The edit that each row belongs to.
-        bare: Whether a row is its edit's first.
+        owners: Edit index of each row.
+        bare: Whether a row is the first of its edit.
         drift: Whether a row is its edit's drift prompt.
-        start: Positions to the left of the first subject, which nothing changes.
+        start: Number of positions to the left of the first subject, which do not change.
     """
 
     targets: TargetBatch
@@ -129,7 +130,7 @@ class _Rows:
 
     @property
     def picks(self) -> torch.Tensor:
-        """Where logits are needed: at each target token, and at a drift prompt's last one. rows x longest target."""
+        """Mask of needed logits: at each target token, and at a drift prompt's last token; rows x longest target."""
         return _picks_of(self.targets.labels, self.drift)
 
     @classmethod
@@ -139,7 +140,7 @@ class _Rows:
             for edit, request in enumerate(requests)
             for index, prompt in enumerate((*request.prompts, request.drift))
         ]
-        # Nothing is predicted after a target's last token.
+        # The last target token predicts nothing.
         ids, mask = model.pad_left([[*prompt.ids, *target[:-1]] for _, prompt, target, _ in every])
         longest = max(len(request.target) for request in requests)
         labels = [[_IGNORED] * (longest - len(target)) + list(target) for _, _, target, _ in every]
@@ -159,19 +160,20 @@ class _Rows:
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """Where the logits of a batch are read, found once: what picks by a mask makes the host wait for the device.
+    """Indexes of the needed logits of a batch, computed once, because selecting by a mask makes the host wait for the
+    device.
 
     Attributes:
-        places: Picks at which a target's token is predicted.
-        tokens: That token of each.
-        lengths: Tokens of the target that it belongs to.
-        owners: The edit that it belongs to.
-        counts: Rows with a target of each edit.
-        counted: Whether the likeliest token counts there.
+        places: Picks that predict a target token.
+        tokens: The target token of each.
+        lengths: Number of tokens of its target.
+        owners: Edit index of each.
+        counts: Number of rows with a target of each edit.
+        counted: Whether the most likely token counts for `patience` there.
         drifting: Picks of drift prompts.
-        drift_owners: The edit of each.
-        alive: Of each edit, whether it is not done.
-        edits: How many are not.
+        drift_owners: Edit index of each drift pick.
+        alive: Whether each edit is unfinished.
+        edits: Number of unfinished edits.
     """
 
     places: torch.Tensor
@@ -187,7 +189,7 @@ class _Asked:
 
 
 class _Vectors:
-    """The vectors of a search, their optimizer, and the rows that are still in the batch."""
+    """Vectors of a search, their optimizer, and the rows still in the batch."""
 
     def __init__(
         self,
@@ -210,7 +212,7 @@ class _Vectors:
         self._said: torch.Tensor | None = None
 
     def shift(self, _: Any, __: Any, output: Any) -> Any:
-        """Forward hook: add each edit's vector at the subject."""
+        """Forward hook that adds each edit's vector at the subject."""
         whole = hidden_of(output)
         hidden = by_row(whole, len(self._columns))
         positions = torch.arange(len(hidden), device=hidden.device), self._columns.to(hidden.device)
@@ -225,10 +227,10 @@ class _Vectors:
         return with_hidden(output, shifted.reshape(whole.shape))
 
     def losses(self, logits: torch.Tensor) -> torch.Tensor:
-        """Loss of each edit; 0 for one that is done.
+        """Loss of each edit; 0 for finished ones.
 
         Args:
-            logits: At the rows' picks, picks x vocabulary.
+            logits: Logits at the rows' picks, picks x vocabulary.
         """
         search = self._search
         if self._asked is None:
@@ -244,7 +246,7 @@ class _Vectors:
         target = losses.detach()
         losses = losses.index_add(0, asked.drift_owners, search.drift_weight * drift)
         norm = self._before.norm(dim=1).clamp(min=1e-12)
-        # The norm has no gradient at 0, where every search begins.
+        # The norm has no gradient at 0, where every search starts.
         size = (torch.stack(list(self._added)).square().sum(1) + 1e-24).sqrt()
         decay = search.weight_decay * size / norm.square()
         losses = torch.where(asked.alive, losses + decay.to(logits.device), 0)
@@ -252,7 +254,7 @@ class _Vectors:
         return losses
 
     def _find_asked(self, device: torch.device) -> _Asked:
-        """Indexes for `losses`, for as long as the batch keeps its rows."""
+        """Indexes for `losses`, valid while the rows of the batch do not change."""
         labels, drift, owners = (tensor.to(device) for tensor in (self._labels, self._drift, self._owners))
         picked, columns = _picks_of(labels, drift).nonzero(as_tuple=True)
         drifting = drift[picked]
@@ -273,7 +275,7 @@ class _Vectors:
         )
 
     def _misses(self, logits: torch.Tensor, asked: _Asked) -> torch.Tensor:
-        """Number of target tokens of each edit that are not the likeliest; 0 if the search does not stop by it."""
+        """Number of target tokens of each edit that are not the most likely; 0 if the search does not stop by it."""
         misses = torch.zeros(self._count, device=logits.device)
         if self._search.patience is None:
             return misses
@@ -281,7 +283,7 @@ class _Vectors:
         return misses.index_add_(0, asked.owners, (wrong & asked.counted).float())
 
     def note(self) -> bool:
-        """Note the losses and which edits are done; False when all are. The only wait for the device in a step."""
+        """Record losses and finished edits; False when all are finished. The only wait for the device in a step."""
         losses, targets, misses = self._noted.cpu()
         self._last = [
             loss if alive else last
@@ -297,20 +299,20 @@ class _Vectors:
         return bool(self._alive.any())
 
     def step(self, losses: torch.Tensor) -> None:
-        """One step of Adam for the edits that are not done, and back into the ball that they may not leave."""
+        """Take one step of Adam for unfinished edits, and project their vectors back into the allowed ball."""
         assert self._optimizer is not None
         self._optimizer.zero_grad()
         self._scaler.scale(losses.sum()).backward()  # type: ignore[no-untyped-call]
         for vector, alive in zip(self._added, self._alive.tolist(), strict=True):
             if not alive:
-                vector.grad = None  # Adam leaves such parameters as they are
+                vector.grad = None  # Adam does not change such parameters
         take_step(self._optimizer, self._scaler)
         with torch.no_grad():
             for vector, before in zip(self._added, self._before, strict=True):
                 vector.mul_((self._search.clamp * before.norm() / vector.norm().clamp(min=1e-12)).clamp(max=1))
 
     def drop_finished(self, forward: ForwardAbove) -> None:
-        """Take the rows of edits that are done out of the batch."""
+        """Remove the rows of finished edits from the batch."""
         if self._asked is None or self._alive.sum() == self._asked.edits:
             return
         kept = self._alive.to(self._owners.device)[self._owners].nonzero().squeeze(1)
@@ -322,7 +324,7 @@ class _Vectors:
         forward.select_rows(kept)
 
     def found(self) -> FoundValues:
-        """The vectors as they are now."""
+        """Return the current vectors."""
         return FoundValues(self._before, torch.stack([vector.detach() for vector in self._added]), tuple(self._last))
 
 

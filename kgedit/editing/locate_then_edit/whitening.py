@@ -19,22 +19,22 @@ class Whitening:
 
     @classmethod
     def of(cls, moment: torch.Tensor, *, damping: float) -> Whitening:
-        """From C plus `damping` times its mean eigenvalue: C is singular if it was built from few tokens."""
+        """Create from C plus `damping` times its mean eigenvalue, because C is singular if computed from few tokens."""
         return cls(torch.linalg.cholesky(damped(moment, damping)))
 
     def whiten(self, keys: torch.Tensor) -> torch.Tensor:
-        """Keys (inputs x edits) in the new coordinates."""
+        """Transform keys (inputs x edits) to the new coordinates."""
         found: torch.Tensor = torch.linalg.solve_triangular(self.factor, keys, upper=False)
         return found
 
     def back(self, change: torch.Tensor) -> torch.Tensor:
-        """A change (outputs x inputs) from the new coordinates back in the model's own."""
+        """Transform a change (outputs x inputs) from the new coordinates back to those of the model."""
         found: torch.Tensor = torch.linalg.solve_triangular(self.factor, change, upper=False, left=False)
         return found
 
 
 def damped(moment: torch.Tensor, share: float) -> torch.Tensor:
-    """C plus a share of its mean eigenvalue: C is singular if it was built from few tokens."""
+    """C plus a share of its mean eigenvalue, because C is singular if computed from few tokens."""
     found = moment.clone()
     found.diagonal().add_(share * moment.trace() / len(moment))
     return found

@@ -1,1 +1,1 @@
-"""Low-rank adapters by peft: `lora`, `lora_merge`."""
+"""Low-rank adapters of peft: `lora`, `lora_merge`."""

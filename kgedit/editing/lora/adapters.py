@@ -1,4 +1,4 @@
-"""Low-rank adapters on the query and value projections, and their training: shared by `lora` and `lora_merge`."""
+"""Low-rank adapters on the query and value projections, and their training; used by `lora` and `lora_merge`."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ from kgedit.llm.targets import encode_targets, target_loss
 
 
 def targets_of(model: LanguageModel) -> list[str]:
-    """Full names of the query and value projections of all blocks (the fused projection where there is one)."""
+    """Full names of the query and value projections of all blocks (the fused projection if there is one)."""
     return [name for block in model.blocks for name in block.query_value]
 
 
 def attach(model: LanguageModel, settings: LoraSettings) -> PeftModel:
-    """Add a new adapter, which does not change outputs yet; its weights are drawn from torch's random state."""
+    """Add a new adapter, which does not change outputs yet; its weights are sampled from torch's random state."""
     names = targets_of(model)
     for name in names:
-        keep_loaded(model.module.get_submodule(name))  # peft would put an adapter's weights where the layer's are
+        keep_loaded(model.module.get_submodule(name))  # peft would put an adapter's weights on the meta device
     config = LoraConfig(
         r=settings.rank,
         lora_alpha=settings.alpha,
@@ -41,7 +41,7 @@ def attach(model: LanguageModel, settings: LoraSettings) -> PeftModel:
         bias="none",
     )
     adapted = get_peft_model(model.module, config)
-    # New modules start in training mode: dropout would change the answers of a resumed run.
+    # New modules start in training mode, in which dropout would change the answers of a resumed run.
     return adapted.eval()
 
 
@@ -72,11 +72,11 @@ def train(
     seed: int,
     run: RunContext,
 ) -> float:
-    """Train an attached adapter on (prompt, answer) pairs, shuffled in each epoch unless told otherwise.
+    """Train an attached adapter on (prompt, answer) pairs, by default shuffled in each epoch.
 
     Args:
-        seed: Of the order; dropout draws from torch's random numbers.
-        run: Resumable after each epoch but the last.
+        seed: Seed of the order; dropout uses torch's random state.
+        run: Run context; training is resumable after each epoch except the last.
 
     Returns:
         Mean loss of the last epoch.
@@ -121,7 +121,7 @@ def train(
 
 
 def _recompute(module: Any) -> None:
-    """Keep only the inputs of blocks for the backward pass; transformers 5 has another name for it."""
+    """Keep only the inputs of blocks for the backward pass; transformers 5 renamed the function."""
     if hasattr(module, "activation_checkpointing_enable"):
         module.activation_checkpointing_enable({"use_reentrant": False})
     else:

@@ -1,4 +1,4 @@
-"""Where the low-rank adapters here differ from their papers and code."""
+"""Differences of the low-rank adapters from their papers and code."""
 
 from __future__ import annotations
 

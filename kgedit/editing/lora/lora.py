@@ -1,4 +1,4 @@
-"""`lora`: one low-rank adapter, trained on across timesteps (LoRA-FT of WikiBigEdit)."""
+"""`lora`: one low-rank adapter, trained further in each timestep (LoRA-FT of WikiBigEdit)."""
 
 from __future__ import annotations
 
@@ -43,11 +43,11 @@ class LoraFineTuning(Editor[LoraSettings]):
         return AppliedEdits(loss=loss)
 
     def details(self) -> dict[str, Any]:
-        """The adapted modules of the first block."""
+        """Adapted modules of the first block."""
         return {"first_modules": list(self.model.blocks[0].query_value)}
 
     def save_model(self, folder: Path) -> None:
-        """The adapter alone, as peft writes it, for the base model as the user named it, and the tokenizer."""
+        """Save only the adapter, in the format of peft with the base model's name, and the tokenizer."""
         adapted = self._adapter()
         adapted.peft_config[adapted.active_adapter].base_model_name_or_path = self.model.name
         self.model.tokenizer.save_pretrained(folder)
@@ -55,20 +55,20 @@ class LoraFineTuning(Editor[LoraSettings]):
         adapted.save_pretrained(str(folder), save_embedding_layers=False)
 
     def restore(self) -> None:
-        """Take the adapter out."""
+        """Remove the adapter."""
         if self._adapted is not None:
             detach(self._adapted)
             self._adapted = None
 
     def state(self) -> EditorState:
-        """The adapter's two matrices per module."""
+        """Return the adapter's two matrices per module."""
         if self._adapted is None:
             return EditorState()
         tensors = get_peft_model_state_dict(self._adapted, save_embedding_layers=False)
         return EditorState(tensors={name: tensor.detach().clone() for name, tensor in tensors.items()})
 
     def load_state(self, state: EditorState) -> None:
-        """Take the adapter over."""
+        """Load the adapter."""
         if state.tensors:
             set_peft_model_state_dict(self._adapter(), state.tensors)
 

@@ -1,8 +1,8 @@
 """`lora_merge`: adapters of successive timesteps, interpolated (LoRA-Merge of WikiBigEdit).
 
 The paper describes two variants. In appendix C.4 a share of a new adapter is merged into the weights at each timestep;
-in section 4.4 the factors of the adapter are interpolated with those of the preceding timestep, so that all edits
-together stay of one rank. Both start the next timestep from the merged result.
+in section 4.4 the factors of the adapter are interpolated with those of the previous timestep, so that the rank remains
+the same for all edits together. Both start the next timestep from the merged result.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from kgedit.llm.surgery.matrices import EditedMatrix
 from kgedit.records.cases import Case
 
 _FACTORS = "adapter."
-"""Begins the names of the adapter's factors in a saved state."""
+"""Prefix of the names of the adapter's factors in a saved state."""
 
 
 class LoraMerge(Editor[LoraMergeSettings]):
-    """Trains a low-rank adapter on each call and merges a share of it into the weights or the preceding adapter."""
+    """Trains a low-rank adapter on each call and merges a share of it into the weights or the previous adapter."""
 
     capabilities = Capabilities(
         protocols=("per_timestep", "sequential", "single"),
@@ -59,7 +59,7 @@ class LoraMerge(Editor[LoraMergeSettings]):
             loss = self._train(adapted, cases, seed, run)
         merge(adapted)
         for name, matrix in self._matrices.items():
-            # lerp is exact at both ends: share 0 is the model before, share 1 the adapted one.
+            # lerp is exact at both ends: share 0 is the previous model, share 1 the adapted one.
             matrix.write(torch.lerp(before[name], matrix.weight.detach(), self.settings.share))
         return AppliedEdits(loss=loss)
 
@@ -84,7 +84,7 @@ class LoraMerge(Editor[LoraMergeSettings]):
         return train(self.model, self.settings, adapted, examples(cases, self.contexts), seed=seed, run=run)
 
     def details(self) -> dict[str, Any]:
-        """The adapted modules of the first block."""
+        """Adapted modules of the first block."""
         return {"first_modules": list(self.model.blocks[0].query_value)}
 
     def restore(self) -> None:
@@ -94,12 +94,12 @@ class LoraMerge(Editor[LoraMergeSettings]):
         self._factors = {}
 
     def state(self) -> EditorState:
-        """The merged matrices, and the factors of an adapter that is trained on."""
+        """Return the merged matrices, and the factors of an adapter that is trained further."""
         tensors = {name: matrix.weight.detach().float().clone() for name, matrix in self._matrices.items()}
         return EditorState(tensors | {_FACTORS + name: own.clone() for name, own in self._factors.items()})
 
     def load_state(self, state: EditorState) -> None:
-        """Write the merged matrices into the model."""
+        """Write the merged matrices to the model."""
         for name, matrix in self._matrices.items():
             matrix.write(state.tensors[name])
         kept = {name: own for name, own in state.tensors.items() if name.startswith(_FACTORS)}

@@ -1,1 +1,1 @@
-"""Memories beside one layer, weights unchanged: `grace`, `wise`."""
+"""External memories for one layer, without weight changes: `grace`, `wise`."""

@@ -1,7 +1,7 @@
-"""Keys with radii, labels and values: near a key, the key's value replaces the layer's output.
+"""Codebook of keys with radii, labels and values: near a key, its value replaces the layer's output.
 
-Where the balls of two keys with different labels would overlap, both radii are cut to half the distance. Keys, radii,
-labels and values share one order, that of their first edits.
+If the balls of two keys with different labels would overlap, both radii are reduced to half the distance. Keys, radii,
+labels and values have the same order, that of their first edits.
 
 Lookups and edits wait for the device once or twice per call, not once per row.
 """
@@ -20,7 +20,7 @@ Label = tuple[int, ...]
 """Token ids of an answer; labels are equal when all of them are."""
 
 _ROUNDING = 1e-3
-"""Upper bound of the rounding error of a sum of products, as a share of the sum; holds for TF32 on GPUs too."""
+"""Upper bound of the relative rounding error of a sum of products; also valid for TF32 on GPUs."""
 
 
 class Codebook:
@@ -61,7 +61,7 @@ class Codebook:
     def find_or_add(
         self, keys: torch.Tensor, labels: Sequence[Label], values: torch.Tensor, *, radius: float, same: float
     ) -> list[int]:
-        """Find or add the entries of edits, one edit after the other.
+        """Find or add the entries of edits, one by one.
 
         A key far from all others gets a new entry. Near a key with the same label, that key's radius grows to include
         it. Near a key with another label, both radii shrink to half the distance; if both are the same key, the newer
@@ -76,7 +76,7 @@ class Codebook:
                 another batch differs in its last bits.
 
         Returns:
-            Of each edit the index of the entry whose value must be trained to produce its label.
+            For each edit the index of the entry whose value must be trained to produce its label.
         """
         placing = _Placing(self.labels, self._measure(keys), radius=radius, same=same)
         entries = [placing.place(label) for label in labels]
@@ -84,7 +84,7 @@ class Codebook:
         return entries
 
     def find(self, queries: torch.Tensor) -> torch.Tensor:
-        """Of each query (rows x inputs) the nearest key's index, or -1 where it is not within that key's radius."""
+        """Return the nearest key's index for each query (rows x inputs), or -1 if it is outside that key's radius."""
         found = torch.full((len(queries),), -1, device=queries.device)
         if not self.labels:
             return found
@@ -98,16 +98,16 @@ class Codebook:
         return found
 
     def content(self) -> TableRows:
-        """A copy of all of it."""
+        """Return a copy of the codebook."""
         return self._table.content()
 
     def take_changes(self) -> TableRows:
-        """A copy of the entries that are new or were changed since the last call."""
+        """Return a copy of the entries that were added or changed since the last call."""
         return self._table.take_changes()
 
     @classmethod
     def of(cls, rows: TableRows, *, device: torch.device) -> Codebook:
-        """A codebook from what `content` returned."""
+        """Create a codebook from the result of `content`."""
         codebook = cls()
         if rows.count:
             codebook._table.apply(replace(rows, labels=tuple(tuple(label) for label in rows.labels)), device=device)
@@ -123,20 +123,20 @@ class Codebook:
     def _nearest(self, queries: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Distance and index of the key nearest to each query.
 
-        Candidates by |a|^2 - 2ab + |b|^2, which is quick and rounds; among them by differences, since a key must be at
-        distance 0 from itself.
+        Candidates are found by |a|^2 - 2ab + |b|^2, which is fast but inexact, and compared by differences, because a
+        key must have distance 0 from itself.
         """
         keys, squares = self.keys, self._squares.rows
         scores = squares - 2 * queries @ keys.T
         limits = scores.amin(1) + _ROUNDING * (squares.max() + queries.square().sum(1))
         most = int((scores <= limits[:, None]).sum(1).max())
-        candidates = scores.topk(most, dim=1, largest=False).indices.sort(dim=1).values  # the first of equals counts
+        candidates = scores.topk(most, dim=1, largest=False).indices.sort(dim=1).values  # the first of equals wins
         exact = torch.stack([torch.linalg.vector_norm(keys[column] - queries, dim=1) for column in candidates.T], dim=1)
         best = exact.argmin(1, keepdim=True)
         return exact.gather(1, best)[:, 0], candidates.gather(1, best)[:, 0]
 
     def _measure(self, keys: torch.Tensor) -> list[_Measured]:
-        """What is where among some edits' keys and those of the codebook; waits for the device twice."""
+        """Measure distances among edits' keys and to those of the codebook; waits for the device twice."""
         between = torch.stack([torch.linalg.vector_norm(keys - key, dim=1) for key in keys])
         columns = [torch.linalg.vector_norm(keys, dim=1, keepdim=True), between]
         if self.labels:
@@ -149,7 +149,7 @@ class Codebook:
         ]
 
     def _take_over(self, placing: _Placing, keys: torch.Tensor, values: torch.Tensor) -> None:
-        """Write what was decided."""
+        """Write the decisions to the codebook."""
         older = len(self)
         if changed := sorted(entry for entry in placing.changed if entry < older):
             for entry in changed:
@@ -170,12 +170,12 @@ class Codebook:
 
 @dataclass(frozen=True, slots=True)
 class _Measured:
-    """Of one edit of a batch.
+    """Distances of one edit of a batch.
 
     Attributes:
-        length: Of its key.
-        others: Distance of its key from those of the batch.
-        nearest: Of the codebook's keys the nearest: distance, index and radius; None from an empty one.
+        length: Norm of its key.
+        others: Distances of its key from those of the batch.
+        nearest: Distance, index and radius of the nearest key in the codebook; None if it is empty.
     """
 
     length: float
@@ -184,19 +184,19 @@ class _Measured:
 
 
 class _Placing:
-    """Decides where the edits of a batch go, on the host: the codebook is written to when all are decided.
+    """Assigns the edits of a batch to entries, on the host; the codebook is written after all are assigned.
 
     Args:
-        labels: Of the codebook.
-        measured: Of each edit.
-        radius: Of a new key.
-        same: As for `Codebook.find_or_add`.
+        labels: Labels of the codebook.
+        measured: Distances of each edit.
+        radius: Radius of a new key.
+        same: See `Codebook.find_or_add`.
 
     Attributes:
-        radii: Of the entries that an edit came near to, and of new ones.
-        rows: Of new entries, and of those that are replaced, the edit whose value they take.
-        added: Of new entries, in their order, the edit whose key they take.
-        changed: Entries that are not as they were.
+        radii: Radii of entries near an edit, and of new ones.
+        rows: For new and replaced entries, the edit whose value they take.
+        added: For new entries, in order, the edit whose key they take.
+        changed: Entries whose content changed.
     """
 
     def __init__(self, labels: Sequence[Label], measured: Sequence[_Measured], *, radius: float, same: float) -> None:
@@ -210,11 +210,11 @@ class _Placing:
         self.changed: set[int] = set()
 
     def label_of(self, entry: int) -> Label:
-        """The label that an entry now has."""
+        """Current label of an entry."""
         return self._labels[entry] if entry in self._labels else self._older[entry]
 
     def place(self, label: Label) -> int:
-        """The entry of the next edit."""
+        """Assign the next edit to an entry; returns the entry."""
         row, radius = self._placed, self._radius
         self._placed += 1
         distance, near = self._nearest(row)
@@ -235,7 +235,7 @@ class _Placing:
         return entry
 
     def _nearest(self, row: int) -> tuple[float, int]:
-        """Distance and index of the entry whose key is nearest, the first of equals; without any, infinitely far."""
+        """Distance and index of the entry with the nearest key, the first on ties; infinite distance without one."""
         own, found = self._measured[row], (torch.inf, -1)
         if own.nearest is not None:
             distance, entry, radius = own.nearest

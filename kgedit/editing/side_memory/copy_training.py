@@ -1,4 +1,4 @@
-"""Gradient descent on a side copy of WISE: the target's loss, the margins, and what a step may change."""
+"""Gradient descent on a side copy of WISE: target loss, margins, and the mask of changes."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from kgedit.llm.targets import TargetBatch, target_losses
 
 @dataclass(frozen=True, slots=True)
 class TrainingScale:
-    """What scales the published hyperparameters to a model.
+    """Factors that scale the published hyperparameters to a model.
 
     Attributes:
         unit: Unit of alpha, beta and gamma.
         learning_rate: Learning rate of gradient descent.
-        margin_weight: Weight of the margin loss; that of the target's loss is 1.
+        margin_weight: Weight of the margin loss; the target loss has weight 1.
     """
 
     unit: float
@@ -39,8 +39,8 @@ class LearnedEdits:
 
     Attributes:
         change: Copy minus matrix.
-        loss: Of the targets, before the last step.
-        distances: How far the trained copy moves each prompt, over the tokens that thresholds are made by: edits x
+        loss: Loss of the targets, before the last step.
+        distances: Distance by which the trained copy moves each prompt, over the tokens used for thresholds: edits x
             prompts.
     """
 
@@ -51,13 +51,13 @@ class LearnedEdits:
 
 @dataclass(frozen=True, slots=True)
 class EditedPrompts:
-    """The edits of a batch as the model reads them.
+    """The edits of a batch as model input.
 
     Attributes:
-        targets: Of each edit, one after the other, its prompts with the target.
-        prompts: How many an edit has.
-        subjects: Where the tokens of the edits' subjects are, rows x length: a margin keeps them apart from the other
-            tokens; None for one between edits and unrelated prompts.
+        targets: Prompts with targets of all edits, edit by edit.
+        prompts: Number of prompts per edit.
+        subjects: Mask of the tokens of the edits' subjects, rows x length: the margin is between them and the other
+            tokens; None means a margin between edits and unrelated prompts.
     """
 
     targets: TargetBatch
@@ -65,7 +65,7 @@ class EditedPrompts:
     subjects: torch.Tensor | None = None
 
     def counted(self, which: Literal["prompt", "read"]) -> torch.Tensor:
-        """Where the tokens are that a distance is the mean of: the prompts', or all with padding; rows x length."""
+        """Mask of the tokens over which a distance is averaged: the prompts', or all with padding; rows x length."""
         own = prompt_tokens(self.targets.mask, self.targets.ends)
         return own if which == "prompt" else torch.ones_like(own)
 
@@ -74,11 +74,11 @@ class CopyTraining:
     """Trains a copy on the edits of one batch.
 
     Args:
-        model: The copy's change is added by a hook; the weights stay.
-        layer: Index of the block that the matrix is in.
-        distance: Of the matrix's layer.
+        model: The model; a hook adds the copy's change, and weights do not change.
+        layer: Index of the block with the matrix.
+        distance: Distance of the matrix's layer.
         settings: Steps, margins, stopping rule, decay and bound.
-        scale: As measured, or published.
+        scale: Measured or published scale.
     """
 
     def __init__(
@@ -86,7 +86,7 @@ class CopyTraining:
     ) -> None:
         self._model, self._layer, self._distance = model, layer, distance
         self._settings, self._scale = settings, scale
-        self._moved = torch.empty(0)  # how far the copy moves each token of the edits, rows x length
+        self._moved = torch.empty(0)  # distance by which the copy moves each token of the edits, rows x length
 
     def run(
         self,
@@ -97,13 +97,13 @@ class CopyTraining:
         unrelated: SeenTokens,
         replay: Replay | None = None,
     ) -> LearnedEdits:
-        """Steps of gradient descent until the loss has settled below the stop loss, or there are no more steps.
+        """Run gradient descent until the loss stays below the stop loss, or the maximum number of steps is reached.
 
         Args:
             start: Copy minus matrix.
             mask: 1 where gradients may change the copy.
-            edits: What is learned.
-            unrelated: Of each edit one prompt that it must leave alone.
+            edits: The edits to learn.
+            unrelated: One prompt per edit that it must not affect.
             replay: Past edits.
         """
         settings, scale = self._settings, self._scale
@@ -134,7 +134,7 @@ class CopyTraining:
     def _apart(
         self, change: torch.Tensor, edits: EditedPrompts, unrelated: SeenTokens, replay: Replay | None
     ) -> torch.Tensor:
-        """The margin loss, past edits' included."""
+        """Margin loss, including past edits."""
         counted = edits.counted(self._settings.counted)
         if edits.subjects is None:
             near = self._moved_by_edit(edits, counted)
@@ -149,7 +149,7 @@ class CopyTraining:
         return loss + replay.loss(self._distance, change, alpha=alpha, beta=beta)
 
     def _moved_by_edit(self, edits: EditedPrompts, counted: torch.Tensor) -> torch.Tensor:
-        """The distance of each prompt over its counted tokens, edits x prompts."""
+        """Distance of each prompt over its counted tokens, edits x prompts."""
         return mean_of(self._moved, counted.to(self._moved.device)).reshape(-1, edits.prompts)
 
     @property
@@ -158,7 +158,7 @@ class CopyTraining:
         return unit * own.alpha, unit * own.beta, unit * own.gamma
 
     def _aside(self, change: torch.Tensor, *, rows: int) -> Any:
-        """The hook that makes the layer write what the copy would, and notes how far each token is moved."""
+        """Hook that replaces the layer's output by that of the copy, and records the distance of each token."""
 
         def aside(_: Any, given: tuple[torch.Tensor, ...], output: torch.Tensor) -> torch.Tensor:
             outputs = output.float()
@@ -169,7 +169,7 @@ class CopyTraining:
         return aside
 
     def _step(self, change: torch.Tensor, gradient: torch.Tensor) -> None:
-        """A step of gradient descent on the copy: decay takes from its own weights, all of them, as published."""
+        """Take a step of gradient descent on the copy; weight decay applies to all of its weights, as published."""
         settings = self._settings
         with torch.no_grad():
             if settings.decay:
@@ -186,7 +186,7 @@ def answer_loss(logits: torch.Tensor, targets: TargetBatch, *, one_token_more: b
     Args:
         logits: rows x ``targets.last`` x vocabulary.
         one_token_more: Divide each row's sum by one more than the row has target tokens: the published code counts the
-            prompt's last token, whose own loss is 0.
+            prompt's last token, whose loss is 0.
     """
     losses = target_losses(logits, targets)
     if one_token_more:
@@ -200,7 +200,7 @@ def margins(edits: torch.Tensor, unrelated: torch.Tensor, *, least: Sequence[flo
 
     Args:
         edits: Distances of each edit's prompts, edits x prompts.
-        unrelated: Distance of one unrelated prompt for each edit, or of several: edits x several.
+        unrelated: Distances of one or several unrelated prompts for each edit: edits x prompts.
         least: (alpha, beta, gamma): unrelated prompts should stay below alpha, edits above beta, and gamma apart.
     """
     alpha, beta, gamma = least
@@ -212,6 +212,6 @@ def margins(edits: torch.Tensor, unrelated: torch.Tensor, *, least: Sequence[flo
 
 
 def _mean_above_zero(values: torch.Tensor) -> torch.Tensor:
-    """Of each row the mean of what is above 0, or 0; then the mean over rows."""
+    """Mean of the positive values of each row, or 0 if there are none; then the mean over rows."""
     above = values.relu()
     return (above.sum(1) / (above > 0).sum(1).clamp(min=1)).mean()

@@ -1,4 +1,4 @@
-"""Where GRACE and WISE here differ from their papers and code."""
+"""Differences of GRACE and WISE from their papers and code."""
 
 from __future__ import annotations
 

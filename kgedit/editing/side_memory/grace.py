@@ -1,8 +1,8 @@
-"""`grace`: a codebook beside one layer; near a known key, a learned vector replaces the layer's output.
+"""`grace`: a codebook for one layer; near a stored key, a trained vector replaces the layer's output.
 
-The weights do not change. A key is the layer's input at the last prompt token, so the codebook must know where prompts
-end: the model's `reading` says so. It does nothing while an answer is decoded from the cache. Where the caller does not
-say where prompts end, any token may be the last one of a prompt.
+The weights do not change. A key is the layer's input at the last prompt token, so the codebook needs the ends of
+prompts, from the model's `reading`. It does nothing while an answer is decoded with the cache. If the caller does not
+specify where prompts end, any token may be the last one of a prompt.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ from kgedit.records.cases import Case
 
 
 class Grace(Editor[GraceSettings]):
-    """Replaces the output of one MLP at the last prompt token, where its input lies within a key's radius.
+    """Replaces the output of one MLP at the last prompt token, if its input is within a key's radius.
 
-    Inputs outside every radius keep their output bit for bit. Values of different edits are independent, so those of a
-    call are trained together.
+    Outputs for inputs outside every radius are bitwise unchanged. Values of different edits are independent, so those
+    of a call are trained together.
     """
 
     capabilities = Capabilities(
@@ -74,15 +74,15 @@ class Grace(Editor[GraceSettings]):
         self.codebook = Codebook()
 
     def state(self) -> EditorState:
-        """The codebook."""
+        """Return the codebook."""
         return EditorState(tables={"codebook": self.codebook.content()})
 
     def next_checkpoint(self) -> EditorState:
-        """The entries of the codebook that are new or were changed."""
+        """Return the entries of the codebook that were added or changed."""
         return EditorState(tables={"codebook": self.codebook.take_changes()})
 
     def load_state(self, state: EditorState) -> None:
-        """Load the codebook, also as kgedit 0.1 saved it: tensors, and labels in the record."""
+        """Load the codebook, also in the format of kgedit 0.1: tensors, and labels in the record."""
         older = TableRows(
             len(state.record.get("labels", ())), None, state.tensors, tuple(state.record.get("labels", ()))
         )
@@ -91,7 +91,7 @@ class Grace(Editor[GraceSettings]):
             self._listen(True)
 
     def _cold_starts(self, cases: Sequence[Case]) -> torch.Tensor:
-        """Values that new entries start from, training examples x outputs; drawn from 0 to 1 by the case's seed."""
+        """Initial values of new entries, training examples x outputs; sampled from 0 to 1 with the case's seed."""
         width = self.model.blocks[self.layer].down.out_width
         starts: list[torch.Tensor] = []
         for case in cases:
@@ -102,7 +102,7 @@ class Grace(Editor[GraceSettings]):
     def _learn_in_parts(
         self, pairs: Sequence[tuple[str, str]], starts: torch.Tensor | None, at_once: int
     ) -> list[float]:
-        """Learn so many edits together; to do it again after it ran out of memory changes nothing."""
+        """Train `at_once` edits together; repeating it after running out of memory gives the same result."""
         losses: list[float] = []
         for start in range(0, len(pairs), at_once):
             part = slice(start, start + at_once)
@@ -114,9 +114,9 @@ class Grace(Editor[GraceSettings]):
         """Find or add the entries of one batch and train their values; returns the best loss of each.
 
         Args:
-            starts: Of each row the value that a new entry starts from; None for what the layer gives.
+            starts: Initial value of each row's new entry; None means the layer's output.
         """
-        # Nothing ahead of the prompts' last tokens changes, whatever the values are.
+        # Nothing before the prompts' last tokens depends on the values.
         first = int(targets.ends.min()) if self.model.keeps_tokens else 0
         columns = targets.ends - first
         with forward_above(self.model, self.layer, targets, start=first) as logits:
@@ -125,12 +125,12 @@ class Grace(Editor[GraceSettings]):
             labels = [tuple(token for token in row if token != -100) for row in targets.labels.tolist()]
             same = 1e-3 if self._projection.weight.dtype == torch.float32 else 2e-2
             entries = self.codebook.find_or_add(keys, labels, values, radius=self.settings.radius, same=same)
-            # Of two edits of a batch with the same key and different targets, the later one has the entry.
+            # If two edits of a batch have the same key and different targets, the later one gets the entry.
             valid = [self.codebook.labels[entry] == label for entry, label in zip(entries, labels, strict=True)]
             return self._train(targets.labels, columns, logits, entries, valid)
 
     def _look(self, columns: torch.Tensor, forward: ForwardAbove) -> tuple[torch.Tensor, torch.Tensor]:
-        """The layer's input and output at each row's last prompt token, which has the column given."""
+        """Input and output of the layer at each row's last prompt token, given by its column."""
         read, written = forward.read_and_written(self._projection)
         return at(read, columns).to(columns.device).float(), at(written, columns).to(columns.device).float()
 
@@ -142,13 +142,13 @@ class Grace(Editor[GraceSettings]):
         entries: Sequence[int],
         valid: Sequence[bool],
     ) -> list[float]:
-        """Adam on the entries' values until each has reached the stop loss; keeps the best value of each.
+        """Train the entries' values by Adam until each has reached the stop loss; keeps the best value of each.
 
         Args:
             labels: The targets, as in TargetBatch.
-            columns: Of each row's last prompt token.
-            logits: What the model says with the values.
-            entries: Of each row.
+            columns: Column of each row's last prompt token.
+            logits: Function that returns the model's logits with the values.
+            entries: Entry of each row.
             valid: Whether a row's target is that of its entry.
         """
         used, device = sorted(set(entries)), labels.device
@@ -188,7 +188,7 @@ class Grace(Editor[GraceSettings]):
         self._hook = InstalledHook(self.model, self._projection, self._replace) if listening else None
 
     def _replace(self, _: Any, given: tuple[torch.Tensor, ...], output: torch.Tensor) -> torch.Tensor | None:
-        """The hook: replaces the output with a value wherever a prompt's last token matches a key."""
+        """Hook that replaces the output by a value if a prompt's last token matches a key."""
         reading = self.model.reading
         if reading is None or (reading.ends is None and not reading.ends_unknown):
             return None

@@ -12,13 +12,13 @@ from peft.utils.merge_utils import calculate_majority_sign_mask, prune
 
 @dataclass(frozen=True, slots=True)
 class _Merge:
-    """One way of merging.
+    """A merging method.
 
     Attributes:
-        pruning: How entries are chosen that are kept; None to keep all.
-        rescale: Whether what random pruning keeps is scaled up, so that the mean stays.
-        agree: Whether an entry takes only the copies that have the sign of the sum.
-        average: Whether an entry is divided by the weights of the copies that it takes.
+        pruning: Method for choosing the entries to keep; None means all.
+        rescale: Whether entries kept by random pruning are scaled up to preserve the mean.
+        agree: Whether an entry uses only copies with the sign of the sum.
+        average: Whether an entry is divided by the weights of the copies that it uses.
     """
 
     pruning: Literal["magnitude", "random"] | None = None
@@ -37,18 +37,18 @@ _MERGES = {
 
 
 _COLLINEAR = 0.9995
-"""Cosine from which on two copies are interpolated along the line, as published."""
+"""Cosine from which two copies are interpolated linearly, as published."""
 
 
 def merged(changes: Sequence[torch.Tensor], weights: Sequence[float], *, how: str, density: float) -> torch.Tensor:
-    """One change for several.
+    """Merge several changes into one.
 
     Args:
         changes: Copies minus the original matrix.
-        weights: One for each.
-        how: A name in the setting `merge`.
-        density: Share of its entries that each change keeps, but for "linear". "dare_ties" and "dare_linear" draw them
-            from torch's random numbers.
+        weights: Weight of each change.
+        how: Value of the setting `merge`.
+        density: Share of the entries of each change to keep, except for "linear". "dare_ties" and "dare_linear" choose
+            them with torch's random state.
     """
     merge = _MERGES[how]
     kept = [
@@ -66,7 +66,7 @@ def merged(changes: Sequence[torch.Tensor], weights: Sequence[float], *, how: st
 
 
 def slerp_midpoint(changes: Sequence[torch.Tensor], original: torch.Tensor) -> torch.Tensor:
-    """The middle of the arc between two copies (slerp; Shoemake 1985), minus the matrix.
+    """Midpoint of the arc between two copies (slerp; Shoemake 1985), minus the matrix.
 
     Args:
         changes: Two copies minus the original matrix.

@@ -1,7 +1,7 @@
-"""Past edits that the training of a copy reads again (WISE, appendix B.3).
+"""Replay of past edits in the training of a copy (WISE, appendix B.3).
 
-Copies that were merged before keep their prompts, since the new copy is to leave those alone; edits since the last
-merge will share a copy with the new ones, which is to go on moving them.
+Copies from earlier merges keep their prompts, because the new copy should not affect those; edits since the last merge
+will share a copy with the new ones, which should continue to move them.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from kgedit.editing.side_memory.side_copies import Distance, SeenTokens, mean_of
 
 @dataclass(frozen=True, slots=True)
 class Replay:
-    """Prompts of past edits beside one that is learned.
+    """Prompts of past edits for training a new one.
 
     Attributes:
-        others: One of each copy that was merged before.
-        own: Of edits since the last merge; None where there are none yet.
+        others: One prompt of each copy from earlier merges.
+        own: Prompts of edits since the last merge; None if there are none yet.
     """
 
     others: SeenTokens
     own: SeenTokens | None
 
     def loss(self, distance: Distance, change: torch.Tensor, *, alpha: float, beta: float) -> torch.Tensor:
-        """How far the copy moves others' prompts beyond alpha, and its own less than beta, mean over prompts each."""
+        """Mean excess of the distances of others' prompts over alpha, plus mean shortfall of own ones below beta."""
         loss = (_moved(self.others, distance, change) - alpha).relu().mean()
         if self.own is None:
             return loss

@@ -1,9 +1,9 @@
-"""Side copies of one matrix, and the routing of prompts to them: the memory of WISE.
+"""Memory of WISE: side copies of one matrix, and the routing of prompts to them.
 
-A copy is stored as its difference from the matrix, so that prompts not routed to it keep every bit. A prompt is routed
-to the copy that moves the layer's output farthest, among those whose threshold that distance reaches. The choice is
-made once per prompt, for each row of a batch separately, and holds for the whole answer. Where the caller does not say
-where prompts end, the beginning of the text with the largest distance decides.
+A copy is stored as its difference from the matrix, so that outputs for prompts not routed to it are bitwise unchanged.
+A prompt is routed to the copy that moves the layer's output farthest, among those whose threshold is reached. The
+choice is made once per prompt, separately for each row of a batch, and applies to the whole answer. If the caller does
+not specify where prompts end, the text prefix with the largest distance decides.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ class SideCopy:
 
     Attributes:
         change: Copy minus matrix, float32, in the shape of the layer's weight.
-        threshold: Smallest distance with which a prompt is routed here.
-        prompts: Prompts of the edits that it holds, or a sample of them: those that a merge reads again.
-        shortest: Tokens of the shortest prompt of all; 0 without any.
+        threshold: Smallest distance at which a prompt is routed to this copy.
+        prompts: Prompts of its edits, or a sample of them; used again by merges.
+        shortest: Number of tokens of the shortest prompt of all; 0 if there is none.
     """
 
     change: torch.Tensor
@@ -37,20 +37,20 @@ class SideCopy:
     shortest: int = 0
 
     def add(self, prompts: Sequence[str], *, shortest: int, most: int) -> None:
-        """Note the prompts of further edits.
+        """Add the prompts of further edits.
 
         Args:
-            shortest: Tokens of the shortest of them.
-            most: Prompts that are kept.
+            shortest: Number of tokens of the shortest of them.
+            most: Maximum number of stored prompts.
         """
         self.prompts = sample_of((*self.prompts, *prompts), most)
         self.shortest = min(shortest, self.shortest or shortest)
 
 
 def sample_of(prompts: tuple[str, ...], most: int) -> tuple[str, ...]:
-    """At most so many of the prompts, in their order: those whose hashes are smallest.
+    """At most `most` of the prompts, in order: those with the smallest hashes.
 
-    A sample of samples is one of the whole, so that prompts of early edits are as likely in it as those of late ones.
+    A sample of samples is a sample of the whole, so that prompts of early edits are as likely as those of late ones.
     """
     if len(prompts) <= most:
         return prompts
@@ -60,48 +60,48 @@ def sample_of(prompts: tuple[str, ...], most: int) -> tuple[str, ...]:
 
 def product(layer: Any, inputs: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
     """The output of a layer with another weight and no bias."""
-    weight = weight.to(inputs.device)  # the user may have moved the model since the edit
+    weight = weight.to(inputs.device)  # the user may have moved the model after the edit
     written: torch.Tensor = inputs @ (weight if isinstance(layer, Conv1D) else weight.T)
     return written
 
 
 @dataclass(frozen=True, slots=True)
 class Distance:
-    """How far a copy moves what the layer writes: the activation of WISE, for each token.
+    """Distance by which a copy moves the layer's output at each token: the activation of WISE.
 
     Attributes:
         layer: The layer whose matrix is copied.
-        activate: The model's activation function, through which both outputs go first, as in the published code; None
-            for the outputs themselves, as in the paper (equation 2).
+        activate: The model's activation function, applied first to both outputs, as in the published code; None means
+            the outputs themselves, as in the paper (equation 2).
     """
 
     layer: Any
     activate: Callable[[torch.Tensor], torch.Tensor] | None = None
 
     def of(self, outputs: torch.Tensor, added: torch.Tensor) -> torch.Tensor:
-        """Of each token: rows x length.
+        """Compute the distance of each token: rows x length.
 
         Args:
-            outputs: What the matrix writes, rows x length x outputs, float32.
-            added: What the copy would add to it.
+            outputs: Outputs of the matrix, rows x length x outputs, float32.
+            added: Change of these outputs by the copy.
         """
         moved = added if self.activate is None else self.activate(outputs + added) - self.activate(outputs)
         found: torch.Tensor = torch.linalg.vector_norm(moved, dim=-1)
         return found
 
     def of_copy(self, seen: SeenTokens, change: torch.Tensor) -> torch.Tensor:
-        """Of each token, for a copy that differs from the matrix by `change`."""
+        """Compute the distance of each token for a copy that differs from the matrix by `change`."""
         return self.of(seen.outputs, product(self.layer, seen.inputs, change))
 
 
 @dataclass(frozen=True, slots=True)
 class SeenTokens:
-    """What the layer read and wrote for some texts, float32.
+    """Inputs and outputs of the layer for some texts, float32.
 
     Attributes:
         inputs: rows x length x inputs.
         outputs: rows x length x outputs.
-        counted: rows x length, true for the tokens of the prompt.
+        counted: rows x length; True for the tokens of the prompt.
     """
 
     inputs: torch.Tensor
@@ -110,24 +110,25 @@ class SeenTokens:
 
 
 def mean_of(distances: torch.Tensor, counted: torch.Tensor) -> torch.Tensor:
-    """Of each row the mean over its counted tokens, 0 without any; the arguments are rows x length."""
+    """Mean of each row over its counted tokens, 0 if there are none; the arguments are rows x length."""
     mean: torch.Tensor = (distances * counted).sum(1) / counted.sum(1).clamp(min=1)
     return mean
 
 
 def prompt_tokens(mask: torch.Tensor, ends: torch.Tensor) -> torch.Tensor:
-    """Where a prompt's own tokens are: neither padding nor answer. rows x length."""
+    """Mask of prompt tokens, which are neither padding nor answer: rows x length."""
     columns = torch.arange(mask.shape[1], device=mask.device)
     return mask.bool() & (columns <= ends[:, None])
 
 
 class Router:
-    """The forward hook that sends each row of a batch through the matrix or through one side copy.
+    """Forward hook that sends each row of a batch through the matrix or through one side copy.
 
     Args:
-        model: Its `reading` says where prompts end.
-        distance: Of the layer whose matrix is copied.
-        long: Prompts of more tokens are routed by the strongest of them, not by the mean; None for none.
+        model: The model, whose `reading` contains the ends of prompts.
+        distance: Distance of the layer whose matrix is copied.
+        long: Prompts with more tokens are routed by the largest distance of a token instead of the mean; None means
+            never.
     """
 
     def __init__(self, model: LanguageModel, distance: Distance, *, long: int | None) -> None:
@@ -163,12 +164,12 @@ class Router:
         if reading.ends_unknown and not (cached and len(self._routes) == len(inputs)):
             real = reading.mask[:, -inputs.shape[1] :].to(inputs.device)
             self._routes = self.choose_by_beginning(SeenTokens(inputs, outputs, real))
-        if max(reading.rows) >= len(self._routes):  # a cache that was filled before there was any copy
+        if max(reading.rows) >= len(self._routes):  # the cache was filled before there was any copy
             return [None] * len(reading.rows)
         return [self._routes[row] for row in reading.rows]
 
     def choose(self, seen: SeenTokens) -> list[int | None]:
-        """For each row the index of a side copy, or None for the matrix itself."""
+        """Choose the index of a side copy for each row, or None for the matrix itself."""
         found = []
         for copy in self.copies:
             distances = self._distance.of_copy(seen, copy.change)
@@ -180,10 +181,11 @@ class Router:
         return self._farthest(found, rows=len(seen.inputs))
 
     def choose_by_beginning(self, seen: SeenTokens) -> list[int | None]:
-        """As `choose`, where a prompt may end at any token that leaves it as long as the shortest prompt of a copy.
+        """Like `choose`, if a prompt may end at any token that makes it at least as long as the shortest prompt of a
+        copy.
 
         Args:
-            seen: Its `counted` is 0 where tokens are padding.
+            seen: Inputs and outputs, with `counted` 0 for padding.
         """
         found, counts = [], seen.counted.cumsum(1)
         for copy in self.copies:
@@ -195,7 +197,7 @@ class Router:
         return self._farthest(found, rows=len(seen.inputs))
 
     def _farthest(self, distances: Sequence[torch.Tensor], *, rows: int) -> list[int | None]:
-        """For each row the copy that moves it farthest, of those whose threshold it reaches."""
+        """For each row the copy that moves it farthest, among those whose threshold is reached."""
         if not distances:
             return [None] * rows
         stacked = torch.stack(list(distances))

@@ -1,4 +1,4 @@
-"""Where the tokens of an edit's subject are in its prompts: what WISE's `subject_mask` keeps apart from the others."""
+"""Positions of the subject's tokens in an edit's prompts, for WISE's `subject_mask`."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from kgedit.records.measurements import EditFailure
 
 @dataclass(frozen=True, slots=True)
 class MarkedPrompt:
-    """A prompt, and a part of it by its characters.
+    """A prompt with a part marked by character indexes.
 
     Attributes:
         text: The whole prompt.
-        start: First character of the part.
-        stop: Character behind its last.
+        start: Index of the part's first character.
+        stop: Index after its last character.
     """
 
     text: str
@@ -31,7 +31,7 @@ class MarkedPrompt:
 
 
 def subject_failures(cases: Sequence[Case]) -> tuple[EditFailure, ...]:
-    """The cases whose question does not name the subject, with the reason."""
+    """Cases whose question does not contain the subject, with the reason."""
     return tuple(
         EditFailure(
             case_id=case.case_id,
@@ -43,11 +43,11 @@ def subject_failures(cases: Sequence[Case]) -> tuple[EditFailure, ...]:
 
 
 def subject_span(case: Case, context: Context, *, ahead: str) -> MarkedPrompt:
-    """A case's question in a context, with the first occurrence of its subject marked.
+    """Put a case's question into a context, and mark the first occurrence of its subject.
 
     Args:
         case: One without a subject failure.
-        ahead: Text that stands ahead of the question.
+        ahead: Text before the question.
     """
     subject = case.fact.subject_label
     start = len(context.before_question) + len(ahead) + case.question.index(subject)
@@ -55,10 +55,10 @@ def subject_span(case: Case, context: Context, *, ahead: str) -> MarkedPrompt:
 
 
 def tokens_within(model: LanguageModel, prompts: Sequence[MarkedPrompt], targets: TargetBatch) -> torch.Tensor:
-    """True for the tokens that hold a character of the marked parts: rows x length.
+    """Mask of the tokens that contain a character of the marked parts: rows x length.
 
     Args:
-        targets: The prompts in their order, with targets behind.
+        targets: The prompts in the same order, followed by targets.
     """
     found = torch.zeros(targets.ids.shape, dtype=torch.bool)
     for row, (prompt, end) in enumerate(zip(prompts, targets.ends.tolist(), strict=True)):

@@ -1,4 +1,4 @@
-"""What answers questions for a model: transformers in this process, vLLM in this process, or a server."""
+"""Backends that answer questions for a model: transformers or vLLM in this process, or a server."""
 
 from __future__ import annotations
 
@@ -18,4 +18,4 @@ BACKENDS: Registry[type[Backend]] = Registry(
     },
     group="kgedit.backends",
 )
-"""Every backend by name; other packages add theirs through the entry-point group."""
+"""All backends by name; other packages register theirs through the entry-point group."""

@@ -1,7 +1,7 @@
-"""The contract of backends: questions in, replies out, and a declaration of what cannot be had.
+"""Contract of backends: questions in, replies out, and a declaration of capabilities.
 
-Runs branch on what a backend declares, never on its name. A backend without the weights here cannot be edited: it
-serves unedited and saved models, and methods whose edits live in prompts.
+Runs branch on what a backend declares, never on its name. A backend without local weights cannot be edited: it serves
+unedited and saved models, and methods that edit through the prompt.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ NO_LIMIT = Spending()
 
 @dataclass(frozen=True, slots=True)
 class DevicePlacement:
-    """Where and how a backend that loads the model itself computes.
+    """Device and number format of a backend that loads the model itself.
 
     Attributes:
         device: "cpu", "cuda", "cuda:N", "cuda:all" or "mps".
-        dtype: "float32", "bfloat16" or "float16"; "auto" for that of the weights.
+        dtype: "float32", "bfloat16" or "float16"; "auto" means that of the weights.
         trust_remote_code: Whether Python code that comes with the model may run.
     """
 
@@ -38,29 +38,29 @@ ANYWHERE = DevicePlacement()
 
 
 class Backend(ABC):
-    """Answers for one model.
+    """Answers questions for one model.
 
     Args:
-        model: The model; without weights where the backend does not need them here.
+        model: The model; without weights if the backend does not need them locally.
         url: Address of a server; None for backends that need none.
-        batch_tokens: Most tokens that are held at once; a backend that plans its own batches ignores it.
-        spending: What a server may be paid; backends that ask none ignore it.
+        batch_tokens: Maximum number of tokens in memory at once; ignored by backends that plan their own batches.
+        spending: Budget and prices for a paid server; ignored by backends without one.
         placement: For backends that load the model themselves.
 
     Raises:
-        ModelError: if the backend cannot compute there.
+        ModelError: if the backend does not support the placement.
     """
 
     needs_weights: ClassVar[bool]
-    """Whether it computes with the model that is loaded here, and so answers with whatever edits are in it."""
+    """Whether it computes with the locally loaded model, including any edits applied to it."""
     needs_url: ClassVar[bool] = False
-    """Whether it asks a server."""
+    """Whether it sends questions to a server."""
     feeds_answers: ClassVar[bool]
-    """Whether it tells the probability and the arg max of given texts, which teacher forcing needs."""
+    """Whether it returns the probability and the arg max of given texts, which teacher forcing needs."""
     returns_distributions: ClassVar[bool] = False
-    """Whether it knows the next token's distribution over the whole vocabulary, which `stop_entropy` needs."""
+    """Whether it has the next token's distribution over the whole vocabulary, which `stop_entropy` needs."""
     package: ClassVar[tuple[str, str]]
-    """The package that it needs, and the extra that brings it."""
+    """Required package, and the extra that installs it."""
 
     def __init__(
         self,
@@ -78,16 +78,16 @@ class Backend(ABC):
         self._placement = placement
         self._check_placement()
 
-    def _check_placement(self) -> None:  # noqa: B027 - most backends compute anywhere
-        """Refuse a placement where the backend cannot compute; by default none is refused."""
+    def _check_placement(self) -> None:  # noqa: B027 - most backends support every placement
+        """Raise if the backend does not support the placement. The default accepts all."""
 
     def plan(self, asked: Sequence[PresetQuestion]) -> list[list[int]]:
-        """Indexes of the questions in the batches that `ask` is given; a run writes answers after each."""
+        """Split questions into batches for `ask`, as lists of indexes; a run writes answers after each batch."""
         return plan(self._model, asked, batch_tokens=self._batch_tokens)
 
     @abstractmethod
     def ask(self, asked: Sequence[PresetQuestion]) -> list[Reply]:
-        """One reply per question, in the same order.
+        """Return one reply per question, in the same order.
 
         Raises:
             ModelError: if the model does not answer.

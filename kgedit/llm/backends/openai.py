@@ -1,9 +1,10 @@
-"""`openai`: any server that speaks OpenAI's API: vLLM, llama.cpp, transformers serve, a paid one.
+"""`openai`: any server with OpenAI's API: vLLM, llama.cpp, transformers serve, or a paid one.
 
-Prompts of a chat preset go to `/chat/completions` as a user's turn, which the server words in the model's template; all
-others go to `/completions` as they are. Requests go through the client that asks judges (kgedit.llm.remote): replies
-are kept on disk as they arrive, an overloaded server is left alone, and no more is spent than a budget holds. No server
-tells the probability of a given text in a way that all share, so presets that feed answers cannot be asked here.
+Prompts of a chat preset are sent to `/chat/completions` as a user turn, which the server formats with the model's
+template; all others are sent to `/completions` unchanged. Requests use the same client as judges (kgedit.llm.remote):
+replies are stored on disk as they arrive, requests to an overloaded server back off, and spending stays within a
+budget. There is no common way to obtain the probability of a given text from a server, so presets that use teacher
+forcing are not supported.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from kgedit.resources import cache
 from kgedit.untrusted import without_credentials
 
 _AT_ONCE = 256
-"""Questions between two writes of a run."""
+"""Number of questions between two writes of a run."""
 
 _EFFORT = remote.Effort(workers=8)
 
@@ -42,11 +43,11 @@ class OpenAIBackend(Backend):
     package = ("openai", "openai")
 
     def plan(self, asked: Sequence[PresetQuestion]) -> list[list[int]]:
-        """In order."""
+        """Batches in the order of the questions."""
         return [list(range(start, min(start + _AT_ONCE, len(asked)))) for start in range(0, len(asked), _AT_ONCE)]
 
     def ask(self, asked: Sequence[PresetQuestion]) -> list[Reply]:
-        """Ask the server what it has not answered before, several questions at a time."""
+        """Send the questions that the server has not answered before, several at a time."""
         started = time.perf_counter()
         found = self._client.ask([self._request(one) for one in asked])
         seconds = time.perf_counter() - started
@@ -110,7 +111,7 @@ class OpenAIBackend(Backend):
             )
 
     def _turn(self, asked: PresetQuestion) -> str | None:
-        """What the user says, without the template around it; None where the prompt is plain text."""
+        """The user's turn without the template around it; None if the prompt is plain text."""
         chat, prompt = self._model.chat, asked.question.prompt
         if chat is None or not asked.preset.context.startswith("chat"):
             return None
@@ -118,7 +119,7 @@ class OpenAIBackend(Backend):
 
 
 def _timed(replies: Sequence[Reply], new: Sequence[bool], seconds: float) -> list[Reply]:
-    """Each new reply with its share of the time, by its tokens; what was on disk took none."""
+    """Assign each new reply its share of the time, by tokens; cached replies get none."""
     tokens = [reply.prompt_tokens + reply.new_tokens if fresh else 0 for reply, fresh in zip(replies, new, strict=True)]
     total = sum(tokens) or 1
     return [replace(reply, seconds=round(seconds * own / total, 6)) for reply, own in zip(replies, tokens, strict=True)]

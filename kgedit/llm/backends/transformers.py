@@ -1,4 +1,4 @@
-"""`transformers`: the model that is loaded here, with the edits that are in it. The default."""
+"""`transformers`: the locally loaded model with its current edits. The default."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from kgedit.llm.generation import PresetQuestion, ask_each, plan
 from kgedit.llm.replies import Reply
 
 _BATCHES_AT_ONCE = 8
-"""So many batches are planned as one: while one answer is long, others take the places of those that have ended."""
+"""Batches planned as one: while a long answer is decoded, waiting questions fill the slots of finished ones."""
 
 
 class TransformersBackend(Backend):
-    """Answers in left-padded batches or, where prompts can share what they begin with, in trees."""
+    """Answers in left-padded batches or, if the model supports shared prompt prefixes, in trees."""
 
     needs_weights = True
     feeds_answers = True
@@ -21,7 +21,7 @@ class TransformersBackend(Backend):
     package = ("transformers", "models")
 
     def plan(self, asked: Sequence[PresetQuestion]) -> list[list[int]]:
-        """Questions of similar length together."""
+        """Batch questions of similar length together."""
         return plan(self._model, asked, batch_tokens=_BATCHES_AT_ONCE * self._batch_tokens)
 
     def ask(self, asked: Sequence[PresetQuestion]) -> list[Reply]:

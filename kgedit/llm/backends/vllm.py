@@ -1,7 +1,7 @@
 """`vllm`: vLLM in this process, for models that need its batching or several GPUs. vLLM plans its own batches.
 
-With the device cuda:all each matrix is split over the GPUs (tensor parallelism). Never run by kgedit's tests, which
-have no GPU: they compare its calls with a stand-in that has vLLM's own names (`LLM.generate`, `SamplingParams`,
+With the device cuda:all each matrix is split over the GPUs (tensor parallelism). kgedit's tests have no GPU and never
+run vLLM: they check the calls with a stand-in that uses vLLM's names (`LLM.generate`, `SamplingParams`,
 `prompt_logprobs`, as of vLLM 0.10).
 """
 
@@ -26,11 +26,11 @@ from kgedit.llm.presets import STOPS
 from kgedit.llm.replies import Reply, fed_reply, match_of
 
 _AT_ONCE = 1024
-"""Questions between two writes of a run."""
+"""Number of questions between two writes of a run."""
 
 
 class VllmBackend(Backend):
-    """Greedy decoding by stop strings, and teacher forcing from the log-probabilities of prompts."""
+    """Greedy decoding with stop strings, and teacher forcing by the log-probabilities of prompts."""
 
     needs_weights = False
     feeds_answers = True
@@ -45,7 +45,7 @@ class VllmBackend(Backend):
             )
 
     def plan(self, asked: Sequence[PresetQuestion]) -> list[list[int]]:
-        """In order, one generation each."""
+        """Batches in the order of the questions, with one generation setting each."""
         batches = []
         for forced in (True, False):
             own = [index for index, one in enumerate(asked) if one.is_forced == forced]
@@ -53,7 +53,7 @@ class VllmBackend(Backend):
         return batches
 
     def ask(self, asked: Sequence[PresetQuestion]) -> list[Reply]:
-        """Ask vLLM, all questions of each generation at once."""
+        """Ask vLLM, all questions of each generation setting at once."""
         started = time.perf_counter()
         replies: list[Reply | None] = [None] * len(asked)
         for forced, way in ((True, self._fed), (False, self._decoded)):
@@ -131,7 +131,7 @@ class VllmBackend(Backend):
 
 
 def _gpus(model: LanguageModel) -> int:
-    """The most GPUs there are that attention heads, and heads of keys, can be dealt out to evenly."""
+    """Largest number of available GPUs over which attention heads and key heads divide evenly."""
     config = model.module.config.get_text_config()
     heads = config.num_attention_heads
     keys = getattr(config, "num_key_value_heads", None) or heads
@@ -144,7 +144,7 @@ def _gpus(model: LanguageModel) -> int:
 
 
 def _read_prompt(told: Sequence[dict[int, Any]], target: Sequence[int]) -> tuple[list[int], float]:
-    """Arg max and probability from what vLLM tells at each token: that token and the likeliest one, by id."""
+    """Arg max and probability from vLLM's output at each token: that token and the most likely one, by id."""
     best = [max(own, key=lambda token: own[token].logprob) for own in told]
     logprobs = [own[token].logprob for own, token in zip(told, target, strict=True)]
     return best, math.exp(math.fsum(logprobs) / len(target))

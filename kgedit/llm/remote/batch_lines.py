@@ -1,6 +1,7 @@
-"""Lines of the Batch API: the requests of a batch, and what came back, joined by id.
+"""Lines of the Batch API: requests and results of a batch, joined by id.
 
-A line is taken only if it is whole and of a request of this batch; of two lines for one request the first is taken.
+A line is accepted only if it is complete and belongs to a request of this batch; of two lines for one request the first
+is accepted.
 """
 
 from __future__ import annotations
@@ -31,13 +32,13 @@ class _Line(msgspec.Struct):
 
 @dataclass(slots=True)
 class Results:
-    """What the files of a batch hold.
+    """Content of the result files of a batch.
 
     Attributes:
-        replies: By key of the request.
-        failed: Key -> reason, of requests that got an error instead.
-        strange: Reason -> lines that belong to no request, or came twice, or are no lines.
-        owners: Completion's id -> the request that it was taken for, to be handed from batch to batch.
+        replies: Replies by key of the request.
+        failed: Key -> reason, for requests that returned an error.
+        strange: Reason -> number of lines that belong to no request, are duplicates, or are invalid.
+        owners: Completion id -> request that it was accepted for; passed on from batch to batch.
     """
 
     replies: dict[str, ChatReply] = field(default_factory=dict)
@@ -46,17 +47,17 @@ class Results:
     owners: dict[str, str] = field(default_factory=dict)
 
     def add(self, content: bytes, keys: Collection[str]) -> None:
-        """Take the lines of one file.
+        """Add the lines of one file.
 
         Args:
-            content: Of the file.
-            keys: Of the requests of this batch.
+            content: Content of the file.
+            keys: Keys of the requests of this batch.
         """
         whole: list[tuple[str, str | None, ChatReply]] = []
         for line in content.split(b"\n"):
             if line.strip():
                 self._read(line, keys, whole)
-        # A server that gives every completion the same id says nothing by it.
+        # If a server gives every completion the same id, the id carries no information.
         telling = len({completion for _, completion, _ in whole}) > 1 or len(whole) == 1
         for key, completion, reply in whole:
             self._take(key, completion if telling else None, reply)
@@ -90,7 +91,7 @@ class Results:
 
 
 def batch_lines(requests: Mapping[str, ChatRequest]) -> list[bytes]:
-    """A line for each request, its key as its id."""
+    """Build a line for each request, with its key as id."""
     return [
         json.dumps(
             {"custom_id": key, "method": "POST", "url": "/v1/chat/completions", "body": request.body()},

@@ -1,6 +1,6 @@
-"""The calls of the Batch API: upload, create, look up, find, download; each a reply or a CallError.
+"""Calls of the Batch API: upload, create, look up, find, download; each returns a reply or raises a CallError.
 
-Ids and states are decoded here, lines of results in kgedit.llm.remote.batch_lines.
+Ids and states are decoded here, result lines in kgedit.llm.remote.batch_lines.
 """
 
 from __future__ import annotations
@@ -13,24 +13,24 @@ import msgspec
 from kgedit.llm.remote.server import CallError, ServerConnection
 
 MARK = "kgedit"
-"""Key of a batch's metadata under which it can be found again."""
+"""Metadata key by which a batch can be found again."""
 
 _PAGES = 50
 _OFFERED = "the Batch API"
 
 
 class Batch(msgspec.Struct, frozen=True):
-    """A batch as the server tells it.
+    """State of a batch as reported by the server.
 
     Attributes:
-        id: The server's.
+        id: The server's id.
         status: "validating", "in_progress", "finalizing", "completed", "failed", "expired", "cancelling" or
             "cancelled".
-        output_file_id: Where the replies are, once there are any.
-        error_file_id: Where the requests are that failed.
-        errors: Why the batch failed as a whole.
-        metadata: With our mark.
-        request_counts: total, completed and failed.
+        output_file_id: File with the replies, once there are any.
+        error_file_id: File with the failed requests.
+        errors: Errors of the batch as a whole.
+        metadata: Metadata, including kgedit's mark.
+        request_counts: Numbers of requests: total, completed and failed.
     """
 
     id: str
@@ -43,7 +43,7 @@ class Batch(msgspec.Struct, frozen=True):
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing more comes of it."""
+        """Whether the batch has reached a final state."""
         return self.status in {"completed", "failed", "expired", "cancelled"}
 
 
@@ -63,7 +63,7 @@ class BatchCalls:
         self._connection = connection
 
     def upload(self, content: bytes) -> str:
-        """Put the lines of a batch on the server; its id. Costs nothing, also when it is done twice."""
+        """Upload the lines of a batch and return the file id. Free of charge, so it can be repeated."""
         sent = self._connection.send(
             lambda client: (
                 client.files.with_raw_response.create(file=("batch.jsonl", content), purpose="batch").content
@@ -73,7 +73,7 @@ class BatchCalls:
         return _decoded(sent, _File).id
 
     def create(self, file_id: str, mark: str) -> Batch:
-        """Start a batch: from here on it is paid for, also where no answer comes."""
+        """Start a batch. It may be charged from now on, even if no response arrives."""
         sent = self._connection.send(
             lambda client: (
                 client.batches.with_raw_response.create(
@@ -88,7 +88,7 @@ class BatchCalls:
         return _decoded(sent, Batch)
 
     def look_up(self, batch_id: str) -> Batch:
-        """How a batch stands."""
+        """Return the current state of a batch."""
         sent = self._connection.send(
             lambda client: client.batches.with_raw_response.retrieve(batch_id).content,
             refused=f"the batch {batch_id}",
@@ -99,7 +99,7 @@ class BatchCalls:
         return found
 
     def find(self, mark: str) -> Batch | None:
-        """The batch with a mark, among the newest; None where there is none."""
+        """Find the batch with a mark among the newest; None if there is none."""
         after: str | None = None
         for _ in range(_PAGES):
             page = self._page(after)
@@ -112,7 +112,7 @@ class BatchCalls:
         return None
 
     def download(self, file_id: str) -> bytes:
-        """The content of a file, as much as came."""
+        """Download the content of a file, which may be truncated."""
         return self._connection.send(
             lambda client: client.files.with_raw_response.content(file_id).content, refused=f"the file {file_id}"
         )

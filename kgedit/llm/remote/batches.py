@@ -1,7 +1,7 @@
-"""Many requests through the Batch API: sent in files, answered within a day, at a lower price.
+"""Sends many requests through the Batch API: in files, answered within a day, at a lower price.
 
-Each batch is noted on disk before it is created and until its replies are in the cache: a killed command finds it
-again, by id or by a mark in its metadata, waits for it and pays nothing twice.
+A note of each batch is on disk from before its creation until its replies are cached: a restarted command finds the
+batch by id or by a mark in its metadata, waits for it, and pays for nothing twice.
 """
 
 from __future__ import annotations
@@ -35,18 +35,18 @@ _Told = TypeVar("_Told")
 _LOST = "the server counts a reply that it does not deliver"
 
 _FINAL = frozenset({"400", "404", "413", "422", _LOST})
-"""What another try would meet again, or pay for again."""
+"""Failures that another attempt would repeat, or pay for again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchWork:
-    """How the Batch API is used.
+    """Limits and intervals for the Batch API.
 
     Attributes:
-        most_requests: Of one batch.
-        most_bytes: Of one batch's file.
-        poll: Seconds between two looks at a batch.
-        settle: Seconds after which a batch whose creation got no answer must be listed, if it was created.
+        most_requests: Maximum number of requests of one batch.
+        most_bytes: Maximum size of one batch's file.
+        poll: Seconds between two polls of a batch.
+        settle: Seconds after which a batch must be listed if it was created although the call got no response.
     """
 
     most_requests: int = 50_000
@@ -56,7 +56,7 @@ class BatchWork:
 
 
 class _Note(msgspec.Struct):
-    """A batch that was created, or perhaps was."""
+    """A batch that was created, or may have been."""
 
     mark: str
     url: str
@@ -65,17 +65,17 @@ class _Note(msgspec.Struct):
 
 
 class BatchClient:
-    """Asks one server in batches; `ask` is that of `ChatClient`.
+    """Client for the Batch API of one server, with the `ask` of `ChatClient`.
 
     Args:
-        server: Which.
-        cache: Where replies are kept.
-        notes: Folder of notes on batches under way; one process at a time works in it.
-        price: Of the model asked, in batches; None where nobody knows it.
-        budget: Most dollars that one `ask` may spend; None for no limit.
+        server: The server.
+        cache: Cache of replies.
+        notes: Folder of notes on pending batches; used by one process at a time.
+        price: Batch price of the model; None if unknown.
+        budget: Maximum dollars that one `ask` may spend; None means no limit.
 
     Raises:
-        ModelError: if there is a budget and no price.
+        ModelError: if a budget but no price is given.
     """
 
     def __init__(
@@ -101,12 +101,13 @@ class BatchClient:
         self._chance = random.Random(self._effort.seed)
 
     def ask(self, requests: Sequence[ChatRequest], *, progress: Progress | None = None) -> ChatReplies:
-        """Replies to all requests, when all batches are over.
+        """Return replies to all requests when all batches are finished.
 
-        Batches of an earlier command that asked some of these requests are waited for first.
+        Pending batches of an earlier command with some of these requests are awaited first.
 
         Raises:
-            ModelError: if the server refuses, a batch fails as a whole, or another process waits for batches.
+            ModelError: if the server rejects the batch, a batch fails as a whole, or another process is waiting for
+                batches.
         """
         distinct = {request_key(request, self._server.url): request for request in requests}
         run = _Run(distinct, progress)
@@ -146,7 +147,7 @@ class BatchClient:
         )
 
     def _chunk(self, run: _Run, tries: Counter[str]) -> dict[str, ChatRequest]:
-        """The next requests that fit into one batch and, at their highest price, into the budget."""
+        """Next requests that fit into one batch and, at their maximum cost, into the budget."""
         chunk: dict[str, ChatRequest] = {}
         size, dollars = 0, run.dollars
         price = self._price or Price(prompt=0.0, reply=0.0)
@@ -162,7 +163,7 @@ class BatchClient:
         return chunk
 
     def _create(self, note: _Note, chunk: dict[str, ChatRequest], calls: BatchCalls, run: _Run) -> None:
-        """Start a batch once, whatever the server answers: before every further try it is looked for."""
+        """Start a batch exactly once, whatever the server's response: further attempts first look for the batch."""
         file_id = self._tried(lambda: calls.upload(b"".join(batch_lines(chunk))), run)
         attempt = 0
         while note.batch_id is None:
@@ -190,10 +191,10 @@ class BatchClient:
         ) from error
 
     def _finish(self, note: _Note, run: _Run, calls: BatchCalls) -> None:
-        """Wait for a batch and keep what it brought; then its note goes."""
+        """Wait for a batch, store its results, and delete its note."""
         if note.batch_id is None:
             found = self._tried(lambda: calls.find(note.mark), run)
-            if found is None:  # it never came to be
+            if found is None:  # it was never created
                 self._path(note).unlink()
                 return
             note.batch_id = found.id
@@ -218,7 +219,7 @@ class BatchClient:
             time.sleep(self._work.poll)
 
     def _collect(self, batch: Batch, note: _Note, run: _Run, calls: BatchCalls) -> Results:
-        """The lines of a batch's files; fetched again where some are cut or fewer than the server counts."""
+        """Lines of a batch's files, downloaded again if some are truncated or fewer than the server reports."""
         keys = frozenset(note.keys)
         expected = (batch.request_counts or {}).get("completed")
         best = Results(owners=run.owners)
@@ -232,7 +233,7 @@ class BatchClient:
             if not results.strange[CUT] and len(results.replies) >= min(expected or 0, len(keys)):
                 break
             if attempt == self._effort.attempts:
-                # Paid for, as far as anybody knows: asking again is for the user to decide.
+                # May have been charged: the user decides whether to ask again.
                 best.failed = dict.fromkeys(keys - best.replies.keys() - best.failed.keys(), _LOST) | best.failed
                 break
             run.retried["cut or short file of replies"] += 1
@@ -240,7 +241,7 @@ class BatchClient:
         return best
 
     def _tried(self, call: Callable[[], _Told], run: _Run) -> _Told:
-        """A call that costs nothing, as often as it takes."""
+        """Make a free call, with retries."""
         for attempt in range(1, self._effort.attempts + 1):
             try:
                 return call()
@@ -270,11 +271,11 @@ class BatchClient:
 
 @dataclass
 class _Run:
-    """One call of `ask`."""
+    """State of one call of `ask`."""
 
     distinct: dict[str, ChatRequest]
     progress: Progress | None
-    before: frozenset[str] = frozenset()  # keys whose replies were on disk
+    before: frozenset[str] = frozenset()  # keys with cached replies
     calls: int = 0
     prompt_tokens: int = 0
     new_tokens: int = 0
@@ -286,7 +287,7 @@ class _Run:
     owners: dict[str, str] = field(default_factory=dict)
 
     def take(self, results: Results, keys: Sequence[str], price: Price | None) -> None:
-        """Count what a batch brought."""
+        """Count the results of a batch."""
         self.owners = results.owners
         self.retried.update(results.strange)
         for key in keys:
@@ -304,14 +305,14 @@ class _Run:
             self.progress(min(len(self.replies), len(self.distinct)), len(self.distinct))
 
     def _cost(self, key: str, reply: ChatReply, price: Price) -> float:
-        """What a reply cost; at most that where the server does not say."""
+        """Cost of a reply; an upper bound if the server reports no token counts."""
         if reply.prompt_tokens is not None:
             return price.of(reply.prompt_tokens, reply.new_tokens or 0)
         request = self.distinct.get(key)
         return price.of(most_tokens(request), request.max_tokens) if request else 0.0
 
     def asked(self, requests: Sequence[ChatRequest], url: str, dollars: float | None) -> ChatReplies:
-        """The whole, in the order of the requests."""
+        """Combine all replies, in the order of the requests."""
         found: list[ChatReply | FailedCall | None] = []
         for request in requests:
             key = request_key(request, url)

@@ -1,6 +1,6 @@
-"""Many requests to one server: each distinct one is asked once, at most, and never again once its reply is on disk.
+"""Sends many requests to one server: each distinct one at most once, and never again once its reply is on disk.
 
-The judge and whatever else asks models over the network use this and nothing below it: `estimate`, then `ask`.
+The judge and all other callers of remote models use this module only: `estimate`, then `ask`.
 """
 
 from __future__ import annotations
@@ -22,23 +22,23 @@ from kgedit.llm.remote.server import CallError, ChatServer, ServerConnection
 from kgedit.llm.remote.tokens import TokenCounter
 
 Progress = Callable[[int, int], None]
-"""Called with requests that are done and all requests; from any thread, one call at a time."""
+"""Called with the number of finished requests and of all; from any thread, one call at a time."""
 
 _UNPAID = frozenset({"no connection"})
-"""Failures, besides error states, that no server charges for."""
+"""Failures, other than HTTP error states, that no server charges for."""
 
 _FAILED_IN_A_ROW = 20
-"""So many requests given up before any reply came: the server is down, and the rest would only wait."""
+"""Failed requests before any reply after which all others are dropped, because the server is down."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Effort:
-    """How hard to try.
+    """Concurrency and retries.
 
     Attributes:
-        workers: Most calls under way at once.
-        attempts: Tries of one request before it counts as failed.
-        seed: Of the jitter between tries.
+        workers: Maximum number of concurrent calls.
+        attempts: Attempts per request before it counts as failed.
+        seed: Seed of the jitter between attempts.
     """
 
     workers: int = 4
@@ -48,15 +48,15 @@ class Effort:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CostEstimate:
-    """What asking would take.
+    """Estimated cost of asking.
 
     Attributes:
-        requests: Distinct requests.
-        cached: Of these, those whose replies are on disk and cost nothing.
-        prompt_tokens: Of the others.
-        new_tokens: Of their replies.
-        dollars: Of the others; None where there is no price.
-        exact: Whether prompts were counted by the model's own tokenizer.
+        requests: Number of distinct requests.
+        cached: Number of these whose replies are on disk and cost nothing.
+        prompt_tokens: Prompt tokens of the others.
+        new_tokens: Tokens of their replies.
+        dollars: Cost of the others; None if there is no price.
+        exact: Whether prompts were counted with the model's own tokenizer.
     """
 
     requests: int
@@ -69,19 +69,19 @@ class CostEstimate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChatReplies:
-    """What asking brought.
+    """Replies, with token counts and cost.
 
     Attributes:
-        replies: One for each request, in order; None for those that the budget did not hold.
-        requests: Distinct requests.
-        cached: Of these, those whose replies were on disk.
-        calls: Tries, successful or not.
-        retried: Reason -> tries that failed so.
-        failed: Reason -> distinct requests given up.
-        prompt_tokens: Of new replies, as the server counts.
-        new_tokens: The same of what it wrote.
-        dollars: Spent now; None where there is no price.
-        new: Whether a reply came now, for each request, in order.
+        replies: One for each request, in order; None for those beyond the budget.
+        requests: Number of distinct requests.
+        cached: Number of these whose replies were on disk.
+        calls: Number of attempts, successful or not.
+        retried: Reason -> number of failed attempts.
+        failed: Reason -> number of distinct requests without a reply after all attempts.
+        prompt_tokens: Prompt tokens of new replies, as counted by the server.
+        new_tokens: Generated tokens of new replies, as counted by the server.
+        dollars: Amount spent by this call; None if there is no price.
+        new: For each request, in order, whether its reply is new rather than cached.
     """
 
     replies: tuple[ChatReply | FailedCall | None, ...]
@@ -97,21 +97,21 @@ class ChatReplies:
 
     @property
     def not_asked(self) -> int:
-        """Requests that the budget did not hold."""
+        """Number of requests beyond the budget."""
         return sum(reply is None for reply in self.replies)
 
 
 class ChatClient:
-    """Asks one server.
+    """Client of one server.
 
     Args:
-        server: Which.
-        cache: Where replies are kept.
-        price: Of the model asked; None where nobody knows it.
-        budget: Most dollars that `ask` may spend, all calls of it together; None for no limit.
+        server: The server.
+        cache: Cache of replies.
+        price: Price of the model; None if unknown.
+        budget: Maximum dollars that all calls of `ask` together may spend; None means no limit.
 
     Raises:
-        ModelError: if there is a budget and no price.
+        ModelError: if a budget but no price is given.
     """
 
     def __init__(
@@ -134,11 +134,12 @@ class ChatClient:
     def estimate(
         self, requests: Sequence[ChatRequest], counter: TokenCounter, *, likely_reply: str | Sequence[str]
     ) -> CostEstimate:
-        """What `ask` would take for these requests; no server is asked.
+        """Estimate the cost of `ask` for these requests, without calling the server.
 
         Args:
-            counter: Of the model's tokens.
-            likely_reply: A typical reply, whose tokens count for every request, with one for its end; or one for each.
+            counter: Counter of the model's tokens.
+            likely_reply: A typical reply, whose tokens plus one for its end are counted for every request; or one reply
+                for each request.
         """
         likely = [likely_reply] * len(requests) if isinstance(likely_reply, str) else likely_reply
         said = {request_key(request, self._server.url): text for request, text in zip(requests, likely, strict=True)}
@@ -156,12 +157,12 @@ class ChatClient:
         )
 
     def ask(self, requests: Sequence[ModelRequest], *, progress: Progress | None = None) -> ChatReplies:
-        """Replies to all requests.
+        """Return replies to all requests.
 
-        A kill loses no reply that had arrived; Ctrl-C waits for calls under way and keeps their replies.
+        A kill loses no reply that had arrived; Ctrl-C waits for running calls and stores their replies.
 
         Raises:
-            ModelError: if no request can succeed, or the server answers none.
+            ModelError: if no request can succeed, or the server does not answer any.
         """
         distinct = self._distinct(requests)
         found = {key: self._cache.get(key) for key in distinct}
@@ -202,13 +203,13 @@ class ChatClient:
             try:
                 wait(futures, return_when=FIRST_EXCEPTION)
             finally:
-                # On Ctrl-C and on errors: nothing new starts, calls under way end, their replies are kept.
+                # On Ctrl-C and on errors no new calls start; running calls finish, and their replies are stored.
                 pace.stop()
         for future in futures:
             future.result()
 
     def _drain(self, work: _Work, pace: Pace, connection: ServerConnection) -> None:
-        """What each thread does: take the next request until there is none, or no money for it."""
+        """Loop of each thread: process the next request until there is none, or the budget is exhausted."""
         try:
             while (one := work.take()) is not None:
                 key, request = one
@@ -223,7 +224,7 @@ class ChatClient:
     def _ask_one(
         self, key: str, request: ModelRequest, *, work: _Work, pace: Pace, connection: ServerConnection
     ) -> ChatReply | FailedCall | None:
-        """A reply, after as many tries as it takes; None if the budget does not hold another try."""
+        """Ask for one reply, with retries; None if another attempt exceeds the budget."""
         chance = random.Random(f"{self._effort.seed}:{key}")
         attempt = 0
         while True:
@@ -272,7 +273,7 @@ class ChatClient:
 
 @dataclass
 class _Work:
-    """What the threads share."""
+    """State shared by the threads."""
 
     open_ones: deque[tuple[str, ModelRequest]]
     replies: dict[str, ChatReply | FailedCall]
@@ -304,10 +305,10 @@ class _Work:
             self.retried[reason] += 1
 
     def is_new(self, completion_id: str | None, key: str) -> bool:
-        """Whether a completion belongs to this request, and was not delivered for another one before.
+        """Whether a completion was not already delivered for another request.
 
-        Of two requests that get the same completion, the first is taken for its owner. A server that gives every
-        completion the same id says nothing by it.
+        If two requests get the same completion, the first is considered its owner. If a server gives every completion
+        the same id, the id carries no information.
         """
         with self._lock:
             if not completion_id:

@@ -1,7 +1,7 @@
-"""How many calls may be under way and when the next may start: shared by all threads that ask one server.
+"""Limits concurrent calls and delays new ones; shared by all threads that call one server.
 
-A server that says "too many requests" means all of them, not the one that it refused: everybody waits as long as it
-asks, and half as many calls are under way from then on, one more after each round of successes.
+"Too many requests" applies to all calls, not only to the rejected one: all threads wait as long as the server asks,
+then half as many calls may run, and one more after each round of successes.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ _LONGEST_WAIT = 30.0
 
 
 class StoppedError(Exception):
-    """The work was stopped while this thread waited for its turn."""
+    """The work was stopped while a thread was waiting for its turn."""
 
 
 class Pace:
     """Turns for calls.
 
     Args:
-        most: Most calls under way at once.
+        most: Maximum number of concurrent calls.
     """
 
     def __init__(self, most: int) -> None:
@@ -38,10 +38,10 @@ class Pace:
 
     @contextmanager
     def turn(self) -> Iterator[None]:
-        """Wait until a call may start, and hold its place until the context ends.
+        """Wait until a call may start, and occupy its slot until the context ends.
 
         Raises:
-            StoppedError: if the work is stopped meanwhile.
+            StoppedError: if the work is stopped in the meantime.
         """
         with self._changed:
             while True:
@@ -59,7 +59,7 @@ class Pace:
                 self._changed.notify_all()
 
     def succeeded(self) -> None:
-        """Note a reply: after as many as may be under way, one more call may be."""
+        """Record a reply; after as many replies as concurrent calls are allowed, the limit rises by one."""
         with self._changed:
             self._succeeded += 1
             if self._succeeded >= self._allowed:
@@ -68,21 +68,21 @@ class Pace:
                 self._changed.notify_all()
 
     def slow_down(self, seconds: float) -> None:
-        """Let no call start for some seconds, and half as many at once after that."""
+        """Start no call for some seconds, and halve the number of concurrent calls."""
         with self._changed:
             until = time.monotonic() + seconds
             if until > self._not_before:
-                # Calls that were refused together count as one sign.
+                # Calls that were rejected together count once.
                 if self._not_before <= time.monotonic():
                     self._allowed = max(1, self._allowed // 2)
                 self._not_before = until
             self._succeeded = 0
 
     def wait(self, seconds: float) -> None:
-        """Wait, without holding a turn.
+        """Wait without occupying a slot.
 
         Raises:
-            StoppedError: if the work is stopped meanwhile.
+            StoppedError: if the work is stopped in the meantime.
         """
         until = time.monotonic() + seconds
         with self._changed:
@@ -92,7 +92,7 @@ class Pace:
             self._go_on()
 
     def stop(self) -> None:
-        """Let nobody start a call any more; those under way end by themselves."""
+        """Start no further calls; running ones finish."""
         with self._changed:
             self._stopped = True
             self._changed.notify_all()
@@ -103,11 +103,11 @@ class Pace:
 
 
 def backoff(attempt: int, chance: random.Random) -> float:
-    """Seconds before the next try: doubled each time, of which chance takes up to half ("equal jitter").
+    """Seconds before the next attempt: doubled each time, then randomly reduced by up to half ("equal jitter").
 
     Args:
-        attempt: Tries made, from 1 on.
-        chance: Spreads threads that failed together.
+        attempt: Number of attempts made, from 1.
+        chance: Random source, which spreads threads that failed together.
     """
     longest = min(_LONGEST_WAIT, _FIRST_WAIT * 2.0 ** (attempt - 1))
     return longest * (0.5 + chance.random() / 2)

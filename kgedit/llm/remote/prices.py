@@ -1,4 +1,4 @@
-"""What tokens cost, by a table that the user can replace, and a purse that is never overdrawn."""
+"""Prices of tokens, from a table that the user can replace, and a budget that is never exceeded."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ class Price(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """US dollars per million tokens.
 
     Attributes:
-        prompt: Of what is sent.
-        reply: Of what is written.
-        batch: Share of both that the Batch API costs.
+        prompt: Price of input tokens.
+        reply: Price of output tokens.
+        batch: Factor on both prices for the Batch API.
     """
 
     prompt: float
@@ -32,7 +32,7 @@ class Price(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     batch: float = 1.0
 
     def of(self, prompt_tokens: int, new_tokens: int) -> float:
-        """Dollars."""
+        """Cost in dollars."""
         return (prompt_tokens * self.prompt + new_tokens * self.reply) / 1_000_000
 
     def in_batches(self) -> Price:
@@ -42,11 +42,11 @@ class Price(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 @dataclass(frozen=True, slots=True)
 class Spending:
-    """What may be spent on a server.
+    """Budget and prices for a server.
 
     Attributes:
-        budget: Most dollars; None for no limit.
-        prices: Table of prices.
+        budget: Maximum dollars; None means no limit.
+        prices: Price table.
     """
 
     budget: float | None = None
@@ -54,10 +54,10 @@ class Spending:
 
 
 def read_prices(path: Path = SHIPPED) -> dict[str, Price]:
-    """Model -> price.
+    """Read a price table: model -> price.
 
     Raises:
-        ModelError: if the file cannot be read, or is no table of prices.
+        ModelError: if the file cannot be read, or is not a price table.
     """
     try:
         prices = msgspec.convert(yaml.safe_load(path.read_text(encoding="utf-8")), dict[str, Price])
@@ -73,40 +73,40 @@ def read_prices(path: Path = SHIPPED) -> dict[str, Price]:
 
 
 def price_of(model: str, prices: dict[str, Price]) -> Price | None:
-    """A model's price, also where its name ends in a date that the table leaves out; None where it has none."""
+    """Look up a model's price, ignoring a date at the end of its name if needed; None if it has none."""
     return prices.get(model) or prices.get(_DATE.sub("", model))
 
 
 def most_tokens(request: ModelRequest) -> int:
-    """An upper bound for the tokens of a prompt, whatever the tokenizer: no token is shorter than a byte.
+    """Upper bound for the tokens of a prompt with any tokenizer: no token is shorter than a byte.
 
-    Templates add some to each message, and a few models a system message of their own.
+    Templates add tokens to each message, and a few models add a system message.
     """
     return sum(len(text.encode()) + 16 for text in request.texts) + 64
 
 
 @dataclass(frozen=True, slots=True)
 class Reserved:
-    """Money set aside for one call, the most that it can cost."""
+    """Amount reserved for one call, its maximum cost."""
 
     dollars: float
 
 
 class Purse:
-    """Money for calls: what a call may cost at most is set aside before it starts.
+    """Budget for calls: the maximum cost of a call is reserved before it starts.
 
     Args:
-        price: None where nobody knows it; then nothing is counted.
-        budget: Most dollars; None for no limit.
+        price: Price of the model; None if unknown, in which case nothing is counted.
+        budget: Maximum dollars; None means no limit.
 
     Raises:
-        ModelError: if there is a budget and no price.
+        ModelError: if a budget but no price is given.
     """
 
     def __init__(self, model: str, price: Price | None, budget: float | None) -> None:
         if budget is not None and price is None:
             raise ModelError(
-                f"Nobody knows the price of '{model}', so that a budget cannot be kept. Give a table of prices: "
+                f"The price of '{model}' is unknown, so a budget cannot be enforced. Give a table of prices: "
                 f"--prices FILE, with a line such as '{model}: {{prompt: 0.15, reply: 0.6}}'."
             )
         self._price = price
@@ -117,13 +117,13 @@ class Purse:
 
     @property
     def spent(self) -> float | None:
-        """Dollars; None where there is no price. Where a server does not say, the most that a call can have cost."""
+        """Dollars spent; None if there is no price. Calls without reported token counts count at their maximum."""
         return None if self._price is None else self._spent
 
     def reserve(self, request: ModelRequest) -> Reserved | None:
-        """Set aside what a call may cost at most; None if the budget does not hold it.
+        """Reserve the maximum cost of a call; None if it exceeds the budget.
 
-        Waits for calls under way, which as a rule give back most of what was set aside for them.
+        Waits for running calls, which usually release most of their reservation.
         """
         price = self._price or Price(prompt=0.0, reply=0.0)
         most = price.of(most_tokens(request), request.max_tokens)
@@ -136,11 +136,11 @@ class Purse:
         return Reserved(most)
 
     def settle(self, reserved: Reserved, reply: ChatReply | None, *, perhaps_paid: bool = False) -> None:
-        """Pay for a call.
+        """Replace a reservation with the actual cost of the call.
 
         Args:
-            reply: None where none came.
-            perhaps_paid: Whether a server may charge for what came instead.
+            reply: The reply; None if none arrived.
+            perhaps_paid: Whether the server may charge for the failed call.
         """
         price = self._price or Price(prompt=0.0, reply=0.0)
         if reply is not None and reply.prompt_tokens is not None:

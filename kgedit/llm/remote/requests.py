@@ -1,4 +1,4 @@
-"""What is asked of a server and what it answers: plain records, and the key under which a reply is kept."""
+"""Requests to a server and its replies as plain records, and the cache key of a request."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class Message:
 
     Attributes:
         role: "system", "user" or "assistant".
-        content: Its text.
+        content: Text of the message.
     """
 
     role: str
@@ -26,13 +26,13 @@ class ChatRequest:
     """One request, in the fields of the chat completions API.
 
     Attributes:
-        model: As the server names it.
-        messages: In order.
-        max_tokens: Most tokens of the reply.
-        temperature: 0 for the likeliest reply.
-        schema: JSON schema that the reply has to keep to, as JSON text, for servers that offer structured output; None
-            for free text.
-        stop: Texts that end the reply and are no part of it.
+        model: Name of the model on the server.
+        messages: Messages, in order.
+        max_tokens: Maximum number of tokens of the reply.
+        temperature: Sampling temperature; 0 means greedy decoding.
+        schema: JSON schema that the reply must follow, as JSON text, for servers with structured output; None means
+            free text.
+        stop: Texts that end the reply and are not part of it.
     """
 
     model: str
@@ -46,12 +46,12 @@ class ChatRequest:
 
     @property
     def texts(self) -> tuple[str, ...]:
-        """All that is sent and may be charged for."""
+        """All texts that are sent and may be charged for."""
         contents = tuple(message.content for message in self.messages)
         return (*contents, self.schema) if self.schema else contents
 
     def body(self) -> dict[str, Any]:
-        """The JSON object that is sent."""
+        """JSON object that is sent."""
         body: dict[str, Any] = {
             "model": self.model,
             "messages": [{"role": message.role, "content": message.content} for message in self.messages],
@@ -61,20 +61,20 @@ class ChatRequest:
         if self.schema is not None:
             form = {"name": "reply", "strict": True, "schema": json.loads(self.schema)}
             body["response_format"] = {"type": "json_schema", "json_schema": form}
-        # Only where there is one: replies to requests of before there were any are still found.
+        # Only if set, so that replies to requests from before this field existed are still found.
         return {**body, "stop": list(self.stop)} if self.stop else body
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextRequest:
-    """One request, in the fields of the completions API: a text that goes on.
+    """One request, in the fields of the completions API: a text to be continued.
 
     Attributes:
-        model: As the server names it.
+        model: Name of the model on the server.
         prompt: The text.
-        max_tokens: Most tokens of the reply.
-        temperature: 0 for the likeliest reply.
-        stop: Texts that end the reply and are no part of it.
+        max_tokens: Maximum number of tokens of the reply.
+        temperature: Sampling temperature; 0 means greedy decoding.
+        stop: Texts that end the reply and are not part of it.
     """
 
     model: str
@@ -87,11 +87,11 @@ class TextRequest:
 
     @property
     def texts(self) -> tuple[str, ...]:
-        """All that is sent and may be charged for."""
+        """All texts that are sent and may be charged for."""
         return (self.prompt,)
 
     def body(self) -> dict[str, Any]:
-        """The JSON object that is sent."""
+        """JSON object that is sent."""
         body: dict[str, Any] = {
             "model": self.model,
             "prompt": self.prompt,
@@ -105,7 +105,7 @@ ModelRequest = ChatRequest | TextRequest
 
 
 def request_key(request: ModelRequest, url: str) -> str:
-    """SHA-256 of the server's address and of all that is sent: the same request has the same key in every run."""
+    """SHA-256 of the server's address and the request body: equal requests have equal keys in every run."""
     content = json.dumps({"url": url, "body": request.body()}, sort_keys=True, ensure_ascii=False)
     return hashlib.sha256(content.encode()).hexdigest()
 
@@ -115,10 +115,10 @@ class ChatReply:
     """One reply.
 
     Attributes:
-        text: What the model wrote.
-        finished: Whether it ended by itself; False where it was cut at the most tokens or by a filter.
-        prompt_tokens: As the server counts them; None where it does not say.
-        new_tokens: The same of the reply.
+        text: Generated text.
+        finished: Whether it ended by itself; False if it was truncated at `max_tokens` or by a filter.
+        prompt_tokens: Prompt tokens as counted by the server; None if not reported.
+        new_tokens: Reply tokens as counted by the server; None if not reported.
     """
 
     text: str
@@ -129,10 +129,10 @@ class ChatReply:
 
 @dataclass(frozen=True, slots=True)
 class FailedCall:
-    """A request that got no reply.
+    """A request without a reply.
 
     Attributes:
-        reason: What came instead at the last try: "429", "timeout", "cut or invalid JSON" and the like.
+        reason: Outcome of the last attempt: "429", "timeout", "cut or invalid JSON" and the like.
     """
 
     reason: str

@@ -1,7 +1,7 @@
-"""One call of an OpenAI-compatible server: a reply, or what was wrong and whether to try again.
+"""One call of an OpenAI-compatible server: a reply, or an error with advice whether to retry.
 
-Replies are decoded here and not by openai, which takes whatever fields come: a reply that is cut, has no text, or
-belongs to another request must never pass for one.
+Replies are decoded here and not by openai, which does not validate fields: a reply that is truncated, has no text, or
+belongs to another request must never be accepted.
 """
 
 from __future__ import annotations
@@ -23,25 +23,25 @@ from kgedit.untrusted import split_credentials
 OPENAI = "https://api.openai.com/v1"
 
 _AGAIN = frozenset({408, 409, 425, 429})
-"""Besides 5xx: states that pass."""
+"""Transient states, in addition to 5xx."""
 
 _LONGEST_PAUSE = 600.0
-"""Seconds that a server is obeyed for; it is asked again after that."""
+"""Maximum seconds for which a server's Retry-After is followed."""
 
 _POINTLESS = frozenset({401, 402, 403, 404})
-"""States that every other request would meet too."""
+"""States that every other request would get too."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChatServer:
-    """Where models are asked, and how patiently.
+    """Address, key and timeout of a server.
 
     Attributes:
-        url: Base URL, up to and with "/v1". A user and password given in it move to `credentials`, so that the URL can
-            be stored and shown.
-        key_variable: Environment variable that holds the key; a server on this machine may need none.
-        timeout: Seconds for one try.
-        credentials: User and password, sent as Basic authorization instead of the key; None sends none.
+        url: Base URL, including "/v1". A user and password in it are moved to `credentials`, so that the URL can be
+            stored and shown.
+        key_variable: Environment variable with the key; a local server may need none.
+        timeout: Seconds for one attempt.
+        credentials: User and password, sent as Basic authorization instead of the key; None means no credentials.
     """
 
     url: str = OPENAI
@@ -50,7 +50,7 @@ class ChatServer:
     credentials: tuple[str, str] | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
-        """Take the credentials out of the URL."""
+        """Move the credentials out of the URL."""
         url, credentials = split_credentials(self.url)
         if credentials is not None:
             object.__setattr__(self, "url", url)
@@ -58,13 +58,13 @@ class ChatServer:
 
 
 class CallError(Exception):
-    """A try that brought no reply.
+    """An attempt without a reply.
 
     Attributes:
-        reason: Short, the same for all of its kind: it is counted.
-        again: Whether another try may help.
-        after: Seconds that the server asks to be left alone; None where it does not say.
-        slow_down: Whether the server said that it gets too many requests.
+        reason: Short text, the same for all failures of this kind, so that they can be counted.
+        again: Whether another attempt may succeed.
+        after: Seconds that the server asks to wait; None if not given.
+        slow_down: Whether the server reported too many requests.
     """
 
     def __init__(self, reason: str, *, again: bool, after: float | None = None, slow_down: bool = False) -> None:
@@ -100,7 +100,7 @@ class ServerConnection:
     """An open connection to one server; may be used from several threads.
 
     Raises:
-        ModelError: if there is no key for a server that is not on this machine.
+        ModelError: if there is no key for a server that is not local.
     """
 
     def __init__(self, server: ChatServer) -> None:
@@ -110,7 +110,7 @@ class ServerConnection:
             raise MissingExtraError("openai", "openai") from error
         self._openai: Any = openai
         self._server = server
-        # Retries are the caller's, which knows of all threads and of the budget.
+        # The caller retries, because it knows all threads and the budget.
         self._client: Any = openai.OpenAI(
             base_url=server.url,
             api_key=_key(server),
@@ -124,13 +124,13 @@ class ServerConnection:
         self._client.close()
 
     def call(self, request: ModelRequest) -> tuple[str | None, ChatReply]:
-        """Ask once.
+        """Send one request, without retries.
 
         Returns:
-            The server's id of the completion, None where it gives none, and the reply.
+            The server's id of the completion (None if it gives none) and the reply.
 
         Raises:
-            CallError: if no whole reply came.
+            CallError: if no complete reply arrived.
             ModelError: if no request to this server can succeed: wrong key, wrong model, wrong address, no credit.
         """
         content = self.send(
@@ -143,11 +143,11 @@ class ServerConnection:
         """Make one call of the package openai.
 
         Args:
-            call: Takes openai's client, gives the content of the server's answer.
-            refused: What the server refuses if no such call can succeed, for the message.
+            call: Function of openai's client that returns the content of the server's response.
+            refused: For the message: what the server rejects if no such call can succeed.
 
         Raises:
-            CallError: if no answer came, or an error that may pass or is this call's own.
+            CallError: if no response arrived, or the error is transient or specific to this call.
             ModelError: if no such call to this server can succeed.
         """
         openai = self._openai
@@ -184,7 +184,7 @@ def _key(server: ChatServer) -> str:
 
 
 def _authorization(server: ChatServer) -> dict[str, str] | None:
-    """The header that a server behind a password wants; None for the usual one, with the key."""
+    """Authorization header for a server with a password; None means the usual header with the key."""
     if server.credentials is None:
         return None
     content = ":".join(server.credentials).encode()
@@ -196,10 +196,10 @@ def _completions(client: Any, request: ModelRequest) -> Any:
 
 
 def decode_completion(content: bytes, endpoint: Literal["chat", "text"] = "chat") -> tuple[str | None, ChatReply]:
-    """The server's id of a chat completion, None where it gives none, and the reply in it.
+    """Decode a completion: the server's id (None if it gives none) and the reply.
 
     Raises:
-        CallError: if the bytes are no whole completion with one text.
+        CallError: if the bytes are not a complete completion with one text.
     """
     try:
         completion = msgspec.json.decode(content, type=_Completion)
@@ -224,7 +224,7 @@ def decode_completion(content: bytes, endpoint: Literal["chat", "text"] = "chat"
 
 
 def _retry_after(headers: Mapping[str, str]) -> float | None:
-    """Seconds by the header Retry-After, which holds seconds or a date (RFC 9110, section 10.2.3)."""
+    """Seconds of the header Retry-After, which contains seconds or a date (RFC 9110, section 10.2.3)."""
     text = headers.get("retry-after", "").strip()
     if text.isascii() and text.replace(".", "", 1).isdigit():
         return min(float(text), _LONGEST_PAUSE)
@@ -232,6 +232,6 @@ def _retry_after(headers: Mapping[str, str]) -> float | None:
         when = email.utils.parsedate_to_datetime(text)
     except ValueError:
         return None
-    # A date without a zone is meant as UTC.
+    # A date without a time zone is UTC.
     seconds = (when.replace(tzinfo=when.tzinfo or datetime.UTC) - datetime.datetime.now(datetime.UTC)).total_seconds()
     return min(max(seconds, 0.0), _LONGEST_PAUSE)

@@ -1,4 +1,4 @@
-"""How many tokens a request has: by the model's own tokenizer where it is here, else by rule of thumb, and said so."""
+"""Token counts of requests: exact if the model's tokenizer is available locally, else estimated and marked so."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from kgedit.errors import ModelError
 from kgedit.llm.remote.requests import ChatRequest
 
 _CHARACTERS = 4
-"""Of English text in a token; other languages have fewer."""
+"""Characters of English text per token; other languages have fewer."""
 
 _PER_MESSAGE = 4
 
@@ -17,29 +17,29 @@ class TokenCounter(Protocol):
     """Counts tokens.
 
     Attributes:
-        exact: Whether it counts as the model does.
+        exact: Whether counts are those of the model's tokenizer.
     """
 
     exact: bool
 
     def prompt(self, request: ChatRequest) -> int:
-        """Tokens of the request as the model reads it."""
+        """Number of tokens of the request as model input."""
 
     def text(self, text: str) -> int:
-        """Tokens of a text alone."""
+        """Number of tokens of a text alone."""
 
 
 class ByCharacters:
-    """Four characters a token: for models whose tokenizer nobody has here."""
+    """Four characters per token, for models whose tokenizer is not available locally."""
 
     exact = False
 
     def prompt(self, request: ChatRequest) -> int:
-        """Tokens of all messages, with some for what stands between them."""
+        """Number of tokens of all messages, with an allowance for the text between them."""
         return sum(_PER_MESSAGE + self.text(message.content) for message in request.messages)
 
     def text(self, text: str) -> int:
-        """Tokens, rounded up."""
+        """Number of tokens, rounded up."""
         return -(-len(text) // _CHARACTERS)
 
 
@@ -50,7 +50,7 @@ class ByTokenizer:
         name: A built-in model, a folder, or a name in the hub's local cache.
 
     Raises:
-        ModelError: if there is none, or it has no chat template.
+        ModelError: if there is no such tokenizer, or it has no chat template.
     """
 
     exact = True
@@ -63,13 +63,13 @@ class ByTokenizer:
             )
 
     def prompt(self, request: ChatRequest) -> int:
-        """Tokens of the filled-in chat template."""
+        """Number of tokens of the filled-in chat template."""
         turns = [{"role": message.role, "content": message.content} for message in request.messages]
         text = self._tokenizer.apply_chat_template(turns, tokenize=False, add_generation_prompt=True)
         return len(self._tokenizer.encode(text, add_special_tokens=False))
 
     def text(self, text: str) -> int:
-        """Tokens without special ones."""
+        """Number of tokens without special ones."""
         return len(self._tokenizer.encode(text, add_special_tokens=False))
 
 

@@ -1,1 +1,1 @@
-"""Finding and replacing parts of a model: its structure, its matrices, and activations at one position."""
+"""Finds and replaces parts of a model: its structure, its matrices, and activations at single positions."""

@@ -1,8 +1,8 @@
 """Repeated forward passes through the part of a model above one block; the rest is computed once.
 
-The model's own forward pass is used, with the blocks below switched to handing their input on, so masks, rotary
-positions, final norm and head stay whatever the model makes them. What stands to the left of the first position that
-changes is kept as a key-value cache, since attention never looks to the right.
+The model's own forward pass is used, with the blocks below replaced by the identity, so masks, rotary positions, final
+norm and head are those of the model. Tokens to the left of the first changing position are kept as a key-value cache,
+because attention is causal.
 """
 
 from __future__ import annotations
@@ -23,18 +23,19 @@ from kgedit.llm.targets import TargetBatch
 
 
 class _ReachedError(Exception):
-    """Carries the input of the edited block out of the forward pass."""
+    """Passes the input of the edited block out of the forward pass."""
 
 
 class ForwardAbove:
-    """Calls give the logits at the targets' positions, with gradients only from the lowest block computed up.
+    """Returns the logits at the targets' positions when called, with gradients only from the lowest computed block
+    upwards.
 
     Args:
-        model: Its blocks below `layer` must not change meanwhile.
-        layer: Index of the lowest block that is computed at each call.
-        targets: What the model reads.
-        start: Positions on the left whose hidden states change in no block; 0 where weights change.
-        picks: Where logits are needed among the last ``targets.last`` positions, rows x positions; None for all.
+        model: The model; its blocks below `layer` must not change during use.
+        layer: Index of the lowest block that is computed in each call.
+        targets: Input of the model.
+        start: Number of positions on the left whose hidden states do not change in any block; 0 if weights change.
+        picks: Mask of needed logits among the last ``targets.last`` positions, rows x positions; None means all.
     """
 
     def __init__(
@@ -60,7 +61,7 @@ class ForwardAbove:
             self.hidden, self.wrapped = _hidden_below(model, layer, self)
 
     def __call__(self) -> torch.Tensor:
-        """Logits, rows x ``targets.last`` x vocabulary; with picks, those picked x vocabulary, row after row."""
+        """Logits, rows x ``targets.last`` x vocabulary; with picks, picked positions x vocabulary, row by row."""
         cache = _copy_of(self._cache)
         with hooks(*self._picking()):
             logits: torch.Tensor = self._model.forward(
@@ -69,12 +70,12 @@ class ForwardAbove:
         return logits if self._picks is None else logits[:, 0]
 
     def _pick(self, picks: torch.Tensor | None) -> None:
-        """Set the picks, as indexes too: a mask makes the host wait for the device at each use."""
+        """Set the picks, also as indexes: a mask makes the host wait for the device at each use."""
         self._picks = picks
         self._picked = None if picks is None else picks.nonzero(as_tuple=True)
 
     def _picking(self) -> list[Any]:
-        """A hook that gives the head the picked positions only, as rows of one position."""
+        """Hook that passes only the picked positions to the head, as rows of one position."""
         if self._picks is None:
             return []
 
@@ -86,12 +87,12 @@ class ForwardAbove:
         return [self._model.module.get_output_embeddings().register_forward_pre_hook(pick)]
 
     def read_and_written(self, layer: Any) -> tuple[torch.Tensor, torch.Tensor]:
-        """What a linear layer reads and writes in such a pass, as it does; nothing above it is computed."""
+        """Input and output of a linear layer in such a pass, in its own format; nothing above it is computed."""
         return _up_to(layer, self)
 
     def select_rows(self, rows: torch.Tensor) -> None:
-        """Keep only some of the rows, given by their indexes."""
-        rows = rows.cpu()  # indexes on the CPU fit tensors on every GPU of a model that is spread
+        """Keep only the rows with the given indexes."""
+        rows = rows.cpu()  # indexes on the CPU work with tensors on any GPU
         self._ids, self._mask = self._ids[rows], self._mask[rows]
         if self._ends is not None:
             self._ends = self._ends[rows]
@@ -107,7 +108,7 @@ class ForwardAbove:
 def forward_above(
     model: LanguageModel, layer: int, targets: TargetBatch, *, start: int = 0, picks: torch.Tensor | None = None
 ) -> Iterator[ForwardAbove]:
-    """A ForwardAbove that works within the context; the arguments are those of ForwardAbove."""
+    """Context manager with a `ForwardAbove` that is valid within the context. Arguments: see `ForwardAbove`."""
     with frozen_products(model):
         forward = ForwardAbove(model, layer, targets, start=start, picks=picks)
         with _only_above(model, layer, forward):
@@ -116,7 +117,7 @@ def forward_above(
 
 @contextmanager
 def _only_above(model: LanguageModel, layer: int, forward: ForwardAbove) -> Iterator[None]:
-    """The blocks below `layer` hand their input on, and that block gets the one computed before."""
+    """Replace the blocks below `layer` by the identity, and give that block its precomputed input."""
     if layer == 0:
         yield
         return
@@ -130,7 +131,7 @@ def _only_above(model: LanguageModel, layer: int, forward: ForwardAbove) -> Iter
     finally:
         handle.remove()
         for module, before in zip(lower, own, strict=True):
-            # accelerate's device maps put a forward of their own on the instance.
+            # accelerate's device maps set a separate forward on the instance.
             if before is None:
                 del module.forward
             else:
@@ -140,7 +141,7 @@ def _only_above(model: LanguageModel, layer: int, forward: ForwardAbove) -> Iter
 def read_and_written(
     model: LanguageModel, layer: Any, ids: torch.Tensor, mask: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """What a linear layer reads and writes, rows x length x width in float32; nothing above it is computed."""
+    """Input and output of a linear layer, rows x length x width in float32; nothing above it is computed."""
     with frozen_products(model):
         inputs, outputs = _up_to(layer, lambda: model.forward(ids, mask, last=1))
     return by_row(inputs, len(ids)).float(), by_row(outputs, len(ids)).float()
@@ -160,7 +161,7 @@ def _up_to(layer: Any, forward: Callable[[], Any]) -> tuple[torch.Tensor, torch.
 
 
 def _copy_of(cache: Any) -> Any:
-    """A cache that can grow while the one given stays: tensors are shared, since growing replaces them."""
+    """Copy of a cache that can grow without changing the original: tensors are shared; growing replaces them."""
     if cache is None:
         return None
     other = copy.copy(cache)

@@ -1,7 +1,7 @@
-"""Products with matrices that are not trained, on a CPU by oneDNN: up to twice as fast as what torch takes by itself.
+"""Products with frozen matrices on a CPU by oneDNN: up to twice as fast as torch's default.
 
-torch multiplies float32 matrices by MKL, which leaves much of other makers' processors unused. The numbers are float32
-in both, and differ in their last bits.
+torch multiplies float32 matrices by MKL, which is slow on processors of other manufacturers. Both compute in float32;
+results differ in the last bits.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.surgery.packed_matrices import PackedMatrices
 
 _LEAST_WIDTH = 128
-"""Of both sides of a matrix; for narrower ones the call costs more than the product."""
+"""Minimum of both dimensions of a matrix; for smaller ones the call costs more than the product."""
 
 
 @contextmanager
 def frozen_products(model: LanguageModel) -> Iterator[None]:
-    """Within the context, linear layers of a float32 model on the CPU multiply by oneDNN where nothing is trained.
+    """Context in which frozen linear layers of a float32 model on the CPU multiply by oneDNN.
 
-    Frozen weights must not change meanwhile. Hooks of the layers still run. Other models, and layers whose forward
-    was replaced, are not touched.
+    Frozen weights must not change within the context. Hooks of the layers still run. Other models, and layers whose
+    forward was replaced, are left unchanged.
     """
     own = [module for module in _layers(model) if "forward" not in module.__dict__] if _is_there() else []
-    if own:  # else within another such context
+    if own:  # otherwise inside another such context
         model.packed.begin_use()
     for module in own:
         vars(module)["forward"] = partial(_forward, module, model.packed, _LastProduct())
@@ -43,7 +43,7 @@ def frozen_products(model: LanguageModel) -> Iterator[None]:
 
 
 def _layers(model: LanguageModel) -> list[nn.Linear]:
-    """Those with a wide enough float32 weight in main memory."""
+    """Linear layers with a large enough float32 weight in main memory."""
     return [
         module
         for module in model.module.modules()
@@ -76,7 +76,7 @@ def _forward(module: nn.Linear, packed: PackedMatrices, last: _LastProduct, inpu
 
 
 def _of_one_row(inputs: torch.Tensor, transposed: torch.Tensor | None, layer: nn.Linear) -> torch.Tensor:
-    """Torch's own product: for the gradient of one row oneDNN takes up to twice as long.
+    """Product by torch: for the gradient of one row oneDNN takes up to twice as long.
 
     Args:
         transposed: A copy of the layer's transposed matrix, or None.
@@ -88,20 +88,20 @@ def _of_one_row(inputs: torch.Tensor, transposed: torch.Tensor | None, layer: nn
 
 
 class _LastProduct:
-    """The last product of a layer below which nothing is trained: each step reads the same there."""
+    """Last product of a layer below which nothing is trained, so that its input is the same in each step."""
 
     def __init__(self) -> None:
         self._inputs = self._found = torch.empty(0)
 
     def of(self, inputs: torch.Tensor, matrix: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:
-        """The product, as a tensor of the caller's own."""
+        """Return the product, as a separate tensor for the caller."""
         if not torch.equal(inputs, self._inputs):
             self._inputs, self._found = inputs.clone(), _product(inputs, matrix, bias)
         return self._found.clone()
 
 
 class _FrozenProduct(torch.autograd.Function):
-    """x W^T + b, with a gradient for x alone; `matrix` is W, the layer's weight, or a copy of it."""
+    """x W^T + b, with a gradient for x only; `matrix` is W, the layer's weight, or a copy of it."""
 
     @staticmethod
     def forward(

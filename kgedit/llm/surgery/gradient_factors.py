@@ -1,4 +1,4 @@
-"""The rank-one factors of a matrix's gradient: what a layer read, and how the loss changes with what it wrote.
+"""Rank-one factors of a matrix's gradient: a layer's inputs, and the gradients of the loss with respect to its outputs.
 
 The gradient of a linear layer's weight is the sum over tokens of input times output gradient; editors that work on the
 factors (UltraEdit, MEND, CrispEdit) never need the sum.
@@ -23,13 +23,13 @@ from kgedit.llm.targets import TargetBatch, target_loss
 
 @dataclass(frozen=True, slots=True)
 class GradientFactors:
-    """Of one layer, in float32.
+    """Gradient factors of one layer, in float32.
 
     Attributes:
         inputs: rows x length x inputs.
-        gradients: rows x length x outputs, of the sum over rows of each row's loss.
+        gradients: rows x length x outputs; gradients of the sum over rows of each row's loss.
 
-    Both are where the tokens are, wherever the layer is.
+    Both are on the device of the tokens, whatever the layer's device.
     """
 
     inputs: torch.Tensor
@@ -39,10 +39,10 @@ class GradientFactors:
 def gradient_factors(
     model: LanguageModel, matrices: Sequence[MlpMatrix], targets: TargetBatch
 ) -> tuple[list[GradientFactors], float]:
-    """Factors at linear layers of some blocks, by a backward pass that ends at the lowest of them.
+    """Compute the factors of linear layers, by a backward pass that ends at the lowest of them.
 
     Args:
-        matrices: The layers, those of the lowest block first.
+        matrices: The layers, from the lowest block upwards.
 
     Returns:
         The factors of each layer, in the same order, and the mean loss over rows.
@@ -76,7 +76,7 @@ def _factors_of_part(
 
     def record(matrix: MlpMatrix) -> Any:
         def hook(_: Any, given: tuple[torch.Tensor, ...], output: torch.Tensor) -> torch.Tensor:
-            # Nothing below the lowest of the layers is trained, so the graph begins at what that layer wrote.
+            # Nothing below the lowest layer is trained, so the graph begins at that layer's output.
             written = output if output.requires_grad else output.detach().requires_grad_()
             inputs[matrix.name] = given[0].detach().to(targets.ids.device).float()
             outputs[matrix.name] = written

@@ -1,4 +1,4 @@
-"""Blocks and MLP matrices as settings name them: "4-8", "3,5,7", "11-15.gate,18-24.up"; nothing here needs torch."""
+"""Parses blocks and MLP matrices in settings: "4-8", "3,5,7", "11-15.gate,18-24.up". Does not need torch."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from kgedit.errors import SpecError
 MATRICES_MEANING = "matrices of an edited MLP: up, gate, down, or several as up,down; a gate that is not there is none"
 
 ROLES = ("up", "gate", "down")
-"""The matrices of an MLP, in the order in which they run."""
+"""Matrices of an MLP, in execution order."""
 
 
 def parse_layers(text: str) -> tuple[int, ...]:
-    """Layers as "4-8" or "3,5,7", rising.
+    """Parse layers such as "4-8" or "3,5,7", in ascending order.
 
     Raises:
         SpecError: if the text is neither.
@@ -24,7 +24,7 @@ def parse_layers(text: str) -> tuple[int, ...]:
 
 
 def parse_matrices(text: str, matrices: str = "down") -> set[tuple[int, str]]:
-    """Blocks and roles of matrices from "18-26", each with `matrices`, or from "11-15.gate,18-24.up".
+    """Parse blocks and roles of matrices from "18-26", each with `matrices`, or from "11-15.gate,18-24.up".
 
     Raises:
         SpecError: if the text is neither.
@@ -39,7 +39,7 @@ def parse_matrices(text: str, matrices: str = "down") -> set[tuple[int, str]]:
 
 
 def parse_roles(text: str) -> tuple[str, ...]:
-    """Roles of matrices as "up,down".
+    """Parse roles of matrices such as "up,down".
 
     Raises:
         SpecError: if one is unknown.

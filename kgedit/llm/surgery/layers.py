@@ -1,4 +1,4 @@
-"""Blocks by index or by fraction of the depth, and the matrices of their MLPs by role."""
+"""Selects blocks by index or by fraction of the depth, and the matrices of their MLPs by role."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from kgedit.errors import SpecError
 from kgedit.llm.surgery.layer_lists import ROLES, parse_matrices, parse_roles
 
-if TYPE_CHECKING:  # at run time nothing here needs torch
+if TYPE_CHECKING:  # this module does not need torch at run time
     from kgedit.llm.language_model import LanguageModel
     from kgedit.llm.surgery.structure import Linear
 
@@ -45,23 +45,23 @@ class MlpMatrix:
 
 
 def mlp_matrices(model: LanguageModel, blocks: Sequence[int], roles: str) -> list[MlpMatrix]:
-    """The named matrices of some blocks, in the order in which they run.
+    """Return the named matrices of blocks, in execution order.
 
     Args:
-        roles: As MATRICES_MEANING says.
+        roles: See MATRICES_MEANING.
 
     Raises:
-        SpecError: if a role is unknown, or none of them is there.
+        SpecError: if a role is unknown, or the model has none of the matrices.
     """
     return _mlp_matrices(model, {(block, role) for block in blocks for role in parse_roles(roles)})
 
 
 def choose_matrices(model: LanguageModel, layers: str, matrices: str) -> list[MlpMatrix]:
-    """The matrices of several blocks, in the order in which they run.
+    """Return the matrices of several blocks, in execution order.
 
     Args:
         layers: Blocks as 18-26, each with `matrices`; or matrices of blocks as 11-15.gate,18-24.up.
-        matrices: As MATRICES_MEANING says.
+        matrices: See MATRICES_MEANING.
 
     Raises:
         SpecError: if there are no such blocks or matrices.
@@ -72,10 +72,10 @@ def choose_matrices(model: LanguageModel, layers: str, matrices: str) -> list[Ml
 
 
 def blocks_between(model: LanguageModel, *, first: float, last: float) -> range:
-    """Blocks between two fractions of the depth, both included.
+    """Return the blocks between two fractions of the depth, both inclusive.
 
     Raises:
-        SpecError: if `last` lies below `first`.
+        SpecError: if `last` is below `first`.
     """
     if last < first:
         raise SpecError([f"settings.last is {last:g}, below settings.first, which is {first:g}"])
@@ -96,7 +96,7 @@ def _mlp_matrices(model: LanguageModel, wanted: Collection[tuple[int, str]]) -> 
 
 
 def choose_layer(model: LanguageModel, *, layer: int | None, depth: float) -> int:
-    """Index of a block: `layer` itself, or, where that is None, the block at a fraction of the depth, 0 for the lowest.
+    """Return the index of a block: `layer`, or if that is None the block at a fraction of the depth (0 is the lowest).
 
     Raises:
         SpecError: if there is no such block.
@@ -106,7 +106,7 @@ def choose_layer(model: LanguageModel, *, layer: int | None, depth: float) -> in
 
 
 def check_layer(model: LanguageModel, layer: int) -> int:
-    """The same layer.
+    """Return the layer unchanged if it exists.
 
     Raises:
         SpecError: if the model has no such block.
@@ -117,10 +117,10 @@ def check_layer(model: LanguageModel, layer: int) -> int:
 
 
 def check_layers(model: LanguageModel, layers: Sequence[int]) -> list[int]:
-    """The same layers.
+    """Return the layers unchanged if they exist.
 
     Raises:
-        SpecError: if there are none, or the model has no such blocks.
+        SpecError: if the list is empty, or the model has no such blocks.
     """
     if not layers or not 0 <= min(layers) <= max(layers) < len(model.blocks):
         raise SpecError([f"settings: the model has blocks 0 to {len(model.blocks) - 1}, not {list(layers)}"])

@@ -1,4 +1,4 @@
-"""Parameters that an editor changes: kept in float32 or wider while it works on them, and put back bit for bit."""
+"""Parameters changed by an editor: kept in at least float32 during editing, and restored bit for bit."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ class EditedParameter:
     """The weight or the bias of one layer: the model's own until the first edit, then a copy in float32 at least.
 
     A small update added to a bfloat16 weight is rounded away (2^-8 relative), hence the wider copy. A layer computes in
-    one format, so in a narrower model its other parameter is copied too, and its input and output are cast on the way.
-    The model's own parameters are never written to.
+    one format, so in a narrower model its other parameter is copied too, and its input and output are cast. The model's
+    own parameters are never modified.
 
     Args:
-        layer: A linear layer or a norm; if its weight is offloaded, it is kept loaded from now on.
+        layer: A linear layer or a norm; if its weight is offloaded, it remains loaded from now on.
         name: "weight" or "bias"; a linear layer without a bias gets one of zeros at the first edit.
 
     Attributes:
@@ -56,12 +56,12 @@ class EditedParameter:
 
     @property
     def value(self) -> nn.Parameter:
-        """The parameter that the model now uses; a frozen one of zeros where it has none yet."""
+        """The parameter that the model currently uses; frozen zeros if it has none yet."""
         value: nn.Parameter | None = getattr(self._layer, self._name)
         return nn.Parameter(self.before, requires_grad=False) if value is None else value
 
     def editable(self) -> nn.Parameter:
-        """The wide copy, made at the first call; train or overwrite it."""
+        """The wide copy, created at the first call, to be trained or overwritten."""
         if getattr(self._layer, self._name) is self._originals[self._name]:
             setattr(self._layer, self._name, nn.Parameter(self.before.clone(), requires_grad=False))
             self._widen()
@@ -82,12 +82,12 @@ class EditedParameter:
         ]
 
     def write(self, value: torch.Tensor) -> None:
-        """Put these values into the model."""
+        """Write values into the model."""
         with torch.no_grad():
             self.editable().copy_(value)
 
     def restore(self) -> None:
-        """Put the original parameters back."""
+        """Restore the original parameters."""
         for handle in self._handles:
             handle.remove()
         self._handles = []
@@ -107,12 +107,12 @@ class EditedMatrix(EditedParameter):
 
     @property
     def weight(self) -> nn.Parameter:
-        """The matrix that the model now uses."""
+        """The matrix that the model currently uses."""
         return self.value
 
     @contextmanager
     def original(self) -> Iterator[None]:
-        """Restore the matrix of before the first edit within the context."""
+        """Context with the matrix from before the first edit."""
         used = self._layer.weight
         if used is not self._originals["weight"]:
             self._layer.weight = nn.Parameter(self.before, requires_grad=False)
@@ -122,13 +122,13 @@ class EditedMatrix(EditedParameter):
             self._layer.weight = used
 
     def add(self, update: torch.Tensor) -> None:
-        """Add an update of shape inputs x outputs, transposed if the layer stores its weight so."""
+        """Add an update of shape inputs x outputs, transposed if the layer stores its weight transposed."""
         with torch.no_grad():
             weight = self.editable()
             weight.add_((update if isinstance(self._layer, Conv1D) else update.T).to(weight))
 
     def products(self, keys: torch.Tensor) -> torch.Tensor:
-        """What the matrix makes of inputs now, without the bias: outputs x columns, in float64, where the inputs are.
+        """Product of the current matrix with inputs, without the bias: outputs x columns, in float64, on their device.
 
         Args:
             keys: Inputs x columns.

@@ -1,7 +1,7 @@
 """Weights that accelerate keeps in main memory or on disk and loads for each forward pass (`--max-memory`).
 
-Between passes such a parameter is on torch's meta device, with a shape and no values; the hook of its layer knows where
-the values are. A layer that an editor changes is kept loaded from then on.
+Between passes such a parameter is on torch's meta device, with a shape but no values; the hook of its layer has access
+to the values. A layer changed by an editor remains loaded from then on.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from torch import nn
 
 
 def input_device(module: Any) -> torch.device:
-    """Where a model reads token ids."""
+    """Device on which a model expects token ids."""
     own: torch.device = module.device
     if own.type != "meta":
         return own
@@ -23,7 +23,7 @@ def input_device(module: Any) -> torch.device:
 
 
 def layer_device(layer: nn.Module) -> torch.device:
-    """Where a layer computes, whether or not its weight is loaded."""
+    """Device on which a layer computes, whether or not its weight is loaded."""
     hook = _offloading_hook(layer)
     weight: torch.Tensor = layer.weight  # type: ignore[assignment]
     return weight.device if hook is None else torch.device(hook.execution_device)
@@ -35,7 +35,7 @@ def is_offloaded(layer: nn.Module) -> bool:
 
 
 def keep_loaded(layer: nn.Module) -> None:
-    """Keep an offloaded layer's parameters loaded where it computes; no effect on other layers."""
+    """Keep an offloaded layer's parameters loaded on its device; no effect on other layers."""
     hook = _offloading_hook(layer)
     if hook is not None:
         hook.pre_forward(layer)
@@ -43,7 +43,7 @@ def keep_loaded(layer: nn.Module) -> None:
 
 
 def named_values(module: nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
-    """Every entry of a model's state dict with its values; offloaded ones are loaded into main memory one by one."""
+    """Iterate over a model's state dict; offloaded entries are loaded into main memory one by one."""
     for name, tensor in module.state_dict().items():
         if tensor.device.type != "meta":
             yield name, tensor
@@ -54,7 +54,7 @@ def named_values(module: nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
 
 
 def _offloading_hook(layer: nn.Module) -> Any:
-    """The hook of accelerate that loads a layer's parameters; None where they are always loaded."""
+    """Hook of accelerate that loads a layer's parameters; None if they are always loaded."""
     hook = getattr(layer, "_hf_hook", None)
     for one in getattr(hook, "hooks", (hook,)):
         if getattr(one, "offload", False):

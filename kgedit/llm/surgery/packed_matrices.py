@@ -1,13 +1,13 @@
-"""Copies of matrices in the order in which they are read, for those that are read again and again.
+"""Copies of repeatedly used matrices in the memory layout of oneDNN.
 
-oneDNN otherwise reorders a matrix at each product, which for few rows takes as long as the product. The numbers are the
-same to the last bit. A single row is multiplied by other means, which take long for matrices of many short rows: of
-these there are transposed copies, whose products differ in the last bit, and which are therefore taken from the first
-product on.
+Otherwise oneDNN reorders a matrix at each product, which for few rows takes as long as the product. The results are
+identical to the last bit. A single row is multiplied by another kernel, which is slow for matrices of many short rows:
+for these there are transposed copies. Their products differ in the last bit, so they are used from the first product
+on.
 
-A copy is used only while its matrix holds the values that it was made of. torch counts most changes; changes through
-`.data`, which it does not count (peft merges adapters so), are found by a digest of the whole matrix, once for each use
-of the copies, and only if the matrix is read often enough in that use.
+A copy is used only while its matrix has the values that it was made from. torch counts most changes. Changes through
+`.data`, which it does not count (peft merges adapters this way), are detected by a digest of the whole matrix, once per
+use of the copies, and only if the matrix is read often enough in that use.
 """
 
 from __future__ import annotations
@@ -22,26 +22,26 @@ from torch import nn
 from kgedit.llm.fingerprints import tensor_digest
 
 MOST_BYTES = 2**30
-"""Of all copies of one model: those of SmolLM2-135M take half of it, and as much again where all is trained through."""
+"""Maximum bytes of all copies of one model: SmolLM2-135M takes half, or all if gradients pass through all layers."""
 
 _READINGS = 16
-"""A matrix is copied when it has been read as often: a copy takes as long as what ten to twenty products gain."""
+"""Number of reads before a matrix is copied: a copy takes as long as ten to twenty products save."""
 _UNCHECKED = 1
-"""Products of a use that read the matrix itself. A question by itself reads each matrix once; checking all copies of
-SmolLM2-135M would make it a quarter slower. An FT-M edit takes 3 to 5 % longer for the checks."""
+"""Number of products per use that read the matrix itself. A single question reads each matrix once; checking all copies
+of SmolLM2-135M would make it a quarter slower. The checks make an FT-M edit 3 to 5 % slower."""
 _LEAST_ROWS, _MOST_ROWS = 2, 512
-"""A single row is multiplied in another way, and with many rows the order hardly matters."""
+"""A single row uses another kernel, and with many rows the layout hardly matters."""
 _SHORT = 2
-"""So many times as many rows as columns: for one row, a processor is slow to read many short rows."""
+"""Minimum ratio of rows to columns for a transposed copy: for a single row, many short matrix rows are slow to read."""
 _STRIP = 64
 
 
 class PackedMatrices:
-    """The copies of one model's matrices.
+    """Copies of one model's matrices.
 
     Args:
-        most_bytes: Of all copies that oneDNN reads; what is read often after that stays without one. Transposed copies
-            may take half as much again.
+        most_bytes: Maximum size of all copies for oneDNN; later matrices are not copied. Transposed copies may take
+            another half of this.
     """
 
     def __init__(self, most_bytes: int = MOST_BYTES) -> None:
@@ -50,11 +50,11 @@ class PackedMatrices:
         self._transposed = _Copies(most_bytes // 2, self._digests)
 
     def of(self, layer: nn.Linear, inputs: torch.Tensor, *, transposed: bool = False) -> torch.Tensor:
-        """What oneDNN is to multiply rows by: the layer's matrix or a copy of it.
+        """Return the matrix by which oneDNN multiplies rows: the layer's weight or a copy of it.
 
         Args:
-            inputs: The rows, for their number.
-            transposed: Whether to multiply by the transposed matrix, as gradients are.
+            inputs: The rows; only their number is used.
+            transposed: Whether to multiply by the transposed matrix, as for gradients.
         """
         weight = layer.weight
         matrix = weight.detach().t() if transposed else weight
@@ -69,7 +69,7 @@ class PackedMatrices:
         return read.copy
 
     def transposed(self, layer: nn.Linear) -> torch.Tensor | None:
-        """A copy of the transposed matrix, for single rows; None where it would gain nothing, or takes too much."""
+        """Return a transposed copy for single rows; None if it is not faster or takes too much memory."""
         weight = layer.weight
         if layer.out_features < _SHORT * layer.in_features or weight.is_inference():
             return None
@@ -81,9 +81,9 @@ class PackedMatrices:
         return read.copy
 
     def begin_use(self) -> None:
-        """Check each copy again when it is next read: matrices may have changed since the last use.
+        """Start a use: each copy is checked again at its next read, because matrices may have changed.
 
-        Within a use only changes that torch counts may be made.
+        Within a use, only changes that torch counts are allowed.
         """
         self._digests.clear()
         self._packed.begin_use()
@@ -92,10 +92,10 @@ class PackedMatrices:
 
 @cache
 def copies_are_exact() -> bool:
-    """Whether products by a copy have the same bits as those by the matrix, with this torch on this processor.
+    """Whether products with a copy are bitwise equal to those with the matrix, with this torch on this processor.
 
-    They have not with torch 2.9, whose oneDNN chooses another kernel: an answer would depend on how often a matrix had
-    been read before.
+    They are not with torch 2.9, whose oneDNN chooses another kernel: answers would depend on how often a matrix was
+    read before.
     """
     generator = torch.Generator().manual_seed(0)
     matrix = torch.randn(200, 160, generator=generator)
@@ -116,7 +116,7 @@ class _Copies:
     """Copies by layer and orientation, limited by their total size in bytes.
 
     Args:
-        digests: Of the matrices that were checked in the present use, by their identity.
+        digests: Digests of the matrices checked in the current use, by identity.
     """
 
     def __init__(self, most_bytes: int, digests: dict[int, bytes]) -> None:
@@ -124,7 +124,7 @@ class _Copies:
         self._read: dict[_Key, _Read] = {}
 
     def reading(self, key: _Key, weight: torch.Tensor) -> _Read:
-        """Count a reading of a matrix; from 1 on where it is not the one that was read before."""
+        """Count a read of a matrix; the count restarts at 1 if it is a different matrix than before."""
         read = self._read.get(key)
         if read is None or not read.is_of(weight):
             self._forget(key)
@@ -134,19 +134,19 @@ class _Copies:
         return read
 
     def begin_use(self) -> None:
-        """Count readings of a use from 0."""
+        """Reset the number of reads for a new use."""
         for read in self._read.values():
             read.times_in_use = 0
 
     def is_right(self, read: _Read) -> bool:
-        """Whether a copy is of the values that its matrix holds; if not it is dropped, and readings count from 0."""
+        """Whether a copy matches its matrix; if not, it is dropped and the number of reads reset to 0."""
         if read.digest == self._digest(read.weight):
             return True
         self._forget(next(key for key, own in self._read.items() if own is read))
         return False
 
     def keep(self, read: _Read, make: Callable[[], torch.Tensor]) -> None:
-        """Make a matrix's copy if there is room."""
+        """Copy a matrix if there is room."""
         if read.weight.nbytes <= self._left:
             self._left -= read.weight.nbytes
             read.digest = self._digests[id(read.weight)] = tensor_digest(read.weight)
@@ -165,7 +165,7 @@ class _Copies:
 
 @dataclass
 class _Read:
-    """A matrix as it was when it was first read, and how often it was since."""
+    """Identity of a matrix at its first read, and its number of reads since."""
 
     weight: torch.Tensor
     version: int
@@ -180,7 +180,7 @@ class _Read:
 
 
 def _transposed(weight: torch.Tensor) -> torch.Tensor:
-    # In strips: at once it takes four times as long.
+    # In strips, because a single call takes four times as long.
     found = torch.empty(weight.shape[::-1], dtype=weight.dtype)
     for start in range(0, len(weight), _STRIP):
         found[:, start : start + _STRIP] = weight[start : start + _STRIP].t()

@@ -1,4 +1,4 @@
-"""Positions (row, column) in what a layer reads and writes, also where a model (OPT) flattens both into one."""
+"""Access to positions (row, column) of a layer's input and output, also if a model (OPT) flattens both into one."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import torch
 
 
 def by_row(tensor: torch.Tensor, rows: int) -> torch.Tensor:
-    """The same numbers as rows x length x width."""
+    """Reshape a tensor to rows x length x width."""
     return tensor.reshape(rows, -1, tensor.shape[-1])
 
 
 def at(tensor: torch.Tensor, columns: torch.Tensor) -> torch.Tensor:
-    """What each row has at its own position: rows x width, on the tensor's device."""
+    """Select one position of each row: rows x width, on the tensor's device."""
     rows = torch.arange(len(columns), device=tensor.device)
     found: torch.Tensor = by_row(tensor, len(columns))[rows, columns.to(tensor.device)]
     return found
@@ -20,13 +20,13 @@ def at(tensor: torch.Tensor, columns: torch.Tensor) -> torch.Tensor:
 def put(
     output: torch.Tensor, values: torch.Tensor, *, rows: torch.Tensor, columns: torch.Tensor, count: int
 ) -> torch.Tensor:
-    """A copy of a layer's output with values at some positions; the rest keeps every bit.
+    """Return a copy of a layer's output with values replaced at some positions; the rest is bitwise unchanged.
 
     Args:
-        values: One for each position, of the output's width.
+        values: One vector per position, of the output's width.
         rows: Row of each position.
         columns: Column of each position.
-        count: Rows of the whole batch.
+        count: Number of rows of the whole batch.
     """
     written = by_row(output, count).clone()
     written[rows.to(output.device), columns.to(output.device)] = values.to(output)

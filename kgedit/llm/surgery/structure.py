@@ -1,12 +1,12 @@
-"""Where a decoder-only model keeps what editors change, found by running it, never by the names of its parts.
+"""Finds the layers of a decoder-only model that editors change, by running it and never by the names of its parts.
 
-One token is sent through the model and the modules of each block are watched. The linear layers that read one and the
-same tensor first are the attention's projections, and what else their module runs last is its output projection; the
-last linear layer of a block is the MLP's down-projection, those between are its up-projection and gate. This holds for
-fused projections (GPT-2, Falcon), for attention and MLP side by side (GPT-J, Phi) and for Llama and its kin.
+One token is sent through the model while the modules of each block are observed. The first linear layers that read the
+same tensor are the attention's projections, and the last other one that their module runs is its output projection; the
+last linear layer of a block is the MLP's down-projection, and those in between are its up-projection and gate. This
+works for fused projections (GPT-2, Falcon), for parallel attention and MLP (GPT-J, Phi) and for Llama-like models.
 
-Where an MLP is a mixture of experts (Mixtral, Qwen-MoE), no token passes through all of it: what counts then are the
-layers that every token passes, the shared expert's, or the attention's where no expert is shared.
+If an MLP is a mixture of experts (Mixtral, Qwen-MoE), no token passes through all of it. Then the layers that every
+token passes are used: those of the shared expert, or of the attention if no expert is shared.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Linear:
     """A linear layer: nn.Linear, or GPT-2's Conv1D.
 
     Attributes:
-        name: Full name within the model.
+        name: Full name in the model.
         layer: The module.
     """
 
@@ -43,12 +43,12 @@ class Linear:
 
     @property
     def in_width(self) -> int:
-        """Inputs."""
+        """Number of inputs."""
         return int(self.layer.nx if self.rows_are_inputs else self.layer.in_features)
 
     @property
     def out_width(self) -> int:
-        """Outputs."""
+        """Number of outputs."""
         return int(self.layer.nf if self.rows_are_inputs else self.layer.out_features)
 
 
@@ -57,15 +57,15 @@ class Block:
     """One decoder block.
 
     Attributes:
-        module: The block itself.
-        attention_inputs: Query, key and value projection; one layer where they are fused.
-        up: The MLP's up-projection; with the gate where they are fused. None in a mixture without a shared expert.
-        gate: The layer whose output goes through the activation and multiplies that of `up`; None where there is none.
-        down: The MLP's down-projection, the last linear layer of the block. In a mixture of experts the shared
-            expert's; where there is none, the attention's output projection, the last layer that every token passes.
+        module: Module of the block.
+        attention_inputs: Query, key and value projections; one layer if they are fused.
+        up: The MLP's up-projection, including the gate if they are fused. None in a mixture without a shared expert.
+        gate: The layer whose output goes through the activation and multiplies that of `up`; None if there is none.
+        down: The MLP's down-projection, the last linear layer of the block. In a mixture of experts that of the shared
+            expert; without a shared expert the attention's output projection, the last layer that every token passes.
         norm_after_mlp: The norm that the down-projection's output goes through before it is added (Gemma 2 and 3).
-        mixture: Whether the MLP is a mixture of experts, so that `down` does not make all that the MLP adds.
-        attention_output: The attention's output projection; None where none was found.
+        mixture: Whether the MLP is a mixture of experts, so that `down` computes only a part of the MLP's output.
+        attention_output: The attention's output projection; None if none was found.
     """
 
     module: nn.Module
@@ -84,13 +84,13 @@ class Block:
 
     @property
     def query_value(self) -> tuple[str, ...]:
-        """Full names of the query and value projections; one name where they are fused."""
+        """Full names of the query and value projections; one name if they are fused."""
         names = [linear.name for linear in self.attention_inputs]
         return (names[0],) if len(names) == 1 else (names[0], names[-1])
 
     @property
     def inner_width(self) -> int:
-        """Inputs of the down-projection."""
+        """Number of inputs of the down-projection."""
         return self.down.in_width
 
 
@@ -118,10 +118,10 @@ def is_norm(module: nn.Module) -> bool:
 
 
 def find_blocks(model: Any) -> tuple[Block, ...]:
-    """The decoder blocks of a causal language model, lowest first.
+    """Find the decoder blocks of a causal language model, lowest first.
 
     Raises:
-        ModelError: if the model is not built of equal blocks of linear layers.
+        ModelError: if the model does not consist of equal blocks of linear layers.
     """
     modules = _block_modules(model)
     calls = _watch(model, modules)
@@ -144,7 +144,7 @@ def _block_modules(model: Any) -> list[nn.Module]:
 
 
 def _watch(model: Any, blocks: list[nn.Module]) -> list[list[_Call]]:
-    """Calls of the leaf modules of each block, in their order."""
+    """Record the calls of the leaf modules of each block, in order."""
     names = {module: name for name, module in model.named_modules()}
     inside: list[list[_Call]] = [[] for _ in blocks]
 
@@ -201,12 +201,12 @@ def _block(model: Any, module: nn.Module, calls: list[_Call]) -> Block:
 def _mixture_block(
     model: Any, module: nn.Module, inputs: list[_Call], own: list[_Call], rest: list[_Call], calls: list[_Call]
 ) -> Block:
-    """A block with experts, by the linear layers that every token passes.
+    """Build a block with experts from the linear layers that every token passes.
 
     Args:
-        inputs: Attention's projections.
-        own: The other layers of attention.
-        rest: Those of a shared expert, with its gate.
+        inputs: Input projections of the attention.
+        own: Other layers of the attention.
+        rest: Layers of a shared expert, with its gate.
     """
     width = _width(model)
     downs = [call for call in rest if Linear(call.name, call.module).out_width == width]
@@ -229,13 +229,13 @@ def _mixture_block(
 
 
 def _stacks_experts(module: nn.Module) -> bool:
-    """Whether a block has weights of three dimensions, experts times a matrix; a convolution's are none."""
+    """Whether a block has three-dimensional weights, one matrix per expert; convolutions do not count."""
     parts = [part for part in module.modules() if not isinstance(part, nn.Conv1d)]
     return any(parameter.dim() > 2 for part in parts for parameter in part.parameters(recurse=False))
 
 
 def _routed_layers(module: nn.Module, calls: list[_Call]) -> set[nn.Module]:
-    """Linear layers of experts that are modules: those in a list of which one token passed through some only."""
+    """Linear layers of experts that are modules: those in a module list of which a token passed only some."""
     called = {call.module for call in calls}
     return {
         layer
@@ -248,7 +248,7 @@ def _routed_layers(module: nn.Module, calls: list[_Call]) -> set[nn.Module]:
 
 
 def _up_and_gate(layers: list[_Call], calls: list[_Call]) -> tuple[_Call, _Call | None]:
-    """The gate is the one of two layers on the same input whose output an activation reads."""
+    """Split into up-projection and gate: of two layers with the same input, the gate precedes an activation."""
     if len(layers) == 1 or layers[-2].seen is not layers[-1].seen:
         return layers[-1], None
     read = [call.seen for call in calls if not is_linear(call.module) and call.seen is not None]
@@ -266,25 +266,25 @@ def _check_down(model: Any, down: Linear) -> None:
 
 
 def _is_norm(module: nn.Module, width: int) -> bool:
-    """Whether a leaf scales a vector of the model's width element by element."""
+    """Whether a leaf module scales a vector of the model's width element by element."""
     own = dict(module.named_parameters(recurse=False))
     return "weight" in own and not is_linear(module) and tuple(own["weight"].shape) == (width,)
 
 
 def hidden_of(output: Any) -> torch.Tensor:
-    """The hidden state in what a block returns: a tensor, or the first of a tuple (GPT-J)."""
+    """Hidden state in a block's output: a tensor, or the first element of a tuple (GPT-J)."""
     hidden: torch.Tensor = output[0] if isinstance(output, tuple) else output
     return hidden
 
 
 def with_hidden(output: Any, hidden: torch.Tensor) -> Any:
-    """What a block returned, with another hidden state in it."""
+    """Copy of a block's output with another hidden state."""
     return (hidden, *output[1:]) if isinstance(output, tuple) else hidden
 
 
 @contextmanager
 def hooks(*handles: Any) -> Iterator[None]:
-    """Take hooks out again at the end, whatever happens."""
+    """Remove hooks when the context ends, also after errors."""
     try:
         yield
     finally:

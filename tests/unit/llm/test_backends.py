@@ -257,7 +257,7 @@ def test_no_more_is_spent_than_the_budget_holds(server: FaultServer, tmp_path: P
     assert 0 < paid < 4
     assert len(OpenAIBackend(small_model(), server.url, spending=Spending(1.0, prices)).ask(_asked("wild"))) == 4
     assert set(server.paid.values()) == {1}
-    with pytest.raises(ModelError, match="Nobody knows the price"):
+    with pytest.raises(ModelError, match="The price of 'llama' is unknown"):
         OpenAIBackend(small_model(), server.url, spending=Spending(1.0)).ask(_asked("wild"))
 
 

@@ -149,5 +149,5 @@ def test_scores_are_rescaled_by_the_baseline_of_their_layer(tmp_path: Path) -> N
     assert baseline == BertScore(precision=0.5, recall=0.6, f1=0.75)
     score = rescaled(BertScore(precision=0.9, recall=0.6, f1=0.5), baseline)
     assert (score.precision, score.recall, score.f1) == pytest.approx((0.8, 0.0, -1.0))
-    with pytest.raises(ModelError, match="no baseline of layer 2"):
+    with pytest.raises(ModelError, match="no baseline for layer 2"):
         read_baseline(table, 2)
