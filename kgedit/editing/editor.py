@@ -1,5 +1,4 @@
-"""Contract of editing methods: a class that declares its capabilities, applies cases, and can save, load and undo
-edits.
+"""Contract of editing methods: a class that declares its capabilities, applies cases, and can save, load and undo.
 
 All state (templates, statistics, memories, masks, seeds) is in the editor, none in modules. The runner branches on what
 a method declares, never on its name.

@@ -161,8 +161,7 @@ def _longest(tokenizer: Any, config: Any) -> int:
 
 
 def inverse_document_frequencies(references: Sequence[Sequence[int]]) -> Weights:
-    """Inverse document frequencies of tokens over references, with plus-one smoothing (section 3, importance
-    weighting).
+    """Inverse document frequencies of tokens, with plus-one smoothing (section 3, importance weighting).
 
     Args:
         references: Token ids of each reference.

@@ -102,8 +102,7 @@ def plan_batches(
 
 
 def plan(model: LanguageModel, asked: Sequence[PresetQuestion], *, batch_tokens: int) -> list[list[int]]:
-    """Split questions into batches of similar length with one generation setting each, longest first, as lists of
-    indexes.
+    """Split questions into batches of similar length and the same generation, longest first, as lists of indexes.
 
     Args:
         batch_tokens: Maximum number of tokens in a batch, including padding and the longest possible answers.

@@ -15,7 +15,7 @@ import numpy as np
 NODES = 128
 """Nodes of a tree: attention is quadratic in them, and a prefix is stored once per tree.
 
-With 256 the questions of `synthetic` took 9 % longer, with 64 as long as with 128.
+With 256 the questions of `synthetic` take 9 % longer, with 64 as long as with 128.
 """
 
 

@@ -114,8 +114,7 @@ class RRome(Rome):
 
 
 class CRome(RRome):
-    """Like R-ROME, with keys from prompts after a random prefix, which is also prepended to questions about edited
-    subjects.
+    """Like R-ROME, with keys from prompts after a random prefix, also prepended to questions about edited subjects.
 
     Both keys are the mean over the prompts with random prefixes. The first token of a text has an unusual key, so a
     subject at the beginning gets a random prefix, both in edits and in questions.

@@ -160,8 +160,7 @@ class _Rows:
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """Indexes of the needed logits of a batch, computed once, because selecting by a mask makes the host wait for the
-    device.
+    """Indexes of a batch's needed logits, computed once: selecting by a mask makes the host wait for the device.
 
     Attributes:
         places: Picks that predict a target token.

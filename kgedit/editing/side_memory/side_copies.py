@@ -181,8 +181,7 @@ class Router:
         return self._farthest(found, rows=len(seen.inputs))
 
     def choose_by_beginning(self, seen: SeenTokens) -> list[int | None]:
-        """Like `choose`, if a prompt may end at any token that makes it at least as long as the shortest prompt of a
-        copy.
+        """Like `choose`, if a prompt may end at any token from the length of a copy's shortest prompt on.
 
         Args:
             seen: Inputs and outputs, with `counted` 0 for padding.

@@ -42,7 +42,7 @@ class Backend(ABC):
 
     Args:
         model: The model; without weights if the backend does not need them locally.
-        url: Address of a server; None for backends that need none.
+        url: Address of a server; None if the backend needs none.
         batch_tokens: Maximum number of tokens in memory at once; ignored by backends that plan their own batches.
         spending: Budget and prices for a paid server; ignored by backends without one.
         placement: For backends that load the model themselves.

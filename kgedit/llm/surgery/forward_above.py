@@ -27,8 +27,8 @@ class _ReachedError(Exception):
 
 
 class ForwardAbove:
-    """Returns the logits at the targets' positions when called, with gradients only from the lowest computed block
-    upwards.
+    """Callable that returns the logits at the targets' positions, with gradients only from the lowest computed block
+    up.
 
     Args:
         model: The model; its blocks below `layer` must not change during use.
