@@ -48,7 +48,8 @@ from kgedit.timesteps.relation_words import RelationWords
 from kgedit.timesteps.selected import keep_selected, read_selection
 from kgedit.timesteps.specificity import measure_specificity, read_case_views, specificity_provenance
 from kgedit.timesteps.subjects import describe_subjects
-from kgedit.timesteps.timestep import TABLES, Timestep
+from kgedit.timesteps.tables import TABLES
+from kgedit.timesteps.timestep import Timestep
 from kgedit.timesteps.two_hops import find_shortcuts, make_two_hops
 from kgedit.timesteps.wording import choose_templates, word_cases, word_facts, word_probes
 from kgedit.wording.dates import date_templates, dates_version

@@ -7,7 +7,7 @@ import pyarrow.compute as pc
 
 from kgedit.store.window import Window
 from kgedit.timesteps.locality import Locality
-from kgedit.timesteps.timestep import CHANGED
+from kgedit.timesteps.tables import CHANGED
 
 
 def choose_known_facts(window: Window, cases: pa.Table, locality: Locality, *, limit: int) -> pa.Table:

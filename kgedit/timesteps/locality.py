@@ -23,7 +23,7 @@ from kgedit.store.window import Window
 from kgedit.timesteps.evidence import ALIKE, EVIDENCE_RANK, find_evidence
 from kgedit.timesteps.labels import pages_among, usable
 from kgedit.timesteps.relation_families import related_relations
-from kgedit.timesteps.timestep import CHANGED, FACT
+from kgedit.timesteps.tables import CHANGED, FACT
 
 CANDIDATES = 10
 """Number of facts considered per case and search."""

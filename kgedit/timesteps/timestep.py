@@ -19,131 +19,20 @@ import pyarrow.parquet as pq
 from kgedit.checksums import check_folder, decoding
 from kgedit.errors import DamagedFileError, TimestepError
 from kgedit.html_tables import html_table
-from kgedit.records.cases import AXES, SPECIFICITY, Axis, Case, Fact, KnownFact, Probe, Specificity
+from kgedit.records.cases import AXES, SPECIFICITY, Axis, Case, KnownFact, Probe, Specificity
+from kgedit.timesteps.tables import CHANGED, TABLES, answers_in, fact_in
 from kgedit.timesteps.timestep_names import MANIFEST, find_timestep
+from kgedit.timesteps.wikifactdiff.probes import (
+    has_neighbours,
+    neighbour_probes,
+    replaced,
+    subject_popularities,
+    update_scenarios,
+)
 from kgedit.untrusted import path_component
-
-_FACT = [
-    ("subject", pa.string()),
-    ("subject_label", pa.string()),
-    ("property", pa.string()),
-    ("property_label", pa.string()),
-    ("object", pa.string()),
-    ("object_label", pa.string()),
-]
-FACT = tuple(name for name, _ in _FACT)
-"""Columns of a fact with its labels."""
-
-_STRINGS = pa.list_(pa.string())
-
-CASES = pa.schema(
-    [
-        ("case_id", pa.string()),
-        ("tag", pa.string()),
-        ("scenario", pa.string()),
-        *_FACT,
-        ("object_aliases", _STRINGS),
-        ("statement_ids", _STRINGS),
-        ("start_time", pa.string()),
-        ("point_in_time", pa.string()),
-        ("as_of", pa.string()),
-        ("kind", pa.string()),
-        ("kind_confidence", pa.float64()),
-        ("kind_signals", _STRINGS),
-        ("old_objects", _STRINGS),
-        ("old_answers", _STRINGS),
-        ("question", pa.string()),
-        ("rephrase", pa.string()),
-        ("persona", pa.string()),
-        ("personas", pa.string()),
-        ("cloze", pa.string()),
-        ("rephrases", _STRINGS),
-        ("clozes", _STRINGS),
-        ("statement", pa.string()),
-        ("name", pa.string()),
-        ("subject_class", pa.string()),
-        ("phrase", pa.string()),
-        ("answer", pa.string()),
-        ("answer_type", pa.string()),
-        ("label_changed", pa.bool_()),
-        ("template", pa.string()),
-        ("subject_aliases", _STRINGS),
-        ("subject_description", pa.string()),
-        ("subject_views", pa.int64()),
-        ("object_views", pa.int64()),
-        ("subject_count", pa.int64()),
-        ("object_count", pa.int64()),
-    ]
-)
-"""cases.parquet: one row per edit, ordered by case_id.
-
-No question fails a final filter (kgedit.timesteps.final_filters): personas is null if it would, rephrases excludes such
-texts, and rephrase is the first remaining one, or null; clozes exclude texts that give the answer away (the first is
-the cloze used for editing, the others test whether the edit generalizes). statement is the update as a sentence
-(null in the other profile), name the subject as used in a sentence ("the Netherlands"), phrase the template's noun
-phrase, answer the target of the edit (the label of the object), answer_type its type ("person"; one of
-kgedit.wording.grammar.ANSWERS). Timesteps of earlier versions have the type in answer, and no answer_type. start_time
-and point_in_time are qualifiers of the statement, at their precision ("2021", "2021-12"); as_of is the day of the newer
-snapshot, on which the fact holds. kind, its confidence in [0, 1] and its signals are those of
-kgedit.timesteps.kinds. subject_aliases and subject_description are those of the newer snapshot. scenario is one of
-kgedit.records.cases.SCENARIOS. These three are null in timesteps of older versions of kgedit. The last four columns are
-those of kgedit.records.cases.Specificity; null without page views or counts, or if these do not contain the entity.
-"""
-
-LOCALITY = pa.schema(
-    [
-        ("case_id", pa.string()),
-        *_FACT,
-        ("object_aliases", _STRINGS),
-        ("similarity", pa.float64()),
-        ("basis", pa.string()),
-        ("question", pa.string()),
-        ("evidence", pa.string()),
-    ]
-)
-"""locality.parquet: at most one fact per case that its edit should not change, usually an unchanged one
-(kgedit.timesteps.locality).
-
-basis is the source of similarity: "graph" (similarity is then the rarity of shared facts) or "label" (labels of both
-subjects, 0 to 1), with the same relation; "relation": the relation is similar, too, not the same; "changed": the fact
-became true in the window itself, and is not a case; "nearest": by kgedit.timesteps.wikifactdiff. evidence that the fact
-holds on the day of the newer snapshot: "dated" or "edited" (kgedit.timesteps.evidence); null without evidence, and in
-timesteps of older versions of kgedit.
-"""
-
-TWO_HOPS = pa.schema(
-    [
-        ("case_id", pa.string()),
-        ("second_case_id", pa.string()),
-        *_FACT,
-        ("object_aliases", _STRINGS),
-        ("chosen", pa.bool_()),
-        ("question", pa.string()),
-        ("rephrases", _STRINGS),
-    ]
-)
-"""two_hops.parquet: the second hop of every chain that starts at a case; one per case is `chosen` for its probe.
-
-rephrases: paraphrases of the question; none of them names the entity in the middle or the answer.
-"""
-
-KNOWN_FACTS = pa.schema(
-    [
-        *_FACT,
-        ("question", pa.string()),
-        ("rephrase", pa.string()),
-        ("cloze", pa.string()),
-    ]
-)
-"""known_facts.parquet: facts of the older snapshot with questions (old answers, locality, others of the relations)."""
-
-CHANGED = "changed"
-"""Basis of a locality probe that became true in the window."""
 
 EXPORT_AGAIN = "Export it again: kgedit export-timestep with --overwrite, or fetch it again from where it was published"
 """Remedy for a damaged timestep, for error messages."""
-
-TABLES = {"cases": CASES, "locality": LOCALITY, "two_hops": TWO_HOPS, "known_facts": KNOWN_FACTS}
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -240,8 +129,6 @@ class Timestep:
             archive_as: Ignored: only the folder's wikifactdiff.jsonl has archived facts.
             two_hop_rephrases: Whether to add paraphrases of two-hop questions, on a separate axis.
         """
-        from kgedit.timesteps.wikifactdiff.probes import replaced, subject_popularities, update_scenarios
-
         popularity, replacements = subject_popularities(self), replaced(self)
         scenarios = update_scenarios(self)
         rows = self.table("cases").to_pylist()
@@ -288,8 +175,6 @@ class Timestep:
 
     def _locality_probes(self, neighbours: int | None) -> Iterator[tuple[str, Probe]]:
         """Yield locality probes with their case ids."""
-        from kgedit.timesteps.wikifactdiff.probes import has_neighbours, neighbour_probes
-
         if has_neighbours(self):
             yield from neighbour_probes(self, 1 if neighbours is None else neighbours)
             return
@@ -332,16 +217,6 @@ def read_manifest(path: Path, *, key: str, fix: str) -> dict[str, Any]:
 def table_checksums(manifest: Mapping[str, Any]) -> dict[str, str]:
     """File -> SHA-256 of the tables that a manifest lists; manifests of earlier versions list none."""
     return {f"{name}.parquet": table["sha256"] for name, table in manifest.get("tables", {}).items()}
-
-
-def fact_in(row: dict[str, Any]) -> Fact:
-    """Fact of a row that has the columns of FACT."""
-    return Fact(*(row[name] for name in FACT))
-
-
-def answers_in(row: dict[str, Any]) -> tuple[str, ...]:
-    """Label and aliases of the object of a row."""
-    return tuple(dict.fromkeys([row["object_label"], *(row["object_aliases"] or [])]))
 
 
 def timestep_folder(timesteps: Path, older: int, newer: int, profile: str) -> Path:

@@ -10,7 +10,7 @@ from kgedit.timesteps.agreement import agreed
 from kgedit.timesteps.case_questions import faults_as_filters, judge_two_hops
 from kgedit.timesteps.final_filters import Words
 from kgedit.timesteps.funnel import Filter, Filtered, reason_column, split_by_reason
-from kgedit.timesteps.timestep import FACT
+from kgedit.timesteps.tables import FACT
 from kgedit.timesteps.wording import say, say_all
 from kgedit.wikidata.ids import JURISDICTION, OFFICES, POSITION_HELD
 

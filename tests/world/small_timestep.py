@@ -10,7 +10,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from kgedit.records.cases import Case, Fact, Probe
-from kgedit.timesteps.timestep import TABLES, Timestep
+from kgedit.timesteps.tables import TABLES
+from kgedit.timesteps.timestep import Timestep
 
 TOWNS = ["Arvika", "Borgholm", "Djursholm", "Eksjö", "Falun", "Gnosjö", "Hjo", "Kalix", "Luleå", "Mora"]
 OLD_MAYORS = [

@@ -25,7 +25,8 @@ from kgedit.records.runs import (
 )
 from kgedit.runs.edited_cases import write_edited_cases
 from kgedit.runs.scoring import write_scores
-from kgedit.timesteps.timestep import TABLES, Timestep
+from kgedit.timesteps.tables import TABLES
+from kgedit.timesteps.timestep import Timestep
 
 
 def write_hashed_timestep(folder: Path, *, names: list[str] = NEW_MAYORS, towns: range = range(10)) -> Timestep:

@@ -37,7 +37,8 @@ from kgedit.timesteps.relation_words import RelationWords
 from kgedit.timesteps.selected import read_selection
 from kgedit.timesteps.specificity import measure_specificity, specificity_provenance
 from kgedit.timesteps.subjects import is_id
-from kgedit.timesteps.timestep import TABLES, Timestep
+from kgedit.timesteps.tables import TABLES
+from kgedit.timesteps.timestep import Timestep
 from kgedit.timesteps.wikifactdiff.cases import make_cases
 from kgedit.timesteps.wikifactdiff.classification import classify
 from kgedit.timesteps.wikifactdiff.compat import behaviour

@@ -15,22 +15,22 @@ import pyarrow.parquet as pq
 from kgedit.records.cases import Axis, Probe
 from kgedit.timesteps.evidence import ALIKE, EVIDENCE_RANK
 from kgedit.timesteps.final_filters import gives_away
-from kgedit.timesteps.timestep import Timestep, answers_in, fact_in
+from kgedit.timesteps.tables import TimestepTables, answers_in, fact_in
 from kgedit.timesteps.wikifactdiff.tables import NEIGHBOURS, has_own_tables, own_table
 
 _AXES: dict[str, Axis] = {"nearest": "locality", "random": "random_locality"}
 
 
-def has_neighbours(timestep: Timestep) -> bool:
+def has_neighbours(timestep: TimestepTables) -> bool:
     """Whether a timestep has the neighbours of its cases."""
     return has_own_tables(timestep) and (timestep.folder / "neighbours.parquet").is_file()
 
 
-def neighbour_probes(timestep: Timestep, most: int) -> Iterator[tuple[str, Probe]]:
+def neighbour_probes(timestep: TimestepTables, most: int) -> Iterator[tuple[str, Probe]]:
     """Yield case ids with their probes, ordered by case, nearest first, then random ones.
 
     Args:
-        timestep: Timestep of the profile WikiFactDiff.
+        timestep: TimestepTables of the profile WikiFactDiff.
         most: Maximum number of probes of each case on either axis.
     """
     with duckdb.connect() as connection:
@@ -56,7 +56,7 @@ def neighbour_probes(timestep: Timestep, most: int) -> Iterator[tuple[str, Probe
         )
 
 
-def subject_popularities(timestep: Timestep) -> dict[tuple[str, str], float]:
+def subject_popularities(timestep: TimestepTables) -> dict[tuple[str, str], float]:
     """Subject and property of each update -> popularity of the subject, if the timestep has it."""
     if not has_own_tables(timestep):
         return {}
@@ -64,7 +64,7 @@ def subject_popularities(timestep: Timestep) -> dict[tuple[str, str], float]:
     return {(row["subject"], row["property"]): row["popularity"] for row in rows if row["popularity"] is not None}
 
 
-def replaced(timestep: Timestep) -> dict[tuple[str, str], bool]:
+def replaced(timestep: TimestepTables) -> dict[tuple[str, str], bool]:
     """Subject and property of each update -> whether it belongs to WFD_repl, if the timestep has it."""
     if not has_own_tables(timestep):
         return {}
@@ -72,7 +72,7 @@ def replaced(timestep: Timestep) -> dict[tuple[str, str], bool]:
     return {(row["subject"], row["property"]): row["in_replacement_set"] for row in rows}
 
 
-def update_scenarios(timestep: Timestep) -> dict[tuple[str, str], str]:
+def update_scenarios(timestep: TimestepTables) -> dict[tuple[str, str], str]:
     """Subject and property of each update -> its scenario, which cases of earlier versions do not record."""
     if not has_own_tables(timestep):
         return {}
@@ -80,7 +80,7 @@ def update_scenarios(timestep: Timestep) -> dict[tuple[str, str], str]:
     return {(row["subject"], row["property"]): row["scenario"] for row in rows}
 
 
-def _read_neighbours(timestep: Timestep) -> pa.Table:
+def _read_neighbours(timestep: TimestepTables) -> pa.Table:
     # Timesteps of earlier versions have no popularity or evidence: both are then null.
     return pq.read_table(timestep.folder / "neighbours.parquet", schema=NEIGHBOURS)
 

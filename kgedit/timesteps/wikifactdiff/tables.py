@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from kgedit.timesteps.timestep import Timestep
+from kgedit.timesteps.tables import TimestepTables
 
 PROFILE = "wikifactdiff"
 
@@ -104,12 +104,12 @@ OWN_TABLES = {
 }
 
 
-def has_own_tables(timestep: Timestep) -> bool:
+def has_own_tables(timestep: TimestepTables) -> bool:
     """Whether a timestep is of this profile."""
     return timestep.manifest.get("profile") == PROFILE
 
 
-def own_table(timestep: Timestep, name: str) -> pa.Table:
+def own_table(timestep: TimestepTables, name: str) -> pa.Table:
     """Read one of OWN_TABLES; empty if an earlier version did not write it."""
     path = timestep.folder / f"{name}.parquet"
     return pq.read_table(path, schema=OWN_TABLES[name]) if path.is_file() else OWN_TABLES[name].empty_table()

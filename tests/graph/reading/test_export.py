@@ -32,7 +32,8 @@ from kgedit.timesteps.changes import filter_changes, find_changes
 from kgedit.timesteps.labels import read_labels
 from kgedit.timesteps.profiles import PROFILES
 from kgedit.timesteps.relation_families import read_families
-from kgedit.timesteps.timestep import TABLES, Timestep
+from kgedit.timesteps.tables import TABLES
+from kgedit.timesteps.timestep import Timestep
 
 pytestmark = pytest.mark.graph
 

@@ -17,7 +17,8 @@ from world.small_timestep import TOWNS, write_timestep
 
 from kgedit.cli import asking, main
 from kgedit.exporters import EXPORTERS
-from kgedit.timesteps.timestep import CASES, Timestep
+from kgedit.timesteps.tables import CASES
+from kgedit.timesteps.timestep import Timestep
 from kgedit.timesteps.verbalizing.prompting import read_prompt
 from kgedit.timesteps.verbalizing.wanted import AXES
 

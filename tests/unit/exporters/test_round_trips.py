@@ -14,7 +14,8 @@ from world.small_timestep import write_timestep
 from kgedit.exporters import EXPORTERS
 from kgedit.records.cases import Case, Fact
 from kgedit.timesteps.edit_files import EDIT_FORMATS, EditFile
-from kgedit.timesteps.timestep import LOCALITY, Timestep
+from kgedit.timesteps.tables import LOCALITY
+from kgedit.timesteps.timestep import Timestep
 
 NAMES = [name for name in EXPORTERS if name in EDIT_FORMATS]
 

@@ -32,7 +32,8 @@ from kgedit.runs.run_folder import RunFolder
 from kgedit.runs.runner import run
 from kgedit.runs.scoring import measure_run
 from kgedit.runs.spec import resolve
-from kgedit.timesteps.timestep import TWO_HOPS, Timestep
+from kgedit.timesteps.tables import TWO_HOPS
+from kgedit.timesteps.timestep import Timestep
 
 
 class _KilledError(Exception):

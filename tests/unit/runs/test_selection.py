@@ -23,7 +23,8 @@ from kgedit.runs.run_files import read_edit_costs, read_spec
 from kgedit.runs.runner import run
 from kgedit.runs.selection import choose_cases
 from kgedit.runs.spec import resolve
-from kgedit.timesteps.timestep import TWO_HOPS, Timestep
+from kgedit.timesteps.tables import TWO_HOPS
+from kgedit.timesteps.timestep import Timestep
 
 BRIEF = {
     "name": "brief",

@@ -11,7 +11,8 @@ from world.small_timestep import NEW_MAYORS, write_timestep
 
 from kgedit.errors import TimestepError
 from kgedit.llm.remote.requests import ChatReply, FailedCall
-from kgedit.timesteps.timestep import TWO_HOPS, Timestep
+from kgedit.timesteps.tables import TWO_HOPS
+from kgedit.timesteps.timestep import Timestep
 from kgedit.timesteps.verbalizing.prompting import read_prompt
 from kgedit.timesteps.verbalizing.rewording import (
     choose_wordings,
