@@ -312,7 +312,7 @@ def test_an_outside_servers_browser_is_the_one_configured(tmp_path: Path, monkey
 
 
 def test_a_link_that_is_no_address_of_a_page_is_refused(home: Path) -> None:
-    with pytest.raises(KgeditError, match="no address of a page"):
+    with pytest.raises(KgeditError, match="is not the address of a page"):
         explore_server(home, browser="javascript:alert(1)")
 
 
