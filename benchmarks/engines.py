@@ -39,8 +39,8 @@ _EDITS = """
 """
 
 
-_SUBJECTS = 20
-"""Number of subjects whose nearest entities are computed: every item is compared with each."""
+_SUBJECTS, _DOCUMENTS = 20, 10_000
+"""Numbers of subjects whose nearest entities are computed, and of items that each is compared with."""
 
 
 def questions(window: Window) -> dict[str, Question]:
@@ -54,7 +54,9 @@ def questions(window: Window) -> dict[str, Question]:
         {"few": _SUBJECTS},
         changed=store.changed_statements(window),
     )
-    documents = window.select("SELECT id FROM old_entities WHERE kind = 'item'")
+    documents = window.select(
+        "SELECT id FROM old_entities WHERE kind = 'item' ORDER BY md5(id) LIMIT $some", {"some": _DOCUMENTS}
+    )
     print(f"{subjects.num_rows:,} subjects, {documents.num_rows:,} documents", file=sys.stderr)
     return {
         "changed edges": lambda engine, window: engine.changed_edges(window),

@@ -30,8 +30,11 @@ from kgedit.wikidata.ids import TWO_HOP_STOP_LIST
 _EDITED_AT_ONCE = 5_000
 """A batch shares the look-up of common facts; its result, some hundred holders of each, takes about 200 MB."""
 
-_PAIRS_AT_ONCE = 500_000
-"""Pairs of a subject and a document in one query: 100 subjects with 36,000 documents took more than 2.1 GiB."""
+_PAIRS_AT_ONCE = 200_000
+"""Pairs of a subject and a document in one query: 14 subjects with 36,000 documents took more than 2.1 GiB."""
+
+_MOST_DOCUMENTS = 20_000
+"""With more documents, the lengths of their vectors exceed the memory that Neo4j gives one query."""
 
 
 class GraphEngine:
@@ -121,7 +124,7 @@ class GraphEngine:
     def nearest_entities(
         self, window: Window, subjects: pa.Table, documents: pa.Table, *, n: int
     ) -> Iterator[pa.Table]:
-        if not self._whole:
+        if not self._whole or documents.num_rows > _MOST_DOCUMENTS:
             yield from self._store.nearest_entities(window, subjects, documents, n=n)
             return
         names, among = (_by_number(table) for table in (subjects, documents))
