@@ -71,6 +71,12 @@ def mean_over_runs(several: Sequence[JudgedQuestions]) -> JudgedQuestions:
     return JudgedQuestions(common, np.mean([item.values for item in same], axis=0), same[0].relations)
 
 
+def hashes_in(rows: pa.Table, column: str = "case") -> Hashes:
+    """Hashes in a column of a table of answers or cases."""
+    hashes: Hashes = rows[column].to_numpy()
+    return hashes
+
+
 def common_questions(several: Sequence[JudgedQuestions]) -> Hashes:
     """Questions in all of the given results, ascending."""
     found = several[0].questions

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kgedit.analysis.answers import Hashes, estimate_of
+from kgedit.analysis.answers import Hashes, estimate_of, hashes_in
 from kgedit.analysis.cells import Cell, Estimate
 from kgedit.analysis.runs import Run
 from kgedit.analysis.tables import METHOD, Column, Table, metrics_of, preset_scale, preset_unit
@@ -86,17 +86,13 @@ def _measured(run: Run, preset: str) -> _Measured | None:
     if pc.sum(pc.equal(rows["stage"], "partial")).as_py() in (None, 0):
         return None
     sizes = {name: int(pc.sum(pc.equal(run.cases["timestep"], name)).as_py() or 0) for name in run.scores.timesteps}
-    rows = rows.filter(pa.array(np.isin(_hashes(rows), _hashes(run.cases))))
+    rows = rows.filter(pa.array(np.isin(hashes_in(rows), hashes_in(run.cases))))
     return _Measured(
         at=_edits_at(rows, sizes),
-        edit=_order(_hashes(run.cases), _hashes(rows)),
+        edit=_order(hashes_in(run.cases), hashes_in(rows)),
         value=rows["value"].to_numpy(),
         relation=np.array(rows["relation"].to_pylist(), dtype=np.str_),
     )
-
-
-def _hashes(rows: pa.Table) -> Hashes:
-    return rows["case"].to_numpy()  # type: ignore[no-any-return]
 
 
 def _edits_at(rows: pa.Table, sizes: dict[str, int]) -> Integers:
@@ -105,7 +101,8 @@ def _edits_at(rows: pa.Table, sizes: dict[str, int]) -> Integers:
     before = np.cumsum([0, *sizes.values()])
     index = pc.index_in(rows["model_timestep"], pa.array(names)).to_numpy()
     own = rows["edits"].fill_null(-1).to_numpy()
-    return before[index] + np.where(own < 0, np.array(list(sizes.values()))[index], own)  # type: ignore[no-any-return]
+    applied: Integers = before[index] + np.where(own < 0, np.array(list(sizes.values()))[index], own)
+    return applied
 
 
 def _order(cases: Hashes, asked: Hashes) -> Integers:

@@ -89,7 +89,8 @@ def _chains(asked: pa.Table, singles: dict[int, bool | None]) -> list[_Chain]:
 
 def _columns(rows: pa.Table) -> list[dict[str, Any]]:
     names = ["question", "right", "relation", "chain", "hops", "hop_questions"]
-    return rows.select(names).to_pylist()  # type: ignore[no-any-return]
+    picked: list[dict[str, Any]] = rows.select(names).to_pylist()
+    return picked
 
 
 def _share(values: Sequence[bool], chains: Sequence[_Chain]) -> Estimate | None:

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kgedit.analysis.answers import Hashes, estimate_of, judged_rows, rows_of
+from kgedit.analysis.answers import estimate_of, hashes_in, judged_rows, rows_of
 from kgedit.analysis.breakdowns import Counts, group_order, tenths
 from kgedit.analysis.cells import Cell
 from kgedit.analysis.runs import Run
@@ -91,12 +91,12 @@ def _chains(run: Run, stage: EvaluationStage, preset: str) -> _Chains | None:
     hops = hops.filter(pc.field("value").is_valid()).sort_by("case")
     asked = rows_of(run, stage, "mhop", preset)
     asked = asked.filter(pc.field("second_case").is_valid() & pc.field("value").is_valid())
-    known, cases = _hashes(hops, "case"), _hashes(run.cases, "case")
-    both = np.array([_hashes(asked, name) for name in ("case", "second_case")])
+    known, cases = hashes_in(hops, "case"), hashes_in(run.cases, "case")
+    both = np.array([hashes_in(asked, name) for name in ("case", "second_case")])
     asked = asked.filter(pa.array((np.isin(both, known) & np.isin(both, cases)).all(axis=0))).sort_by("question")
     if not len(asked):
         return None
-    judged, both = judged_rows(asked), np.array([_hashes(asked, name) for name in ("case", "second_case")])
+    judged, both = judged_rows(asked), np.array([hashes_in(asked, name) for name in ("case", "second_case")])
     alone = hops["value"].to_numpy()[np.searchsorted(known, both)]
     order = np.argsort(cases)
     return _Chains(
@@ -104,10 +104,6 @@ def _chains(run: Run, stage: EvaluationStage, preset: str) -> _Chains | None:
         values=np.vstack([alone, judged.values]),
         relations=judged.relations,
     )
-
-
-def _hashes(rows: pa.Table, column: str) -> Hashes:
-    return rows[column].to_numpy()  # type: ignore[no-any-return]
 
 
 def _known(cases: pa.Table, part: str, measure: str, counts: Counts) -> list[float | None]:

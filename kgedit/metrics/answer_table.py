@@ -34,7 +34,7 @@ def answer_table(
     """Rows of ANSWERS in file order; if a question was answered twice in the same state, only the first answer.
 
     Args:
-        own_metrics: Preset -> name of its own metric.
+        own_metrics: Name of each preset's metric, by preset.
         timesteps: See RunScores.
         old_answers: `case_hash` of a case -> answers that were correct before its edit.
         before: Answers before any edit, used by comparing metrics; None if there are none.

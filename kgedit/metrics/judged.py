@@ -101,7 +101,7 @@ def judge_answers(
 
     Args:
         answers: Answers in file order.
-        own_metrics: Preset -> name of its own metric.
+        own_metrics: Name of each preset's metric, by preset.
         before: Answers before any edit, for metrics that compare with them.
         also: Names of further metrics, computed wherever they apply.
 

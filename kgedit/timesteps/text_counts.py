@@ -68,13 +68,7 @@ def count_in_texts(paths: Iterable[Path], names: Collection[str]) -> dict[str, i
         try:
             for texts, ends in _blocks(path):
                 counter.read(texts, ends=ends)
-        except (
-            OSError,
-            UnicodeDecodeError,
-            ValueError,
-            KeyError,
-            TypeError,
-        ) as error:  # Arrow's errors are ValueErrors
+        except (OSError, ValueError, KeyError, TypeError) as error:  # those of Arrow and UTF-8 are ValueErrors
             raise TimestepError(
                 f'The text {path} cannot be read: {error}. Give UTF-8 text, JSON lines with a field "text", or Parquet '
                 'with a column "text".'
@@ -168,8 +162,8 @@ def _blocks(path: Path) -> Iterator[tuple[pa.Array, bool]]:
     with pa.input_stream(str(path)) as stream, io.TextIOWrapper(stream, encoding="utf-8") as text:
         if ".jsonl" in path.suffixes:
             while lines := text.readlines(_BLOCK):
-                told = [json.loads(line)["text"] for line in lines if line.strip()]
-                yield pa.array(told, pa.large_string()), True
+                texts = [json.loads(line)["text"] for line in lines if line.strip()]
+                yield pa.array(texts, pa.large_string()), True
             return
         rest = ""
         while block := text.read(_BLOCK):

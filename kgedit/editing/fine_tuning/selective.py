@@ -95,11 +95,15 @@ class BitFit(SelectiveTuning[BitFitSettings]):
 
     def save_model(self, folder: Path) -> None:
         """Save the model without added biases, which its class does not support."""
+        if not self.has_memory:
+            super().save_model(folder)
+            return
         state = self.state()
-        if self.has_memory:
-            self.restore()
-        super().save_model(folder)
-        self.load_state(state)
+        self.restore()
+        try:
+            super().save_model(folder)
+        finally:
+            self.load_state(state)
 
 
 class LnTuning(SelectiveTuning[LnTuningSettings]):
