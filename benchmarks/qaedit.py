@@ -29,7 +29,6 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from kgedit.api.qaedit import build_qaedit
 from kgedit.names.index import NameIndex, composed
 from kgedit.proportions import wilson_interval
 from kgedit.store.schemas import ENTITIES
@@ -39,6 +38,7 @@ from kgedit.timesteps.qaedit.categories import english_categorizer
 from kgedit.timesteps.qaedit.names import Names, read_names
 from kgedit.timesteps.qaedit.rephrasing import english_rephraser
 from kgedit.timesteps.qaedit.subjects import SubjectFinder
+from kgedit.verbs.qaedit import build_qaedit
 
 Row = dict[str, Any]
 

@@ -10,20 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from kgedit.analysis.runs import Run
-    from kgedit.api.boards import Leaderboard, leaderboard, submit
-    from kgedit.api.describing import describe, describe_page
-    from kgedit.api.edited_model import EditedModel
-    from kgedit.api.editing import edit, load_edited, load_model, make_case
-    from kgedit.api.exploring import explore_server
-    from kgedit.api.home import Home
-    from kgedit.api.one_command import Outcome, up
-    from kgedit.api.publishing import publish
-    from kgedit.api.qaedit import build_qaedit
-    from kgedit.api.reports import Report, report
-    from kgedit.api.running import read_run, run, scores
-    from kgedit.api.statistics import build_statistics
-    from kgedit.api.sweeping import Sweep, sweep
-    from kgedit.api.tracing import trace_model
     from kgedit.errors import (
         DamagedFileError,
         GraphError,
@@ -44,6 +30,20 @@ if TYPE_CHECKING:
     from kgedit.timesteps.audit import Audit
     from kgedit.timesteps.stream import Stream
     from kgedit.timesteps.timestep import Timestep
+    from kgedit.verbs.boards import Leaderboard, leaderboard, submit
+    from kgedit.verbs.describing import describe, describe_page
+    from kgedit.verbs.edited_model import EditedModel
+    from kgedit.verbs.editing import edit, load_edited, load_model, make_case
+    from kgedit.verbs.exploring import explore_server
+    from kgedit.verbs.home import Home
+    from kgedit.verbs.one_command import Outcome, up
+    from kgedit.verbs.publishing import publish
+    from kgedit.verbs.qaedit import build_qaedit
+    from kgedit.verbs.reports import Report, report
+    from kgedit.verbs.running import read_run, run, scores
+    from kgedit.verbs.statistics import build_statistics
+    from kgedit.verbs.sweeping import Sweep, sweep
+    from kgedit.verbs.tracing import trace_model
 
 __version__ = "0.1.0"
 
@@ -100,20 +100,20 @@ __all__ = [
 
 _MODULES = {
     "kgedit.analysis.runs": ("Run",),
-    "kgedit.api.boards": ("Leaderboard", "leaderboard", "submit"),
-    "kgedit.api.describing": ("describe", "describe_page"),
-    "kgedit.api.edited_model": ("EditedModel",),
-    "kgedit.api.editing": ("edit", "load_edited", "load_model", "make_case"),
-    "kgedit.api.exploring": ("explore_server",),
-    "kgedit.api.home": ("Home",),
-    "kgedit.api.one_command": ("Outcome", "up"),
-    "kgedit.api.publishing": ("publish",),
-    "kgedit.api.qaedit": ("build_qaedit",),
-    "kgedit.api.reports": ("Report", "report"),
-    "kgedit.api.running": ("read_run", "run", "scores"),
-    "kgedit.api.statistics": ("build_statistics",),
-    "kgedit.api.sweeping": ("Sweep", "sweep"),
-    "kgedit.api.tracing": ("trace_model",),
+    "kgedit.verbs.boards": ("Leaderboard", "leaderboard", "submit"),
+    "kgedit.verbs.describing": ("describe", "describe_page"),
+    "kgedit.verbs.edited_model": ("EditedModel",),
+    "kgedit.verbs.editing": ("edit", "load_edited", "load_model", "make_case"),
+    "kgedit.verbs.exploring": ("explore_server",),
+    "kgedit.verbs.home": ("Home",),
+    "kgedit.verbs.one_command": ("Outcome", "up"),
+    "kgedit.verbs.publishing": ("publish",),
+    "kgedit.verbs.qaedit": ("build_qaedit",),
+    "kgedit.verbs.reports": ("Report", "report"),
+    "kgedit.verbs.running": ("read_run", "run", "scores"),
+    "kgedit.verbs.statistics": ("build_statistics",),
+    "kgedit.verbs.sweeping": ("Sweep", "sweep"),
+    "kgedit.verbs.tracing": ("trace_model",),
     "kgedit.timesteps.audit": ("Audit",),
     "kgedit.timesteps.stream": ("Stream",),
     "kgedit.timesteps.timestep": ("Timestep",),

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kgedit.api.home import Home
 from kgedit.cli import completion
 from kgedit.cli.dates import SNAPSHOT_DATE
 from kgedit.cli.examples import examples
 from kgedit.cli.formats import rows_format
 from kgedit.cli.progress import say, steps
+from kgedit.verbs.home import Home
 
 if TYPE_CHECKING:
     from kgedit.timesteps.audit import Audit

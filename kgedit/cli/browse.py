@@ -6,11 +6,11 @@ import datetime
 
 import click
 
-from kgedit.api.home import Home
 from kgedit.cli.dates import SNAPSHOT_DATE
 from kgedit.cli.examples import examples
 from kgedit.cli.formats import print_result, result_format, rows_format
 from kgedit.resources import data_folder
+from kgedit.verbs.home import Home
 
 
 @click.command(epilog=examples("kgedit find Germany"))

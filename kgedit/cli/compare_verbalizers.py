@@ -56,10 +56,10 @@ def compare_verbalizers(
     overlap with the template's question, and the share of distinct word pairs. Nothing is written except the cache of
     replies.
     """
-    from kgedit.api.verbalizing import WordingOptions, compare
     from kgedit.cli.query import print_rows
     from kgedit.resources import home
     from kgedit.timesteps.timestep import Timestep
+    from kgedit.verbs.verbalizing import WordingOptions, compare
 
     options = ServerOptions(**asked_by)
     verbalizers = {without_credentials(name): _verbalizer(name, options) for name in dict.fromkeys(names)}

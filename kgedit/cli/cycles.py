@@ -6,10 +6,10 @@ import datetime
 
 import click
 
-from kgedit.api.home import Home
 from kgedit.cli.dates import SNAPSHOT_DATE
 from kgedit.cli.examples import examples
 from kgedit.cli.formats import rows_format
+from kgedit.verbs.home import Home
 
 
 @click.command(epilog=examples("kgedit cycles --date 2023-02-27"))

@@ -65,10 +65,10 @@ def describe(
     popularity, and views and counts of subjects and objects. The page of --html is a single file that makes no network
     requests.
     """
-    from kgedit.api.describing import describe as described
-    from kgedit.api.describing import describe_page
     from kgedit.cli.progress import say
     from kgedit.cli.query import print_rows
+    from kgedit.verbs.describing import describe as described
+    from kgedit.verbs.describing import describe_page
 
     rows = described(timestep, model=model).to_pylist()
     print_rows(list(_shortened(rows, limit)) if form == "table" else rows, form)

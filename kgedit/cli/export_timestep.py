@@ -9,13 +9,13 @@ from typing import Any
 
 import click
 
-from kgedit.api.home import Home
 from kgedit.cli import completion
 from kgedit.cli.dates import SNAPSHOT_DATE
 from kgedit.cli.examples import examples
 from kgedit.cli.formats import print_result, result_format
 from kgedit.cli.progress import say, steps
 from kgedit.timesteps.profiles import COMPATS, PERSONA_STYLES, PROFILES
+from kgedit.verbs.home import Home
 
 
 @click.command(

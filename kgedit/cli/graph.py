@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kgedit.api.home import Home
 from kgedit.cli.command_groups import CommandGroup
 from kgedit.cli.examples import examples
 from kgedit.cli.formats import print_json, print_result, result_format, wants_json
@@ -14,6 +13,7 @@ from kgedit.cli.interrupts import ResumableCommand
 from kgedit.cli.scopes import scope_options
 from kgedit.resources import home
 from kgedit.store.scope import Scope
+from kgedit.verbs.home import Home
 
 if TYPE_CHECKING:
     from kgedit.graph.summary import GraphSummary

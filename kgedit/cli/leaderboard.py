@@ -44,7 +44,7 @@ def leaderboard(
     are checked when they are read: an entry whose files or scores differ from the submitted ones is left out, with the
     reason.
     """
-    from kgedit.api import boards
+    from kgedit.verbs import boards
 
     with steps("Reading"):
         made = boards.leaderboard(

@@ -8,7 +8,6 @@ from typing import Any
 
 import click
 
-from kgedit.api.home import Home
 from kgedit.cli import completion
 from kgedit.cli.dates import DATE, DATES
 from kgedit.cli.examples import examples
@@ -17,6 +16,7 @@ from kgedit.cli.interrupts import ResumableCommand
 from kgedit.cli.progress import bars, say
 from kgedit.cli.scopes import scope_options
 from kgedit.store.scope import Scope
+from kgedit.verbs.home import Home
 
 
 @click.command(

@@ -83,8 +83,8 @@ def build(
     those that have ended, so that questions about earlier dates can be answered. The same sources give the same bytes.
     The file is replaced atomically, so a server can read it at any time.
     """
-    from kgedit.api.remembering import build_memory
     from kgedit.resources import home
+    from kgedit.verbs.remembering import build_memory
 
     with steps("Building"):
         built, learned = build_memory(
@@ -136,10 +136,10 @@ def ask(
     gate: float,
 ) -> None:
     """Print a question's facts, hop by hop, or why there are none."""
-    from kgedit.api.remembering import load_memory
     from kgedit.graph_memory.asking import ask_memory
     from kgedit.graph_memory.dates import period_of
     from kgedit.graph_memory.findings import Search
+    from kgedit.verbs.remembering import load_memory
 
     if as_of and period_of(as_of) is None:
         raise KgeditError(f"'{as_of}' is no date. Give YYYY, YYYY-MM or YYYY-MM-DD.")
@@ -214,8 +214,8 @@ def serve(
     without dropping a request. /health and /metrics (Prometheus) report its state. Stop it with Ctrl-C or SIGTERM,
     which completes requests in progress first.
     """
-    from kgedit.api.remembering import memory_server
     from kgedit.graph_memory.findings import Search
+    from kgedit.verbs.remembering import memory_server
 
     if host not in ("127.0.0.1", "::1", "localhost"):
         say(

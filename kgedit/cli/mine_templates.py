@@ -67,11 +67,11 @@ def mine_templates(
     kept. --out is a catalogue for `export-timestep --templates`, with the mined clozes in place of the built-in ones.
     The output lists every kept template with the number of facts that were stated with it.
     """
-    from kgedit.api.verbalizing import mine_clozes
     from kgedit.cli.query import print_rows
     from kgedit.resources import home
     from kgedit.store.snapshots import open_snapshot
     from kgedit.timesteps.verbalizing.mining import facts_to_state, wanted_statements
+    from kgedit.verbs.verbalizing import mine_clozes
 
     options = ServerOptions(**asked_by)
     verbalizer = one_verbalizer(model, local, options)

@@ -54,7 +54,7 @@ def publish(
     split per axis; Croissant metadata; tasks of lm-evaluation-harness; the timesteps themselves, with the formats of
     EasyEdit, WikiBigEdit and WikiFactDiff next to them; and the hash of every file. Nothing is uploaded.
     """
-    from kgedit.api import publishing
+    from kgedit.verbs import publishing
 
     with steps("Publishing"):
         made = publishing.publish(

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kgedit.api.home import Home
 from kgedit.cli import completion
 from kgedit.cli.cells import csv_cell, table_cell
 from kgedit.cli.examples import examples
 from kgedit.cli.formats import print_json, rows_format
 from kgedit.errors import GraphError
+from kgedit.verbs.home import Home
 
 if TYPE_CHECKING:
     from kgedit.graph.queries import Query

@@ -6,10 +6,10 @@ import datetime
 
 import click
 
-from kgedit.api.home import Home
 from kgedit.cli.dates import SNAPSHOT_DATE
 from kgedit.cli.examples import examples
 from kgedit.cli.formats import rows_format
+from kgedit.verbs.home import Home
 
 _SHARE = click.FloatRange(0, 1)
 

@@ -114,7 +114,7 @@ def report(
     makes no network requests: a verdict in sentences, the comparison, charts with their numbers, a browser of all
     answers, and provenance.
     """
-    from kgedit.api.reports import report as make_report
+    from kgedit.verbs.reports import report as make_report
 
     made = make_report(
         runs,

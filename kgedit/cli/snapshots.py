@@ -7,13 +7,13 @@ from typing import Any
 
 import click
 
-from kgedit.api.home import Home
 from kgedit.cli.dates import SNAPSHOT_DATE
 from kgedit.cli.examples import examples
 from kgedit.cli.formats import print_json, print_result, result_format, wants_json
 from kgedit.cli.interrupts import ResumableCommand
 from kgedit.cli.load_dump import project
 from kgedit.cli.progress import say
+from kgedit.verbs.home import Home
 
 
 @click.command(epilog=examples("kgedit snapshots"))

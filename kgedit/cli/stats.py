@@ -65,7 +65,7 @@ def stats(
     tokens read, the condition number of the matrix, the number of directions of its null space (if requested) and the
     file. Existing ones are not rebuilt.
     """
-    from kgedit.api.statistics import build_statistics
+    from kgedit.verbs.statistics import build_statistics
 
     if bool(timestep) == bool(texts):
         raise SpecError(["give either --timestep FOLDER or --text FILE (once or more)"])

@@ -52,7 +52,7 @@ def submit(
     that the scores follow from the answers. A run that fails is rejected with every reason. Otherwise its entry (JSON,
     and the answers in Parquet) is written to entries/ of the board. Nothing is uploaded. The same run gives one entry.
     """
-    from kgedit.api import boards
+    from kgedit.verbs import boards
 
     with steps("Checking"):
         made = boards.submit(

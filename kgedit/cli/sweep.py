@@ -16,7 +16,7 @@ from kgedit.cli.timesteps import TIMESTEP, TIMESTEP_FORMS
 
 if TYPE_CHECKING:
     from kgedit.analysis.tables import Table
-    from kgedit.api.sweeping import Sweep
+    from kgedit.verbs.sweeping import Sweep
 
 _EPILOG = examples(
     "kgedit sweep smoke",
@@ -130,9 +130,9 @@ def _sweep(
 
     # Peft still calls functions that transformers renames, which no user can change.
     warnings.filterwarnings("ignore", category=FutureWarning, module="transformers")
-    from kgedit.api.sweeping import sweep as run_sweep
     from kgedit.cli.progress import stages
     from kgedit.cli.report import print_tables
+    from kgedit.verbs.sweeping import sweep as run_sweep
 
     with stages() as progress:
         done = run_sweep(

@@ -15,7 +15,7 @@ from kgedit.cli.timesteps import TIMESTEP, TIMESTEP_FORMS
 from kgedit.errors import SpecError
 
 if TYPE_CHECKING:
-    from kgedit.api.tracing import Tracing
+    from kgedit.verbs.tracing import Tracing
 
 _EPILOG = examples(
     "kgedit trace smollm2-135m --timestep 20210104_20230227 --ask question --context question_answer --limit 5",
@@ -76,8 +76,8 @@ def trace(
     effect of each layer at each kind of token, as a share of the decrease in the answer's probability due to the noise,
     and the layers that ROME and MEMIT would edit. Only facts that the model answers correctly are traced.
     """
-    from kgedit.api.tracing import trace_model
     from kgedit.timesteps.timestep_names import find_timestep
+    from kgedit.verbs.tracing import trace_model
 
     if bool(timestep) == bool(edits):
         raise SpecError(["give either --timestep TIMESTEP or --edits FILE"])
@@ -107,8 +107,8 @@ def trace(
 
 
 def _write_figure(found: Tracing, model: str, folder: Path) -> None:
-    from kgedit.api.tracing import tracing_figure
     from kgedit.pages.figure_files import write_figures
+    from kgedit.verbs.tracing import tracing_figure
 
     for path in write_figures([tracing_figure(found, model=model)], folder):
         say(f"wrote {path}")

@@ -19,7 +19,7 @@ from kgedit.cli.interrupts import ResumableCommand
 from kgedit.cli.progress import bars, say
 
 if TYPE_CHECKING:
-    from kgedit.api.one_command import Outcome, StepTaken
+    from kgedit.verbs.one_command import Outcome, StepTaken
 
 
 @click.command(
@@ -99,12 +99,12 @@ def up(
 
     # Peft still calls functions that transformers renames, which no user can change.
     warnings.filterwarnings("ignore", category=FutureWarning, module="transformers")
-    from kgedit.api.one_command import carry_out
-    from kgedit.api.up_estimates import estimate
-    from kgedit.api.up_inputs import read_inputs
     from kgedit.cli.run_edit import pairs
     from kgedit.cli.up_plan import plan, print_estimates
     from kgedit.resources import home
+    from kgedit.verbs.one_command import carry_out
+    from kgedit.verbs.up_estimates import estimate
+    from kgedit.verbs.up_inputs import read_inputs
 
     inputs = read_inputs(
         home(),

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from kgedit.cli.formats import print_json, wants_json
 
 if TYPE_CHECKING:
-    from kgedit.api.up_estimates import StepEstimate
-    from kgedit.api.up_inputs import UpInputs
+    from kgedit.verbs.up_estimates import StepEstimate
+    from kgedit.verbs.up_inputs import UpInputs
 
 
 def plan(inputs: UpInputs, estimates: Sequence[StepEstimate]) -> str:

@@ -67,10 +67,10 @@ def verbalize(
     Replies are cached by content: the same command resumes an interrupted one, does not pay twice and writes the same
     bytes. A server's key is read from the environment only.
     """
-    from kgedit.api.verbalizing import WordingOptions, find_wanted
-    from kgedit.api.verbalizing import verbalize as worded
     from kgedit.resources import home
     from kgedit.timesteps.timestep import Timestep
+    from kgedit.verbs.verbalizing import WordingOptions, find_wanted
+    from kgedit.verbs.verbalizing import verbalize as worded
 
     options = ServerOptions(**asked_by)
     verbalizer = one_verbalizer(model, local, options)

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import click
 
-from kgedit.api.home import Home
 from kgedit.cli.examples import examples
 from kgedit.cli.formats import print_json, result_format, wants_json
 from kgedit.cli.progress import bars
+from kgedit.verbs.home import Home
 
 
 @click.command(epilog=examples("kgedit verify", "kgedit verify kgedit-data --record", "kgedit verify --format json"))

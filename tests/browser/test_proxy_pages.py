@@ -16,8 +16,8 @@ from world.hostile import HOSTILE
 from world.model_servers import running
 from world.small_memory import write_small_memory
 
-from kgedit.api.remembering import memory_server
 from kgedit.graph_memory.findings import Search
+from kgedit.verbs.remembering import memory_server
 
 pytestmark = pytest.mark.browser
 

@@ -14,7 +14,6 @@ import pytest
 from click.testing import CliRunner
 
 from graph.worlds import content, dumps, expected_content, kgedit, load_all, load_command
-from kgedit.api.home import Home
 from kgedit.cli import main
 from kgedit.errors import GraphError
 from kgedit.graph.connection import Graph
@@ -24,6 +23,7 @@ from kgedit.graph.queries import schema_names, write_query
 from kgedit.store.scope import Scope
 from kgedit.store.snapshots import list_snapshots
 from kgedit.store.timeline import FACT_COLUMNS
+from kgedit.verbs.home import Home
 from kgedit.wikidata.times import OPEN_END
 
 pytestmark = pytest.mark.graph

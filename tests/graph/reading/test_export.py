@@ -15,9 +15,6 @@ import pytest
 from click.testing import CliRunner
 
 from graph.worlds import kgedit
-from kgedit.api import exporting
-from kgedit.api.exporting import ENGINES
-from kgedit.api.home import Home
 from kgedit.cli import main
 from kgedit.engines.graph import GraphEngine
 from kgedit.errors import GraphError, TimestepError
@@ -34,6 +31,9 @@ from kgedit.timesteps.profiles import PROFILES
 from kgedit.timesteps.relation_families import read_families
 from kgedit.timesteps.tables import TABLES
 from kgedit.timesteps.timestep import Timestep
+from kgedit.verbs import exporting
+from kgedit.verbs.exporting import ENGINES
+from kgedit.verbs.home import Home
 
 pytestmark = pytest.mark.graph
 

@@ -21,7 +21,7 @@ def test_a_disk_that_fills_up_is_one_sentence_that_says_what_to_do(
 
     monkeypatch.setenv("KGEDIT_HOME", str(tmp_path / "home"))
     monkeypatch.setattr("kgedit.timesteps.export.export_timestep", full)
-    monkeypatch.setattr("kgedit.api.exporting.open_finished", lambda home: nullcontext())
+    monkeypatch.setattr("kgedit.verbs.exporting.open_finished", lambda home: nullcontext())
     dump = write_dump(tmp_path / "dump.json", [entity("Q1")])
     for date in ("2021-01-04", "2023-02-27"):
         loaded = CliRunner().invoke(main, ["load-dump", str(dump), "--date", date, "--no-graph"])

@@ -168,7 +168,7 @@ def test_a_missing_run_is_answered_with_the_runs_of_the_home(folder: Path, monke
 
 
 def test_cypher_is_recognised_and_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    from kgedit.api.home import Home
+    from kgedit.verbs.home import Home
 
     given: list[tuple[str | None, str | None]] = []
 

@@ -9,9 +9,9 @@ from click.testing import CliRunner
 from world.small_timestep import write_timestep
 from world.submitted_runs import add_hashes
 
-from kgedit.api.publishing import publish
 from kgedit.cli import main, progress
 from kgedit.records.steps import listening, step
+from kgedit.verbs.publishing import publish
 
 
 def test_work_tells_its_steps_to_whoever_listens_and_to_nobody_else(tmp_path: Path) -> None:

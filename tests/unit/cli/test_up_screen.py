@@ -6,10 +6,10 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-from kgedit.api.up_estimates import StepEstimate
-from kgedit.api.up_inputs import DatedState, UpInputs
 from kgedit.cli.up_plan import plan
 from kgedit.cli.up_screen import screen
+from kgedit.verbs.up_estimates import StepEstimate
+from kgedit.verbs.up_inputs import DatedState, UpInputs
 
 
 def _share(mean: float, n: int = 30) -> dict[str, Any]:

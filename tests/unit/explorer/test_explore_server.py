@@ -18,7 +18,6 @@ from world.explored import DAYS, write_explored
 from world.hostile import HOSTILE
 from world.patience import wait_until
 
-from kgedit.api.exploring import explore_server
 from kgedit.cli import main
 from kgedit.errors import KgeditError, TimestepError
 from kgedit.explorer.explorer import Explorer
@@ -26,6 +25,7 @@ from kgedit.explorer.exports import ExportTask
 from kgedit.explorer.server import ExploreServer, explore_app
 from kgedit.graph.browser_address import browser_of_home
 from kgedit.timesteps.selected import read_selection
+from kgedit.verbs.exploring import explore_server
 
 HOST, TOKEN = "127.0.0.1:8123", "a-token"
 WINDOW = {"from": DAYS[0], "to": DAYS[1]}

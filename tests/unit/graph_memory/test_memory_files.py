@@ -13,13 +13,13 @@ from click.testing import CliRunner
 from world.small_memory import EMBED, NORWAY, write_small_memory
 from world.small_timestep import NEW_MAYORS, TOWNS, write_timestep
 
-from kgedit.api.remembering import build_memory
 from kgedit.cli import main
 from kgedit.errors import KgeditError
 from kgedit.graph_memory.findings import Search
 from kgedit.graph_memory.graph_memory import GraphMemory
 from kgedit.graph_memory.intervals import DATED_FACTS, Learned, learn_dated_facts
 from kgedit.graph_memory.memory_file import read_memory_file
+from kgedit.verbs.remembering import build_memory
 
 OPEN = Search(gate=0.0)
 DAY = datetime.date(2024, 1, 1)

@@ -23,12 +23,12 @@ from world.model_servers import running
 from world.patience import wait_until
 from world.small_memory import NORWAY, write_small_memory
 
-from kgedit.api.remembering import memory_server
 from kgedit.errors import KgeditError
 from kgedit.graph_memory.findings import Search
 from kgedit.proxy.http import TimedProtocol, UnreadableBodyError, read_body
 from kgedit.proxy.proxy import ProxySettings
 from kgedit.proxy.server import make_server
+from kgedit.verbs.remembering import memory_server
 
 CHAT = "/v1/chat/completions"
 ODD = "Zürich → 東京".encode()

@@ -17,7 +17,6 @@ from world.small_runs import write_lines
 from world.small_timestep import OLD_MAYORS
 from world.submitted_runs import write_hashed_timestep, write_submittable
 
-from kgedit.api.boards import leaderboard, submit
 from kgedit.errors import SubmissionError, TimestepError
 from kgedit.records.runs import Answer
 from kgedit.runs.run_files import read_answers
@@ -25,6 +24,7 @@ from kgedit.runs.scoring import write_scores
 from kgedit.runs.submissions.answer_parquet import read_full_answers
 from kgedit.runs.submissions.entries import read_entry
 from kgedit.timesteps.timestep import Timestep
+from kgedit.verbs.boards import leaderboard, submit
 
 BY = {"submitter": "A. Researcher", "date": "2026-11-23"}
 

@@ -11,13 +11,13 @@ import pytest
 from world.dumps import Json
 from world.two_days import about, item, two_snapshots
 
-from kgedit.api.exporting import KIND_EMBEDDER, ExportOptions
 from kgedit.engines.store import StoreEngine
 from kgedit.errors import StoreError, TimestepError
 from kgedit.records.cases import Case, Specificity
 from kgedit.store.working_folder import working_folder
 from kgedit.timesteps.export import WikiBigEditSettings, export_timestep
 from kgedit.timesteps.timestep import Timestep
+from kgedit.verbs.exporting import KIND_EMBEDDER, ExportOptions
 
 LEADERS = [item(f"Q{number}", label=f"Leader {number}") for number in range(200, 210)]
 

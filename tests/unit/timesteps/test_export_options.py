@@ -11,7 +11,6 @@ from world.dumps import Json
 from world.two_days import about, item, two_snapshots
 from world.updates import article, functional, said
 
-from kgedit.api.home import Home
 from kgedit.engines.store import StoreEngine
 from kgedit.errors import TimestepError
 from kgedit.exporters.wikibigedit import export as wikibigedit
@@ -22,6 +21,7 @@ from kgedit.timesteps.timestep import Timestep
 from kgedit.timesteps.wikifactdiff.export import WikiFactDiffSettings
 from kgedit.timesteps.wikifactdiff.export import export_timestep as export_wikifactdiff
 from kgedit.timesteps.wikifactdiff.tables import own_table
+from kgedit.verbs.home import Home
 
 pytestmark = pytest.mark.slow
 

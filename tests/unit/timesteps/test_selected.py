@@ -9,12 +9,12 @@ import pytest
 from world.explored import write_explored
 from world.two_days import about, item, two_snapshots
 
-from kgedit.api.home import Home
 from kgedit.engines.store import StoreEngine
 from kgedit.errors import TimestepError
 from kgedit.timesteps.dropped import read_dropped
 from kgedit.timesteps.export import WikiBigEditSettings, export_timestep
 from kgedit.timesteps.selected import SELECTION, keep_selected, read_selection, write_selection
+from kgedit.verbs.home import Home
 
 
 def selection(*pairs: tuple[str | None, str | None]) -> pa.Table:

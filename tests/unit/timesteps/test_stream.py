@@ -10,9 +10,9 @@ import pytest
 from world.dumps import Json, hashes, load, write_dump
 from world.two_days import about, item
 
-from kgedit.api.home import Home
 from kgedit.errors import TimestepError
 from kgedit.timesteps.stream import Stream, find_edited_again, find_expiring_probes
+from kgedit.verbs.home import Home
 
 DATES = ("2021-01-04", "2022-01-03", "2023-01-02", "2024-01-01")
 NAMES = pa.table({"turn": [0, 1, 2], "timestep": ["T1", "T2", "T3"]})

@@ -11,7 +11,6 @@ import torch
 from click.testing import CliRunner
 from world.small_models import small_model
 
-from kgedit.api.tracing import trace_model, tracing_figure
 from kgedit.cli import main
 from kgedit.editing.locate_then_edit.tracing import (
     AverageEffects,
@@ -28,6 +27,7 @@ from kgedit.llm.contexts import read_context
 from kgedit.llm.language_model import LanguageModel
 from kgedit.pages.figure_files import figure_svg
 from kgedit.records.cases import Fact, KnownFact
+from kgedit.verbs.tracing import trace_model, tracing_figure
 
 PROMPT, SUBJECT = "The mayor of Mora is called", "Mora"
 

@@ -16,7 +16,6 @@ from world.dumps import Json, hashes, load, time_value, write_dump
 from world.two_days import NEW, OLD, two_snapshots
 from world.updates import article, functional, number, run_steps, said, worlds
 
-from kgedit.api.describing import describe, describe_page
 from kgedit.errors import TimestepError
 from kgedit.exporters.wikifactdiff import export as write_jsonl
 from kgedit.records.cases import Specificity
@@ -25,6 +24,7 @@ from kgedit.timesteps.timestep import Timestep
 from kgedit.timesteps.wikifactdiff.export import WikiFactDiffSettings, export_timestep
 from kgedit.timesteps.wikifactdiff.scenarios import LOST
 from kgedit.timesteps.wikifactdiff.tables import own_table
+from kgedit.verbs.describing import describe, describe_page
 
 pytestmark = pytest.mark.slow
 

@@ -13,19 +13,19 @@ from pathlib import Path
 from typing import Any
 
 import kgedit.sample
-from kgedit.api.describing import describe_page
-from kgedit.api.exporting import is_exported
-from kgedit.api.home import Home, Steps
-from kgedit.api.loading import is_loaded
-from kgedit.api.reports import report
-from kgedit.api.running import read_run, run
-from kgedit.api.up_inputs import DatedState, UpInputs
-from kgedit.api.up_runs import RunFields
-from kgedit.api.up_summary import UpSummary, summarize, write_summary
 from kgedit.errors import GraphError
 from kgedit.resources import use_home
 from kgedit.sample.generate import SNAPSHOT_DATES, write_world
 from kgedit.store.snapshots import open_snapshot
+from kgedit.verbs.describing import describe_page
+from kgedit.verbs.exporting import is_exported
+from kgedit.verbs.home import Home, Steps
+from kgedit.verbs.loading import is_loaded
+from kgedit.verbs.reports import report
+from kgedit.verbs.running import read_run, run
+from kgedit.verbs.up_inputs import DatedState, UpInputs
+from kgedit.verbs.up_runs import RunFields
+from kgedit.verbs.up_summary import UpSummary, summarize, write_summary
 
 _UNITS = {"train": "epochs", "find": "questions", "evaluate": "questions", "edit": "edits"}
 """First word of a run's stage -> unit that is counted."""

@@ -6,10 +6,10 @@ import os
 from importlib.util import find_spec
 from pathlib import Path
 
-from kgedit.api.loading import check_loadable
-from kgedit.api.up_inputs import UpInputs
 from kgedit.errors import MissingExtraError, SpecError, StoreError, TimestepError
 from kgedit.store.snapshots import open_snapshot
+from kgedit.verbs.loading import check_loadable
+from kgedit.verbs.up_inputs import UpInputs
 
 _OF_EVERY_RUN = ("torch", "transformers", "tokenizers", "safetensors")
 """Modules of the extra `models` that loading any model requires."""

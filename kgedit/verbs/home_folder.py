@@ -7,19 +7,19 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kgedit.api.live_progress import step_line
 from kgedit.errors import StoreError
 from kgedit.html_tables import html_table
 from kgedit.records.days import read_day
 from kgedit.resources import home as default_home
 from kgedit.resources import utf8_folder
+from kgedit.verbs.live_progress import step_line
 
 if TYPE_CHECKING:
     import networkx as nx
     import pyarrow as pa
 
-    from kgedit.api.verifying import VerifiedPart
     from kgedit.store.snapshots import Snapshot
+    from kgedit.verbs.verifying import VerifiedPart
 
 Date = str | datetime.date
 """A day, as a date or as YYYY-MM-DD."""
@@ -82,8 +82,8 @@ class HomeFolder:
             record: Whether to record checksums for snapshots and timesteps without any, if they can be decoded.
             progress: Progress callback.
         """
-        from kgedit.api.verifying import verify_home
         from kgedit.store.disk import disk_errors
+        from kgedit.verbs.verifying import verify_home
 
         with disk_errors(self.path):
             report = (progress or step_line)("Reading the home", 1000, "parts")
@@ -149,8 +149,8 @@ class HomeFolder:
         Raises:
             StoreError: if the snapshot is not loaded or lacks the item, or there are more than `max_facts` facts.
         """
-        from kgedit.api.subgraphs import subgraph
         from kgedit.store.snapshots import open_snapshot
+        from kgedit.verbs.subgraphs import subgraph
 
         snapshot = open_snapshot(self.path, read_date(date))
         return subgraph(snapshot, item, depth=depth, incoming=incoming, max_facts=max_facts)
@@ -169,7 +169,7 @@ class HomeFolder:
         Raises:
             StoreError: if the snapshot is not loaded.
         """
-        from kgedit.api.subgraphs import cycles
         from kgedit.store.snapshots import open_snapshot
+        from kgedit.verbs.subgraphs import cycles
 
         return cycles(open_snapshot(self.path, read_date(date)))

@@ -7,10 +7,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from kgedit.api.home_folder import Date, HomeFolder, Steps, read_date
-from kgedit.api.live_progress import step_line
 from kgedit.errors import GraphError
 from kgedit.extras import names_extra
+from kgedit.verbs.home_folder import Date, HomeFolder, Steps, read_date
+from kgedit.verbs.live_progress import step_line
 
 if TYPE_CHECKING:
     import pyarrow as pa

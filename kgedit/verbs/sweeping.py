@@ -8,16 +8,16 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kgedit.api.home import Home, folder_of
 from kgedit.extras import names_extra
 from kgedit.resources import home as home_folder
 from kgedit.resources import use_home
+from kgedit.verbs.home import Home, folder_of
 
 if TYPE_CHECKING:
-    from kgedit.api.reports import Report
     from kgedit.runs.runner import RunProgress
     from kgedit.runs.sweeps.execution import SweptRun
     from kgedit.runs.sweeps.planning import PlannedRun, SweepPlan
+    from kgedit.verbs.reports import Report
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -116,8 +116,8 @@ def _announcer(
 
 def _report(plan: SweepPlan, folder: Path) -> Report | None:
     """Report on all finished runs of the whole sweep, even if only part of it was requested."""
-    from kgedit.api.reports import report
     from kgedit.runs.sweeps.execution import is_finished
+    from kgedit.verbs.reports import report
 
     finished = [folder / run.name for run in plan.runs if is_finished(folder / run.name)]
     return report(finished, out=folder, overwrite=True) if finished else None

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kgedit.api.home_folder import read_date
+from kgedit.verbs.home_folder import read_date
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -15,10 +15,6 @@ from pathlib import Path
 import zstandard
 
 from kgedit.analysis.runs import Run
-from kgedit.api.running import read_run
-from kgedit.api.up_checks import check_inputs
-from kgedit.api.up_inputs import DatedState, UpInputs
-from kgedit.api.up_steps import Step, steps_of, with_state
 from kgedit.errors import KgeditError, TimestepError
 from kgedit.machine import usable_cores
 from kgedit.runs.run_files import read_spec
@@ -26,6 +22,10 @@ from kgedit.sample.generate import SNAPSHOT_DATES
 from kgedit.store.engine import select
 from kgedit.store.snapshots import Snapshot, list_snapshots
 from kgedit.store.sources import DumpFile
+from kgedit.verbs.running import read_run
+from kgedit.verbs.up_checks import check_inputs
+from kgedit.verbs.up_inputs import DatedState, UpInputs
+from kgedit.verbs.up_steps import Step, steps_of, with_state
 from kgedit.wikidata.times import day_number
 
 _HEAD = 4 << 20

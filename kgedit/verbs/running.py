@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kgedit.api.home import Home, folder_of
-from kgedit.api.live_progress import stage_line
 from kgedit.extras import names_extra
 from kgedit.resources import use_home
+from kgedit.verbs.home import Home, folder_of
+from kgedit.verbs.live_progress import stage_line
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from kgedit.api.home import Home, Steps, folder_of
-from kgedit.api.live_progress import step_line
 from kgedit.errors import SpecError
 from kgedit.extras import names_extra
 from kgedit.resources import use_home
+from kgedit.verbs.home import Home, Steps, folder_of
+from kgedit.verbs.live_progress import step_line
 
 if TYPE_CHECKING:
     from kgedit.timesteps.timestep import Timestep
@@ -116,7 +116,7 @@ def _corpus(timestep: Timestep | str | Path | None, files: Sequence[Path]) -> An
 
 def loaded_model(model: Any, tokenizer: Any, device: str, dtype: str) -> Any:
     """Load a model by name, or wrap a given one as a LanguageModel."""
-    from kgedit.api.editing import as_language_model, load_model
+    from kgedit.verbs.editing import as_language_model, load_model
 
     return (
         load_model(model, device=device, dtype=dtype) if isinstance(model, str) else as_language_model(model, tokenizer)

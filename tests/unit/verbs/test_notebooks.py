@@ -13,10 +13,10 @@ from world.small_runs import answer, write_run
 from world.small_timestep import write_timestep
 
 import kgedit
-from kgedit.api.live_progress import stage_line, step_line
 from kgedit.errors import TimestepError
 from kgedit.runs.scoring import write_scores
 from kgedit.sample.generate import write_world
+from kgedit.verbs.live_progress import stage_line, step_line
 
 DATES = ("2021-01-04", "2023-02-27")
 
@@ -83,7 +83,7 @@ def test_progress_is_one_line_that_is_rewritten_where_someone_watches(monkeypatc
     terminal = Terminal()
     monkeypatch.setattr(sys, "stderr", terminal)
     clock = iter(range(100))
-    monkeypatch.setattr("kgedit.api.live_progress.time", SimpleNamespace(monotonic=lambda: next(clock)))
+    monkeypatch.setattr("kgedit.verbs.live_progress.time", SimpleNamespace(monotonic=lambda: next(clock)))
     show: Any = stage_line()
     for done in (0, 1, 2, 2):
         show("edit", done, 2)

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kgedit.api.home import Home
 from kgedit.errors import KgeditError
 from kgedit.extras import names_extra
 from kgedit.store.disk import disk_errors
+from kgedit.verbs.home import Home
 
 if TYPE_CHECKING:
     from kgedit.explorer.exports import ExportTask

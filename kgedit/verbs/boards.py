@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kgedit.api.home_folder import read_date
-from kgedit.api.written_files import write_files
 from kgedit.errors import TimestepError
 from kgedit.html_tables import html_table
 from kgedit.untrusted import is_web_address
+from kgedit.verbs.home_folder import read_date
+from kgedit.verbs.written_files import write_files
 
 if TYPE_CHECKING:
     from kgedit.analysis.standings import Standings

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from kgedit.api.home import Home, Steps, folder_of
-from kgedit.api.live_progress import step_line
-from kgedit.api.statistics import loaded_model
 from kgedit.errors import ModelError, SpecError
 from kgedit.extras import names_extra
 from kgedit.resources import use_home
+from kgedit.verbs.home import Home, Steps, folder_of
+from kgedit.verbs.live_progress import step_line
+from kgedit.verbs.statistics import loaded_model
 
 if TYPE_CHECKING:
     from kgedit.editing.locate_then_edit.tracing import TracedFact

@@ -8,15 +8,15 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kgedit.api.home import Home, folder_of
 from kgedit.errors import SpecError
 from kgedit.extras import names_extra
 from kgedit.resources import use_home
+from kgedit.verbs.home import Home, folder_of
 
 if TYPE_CHECKING:
-    from kgedit.api.edited_model import EditedModel
     from kgedit.llm.language_model import LanguageModel
     from kgedit.records.cases import Case, KnownFact
+    from kgedit.verbs.edited_model import EditedModel
 
 
 @names_extra
@@ -101,9 +101,9 @@ def edit(
         SpecError: if settings are invalid, or an edit is incomplete.
         ModelError: if the model has no tokenizer, or its architecture is not supported.
     """
-    from kgedit.api.edited_model import EditedModel, ModuleFlags
     from kgedit.editing import make_editor
     from kgedit.llm.contexts import read_context
+    from kgedit.verbs.edited_model import EditedModel, ModuleFlags
 
     chosen = _cases(prompt, subject, target, cases)
     language_model = as_language_model(model, tokenizer)
@@ -140,9 +140,9 @@ def load_edited(
     Raises:
         ModelError: if the folder contains no edited model, or its base cannot be found.
     """
-    from kgedit.api.edited_model import EditedModel
     from kgedit.editing.saved import load_saved
     from kgedit.llm.devices import resolve_device, resolve_dtype
+    from kgedit.verbs.edited_model import EditedModel
 
     base = None if model is None else as_language_model(model, tokenizer)
     if base is not None:

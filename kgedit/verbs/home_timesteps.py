@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kgedit.api.home_folder import Date, HomeFolder, read_date
 from kgedit.extras import names_extra
 from kgedit.resources import use_home
+from kgedit.verbs.home_folder import Date, HomeFolder, read_date
 
 if TYPE_CHECKING:
     from kgedit.timesteps.audit import Audit
@@ -88,8 +88,8 @@ class HomeTimesteps(HomeFolder):
             TimestepError: if the folder contains anything else, the dates are reversed, the graph lacks a snapshot, or
                 an option is not one of the profile's.
         """
-        from kgedit.api.exporting import ExportOptions, export_pair, keep_exported
         from kgedit.store.snapshots import open_snapshot
+        from kgedit.verbs.exporting import ExportOptions, export_pair, keep_exported
 
         options = ExportOptions(
             profile=profile,
@@ -158,8 +158,8 @@ class HomeTimesteps(HomeFolder):
             TimestepError: if there are fewer than two snapshots, a folder contains a timestep exported with other
                 options, the graph lacks a snapshot, or an option is not one of the profile's.
         """
-        from kgedit.api.exporting import ExportOptions, export_stream
         from kgedit.timesteps.timestep_names import timesteps_folder
+        from kgedit.verbs.exporting import ExportOptions, export_stream
 
         options = ExportOptions(
             profile=profile,

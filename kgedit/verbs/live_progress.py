@@ -23,7 +23,7 @@ def stage_line() -> StageProgress | None:
 
 
 def step_line(title: str, total: int, unit: str) -> Callable[[int, int], None]:
-    """Progress line for one step, as kgedit.api.home_folder.Steps; does nothing if it would not be visible."""
+    """Progress line for one step, as kgedit.verbs.home_folder.Steps; does nothing if it would not be visible."""
     if not is_watched():
         return lambda _done, _counted: None
     show = _StageLine(unit)

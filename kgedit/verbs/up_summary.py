@@ -17,13 +17,19 @@ import msgspec
 from kgedit import __version__
 from kgedit.analysis.cells import Estimate
 from kgedit.analysis.runs import Run
-from kgedit.api.up_answers import AnsweredUpdate, UpdateAnswers, choose_examples, old_answers_known, read_update_answers
 from kgedit.checksums import decoding
 from kgedit.files import replace_file
 from kgedit.pages.charts.scales import percent
 from kgedit.pages.report_views import MethodView, View, views_of
 from kgedit.records.runs import Selection
 from kgedit.timesteps.timestep import Timestep
+from kgedit.verbs.up_answers import (
+    AnsweredUpdate,
+    UpdateAnswers,
+    choose_examples,
+    old_answers_known,
+    read_update_answers,
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -190,11 +190,11 @@ def _read(paths: Sequence[str | Path], limit: int | None) -> _Read:
 def _names(days: Sequence[str | datetime.date], home: str | Path | None, questions: pa.Table) -> Names | None:
     if not days:
         return None
-    from kgedit.api.home_folder import read_date
     from kgedit.resources import home as default_home
     from kgedit.resources import utf8_folder
     from kgedit.store.snapshots import open_snapshot
     from kgedit.timesteps.qaedit.names import read_names
+    from kgedit.verbs.home_folder import read_date
 
     folder = default_home() if home is None else utf8_folder(home)
     return read_names([open_snapshot(folder, read_date(day)) for day in days], questions["question"])

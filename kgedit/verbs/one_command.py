@@ -12,13 +12,13 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kgedit.api.home import Date, Home, Steps, folder_of
-from kgedit.api.live_progress import step_line
 from kgedit.errors import TimestepError
 from kgedit.extras import names_extra
+from kgedit.verbs.home import Date, Home, Steps, folder_of
+from kgedit.verbs.live_progress import step_line
 
 if TYPE_CHECKING:
-    from kgedit.api.up_inputs import UpInputs
+    from kgedit.verbs.up_inputs import UpInputs
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +117,7 @@ def up(
     Raises:
         KgeditError: any error of the steps; finished results are kept.
     """
-    from kgedit.api.up_inputs import read_inputs
+    from kgedit.verbs.up_inputs import read_inputs
 
     inputs = read_inputs(
         Home(folder_of(home)).path,
@@ -152,8 +152,8 @@ def carry_out(
     Raises:
         KgeditError: any error of the steps.
     """
-    from kgedit.api.up_checks import check_inputs
-    from kgedit.api.up_steps import read_summary, run_folders, steps_of
+    from kgedit.verbs.up_checks import check_inputs
+    from kgedit.verbs.up_steps import read_summary, run_folders, steps_of
 
     check_inputs(inputs, track=track, overwrite=overwrite)
     tell, taken = told or (lambda _taken: None), list[StepTaken]()

@@ -6,10 +6,10 @@ import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kgedit.api.written_files import write_files
 from kgedit.errors import TimestepError
 from kgedit.extras import names_extra
 from kgedit.untrusted import is_web_address
+from kgedit.verbs.written_files import write_files
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -36,7 +36,7 @@ def describe(path: str | Path, *, model: str | None = None) -> pa.Table:
     edits = open_edits(Path(path))
     if model is None:
         return describe_edits(edits)
-    from kgedit.api.editing import load_model
+    from kgedit.verbs.editing import load_model
 
     loaded = load_model(model, device="cpu")
     return describe_edits(edits, count_tokens=lambda texts: [len(loaded.encode(text)) for text in texts])

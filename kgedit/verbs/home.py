@@ -6,11 +6,11 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kgedit.api.home_folder import Date, Steps, read_date
-from kgedit.api.home_graph import HomeGraph
-from kgedit.api.home_timesteps import HomeTimesteps
-from kgedit.api.live_progress import step_line
 from kgedit.extras import names_extra
+from kgedit.verbs.home_folder import Date, Steps, read_date
+from kgedit.verbs.home_graph import HomeGraph
+from kgedit.verbs.home_timesteps import HomeTimesteps
+from kgedit.verbs.live_progress import step_line
 
 if TYPE_CHECKING:
     from kgedit.graph.projection import GraphContent
@@ -73,7 +73,7 @@ class Home(HomeGraph, HomeTimesteps):
             StoreError: if the store cannot be written, or contains another dump under this date.
             GraphError: if the graph cannot be written.
         """
-        from kgedit.api.loading import DumpOptions, load_dump
+        from kgedit.verbs.loading import DumpOptions, load_dump
 
         options = DumpOptions(
             source_format=source_format,
@@ -121,7 +121,7 @@ class Home(HomeGraph, HomeTimesteps):
             StoreError: if no day is given, or a day already has another snapshot; then none is written.
             GraphError: if the graph cannot be written.
         """
-        from kgedit.api.loading import DumpOptions, load_dump_as_of
+        from kgedit.verbs.loading import DumpOptions, load_dump_as_of
 
         options = DumpOptions(
             source_format=source_format,

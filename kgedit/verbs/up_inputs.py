@@ -14,16 +14,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kgedit.api.exporting import ExportOptions
-from kgedit.api.home import Date, read_date
-from kgedit.api.loading import DumpOptions
-from kgedit.api.up_runs import RunFields, choose_runs, missing_of_smollm2
 from kgedit.engines.store import StoreEngine
 from kgedit.errors import SourceError, TimestepError
 from kgedit.records.days import read_day
 from kgedit.sample.generate import SNAPSHOT_DATES
 from kgedit.timesteps.timestep import timestep_folder
 from kgedit.timesteps.timestep_names import timesteps_folder
+from kgedit.verbs.exporting import ExportOptions
+from kgedit.verbs.home import Date, read_date
+from kgedit.verbs.loading import DumpOptions
+from kgedit.verbs.up_runs import RunFields, choose_runs, missing_of_smollm2
 from kgedit.wikidata.times import day_number
 
 SAMPLE_CASES = 30
@@ -134,7 +134,7 @@ def read_inputs(
     """Read the inputs of a call; without any state, the first two of the bundled sample are used.
 
     Args:
-        models: Models; empty means the default ones (kgedit.api.up_runs).
+        models: Models; empty means the default ones (kgedit.verbs.up_runs).
         methods: Methods; empty means each model's default.
         run: Further fields of every run spec; None means that a field is not set.
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from kgedit.api import up_runs
-from kgedit.api.up_inputs import UpInputs, read_inputs
-from kgedit.api.up_runs import choose_runs
+from kgedit.verbs import up_runs
+from kgedit.verbs.up_inputs import UpInputs, read_inputs
+from kgedit.verbs.up_runs import choose_runs
 
 
 def _runs(*, models: tuple[str, ...] = (), methods: tuple[str, ...] = (), is_sample: bool = True, **fields: Any) -> Any:

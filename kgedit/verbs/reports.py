@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kgedit.api.written_files import write_files
 from kgedit.errors import TimestepError
 from kgedit.extras import names_extra
 from kgedit.html_tables import html_table
+from kgedit.verbs.written_files import write_files
 
 if TYPE_CHECKING:
     from kgedit.analysis.runs import Run

@@ -18,7 +18,7 @@ from kgedit.store.snapshots import Snapshot, read_snapshot, snapshot_folder
 from kgedit.store.sources import DumpFile
 
 Steps = Callable[[str, int, str], Callable[[int, int], None]]
-"""Same as kgedit.api.home.Steps."""
+"""Same as kgedit.verbs.home.Steps."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

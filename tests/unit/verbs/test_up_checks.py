@@ -12,9 +12,9 @@ import pytest
 from click.testing import CliRunner, Result
 from world.small_models import save, small_model
 
-from kgedit.api import up_checks
 from kgedit.cli import main
 from kgedit.llm import embeddings, loading
+from kgedit.verbs import up_checks
 
 
 def _up(home: Path, *arguments: str) -> Result:

@@ -16,11 +16,11 @@ from world.dumps import hashes
 from world.small_models import save, small_model
 
 import kgedit
-from kgedit.api.one_command import StepTaken
-from kgedit.api.up_inputs import read_inputs
-from kgedit.api.up_steps import steps_of
 from kgedit.cli import main
 from kgedit.errors import SourceError, TimestepError
+from kgedit.verbs.one_command import StepTaken
+from kgedit.verbs.up_inputs import read_inputs
+from kgedit.verbs.up_steps import steps_of
 
 COSTS = ("seconds", "cpu_seconds", "peak_memory_bytes")
 MEASURED = ("seconds_per_edit",)
