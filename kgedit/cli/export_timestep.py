@@ -2,138 +2,52 @@
 
 from __future__ import annotations
 
-import datetime
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import click
 
-from kgedit.cli import completion
-from kgedit.cli.dates import SNAPSHOT_DATE
-from kgedit.cli.examples import examples
 from kgedit.cli.formats import print_result, result_format
 from kgedit.cli.progress import say, steps
-from kgedit.timesteps.profiles import COMPATS, PERSONA_STYLES, PROFILES
-from kgedit.verbs.home import Home
+from kgedit.cli.verb_command import Given, verb_command
+from kgedit.resources import home as default_home
+from kgedit.verbs.export_timestep import ExportAll, ExportTimestep
+
+_STREAM = click.option(
+    "--all",
+    "stream",
+    is_flag=True,
+    help="Instead of two dates: the timesteps of all neighbouring snapshots, linked.",
+)
 
 
-@click.command(
-    "export-timestep",
-    epilog=examples(
+@verb_command(
+    ExportTimestep,
+    ExportAll,
+    name="export-timestep",
+    optional=("older", "newer"),
+    more=(_STREAM, result_format),
+    examples=(
         "kgedit export-timestep --from 2021-01-04 --to 2023-02-27",
-        "kgedit export-timestep --from 2021-01-04 --to 2023-02-27 --kinds update --out updates",
-        "kgedit export-timestep --from 2021-01-04 --to 2023-02-27 --profile wikifactdiff",
-        "kgedit export-timestep --all",
+        "kgedit export-timestep --from 2021-01-04 --to 2023-02-27 \\\n    --kinds update --out updates",
+        "kgedit export-timestep --from 2021-01-04 --to 2023-02-27 \\\n    --profile wikifactdiff",
         "kgedit export-timestep --all --engine store",
     ),
 )
-@click.option("--from", "older", **SNAPSHOT_DATE, help="Date of the older snapshot.")
-@click.option("--to", "newer", **SNAPSHOT_DATE, help="Date of the newer snapshot.")
-@click.option("--all", "stream", is_flag=True,
-              help="Instead of two dates: the timesteps of all neighbouring snapshots, linked.")  # fmt: skip
-@click.option("--out", type=click.Path(path_type=Path, file_okay=False),
-              help="Folder to write. Default: $KGEDIT_HOME/timesteps/FROM_TO, or FROM_TO_wikifactdiff. "
-                   "With --all: the folder for these, by default $KGEDIT_HOME/timesteps.")  # fmt: skip
-@click.option(
-    "--seed", default=0, show_default=True, help="Seed for drawing personas, second hops and random neighbours."
-)
-@click.option("--known-facts", default=2000, show_default=True, type=click.IntRange(min=0),
-              help="Facts of the older snapshot to write questions for.")  # fmt: skip
-@click.option("--templates", type=click.Path(path_type=Path, exists=True), help="Template catalogue, a file or folder.")
-@click.option("--personas", type=click.Path(path_type=Path, exists=True, file_okay=False), help="Folder of personas.")
-@click.option("--persona-style", type=click.Choice(PERSONA_STYLES), default=PERSONA_STYLES[0], show_default=True,
-              help="Personas' own words, or the unchanged question in a frame (easier).")  # fmt: skip
-@click.option("--form", "forms", multiple=True, shell_complete=completion.export_forms,
-              help="Also write this form; repeat for several. Default: the profile's own.")  # fmt: skip
-@click.option("--profile", type=click.Choice(PROFILES), default=PROFILES[0], show_default=True,
-              help="What counts as a change.")  # fmt: skip
-@click.option("--kinds", metavar="KIND,...", default="", shell_complete=completion.kinds,
-              help="wikibigedit: keep changes of these kinds, such as update. Default: all.")  # fmt: skip
-@click.option("--labelled-changes", type=click.Path(path_type=Path, exists=True, dir_okay=False),
-              help="wikibigedit: train a classifier of kinds with this file.")  # fmt: skip
-@click.option("--kind-embedder", metavar="NAME",
-              help="With --labelled-changes: embedder, or none for words. Default: all-minilm-l6-v2.")  # fmt: skip
-@click.option("--functional-by", type=click.Choice(("values", "data", "constraints")),
-              help="Criterion for relations with one value. Default: values; wikifactdiff: constraints.")  # fmt: skip
-@click.option("--ask-as-of", is_flag=True, help="Begin questions with the day: As of 27 February 2023, who ...?")
-@click.option("--changed-locality", is_flag=True,
-              help="wikibigedit: prefer changed facts that are not cases as locality probes.")  # fmt: skip
-@click.option("--compat", type=click.Choice(COMPATS), help="wikifactdiff: behave as its released code.")
-@click.option("--pageviews", multiple=True, type=click.Path(path_type=Path, exists=True, dir_okay=False),
-              help="A month's page views (pageviews-YYYYMM-user), for subjects and objects; repeat.")  # fmt: skip
-@click.option("--only", type=click.Path(path_type=Path, exists=True, dir_okay=False),
-              help="CSV (subject,property) of the changes that count, as explore writes it.")  # fmt: skip
-@click.option("--counts", type=click.Path(path_type=Path, exists=True),
-              help="Counts of labels or ids in a corpus (tab, CSV, JSON), or texts to count labels in.")  # fmt: skip
-@click.option("--engine", type=click.Choice(("auto", "graph", "store")), default="auto", show_default=True,
-              help="Ask in Cypher, or in SQL without a server; auto: by size of the window.")  # fmt: skip
-@click.option("--overwrite", is_flag=True, help="Replace the folder if it holds anything else.")
-@result_format
-def export_timestep(
-    older: datetime.datetime | None,
-    newer: datetime.datetime | None,
-    stream: bool,
-    out: Path | None,
-    seed: int,
-    known_facts: int,
-    templates: Path | None,
-    personas: Path | None,
-    persona_style: str,
-    forms: tuple[str, ...],
-    profile: str,
-    kinds: str,
-    labelled_changes: Path | None,
-    kind_embedder: str | None,
-    functional_by: str | None,
-    ask_as_of: bool,
-    changed_locality: bool,
-    compat: str | None,
-    pageviews: tuple[Path, ...],
-    only: Path | None,
-    counts: Path | None,
-    engine: str,
-    overwrite: bool,
-) -> None:
-    """Export the changes between two snapshots as questions.
-
-    The folder contains a timestep: edits with their rephrased, persona, locality and two-hop questions. With --profile
-    wikifactdiff it also contains what became true, ceased to be true and stayed true for each subject and relation,
-    with neighbours.
-
-    An existing timestep is kept if the export would be identical, so with --all an interrupted command resumes.
-    """
-    options: dict[str, Any] = {
-        "out": out,
-        "seed": seed,
-        "known_facts": known_facts,
-        "templates": templates,
-        "personas": personas,
-        "persona_style": persona_style,
-        "forms": forms or None,
-        "overwrite": overwrite,
-        "profile": profile,
-        "kinds": [name.strip() for name in kinds.split(",") if name.strip()],
-        "labelled_changes": labelled_changes,
-        "kind_embedder": kind_embedder,
-        "functional_by": functional_by,
-        "ask_as_of": ask_as_of,
-        "changed_locality": changed_locality,
-        "compat": compat,
-        "pageviews": pageviews,
-        "only": only,
-        "counts": counts,
-        "engine": engine,
-    }
+def export_timestep(given: Given, *, stream: bool) -> None:
+    """Export one timestep or all of them, and print the counts."""
+    home = default_home()
+    older, newer = (given.values[name] for name in ("older", "newer"))
     if stream and not older and not newer:
+        everything = given.make(ExportAll, told=lambda name, kept: say(f"{name}: {'kept' if kept else 'written'}"))
         with steps("Exporting"):
-            made = Home().export_all(**options, told=lambda name, kept: say(f"{name}: {'kept' if kept else 'written'}"))
+            made = everything.run(home)
         _tell_stream(made.manifest)
         print_result({"folder": made.folder, "stream": made.manifest}, text=made.folder)
     elif older and newer and not stream:
         with steps("Exporting"):
-            timestep = Home().export_timestep(older, newer, **options)
-        _tell_updates(timestep.manifest) if profile == "wikifactdiff" else _tell(timestep.manifest)
+            timestep = given.make(ExportTimestep).run(home)
+        _tell_updates(timestep.manifest) if timestep.manifest["profile"] == "wikifactdiff" else _tell(timestep.manifest)
         print_result({"folder": timestep.folder, "timestep": timestep.manifest}, text=timestep.folder)
     else:
         raise click.UsageError("Give --from and --to, or --all.")

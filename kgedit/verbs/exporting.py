@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -22,23 +21,15 @@ from kgedit.graph.locks import say
 from kgedit.graph.scopes import kept_scope
 from kgedit.store.disk import disk_errors
 from kgedit.store.scope import Scope
-from kgedit.store.snapshots import Snapshot, list_snapshots
+from kgedit.store.snapshots import Snapshot, list_snapshots, open_snapshot
 from kgedit.store.window import Window
 from kgedit.timesteps import export as wikibigedit
-from kgedit.timesteps.kinds import check_kinds
-from kgedit.timesteps.profiles import check_profile, functional_by
 from kgedit.timesteps.stream import Stream, write_stream
 from kgedit.timesteps.timestep import Timestep, timestep_folder
+from kgedit.timesteps.timestep_names import timesteps_folder
 from kgedit.timesteps.wikifactdiff import export as wikifactdiff
-
-Told = Callable[[str, bool], None]
-"""Called with each timestep's name, and whether an existing one was kept."""
-
-KIND_EMBEDDER = "all-minilm-l6-v2"
-"""Embedder that compares the meanings of labelled changes by default."""
-
-ENGINES = ("auto", GraphEngine.name, StoreEngine.name)
-"""Engines of an export: Cypher over the graph, SQL over the store, or a choice between them."""
+from kgedit.verbs.export_timestep import ExportOptions, ExportTimestep
+from kgedit.verbs.home_folder import read_date
 
 MOST_CHANGED_ITEMS = 20_000
 """Maximum number of items that differ between the snapshots for which `auto` chooses the graph: beyond, Cypher takes
@@ -51,94 +42,23 @@ wikifactdiff, whose cosine compares most pairs: beyond, Cypher takes minutes and
 _AGAIN = "give the same command again"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExportOptions:
-    """Options of an export; the attributes are the arguments of `Home.export_timestep`.
+def export_or_keep(home: Path, wanted: ExportTimestep) -> Timestep:
+    """Export a timestep, or keep the same one if the folder contains it.
 
     Raises:
-        TimestepError: if an option is not one of the profile's, or a kind is unknown.
+        TimestepError: if the folder contains anything else.
     """
-
-    profile: str = "wikibigedit"
-    seed: int = 0
-    known_facts: int = 2000
-    templates: Path | None = None
-    personas: Path | None = None
-    forms: tuple[str, ...] | None = None
-    compat: str | None = None
-    pageviews: tuple[Path, ...] = ()
-    kinds: tuple[str, ...] = ()
-    labelled_changes: Path | None = None
-    kind_embedder: str | None = None
-    functional_by: str | None = None
-    ask_as_of: bool = False
-    changed_locality: bool = False
-    persona_style: str = "reworded"
-    only: Path | None = None
-    counts: Path | None = None
-    engine: str = ENGINES[0]
-
-    def __post_init__(self) -> None:
-        own = {
-            "compat": self.compat,
-            "kinds": self.kinds,
-            "labelled-changes": self.labelled_changes,
-            "kind-embedder": self.kind_embedder,
-            "changed-locality": self.changed_locality,
-        }
-        check_profile(self.profile, own)
-        check_kinds(self.kinds)
-        _check_engine(self.engine)
-        functional_by(self.profile, self.functional_by)
-        if self.kind_embedder and not self.labelled_changes:
-            raise TimestepError(
-                "--kind-embedder is of use with --labelled-changes FILE only. Add that, or leave it out."
-            )
-
-    @property
-    def writers(self) -> list[Callable[[Timestep], Path]]:
-        """Writers of the formats other than the tables."""
-        return [EXPORTERS[form] for form in ((self.profile,) if self.forms is None else self.forms)]
-
-    def wikibigedit(self) -> wikibigedit.WikiBigEditSettings:
-        """Settings of the profile wikibigedit."""
-        return wikibigedit.WikiBigEditSettings(
-            seed=self.seed,
-            known_facts=self.known_facts,
-            templates=self.templates,
-            personas=self.personas,
-            persona_style=self.persona_style,
-            kinds=self.kinds,
-            labelled_changes=self.labelled_changes,
-            kind_embedder=_kind_embedder(self.kind_embedder) if self.labelled_changes else None,
-            functional_by=functional_by(self.profile, self.functional_by),
-            ask_as_of=self.ask_as_of,
-            changed_locality=self.changed_locality,
-            only=self.only,
-            pageviews=self.pageviews,
-            counts=self.counts,
-        )
-
-    def wikifactdiff(self) -> wikifactdiff.WikiFactDiffSettings:
-        """Settings of the profile wikifactdiff."""
-        return wikifactdiff.WikiFactDiffSettings(
-            seed=self.seed,
-            known_facts=self.known_facts,
-            compat=self.compat,
-            pageviews=self.pageviews,
-            templates=self.templates,
-            personas=self.personas,
-            persona_style=self.persona_style,
-            functional_by=functional_by(self.profile, self.functional_by),
-            ask_as_of=self.ask_as_of,
-            only=self.only,
-            counts=self.counts,
-        )
+    old, new = (open_snapshot(home, read_date(day)) for day in (wanted.older, wanted.newer))
+    folder = timestep_folder(timesteps_folder(home), old.date, new.date, wanted.profile)
+    folder = folder if wanted.out is None else Path(wanted.out)
+    if folder.exists() and not wanted.overwrite:
+        return keep_exported(home, old, new, folder, options=wanted)
+    return export_pair(home, old, new, folder, options=wanted)
 
 
-def _kind_embedder(given: str | None) -> str | None:
-    """Embedder to load; None for "none", which compares words alone."""
-    return None if given == "none" else given or KIND_EMBEDDER
+def _writers(options: ExportOptions) -> list[Callable[[Timestep], Path]]:
+    """Writers of the formats other than the tables."""
+    return [EXPORTERS[form] for form in ((options.profile,) if options.forms is None else options.forms)]
 
 
 def export_pair(home: Path, old: Snapshot, new: Snapshot, folder: Path, *, options: ExportOptions) -> Timestep:
@@ -146,7 +66,7 @@ def export_pair(home: Path, old: Snapshot, new: Snapshot, folder: Path, *, optio
     with disk_errors(folder, again=_AGAIN), _open_engine(home, old, new, options) as engine:
         if options.profile == "wikifactdiff":
             return wikifactdiff.export_timestep(
-                old, new, folder, settings=options.wikifactdiff(), engine=engine, writers=options.writers
+                old, new, folder, settings=options.wikifactdiff(), engine=engine, writers=_writers(options)
             )
         return wikibigedit.export_timestep(
             engine,
@@ -155,7 +75,7 @@ def export_pair(home: Path, old: Snapshot, new: Snapshot, folder: Path, *, optio
             folder,
             settings=options.wikibigedit(),
             earlier=_earlier(home, old),
-            writers=options.writers,
+            writers=_writers(options),
         )
 
 
@@ -193,21 +113,15 @@ def choose_engine(home: Path, old: Snapshot, new: Snapshot, profile: str) -> str
     return GraphEngine.name if suits else StoreEngine.name
 
 
-def _check_engine(name: str) -> None:
-    if name not in ENGINES:
-        raise TimestepError(f"There is no engine {name!r}. There are: {', '.join(ENGINES)}.")
-
-
-def export_stream(home: Path, benchmark: Path, *, options: ExportOptions, overwrite: bool, told: Told) -> Stream:
+def export_stream(home: Path, folder: Path, *, options: ExportOptions, told: Callable[[str, bool], None]) -> Stream:
     """Export the timesteps between all consecutive snapshots of a home, and link them.
 
     An existing complete timestep is kept if it is identical to the one that would be exported.
 
     Args:
         home: Folder with the snapshots.
-        benchmark: Folder with a subfolder per timestep and another for the stream.
+        folder: Folder with a subfolder per timestep and another for the stream.
         options: Options of the export.
-        overwrite: Whether to replace a timestep that was exported with other options.
         told: Called for each timestep.
 
     Raises:
@@ -219,20 +133,18 @@ def export_stream(home: Path, benchmark: Path, *, options: ExportOptions, overwr
             f"A stream needs two snapshots; {home} has {len(snapshots)}. Load more: kgedit load-dump PATH --date DATE"
         )
     pairs = list(pairwise(snapshots))
-    folders = [timestep_folder(benchmark, old.date, new.date, options.profile) for old, new in pairs]
-    kept = [
-        _is_same(folder, _describe(home, old, new, options)) for (old, new), folder in zip(pairs, folders, strict=True)
-    ]
-    if not overwrite:
+    folders = [timestep_folder(folder, old.date, new.date, options.profile) for old, new in pairs]
+    kept = [_is_same(path, _describe(home, old, new, options)) for (old, new), path in zip(pairs, folders, strict=True)]
+    if not options.overwrite:
         _refuse_others(folders, kept)
     timesteps = []
-    for (old, new), folder, is_kept in zip(pairs, folders, kept, strict=True):
-        timestep = Timestep.open(folder) if is_kept else export_pair(home, old, new, folder, options=options)
+    for (old, new), path, is_kept in zip(pairs, folders, kept, strict=True):
+        timestep = Timestep.open(path) if is_kept else export_pair(home, old, new, path, options=options)
         if is_kept:
             _write_forms(timestep, options)
         told(timestep.name, is_kept)
         timesteps.append(timestep)
-    stream = benchmark / ("stream" if options.profile == "wikibigedit" else f"stream_{options.profile}")
+    stream = folder / ("stream" if options.profile == "wikibigedit" else f"stream_{options.profile}")
     with disk_errors(stream, again=_AGAIN):
         return write_stream(timesteps, pairs, stream)
 
@@ -287,7 +199,7 @@ def _refuse_others(folders: Sequence[Path], kept: Sequence[bool]) -> None:
 def _write_forms(timestep: Timestep, options: ExportOptions) -> None:
     """Write the requested formats next to an existing timestep; existing ones are byte-identical afterwards."""
     with disk_errors(timestep.folder, again=_AGAIN):
-        for write in options.writers:
+        for write in _writers(options):
             write(timestep)
-        if options.writers and (timestep.folder / SUMS).is_file():
+        if _writers(options) and (timestep.folder / SUMS).is_file():
             sync(write_checksums(timestep.folder))  # its other files were checked when it was opened

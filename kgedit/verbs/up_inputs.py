@@ -20,7 +20,7 @@ from kgedit.records.days import read_day
 from kgedit.sample.generate import SNAPSHOT_DATES
 from kgedit.timesteps.timestep import timestep_folder
 from kgedit.timesteps.timestep_names import timesteps_folder
-from kgedit.verbs.exporting import ExportOptions
+from kgedit.verbs.export_timestep import ExportOptions
 from kgedit.verbs.home import Date, read_date
 from kgedit.verbs.loading import DumpOptions
 from kgedit.verbs.up_runs import RunFields, choose_runs, missing_of_smollm2

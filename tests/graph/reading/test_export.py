@@ -16,6 +16,7 @@ from click.testing import CliRunner
 
 from graph.worlds import kgedit
 from kgedit.cli import main
+from kgedit.engines import ENGINES
 from kgedit.engines.graph import GraphEngine
 from kgedit.errors import GraphError, TimestepError
 from kgedit.graph.connection import Graph, Parameters
@@ -32,7 +33,6 @@ from kgedit.timesteps.relation_families import read_families
 from kgedit.timesteps.tables import TABLES
 from kgedit.timesteps.timestep import Timestep
 from kgedit.verbs import exporting
-from kgedit.verbs.exporting import ENGINES
 from kgedit.verbs.home import Home
 
 pytestmark = pytest.mark.graph

@@ -17,7 +17,7 @@ from kgedit.records.cases import Case, Specificity
 from kgedit.store.working_folder import working_folder
 from kgedit.timesteps.export import WikiBigEditSettings, export_timestep
 from kgedit.timesteps.timestep import Timestep
-from kgedit.verbs.exporting import KIND_EMBEDDER, ExportOptions
+from kgedit.verbs.export_timestep import KIND_EMBEDDER, ExportOptions
 
 LEADERS = [item(f"Q{number}", label=f"Leader {number}") for number in range(200, 210)]
 
@@ -193,7 +193,7 @@ def test_labelled_changes_train_a_classifier_that_compares_meanings(
     assert made.manifest["settings"]["kind_embedder"] == KIND_EMBEDDER
     assert ExportOptions(labelled_changes=labelled, kind_embedder="none").wikibigedit().kind_embedder is None
     with pytest.raises(TimestepError, match="kind_embedder is of use with labelled_changes"):
-        ExportOptions(kind_embedder="character-ngrams")
+        ExportOptions(kind_embedder="character-ngrams").check()
 
 
 @pytest.mark.slow
