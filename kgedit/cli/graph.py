@@ -16,7 +16,7 @@ from kgedit.store.scope import Scope
 from kgedit.verbs.home import Home
 
 if TYPE_CHECKING:
-    from kgedit.graph.summary import GraphSummary
+    from kgedit.graph.status import GraphSummary
 
 
 @click.group(cls=CommandGroup, epilog=examples("kgedit graph start"))

@@ -19,10 +19,10 @@ from kgedit.engines.protocol import (
 )
 from kgedit.engines.store import StoreEngine, rank_similar, read_sql, sorted_edits
 from kgedit.errors import TimestepError
-from kgedit.graph.changes import changed_edges
 from kgedit.graph.connection import Graph
 from kgedit.graph.queries import read_query
-from kgedit.graph.summary import graph_scope
+from kgedit.graph.reading import changed_edges
+from kgedit.graph.status import graph_scope
 from kgedit.store.scope import Scope
 from kgedit.store.window import Window
 from kgedit.wikidata.ids import TWO_HOP_STOP_LIST

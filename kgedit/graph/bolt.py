@@ -1,10 +1,11 @@
-"""Opens the official driver for an address, and turns its errors into messages with instructions."""
+"""The official driver: opens it, ends queries that the server does not stop, and explains its errors."""
 
 from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,7 @@ from kgedit.graph.address import Address
 if TYPE_CHECKING:
     from neo4j import Driver
     from neo4j.exceptions import Neo4jError
+
 
 _SCHEMES = ("bolt", "neo4j", "bolt+s", "neo4j+s", "bolt+ssc", "neo4j+ssc")
 _SECONDS_TO_CONNECT = 15.0
@@ -177,3 +179,36 @@ def _about_refusal(error: Neo4jError, address: Address, timeout: float | None) -
     if code == _NO_DATABASE:
         return f"Neo4j at {address.uri} has no database '{address.database}'. Set KGEDIT_GRAPH_DATABASE. ({said})"
     return f"Neo4j at {address.uri} refuses: {said} ({code})"
+
+
+SECONDS_OF_GRACE = 2.0
+"""Extra time in which a server can report its own timeout, which is more informative than a closed connection."""
+
+
+@contextmanager
+def ended_after(seconds: float, end: Callable[[], None]) -> Iterator[threading.Event]:
+    """Call a function from another thread if the block lasts too long.
+
+    A server checks its time limit between rows but not while it sends one, and a single row may contain a list of any
+    length.
+
+    Args:
+        seconds: Time limit of the block.
+        end: Ends what the block waits for, such as by closing its connection.
+
+    Yields:
+        An event that is set once the function is called.
+    """
+    is_over = threading.Event()
+
+    def fire() -> None:
+        is_over.set()
+        end()
+
+    timer = threading.Timer(seconds, fire)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield is_over
+    finally:
+        timer.cancel()

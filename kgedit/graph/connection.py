@@ -8,25 +8,33 @@ All callers use `Graph` and need not know which server it is.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
+import pyarrow as pa
+
 from kgedit.errors import GraphError
 from kgedit.graph.address import Address
-from kgedit.graph.bolt import OUT_OF_MEMORY, about_time, as_graph_errors, open_driver, refuse_old_server
-from kgedit.graph.columns import table_from_batches
-from kgedit.graph.deadlines import SECONDS_OF_GRACE, ended_after
-from kgedit.graph.guard import refuse_all_but_reading
+from kgedit.graph.bolt import (
+    OUT_OF_MEMORY,
+    SECONDS_OF_GRACE,
+    about_time,
+    as_graph_errors,
+    ended_after,
+    open_driver,
+    refuse_old_server,
+)
+from kgedit.graph.guard import refuse_all_but_reading, refuse_what_bolt_cannot_carry
 from kgedit.graph.managed.server import ManagedServer
-from kgedit.graph.parameters import refuse_what_bolt_cannot_carry
 from kgedit.untrusted import split_credentials
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from neo4j import Driver, ManagedTransaction, Query, Result
+
 
 __all__ = ["Address", "Graph", "external_address", "find_address"]
 
@@ -329,3 +337,38 @@ def _in_chunks(cypher: str, names: Sequence[str]) -> str:
         f"UNWIND range(0, size(rows) - 1, {_ROWS_IN_A_RECORD}) AS start\n"
         f"RETURN rows[start..start + {_ROWS_IN_A_RECORD}] AS rows"
     )
+
+
+def table_from_batches(names: Sequence[str], batches: Iterable[Sequence[tuple[Any, ...]]]) -> pa.Table:
+    """Convert batches of rows to columns. A column with integers and floats becomes floats.
+
+    Args:
+        names: Column names, kept if there are no rows.
+        batches: Batches of rows; each batch is converted before the next one is read.
+
+    Raises:
+        GraphError: if a column mixes types, or contains nodes, maps or other values that no column can hold.
+    """
+    parts = [pa.table([pa.nulls(0) for _ in names], names=list(names))]
+    for rows in batches:
+        columns = zip(*rows, strict=True)
+        parts.append(
+            pa.table([_column(name, values) for name, values in zip(names, columns, strict=True)], names=list(names))
+        )
+    try:
+        return pa.concat_tables(parts, promote_options="permissive")
+    except pa.ArrowException as error:
+        raise GraphError(f"A column of the query's result mixes types: {error}") from error
+
+
+def _column(name: str, values: Sequence[Any]) -> pa.Array:
+    try:
+        column = pa.array(values)
+    except pa.ArrowException as error:
+        raise GraphError(
+            f"The column '{name}' of the query's result cannot be a table's: {error}. Let the query return numbers, "
+            f"strings, booleans or lists of them."
+        ) from error
+    if pa.types.is_struct(column.type):
+        raise GraphError(f"The column '{name}' of the query's result holds maps or nodes. Let the query return values.")
+    return column

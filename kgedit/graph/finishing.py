@@ -15,8 +15,8 @@ from typing import Any
 
 from kgedit.errors import GraphError
 from kgedit.graph.connection import Graph
-from kgedit.graph.locks import locked, say
 from kgedit.graph.managed.disk import disk_errors
+from kgedit.graph.managed.processes import locked, say
 from kgedit.graph.queries import schema_names, schema_statements
 
 IMPORTED = "imported"

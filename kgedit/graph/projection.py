@@ -20,7 +20,7 @@ from kgedit.errors import GraphError, StoreError
 from kgedit.graph.connection import Graph, external_address
 from kgedit.graph.csv_files import write_csv_files
 from kgedit.graph.finishing import build_indexes, finish_graph
-from kgedit.graph.locks import locked
+from kgedit.graph.managed.processes import locked
 from kgedit.graph.managed.server import ManagedServer
 from kgedit.graph.queries import schema_statements
 from kgedit.graph.scopes import keep_scope, kept_scope, scope_from, scope_properties

@@ -45,7 +45,7 @@ def explore_server(
     """
     from kgedit.explorer.explorer import Explorer
     from kgedit.explorer.server import make_server
-    from kgedit.graph.browser_address import browser_of_home
+    from kgedit.graph.status import browser_of_home
     from kgedit.untrusted import is_web_address
 
     if browser is not None and not is_web_address(browser):

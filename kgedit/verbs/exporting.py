@@ -17,7 +17,7 @@ from kgedit.errors import TimestepError
 from kgedit.exporters import EXPORTERS
 from kgedit.files import sync
 from kgedit.graph.finishing import open_finished
-from kgedit.graph.locks import say
+from kgedit.graph.managed.processes import say
 from kgedit.graph.scopes import kept_scope
 from kgedit.store.disk import disk_errors
 from kgedit.store.scope import Scope

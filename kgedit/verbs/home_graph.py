@@ -69,9 +69,9 @@ class HomeGraph(HomeFolder):
             GraphError: if the graph lacks a snapshot, or the dates are reversed.
             StoreError: if kinds are requested and the store lacks a snapshot.
         """
-        from kgedit.graph.changes import changed_edges
         from kgedit.graph.finishing import open_finished
         from kgedit.graph.queries import check_dates
+        from kgedit.graph.reading import changed_edges
         from kgedit.wikidata.times import day_number
 
         window = {"from": day_number(read_date(older)), "to": day_number(read_date(newer))}
@@ -124,7 +124,7 @@ class HomeGraph(HomeFolder):
         """
         from kgedit.graph.finishing import open_finished
         from kgedit.graph.queries import read_query
-        from kgedit.graph.summary import graph_scope
+        from kgedit.graph.status import graph_scope
 
         if (name is None) == (cypher is None):
             raise GraphError("Give the name of a query or cypher, and not both.")
@@ -150,8 +150,8 @@ class HomeGraph(HomeFolder):
         Raises:
             GraphError: if the name contains no word, or the graph cannot be read.
         """
-        from kgedit.graph.finding import check_name, find_terms
         from kgedit.graph.finishing import open_finished
+        from kgedit.graph.reading import check_name, find_terms
 
         check_name(name)
         with open_finished(self.path) as graph:
@@ -173,9 +173,9 @@ class HomeGraph(HomeFolder):
                 server's Browser is unknown.
         """
         from kgedit.graph.browser import BrowserPage, query_around
-        from kgedit.graph.finding import check_item
         from kgedit.graph.finishing import open_finished
         from kgedit.graph.managed.server import ManagedServer
+        from kgedit.graph.reading import check_item
 
         if (older is None) != (newer is None) or (older is not None and item is None):
             raise GraphError("Give both dates or none, and dates only with an item.")

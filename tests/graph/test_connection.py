@@ -17,9 +17,9 @@ from click.testing import CliRunner
 
 from kgedit.cli import main
 from kgedit.errors import GraphError
-from kgedit.graph.browser_address import browser_of_home
 from kgedit.graph.connection import Graph, find_address
 from kgedit.graph.managed.server import ManagedServer
+from kgedit.graph.status import browser_of_home
 
 pytestmark = pytest.mark.graph
 

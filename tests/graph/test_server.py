@@ -25,9 +25,9 @@ from kgedit.errors import GraphError
 from kgedit.graph.bolt import answers
 from kgedit.graph.connection import Graph
 from kgedit.graph.managed.idle import WATCHER
-from kgedit.graph.managed.ports import is_free
 from kgedit.graph.managed.processes import find_process
 from kgedit.graph.managed.server import ManagedServer
+from kgedit.graph.managed.settings import is_free
 
 pytestmark = pytest.mark.graph
 

@@ -14,7 +14,7 @@ import torch
 
 from kgedit.editing.editor import EditorState
 from kgedit.files import exclusive_lock, replace_file
-from kgedit.graph.locks import locked
+from kgedit.graph.managed.processes import locked
 from kgedit.llm.saving import save_tensors, whole_folder
 from kgedit.runs.checkpoints import Checkpoint, Checkpoints
 from kgedit.store.files import replace_folder
@@ -22,7 +22,7 @@ from kgedit.store.files import replace_folder
 
 def test_a_lock_keeps_others_out_until_its_holder_dies(tmp_path: Path) -> None:
     program = (
-        "import sys, time; from pathlib import Path; from kgedit.graph.locks import locked\n"
+        "import sys, time; from pathlib import Path; from kgedit.graph.managed.processes import locked\n"
         "with locked(Path(sys.argv[1])): print('held', flush=True); time.sleep(60)"
     )
     path = tmp_path / "lock"
@@ -60,7 +60,7 @@ def test_a_lock_that_is_taken_may_be_refused_instead_of_waited_for(tmp_path: Pat
 
 def test_a_child_that_inherits_the_descriptor_holds_the_lock_too(tmp_path: Path) -> None:
     program = (
-        "import subprocess, sys; from pathlib import Path; from kgedit.graph.locks import locked\n"
+        "import subprocess, sys; from pathlib import Path; from kgedit.graph.managed.processes import locked\n"
         "with locked(Path(sys.argv[1])) as lock:\n"
         "    child = subprocess.Popen(['sleep', '60'], pass_fds=[lock])\n"
         "    print(child.pid, flush=True); child.wait()"

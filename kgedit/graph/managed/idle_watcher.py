@@ -14,7 +14,7 @@ from pathlib import Path
 
 from kgedit.graph.address import Address
 from kgedit.graph.bolt import open_driver
-from kgedit.graph.locks import say
+from kgedit.graph.managed.processes import say
 from kgedit.graph.managed.server import ManagedServer
 
 _SECONDS_BETWEEN_CHECKS = 30.0

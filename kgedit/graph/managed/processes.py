@@ -1,4 +1,4 @@
-"""Starts, finds and ends the server's process, identified by its pid file and command line.
+"""Starts, finds and ends the server's process, by pid file and command line, and waits for other kgedit processes.
 
 After a kill or a reboot another program may have the same pid, so the command line of the process must contain a mark
 that only our server has.
@@ -9,11 +9,15 @@ from __future__ import annotations
 import errno
 import shutil
 import subprocess
+import sys
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import psutil
+
+from kgedit.files import exclusive_lock
 
 _SECONDS_TO_DIE = 10.0  # after a SIGKILL
 
@@ -108,3 +112,14 @@ def _ends_within(seconds: float, process: psutil.Process) -> bool:
             return True
         time.sleep(0.1)
     return False
+
+
+def locked(path: Path, *, waiting: str = "Waiting for another kgedit process ...") -> AbstractContextManager[int]:
+    """Hold an exclusive lock on a file. While another process holds it, `waiting` is printed on stderr."""
+    return exclusive_lock(path, when_taken=lambda: say(waiting))
+
+
+def say(line: str) -> None:
+    """Print one line of progress on stderr."""
+    sys.stderr.write(line + "\n")
+    sys.stderr.flush()

@@ -21,17 +21,20 @@ from kgedit.errors import GraphError
 from kgedit.files import replace_file, sync
 from kgedit.graph.address import Address
 from kgedit.graph.bolt import answers
-from kgedit.graph.locks import locked, say
 from kgedit.graph.managed import install
-from kgedit.graph.managed.bulk_import import import_csv
 from kgedit.graph.managed.disk import CANNOT_WRITE, about_full_disk, disk_errors
 from kgedit.graph.managed.idle import idle_stop_from_environment, start_watcher
-from kgedit.graph.managed.java import find_java
-from kgedit.graph.managed.memory import plan_memory
-from kgedit.graph.managed.ports import Ports, choose_ports
-from kgedit.graph.managed.processes import end_process, find_process, start_detached
-from kgedit.graph.managed.programs import admin_tool, end_of_output, environment_of, run_program, server_program
-from kgedit.graph.managed.settings import write_settings
+from kgedit.graph.managed.java import (
+    admin_tool,
+    end_of_output,
+    environment_of,
+    find_java,
+    import_csv,
+    run_program,
+    server_program,
+)
+from kgedit.graph.managed.processes import end_process, find_process, locked, say, start_detached
+from kgedit.graph.managed.settings import Ports, choose_ports, plan_memory, write_settings
 
 DATABASE = "neo4j"
 USER = "neo4j"

@@ -23,7 +23,7 @@ from kgedit.errors import KgeditError, TimestepError
 from kgedit.explorer.explorer import Explorer
 from kgedit.explorer.exports import ExportTask
 from kgedit.explorer.server import ExploreServer, explore_app
-from kgedit.graph.browser_address import browser_of_home
+from kgedit.graph.status import browser_of_home
 from kgedit.timesteps.selected import read_selection
 from kgedit.verbs.exploring import explore_server
 

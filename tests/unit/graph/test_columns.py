@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from kgedit.errors import GraphError
-from kgedit.graph.columns import table_from_batches
+from kgedit.graph.connection import table_from_batches
 
 
 def test_integers_become_floats_where_a_later_batch_has_floats_and_nulls_take_the_type_of_the_rest() -> None:

@@ -14,10 +14,10 @@ from types import SimpleNamespace
 import pytest
 
 from kgedit.errors import GraphError
-from kgedit.graph.locks import locked
 from kgedit.graph.managed import server as server_module
-from kgedit.graph.managed.ports import choose_ports
+from kgedit.graph.managed.processes import locked
 from kgedit.graph.managed.server import ManagedServer
+from kgedit.graph.managed.settings import choose_ports
 
 
 def refusal(home: Path) -> str:

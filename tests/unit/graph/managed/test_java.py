@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kgedit.errors import GraphError, MissingExtraError
-from kgedit.graph.managed.java import find_java, parse_version
+from kgedit.graph.managed.java import end_of_output, find_java, parse_version
 
 
 @pytest.mark.parametrize(
@@ -65,3 +65,17 @@ def test_without_any_that_fits_the_message_names_what_was_found(
     monkeypatch.setenv("PATH", f"{java_that_says(tmp_path / 'path', '11.0.2').parent}:/bin")
     with pytest.raises(GraphError, match=r"path/bin/java is version 11.*JAVA_HOME"):
         find_java()
+
+
+def test_a_java_programs_end_of_output_are_without_progress_and_stack_frames() -> None:
+    printed = "\n".join(
+        [
+            ".......... ..........  90% ∆0ms [26ms]",
+            "Import failed",
+            "Caused by: a bad row",
+            "\tat org.neo4j.Tool.main(Tool.java:1)",
+            "\t... 13 more",
+            "Caused by: a bad row",
+        ]
+    )
+    assert end_of_output(printed) == "Import failed\nCaused by: a bad row"
