@@ -15,8 +15,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
-from kgedit.explorer.index_queries import make_changes, make_places, make_terms
-from kgedit.explorer.window_queries import make_window
+from kgedit.explorer.index_queries import make_changes, make_places, make_terms, make_window
 from kgedit.store.engine import literal, open_engine
 from kgedit.store.files import only_writer, replace_folder, write_json
 from kgedit.store.snapshots import Snapshot

@@ -1,8 +1,14 @@
-"""The server of `kgedit explore`: serves one page and its data to this machine only, until it is stopped."""
+"""The server of `kgedit explore`: serves one page and its data to this machine only, until it is stopped.
+
+Any web page can send requests to 127.0.0.1, and a domain that its owner points there makes them look like its own (DNS
+rebinding). Therefore every request must name this host and have the secret in its path, which other pages cannot know.
+The page contains no data and requests all of it.
+"""
 
 from __future__ import annotations
 
 import os
+import secrets
 import socket
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -10,15 +16,18 @@ from dataclasses import dataclass
 
 import uvicorn
 from starlette.applications import Starlette
+from starlette.datastructures import Headers
 from starlette.middleware import Middleware
+from starlette.responses import PlainTextResponse
 from starlette.routing import Mount
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from kgedit.errors import KgeditError
 from kgedit.explorer.explorer import Explorer
 from kgedit.explorer.exports import Exports, ExportTimestep
-from kgedit.explorer.guard import Guard, new_token
-from kgedit.explorer.page import explore_page
 from kgedit.explorer.routes import Routes
+from kgedit.pages.shell import policy_of, render
+from kgedit.proxy.guard import with_headers
 from kgedit.proxy.http import TimedProtocol
 
 HOST = "127.0.0.1"
@@ -117,3 +126,86 @@ def make_server(
         ws="none",
     )
     return ExploreServer(f"http://{HOST}:{port}/{token}/", uvicorn.Server(config), listening)
+
+
+_SCRIPTS = ("explore_base.js", "explore_cards.js", "explore_item.js", "explore_selection.js", "explore.js")
+
+
+@dataclass(frozen=True, slots=True)
+class ExplorePage:
+    """The page.
+
+    Attributes:
+        html: HTML of the page.
+        policy: Content security policy: only its own script, and requests only to its own server.
+    """
+
+    html: str
+    policy: str
+
+
+def explore_page() -> ExplorePage:
+    """Render the page, which is the same for every home."""
+    policy = policy_of(_SCRIPTS, asks_server=True)
+    html = render(
+        "explore.html.j2",
+        styles=["changes.css", "explore.css"],
+        scripts=_SCRIPTS,
+        policy=policy,
+        title="What changed: kgedit explore",
+        brand="kgedit explore",
+        sections=[
+            ("window", "Two dates"),
+            ("find", "Find an item"),
+            ("changes", "What changed"),
+            ("timesteps", "Timesteps"),
+        ],
+    )
+    return ExplorePage(html, policy + "; frame-ancestors 'none'")
+
+
+_HEADERS = {
+    "cache-control": "no-store",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "referrer-policy": "no-referrer",
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+}
+
+
+def new_token() -> str:
+    """Generate a secret of 192 bits for the address."""
+    return secrets.token_urlsafe(24)
+
+
+class Guard:
+    """Accepts requests that name an allowed host and whose path begins with the token; sets headers on every response.
+
+    Args:
+        app: Application to protect.
+        hosts: Allowed values of the Host header, with port.
+        token: First part of every path.
+        policy: Content security policy.
+    """
+
+    def __init__(self, app: ASGIApp, *, hosts: Sequence[str], token: str, policy: str) -> None:
+        self._app, self._hosts, self._token = app, frozenset(hosts), token.encode()
+        self._headers = _HEADERS | {"content-security-policy": policy}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+
+        refused = self._refusal(scope)
+        await (refused or self._app)(scope, receive, with_headers(send, self._headers))
+
+    def _refusal(self, scope: Scope) -> PlainTextResponse | None:
+        if Headers(scope=scope).get("host") not in self._hosts:
+            return PlainTextResponse("This is not the host of kgedit explore.\n", 421)
+        # A path need not begin with a slash: OPTIONS * concerns the whole server.
+        given = scope["path"].removeprefix("/").partition("/")[0].encode()
+        if not scope["path"].startswith("/") or not secrets.compare_digest(given, self._token):
+            return PlainTextResponse("Open the address that kgedit explore printed: it has a token.\n", 403)
+        return None

@@ -1,18 +1,18 @@
-"""Figures of changes: funnel, dates, relations, kinds, and similarity of the locality probes."""
+"""Figures of changes: funnel, dates, relations, kinds, words (WikiBigEdit, figure 8), similarity of locality probes."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
 from kgedit.pages.change_cards import Card
-from kgedit.pages.charts.counts import count_bars, histogram, waterfall
+from kgedit.pages.charts.bars import count_bars, histogram, waterfall
+from kgedit.pages.charts.word_cloud import word_cloud
 from kgedit.pages.marks import Drawing, Figure
-from kgedit.pages.word_figure import word_figure
-from kgedit.records.cases import SPECIFICITY
+from kgedit.records.cases import SPECIFICITY, Fact
 from kgedit.timesteps.description import by_powers_of_ten
 
 WIDE, NARROW = 820, 440
@@ -209,3 +209,44 @@ def _bars(title: str, values: Iterator[str | None]) -> Drawing | None:
     rest = sum(count for _, count in ordered[_MOST_BARS:])
     shown = ordered[:_MOST_BARS] + ([(f"{len(ordered) - _MOST_BARS} others", rest)] if rest else [])
     return count_bars(title, shown)
+
+
+_AROUND_WORDS = ',;:()"“”'
+_FUNCTION_WORDS = frozenset(
+    ("a", "an", "and", "as", "at", "by", "for", "from", "i", "in", "no", "of", "on", "or", "st", "the", "to", "was")
+) | {"da", "de", "del", "der", "des", "di", "do", "du", "el", "en", "et", "la", "las", "le", "les", "los", "van", "von"}
+"""Function words of labels, in the most frequent languages of names."""
+
+_MOST_WORDS = 150
+
+
+def word_figure(facts: Iterable[Fact]) -> Figure | None:
+    """Word clouds of subjects and objects, and a cloud of relations by whole label; None without facts."""
+    listed = list(facts)
+    if not listed:
+        return None
+    # Files without relation names have a placeholder property.
+    relations = Counter(fact.property_label or fact.property for fact in listed if fact.property.startswith("P"))
+    counted = {
+        "Words of subjects": _frequent_words(fact.subject_label for fact in listed),
+        "Relations": _most(relations),
+        "Words of objects": _frequent_words(fact.object_label for fact in listed),
+    }
+    panels = tuple(word_cloud(title, counts) for title, counts in counted.items() if counts)
+    note = "Sized by the number of cases. Words without room are left out."
+    return Figure("words", "What the edits are about", panels, note) if panels else None
+
+
+def _frequent_words(labels: Iterable[str]) -> dict[str, int]:
+    """Word -> number of labels that contain it, for the most frequent words; numbers and initials are ignored."""
+    counts = Counter(
+        word
+        for label in labels
+        for word in dict.fromkeys(part.strip(_AROUND_WORDS) for part in label.split())
+        if word.casefold() not in _FUNCTION_WORDS and sum(map(str.isalpha, word)) > 1
+    )
+    return _most(counts)
+
+
+def _most(counts: Counter[str]) -> dict[str, int]:
+    return dict(sorted(counts.items(), key=lambda one: (-one[1], one[0]))[:_MOST_WORDS])

@@ -7,8 +7,7 @@ from html import escape
 from pathlib import Path
 
 from kgedit.files import replace_file
-from kgedit.pages.marks import Drawing, Figure, written_marks
-from kgedit.pages.palettes import as_printed
+from kgedit.pages.marks import Drawing, Figure, as_printed, written_marks
 
 COLUMN_MM, PAGE_MM = 84, 174
 """Width of one column and of both columns of a paper, in millimetres."""

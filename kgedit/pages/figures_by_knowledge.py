@@ -15,9 +15,8 @@ from kgedit.analysis.tables import Table
 from kgedit.pages.charts.heat import HeatCell, HeatRow, heat_map
 from kgedit.pages.charts.scales import told
 from kgedit.pages.charts.years import year_dots
-from kgedit.pages.exhibits import Exhibit, in_days
 from kgedit.pages.marks import Drawing, Figure
-from kgedit.pages.report_views import View, run_names
+from kgedit.pages.report_views import Exhibit, View, in_days, run_names
 from kgedit.records.cases import SPECIFICITY
 from kgedit.records.scores import EvaluationStage
 

@@ -14,12 +14,11 @@ from kgedit.analysis.cells import Estimate
 from kgedit.analysis.overviews import schedule_table
 from kgedit.analysis.runs import Run
 from kgedit.analysis.timesteps import lifelong_table, retention_table
-from kgedit.pages.charts.curves import Curve, curves
 from kgedit.pages.charts.heat import HeatCell, HeatRow, heat_map
+from kgedit.pages.charts.lines import Curve, curves
 from kgedit.pages.charts.scales import common_top
-from kgedit.pages.exhibits import ASKED_AXES, AXIS_NAMES, Exhibit, in_days
 from kgedit.pages.marks import Drawing, Figure
-from kgedit.pages.report_views import View, run_names
+from kgedit.pages.report_views import ASKED_AXES, AXIS_NAMES, Exhibit, View, in_days, run_names
 from kgedit.records.cases import Axis
 from kgedit.records.scores import Retention
 

@@ -16,8 +16,8 @@ from kgedit.analysis.standings import MEASURES, Measure, Standing, Standings
 from kgedit.analysis.tables import Table
 from kgedit.pages.charts.forest import ForestRow, interval_strip
 from kgedit.pages.charts.scales import percent, same_count, told
-from kgedit.pages.exhibits import in_days
 from kgedit.pages.marks import Drawing
+from kgedit.pages.report_views import in_days
 from kgedit.pages.shell import render
 from kgedit.runs.submissions.board import Board, BoardRun
 

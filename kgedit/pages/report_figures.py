@@ -20,14 +20,13 @@ from kgedit.analysis.wikifactdiff import neighbours_table
 from kgedit.pages.charts.bars import Cost, FoundBar, found_bars, memory_bars, time_dots
 from kgedit.pages.charts.forest import ForestRow, forest
 from kgedit.pages.charts.heat import HeatCell, HeatRow, heat_map
+from kgedit.pages.charts.lines import Slope, slopes
 from kgedit.pages.charts.scales import common_top, told
-from kgedit.pages.charts.slope import Slope, slopes
 from kgedit.pages.charts.tradeoff import Tradeoff, tradeoffs
-from kgedit.pages.exhibits import ASKED_AXES, AXIS_NAMES, Exhibit
 from kgedit.pages.figures_by_knowledge import specificity_exhibits, year_exhibits
 from kgedit.pages.figures_over_time import curve_exhibits, matrix_exhibits
 from kgedit.pages.marks import Drawing, Figure
-from kgedit.pages.report_views import MethodView, View, run_names
+from kgedit.pages.report_views import ASKED_AXES, AXIS_NAMES, Exhibit, MethodView, View, run_names
 from kgedit.records.cases import TWO_HOP_AXES, Axis
 
 _FEW = 5

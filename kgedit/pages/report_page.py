@@ -12,11 +12,10 @@ from kgedit.pages.answer_rows import AnswerBook
 from kgedit.pages.charts.forest import ForestRow, interval_strip
 from kgedit.pages.charts.scales import percent, same_count
 from kgedit.pages.embedding import packed
-from kgedit.pages.exhibits import AXIS_NAMES, Exhibit, in_days
 from kgedit.pages.marks import Drawing, Figure
 from kgedit.pages.report_figures import exhibits_of, forest_row
 from kgedit.pages.report_provenance import commands_of, provenance_of
-from kgedit.pages.report_views import MethodView, View, run_names, views_of
+from kgedit.pages.report_views import AXIS_NAMES, Exhibit, MethodView, View, in_days, run_names, views_of
 from kgedit.pages.shell import render
 from kgedit.pages.verdict import Verdict, verdict_of
 from kgedit.records.cases import Axis

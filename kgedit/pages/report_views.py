@@ -1,4 +1,4 @@
-"""Views of a report page: one for each comparable group and free preset.
+"""Views of a report page, one for each comparable group and free preset, and parts that its figures share.
 
 Numbers are those of the report's tables, arranged side by side: before and after, free and forced, kept.
 """
@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from kgedit.analysis.cells import Estimate, estimate
 from kgedit.analysis.groups import RunGroup, comparable_groups
 from kgedit.analysis.runs import Run
-from kgedit.analysis.tables import COMPARED_STAGES, asked_axes, main_score, preset_scale, presets_of
+from kgedit.analysis.tables import COMPARED_STAGES, Table, asked_axes, main_score, preset_scale, presets_of
+from kgedit.pages.marks import Figure
 from kgedit.records.cases import AXES, Axis
 from kgedit.records.runs import Preset
 from kgedit.records.scores import SHARE
@@ -214,3 +215,47 @@ def _unedited(methods: Sequence[MethodView], axes: Sequence[Axis]) -> MethodView
         return None
     empty = next((method.empty.before for method in methods if method.empty.before), None)
     return MethodView(UNEDITED, None, free, forced, None, BeforeAfter(empty, empty), is_baseline=True)
+
+
+AXIS_NAMES: dict[Axis, str] = {
+    "update": "Update",
+    "rephrase": "Rephrase",
+    "personas": "Personas",
+    "alias": "Alias",
+    "mhop": "Two hops",
+    "mhop_rephrase": "Two hops, rephrased",
+    "hop": "Single hops of chains",
+    "consequence": "Consequence",
+    "locality": "Locality",
+    "random_locality": "Random neighbours",
+}
+"""Axis -> name in headings."""
+
+ASKED_AXES: tuple[Axis, ...] = (
+    *("update", "rephrase", "personas", "alias"),
+    *("mhop", "mhop_rephrase", "hop", "consequence"),
+)
+"""Axes on which an edit should have an effect; on locality it should have none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Exhibit:
+    """A figure with the tables of its numbers.
+
+    Attributes:
+        section: Section of the page.
+        figure: The drawing.
+        tables: Tables of the report that contain the same numbers.
+        choice: Name in the section's list of choices; "" if the section shows all its figures.
+    """
+
+    section: str
+    figure: Figure
+    tables: tuple[Table, ...] = ()
+    choice: str = ""
+
+
+def in_days(timestep: str) -> str:
+    """A timestep's name as two dates; other names unchanged."""
+    parts = timestep.split("_")[:2]
+    return " → ".join(f"{p[:4]}-{p[4:6]}-{p[6:]}" if len(p) == 8 and p.isdigit() else p for p in parts)

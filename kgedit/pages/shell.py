@@ -15,8 +15,7 @@ from typing import Any
 import jinja2
 
 from kgedit import __version__
-from kgedit.pages.marks import Drawing, to_svg
-from kgedit.pages.palettes import DARK, LIGHT, as_printed, as_variable, css_variables
+from kgedit.pages.marks import DARK, LIGHT, Drawing, as_printed, as_variable, css_variables, to_svg
 
 _FOLDER = files("kgedit.pages")
 

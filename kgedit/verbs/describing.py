@@ -69,9 +69,9 @@ def describe_page(
         TimestepError: if there are no edits, such a file or folder exists, or `browser` is not an http address.
         MissingExtraError: if figures are requested and the packages that draw them are not installed.
     """
+    from kgedit.pages.change_figures import word_figure
     from kgedit.pages.change_page import BROWSER, change_page
     from kgedit.pages.figure_files import figure_svg, write_figures
-    from kgedit.pages.word_figure import word_figure
     from kgedit.timesteps.edit_files import open_edits
 
     if browser is not None and not is_web_address(browser):

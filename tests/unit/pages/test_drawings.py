@@ -14,20 +14,37 @@ from hypothesis import strategies as st
 from world.hostile import HOSTILE
 
 from kgedit.analysis.cells import Estimate
-from kgedit.pages.charts.bars import Cost, FoundBar, found_bars, memory_bars, time_dots
-from kgedit.pages.charts.counts import count_bars, histogram, waterfall
-from kgedit.pages.charts.curves import Curve, curves
+from kgedit.pages.charts.bars import (
+    Cost,
+    FoundBar,
+    count_bars,
+    found_bars,
+    histogram,
+    memory_bars,
+    time_dots,
+    waterfall,
+)
 from kgedit.pages.charts.forest import ForestRow, forest
 from kgedit.pages.charts.heat import HeatCell, HeatRow, heat_map
+from kgedit.pages.charts.lines import Curve, Slope, curves, slopes
 from kgedit.pages.charts.scales import Scale, common_top, percent, ticks
-from kgedit.pages.charts.slope import Slope, slopes
 from kgedit.pages.charts.tradeoff import Tradeoff, tradeoffs
 from kgedit.pages.charts.word_cloud import word_cloud
 from kgedit.pages.charts.years import year_dots
 from kgedit.pages.embedding import NOTHING, Numbered, packed, unpacked
 from kgedit.pages.figure_files import COLUMN_MM, PAGE_MM, figure_svg, write_figures
-from kgedit.pages.marks import Drawing, Figure, shortened, spread, text_width, to_svg
-from kgedit.pages.palettes import DARK, LIGHT, as_printed, as_variable
+from kgedit.pages.marks import (
+    DARK,
+    LIGHT,
+    Drawing,
+    Figure,
+    as_printed,
+    as_variable,
+    shortened,
+    spread,
+    text_width,
+    to_svg,
+)
 
 HALF = Estimate(0.5, 0.25, 0.75, 20)
 

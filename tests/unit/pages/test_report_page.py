@@ -16,10 +16,9 @@ from kgedit.analysis.overviews import kinds_of
 from kgedit.cli import main
 from kgedit.pages.answer_rows import FLAGS
 from kgedit.pages.embedding import unpacked
-from kgedit.pages.exhibits import AXIS_NAMES
 from kgedit.pages.report_page import Page, report_page
 from kgedit.pages.report_provenance import provenance_of
-from kgedit.pages.report_views import run_names, views_of
+from kgedit.pages.report_views import AXIS_NAMES, run_names, views_of
 from kgedit.pages.verdict import verdict_of
 from kgedit.records.cases import AXES
 from kgedit.runs.run_files import read_runs
