@@ -25,9 +25,7 @@ from kgedit.store.rows import (
     without_repetition,
 )
 from kgedit.store.schemas import CLAIMS, ENTITIES, LoaderOptions, Parsed
-from kgedit.wikidata.labels import plain_line
-from kgedit.wikidata.patterns import is_entity_id, is_id_of, is_property_id
-from kgedit.wikidata.sites import site_address
+from kgedit.wikidata.ids import is_entity_id, is_id_of, is_property_id, plain_line, site_address
 from kgedit.wikidata.snaks import DataValue, Snak, Value
 
 NO_EDGE = "malformed edge"

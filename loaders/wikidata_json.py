@@ -25,8 +25,7 @@ from kgedit.store.rows import (
     without_repetition,
 )
 from kgedit.store.schemas import CLAIMS, ENTITIES, LoaderOptions, Parsed
-from kgedit.wikidata.labels import plain_line
-from kgedit.wikidata.patterns import is_id_of, is_name
+from kgedit.wikidata.ids import is_id_of, is_name, plain_line
 
 SKIPPED_TYPES = ("lexeme", "mediainfo")
 

@@ -11,7 +11,7 @@ from typing import ClassVar
 from kgedit.rdf.blocks import MALFORMED, NO_ENTITY, RdfBlock, RdfEntity, RdfParser
 from kgedit.rdf.text import RDF
 from kgedit.store.rows import BAD_STATEMENTS, STATEMENT_NOTES, Statement
-from kgedit.wikidata.patterns import is_property_id
+from kgedit.wikidata.ids import is_property_id
 from kgedit.wikidata.rdf import parse_term, snak_of
 from kgedit.wikidata.snaks import Snak, UnreadableError
 

@@ -21,7 +21,7 @@ from kgedit.loaders import LOADERS
 from kgedit.store.framing import LONG_ENTITY, cut_at, without_mark
 from kgedit.store.rows import BAD_STATEMENTS, table
 from kgedit.store.schemas import ENTITIES, LoaderOptions, Parsed
-from kgedit.wikidata.patterns import is_id_of
+from kgedit.wikidata.ids import is_id_of
 
 NO_XML = "malformed XML"
 NO_ENTITY = "page of another namespace"

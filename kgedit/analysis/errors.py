@@ -11,8 +11,8 @@ from kgedit.analysis.answers import rows_of
 from kgedit.analysis.cells import Cell
 from kgedit.analysis.runs import Run
 from kgedit.analysis.tables import METHOD, Column, Table
+from kgedit.records.answers import ERROR_CLASSES, ErrorClass
 from kgedit.records.cases import AXES, LOCALITY_AXES
-from kgedit.records.error_classes import ERROR_CLASSES, ErrorClass
 from kgedit.records.runs import Preset
 
 _HEADINGS = {"old answer": "old", "more than the answer": "more"}

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from kgedit.cli import completion
-from kgedit.records.days import read_day
+from kgedit.wikidata.times import read_day
 
 
 class _Day(click.ParamType):  # type: ignore[type-arg]  # generic since click 8.4 only

@@ -13,7 +13,7 @@ from kgedit.cli.examples import examples
 from kgedit.cli.formats import print_result, result_format
 from kgedit.cli.progress import bars, say
 from kgedit.errors import SourceError
-from kgedit.records.days import read_day
+from kgedit.wikidata.times import read_day
 
 if TYPE_CHECKING:
     from kgedit.fetching.items import FetchedItems

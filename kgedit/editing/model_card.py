@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from kgedit.records.saved import SavedEdits
+from kgedit.records.published import SavedEdits
 
 _MOST_ROWS = 200
 

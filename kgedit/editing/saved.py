@@ -34,7 +34,7 @@ from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.loading import load_model
 from kgedit.llm.saving import save_pretrained, whole_folder
 from kgedit.records.cases import Case
-from kgedit.records.saved import SavedContext, SavedEdit, SavedEdits
+from kgedit.records.published import SavedContext, SavedEdit, SavedEdits
 
 _SAVE_AGAIN = "Save the edited model again: kgedit run-edit --save-model"
 

@@ -15,9 +15,9 @@ import pyarrow as pa
 from kgedit.errors import StoreError
 from kgedit.explorer.explorer import Explorer
 from kgedit.explorer.indexes import manifest_hash
-from kgedit.records.days import not_before
 from kgedit.store.engine import literal
 from kgedit.store.files import only_writer
+from kgedit.wikidata.times import not_before
 
 ACTS = {
     "replaced": "replaced",

@@ -20,7 +20,7 @@ from kgedit.fetching.ancestors import Surroundings, in_order
 from kgedit.fetching.manners import Manners, TemporaryError, get, persistently
 from kgedit.fetching.pages import FetchedPages
 from kgedit.files import replace_file
-from kgedit.wikidata.patterns import is_entity_id
+from kgedit.wikidata.ids import is_entity_id
 
 Json = dict[str, Any]
 

@@ -17,9 +17,7 @@ from kgedit.errors import SourceError
 from kgedit.fetching.ancestors import Surroundings
 from kgedit.fetching.manners import Manners, TemporaryError, persistently, temporary_errors
 from kgedit.fetching.pages import FetchedPages, batches
-from kgedit.wikidata.ids import INSTANCE_OF, SUBCLASS_OF
-from kgedit.wikidata.patterns import is_entity_id
-from kgedit.wikidata.sites import site_address
+from kgedit.wikidata.ids import INSTANCE_OF, SUBCLASS_OF, is_entity_id, site_address
 
 WD = "http://www.wikidata.org/entity/"
 _TYPE = "<http://www.w3.org/1999/02/22-rdf-syntax-ns#type>"

@@ -11,10 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from kgedit.errors import GraphError, UnknownNameError
-from kgedit.records.days import not_before, read_day
 from kgedit.resources import data_folder
 from kgedit.wikidata.ids import TWO_HOP_STOP_LIST
-from kgedit.wikidata.times import day_number
+from kgedit.wikidata.times import day_number, not_before, read_day
 
 _PARAMETER = re.compile(r"^\$(\w+) \((\w+)(?:, default (.*?))?\): (.*)$")
 _ID = re.compile(r"[PQL][1-9]\d*")

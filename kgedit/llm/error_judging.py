@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from kgedit.llm.judging import cut, fenced, one_line
 from kgedit.llm.remote.requests import ChatRequest, Message
-from kgedit.records.error_classes import ErrorClass
+from kgedit.records.answers import ErrorClass
 
 CLASSES: Mapping[str, ErrorClass] = {
     "REPETITION": "repetition",

@@ -16,8 +16,8 @@ from kgedit.metrics.scenarios import NAMES as SCENARIOS
 from kgedit.metrics.stages import stage_of
 from kgedit.metrics.unchanged import UNCHANGED
 from kgedit.records.answer_table import ANSWERS, case_hash, question_hash
+from kgedit.records.answers import ErrorClass
 from kgedit.records.cases import EDIT_AXES, LOCALITY_AXES, TWO_HOP_AXES
-from kgedit.records.error_classes import ErrorClass
 from kgedit.records.runs import Answer, JudgedAnswer
 
 _ROWS = 65_536

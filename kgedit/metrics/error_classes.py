@@ -21,7 +21,7 @@ from itertools import pairwise
 
 from kgedit.metrics.containment import contains
 from kgedit.metrics.normalization import normalize
-from kgedit.records.error_classes import ErrorClass
+from kgedit.records.answers import ErrorClass
 
 _LONGEST_REPEATED = 8
 _WORDS_OF_A_LONG_TEXT = 12

@@ -15,8 +15,8 @@ from kgedit.analysis.runs import Run
 from kgedit.metrics.stages import stage_of
 from kgedit.pages.embedding import NOTHING, Numbered
 from kgedit.records.answer_table import question_hash
+from kgedit.records.answers import ERROR_CLASSES
 from kgedit.records.cases import AXES, LOCALITY_AXES, Axis
-from kgedit.records.error_classes import ERROR_CLASSES
 from kgedit.records.runs import Answer
 from kgedit.runs.run_files import read_answers
 

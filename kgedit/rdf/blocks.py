@@ -22,10 +22,8 @@ from kgedit.store.rows import (
     without_repetition,
 )
 from kgedit.store.schemas import CLAIMS, ENTITIES, NODES, WAITING, LoaderOptions, Parsed, Waiting
-from kgedit.wikidata.labels import plain_line
-from kgedit.wikidata.patterns import is_id_of, is_property_id
+from kgedit.wikidata.ids import is_id_of, is_property_id, plain_line, site_address
 from kgedit.wikidata.rdf import RdfTerm, datatype_of, entity_id, needs_node, parse_term, snak_of, snak_of_node
-from kgedit.wikidata.sites import site_address
 from kgedit.wikidata.snaks import Snak, UnreadableError
 
 MALFORMED = "malformed triple"

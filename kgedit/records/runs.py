@@ -1,6 +1,6 @@
 """A run: its RunSpec, and the environment that it was made in.
 
-Answers (kgedit.records.answers) and costs (kgedit.records.measurements) can also be imported from here.
+Answers (kgedit.records.answers) and costs (kgedit.records.answers) can also be imported from here.
 """
 
 from __future__ import annotations
@@ -10,15 +10,18 @@ from typing import Any, Literal
 
 from kgedit.records.answers import (
     UNEDITED,
+    AbilityMeasurement,
     Answer,
     BertScore,
+    EditCost,
+    EditFailure,
     JudgedAnswer,
     ModelState,
     Neighbour,
+    TaskMeasurement,
     with_judgement,
 )
 from kgedit.records.cases import Axis
-from kgedit.records.measurements import AbilityMeasurement, EditCost, EditFailure, TaskMeasurement
 
 __all__ = [
     "PROTOCOLS",

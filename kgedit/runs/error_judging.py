@@ -12,8 +12,8 @@ from pathlib import Path
 from kgedit.errors import TimestepError
 from kgedit.llm.error_judging import WrongAnswer
 from kgedit.records.answer_table import case_hash
+from kgedit.records.answers import ErrorClass
 from kgedit.records.cases import EDIT_AXES
-from kgedit.records.error_classes import ErrorClass
 from kgedit.records.runs import Answer, JudgedAnswer, with_judgement
 from kgedit.runs.edited_cases import old_answers, read_edited_cases
 from kgedit.runs.headed_lines import read_headed, write_headed

@@ -17,8 +17,7 @@ from typing import Any, Literal
 import msgspec
 import pyarrow as pa
 
-from kgedit.wikidata.ids import SEPARATOR, START_TIME, TIME_QUALIFIERS
-from kgedit.wikidata.patterns import is_name, is_property_id, is_statement_id
+from kgedit.wikidata.ids import SEPARATOR, START_TIME, TIME_QUALIFIERS, is_name, is_property_id, is_statement_id
 from kgedit.wikidata.snaks import (
     NO_VALUE,
     CanonicalValue,

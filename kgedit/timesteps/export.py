@@ -21,7 +21,6 @@ from kgedit.engines.store import read_sql
 from kgedit.errors import TimestepError
 from kgedit.graph.queries import read_query
 from kgedit.llm.embeddings import load_embedder
-from kgedit.records.days import not_before
 from kgedit.records.steps import step
 from kgedit.store.files import replace_folder, write_json
 from kgedit.store.snapshots import Snapshot
@@ -52,6 +51,7 @@ from kgedit.timesteps.tables import TABLES
 from kgedit.timesteps.timestep import Timestep
 from kgedit.timesteps.two_hops import find_shortcuts, make_two_hops
 from kgedit.timesteps.wording import choose_templates, word_cases, word_facts, word_probes
+from kgedit.wikidata.times import not_before
 from kgedit.wording.dates import date_templates, dates_version
 from kgedit.wording.names import names_version
 from kgedit.wording.personas import persona_version

@@ -10,9 +10,8 @@ from pathlib import Path
 
 from kgedit.errors import TimestepError
 from kgedit.near_names import did_you_mean
-from kgedit.records.days import read_day
 from kgedit.resources import as_typed, home
-from kgedit.wikidata.times import day_number
+from kgedit.wikidata.times import day_number, read_day
 
 MANIFEST = "timestep.json"
 """Written last: a folder without it is not a finished timestep."""

@@ -143,7 +143,7 @@ def submit(
         SubmissionError: with every reason why the run is rejected.
         TimestepError: if the report is neither an address nor a file.
     """
-    from kgedit.records.submissions import SubmitterNote
+    from kgedit.records.published import SubmitterNote
     from kgedit.runs.submissions.checks import check_run
     from kgedit.runs.submissions.entries import write_entry
 

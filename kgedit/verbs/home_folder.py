@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 from kgedit.errors import StoreError
 from kgedit.html_tables import html_table
-from kgedit.records.days import read_day
 from kgedit.resources import home as default_home
 from kgedit.resources import utf8_folder
 from kgedit.verbs.live_progress import step_line
+from kgedit.wikidata.times import read_day
 
 if TYPE_CHECKING:
     import networkx as nx

@@ -30,7 +30,7 @@ from pydantic_core import PydanticOmit
 
 from kgedit.errors import SpecError
 from kgedit.extras import names_extra
-from kgedit.records.days import read_day
+from kgedit.wikidata.times import read_day
 
 if TYPE_CHECKING:
     from pydantic.fields import FieldInfo

@@ -96,7 +96,7 @@ def read_results(folders: Sequence[Path], timesteps: Sequence[Any]) -> pa.Table:
     import pyarrow as pa
 
     from kgedit.errors import TimestepError
-    from kgedit.records.result_table import RESULTS
+    from kgedit.records.published import RESULTS
     from kgedit.runs.run_files import read_environment, read_runs
 
     hashes = {step.sha256 for step in timesteps}

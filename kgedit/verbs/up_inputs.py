@@ -16,7 +16,6 @@ from typing import Any
 
 from kgedit.engines.store import StoreEngine
 from kgedit.errors import SourceError, TimestepError
-from kgedit.records.days import read_day
 from kgedit.sample.generate import SNAPSHOT_DATES
 from kgedit.timesteps.timestep import timestep_folder
 from kgedit.timesteps.timestep_names import timesteps_folder
@@ -24,7 +23,7 @@ from kgedit.verbs.export_timestep import ExportOptions
 from kgedit.verbs.home import Date, read_date
 from kgedit.verbs.loading import DumpOptions
 from kgedit.verbs.up_runs import RunFields, choose_runs, missing_of_smollm2
-from kgedit.wikidata.times import day_number
+from kgedit.wikidata.times import day_number, read_day
 
 SAMPLE_CASES = 30
 """Default number of cases drawn from the sample: its whole timestep takes four times as long."""

@@ -1,8 +1,13 @@
-"""Ids on which rules depend, named as in Wikidata's community."""
+"""Ids on which rules depend, the form of ids and names, and the addresses of Wikimedia's wikis.
+
+Ids of another form would break exports and queries much later. Numbers have at most 18 digits, so that they fit in 64
+bits.
+"""
 
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 START_TIME = "P580"
 END_TIME = "P582"
@@ -80,3 +85,97 @@ def is_property(text: str) -> bool:
     (True, False, False)
     """
     return _PROPERTY.fullmatch(text) is not None
+
+
+LEAST_UNUSABLE_NUMBER = 10**18
+_NUMBER = "[1-9][0-9]{0,17}"
+_OF_TYPE = {"item": re.compile(f"Q{_NUMBER}"), "property": re.compile(f"P{_NUMBER}")}
+_ENTITY = re.compile(f"[QPME]{_NUMBER}|L{_NUMBER}(?:-[FS]{_NUMBER})?").fullmatch
+_LONGEST_STATEMENT_ID = 200
+
+
+def is_id_of(entity_type: str, text: str) -> bool:
+    """Whether a text is the id of an "item" or "property".
+
+    >>> is_id_of("item", "Q42"), is_id_of("item", "P31"), is_id_of("item", "Q042")
+    (True, False, False)
+    """
+    return _OF_TYPE[entity_type].fullmatch(text) is not None
+
+
+def is_entity_id(text: str) -> bool:
+    """Whether a text is the id of anything that a statement can refer to.
+
+    >>> [is_entity_id(text) for text in ("Q42", "P31", "L7-F1", "L7-S1", "M5", "E10", "Q1 ", "Q1-F1")]
+    [True, True, True, True, True, True, False, False]
+    """
+    return _ENTITY(text) is not None
+
+
+@lru_cache(maxsize=65536)
+def is_property_id(text: str) -> bool:
+    """Whether a text is a property id."""
+    return is_id_of("property", text)
+
+
+def is_statement_id(text: str) -> bool:
+    """Whether a text can be a statement id: printable, without white space, shorter than 200 characters.
+
+    >>> is_statement_id("Q42$F078E5B3-F9A8-480E-B7AC-D97778CBBEF9"), is_statement_id("Q42 1"), is_statement_id("")
+    (True, False, False)
+    """
+    return 0 < len(text) < _LONGEST_STATEMENT_ID and text.isprintable() and " " not in text
+
+
+@lru_cache(maxsize=65536)
+def is_name(text: str) -> bool:
+    """Whether a text can be a unit, language, calendar or datatype: like a statement id, and without semicolons.
+
+    >>> is_name("zh-hans"), is_name("Q1;2")
+    (True, False)
+    """
+    return is_statement_id(text) and ";" not in text
+
+
+_CONTROL_CHARACTERS = {
+    number: None for number in (*range(0x20), *range(0x7F, 0xA0)) if not chr(number).isspace()
+}  # C0, DEL and C1; a terminal would execute some of them.
+
+
+def plain_line(text: str) -> str:
+    r"""Remove control characters, trim, and collapse white space; the result may be empty.
+
+    >>> plain_line(" New\r\n York\u2028 \x1b")
+    'New York'
+    """
+    if text.isprintable() and "  " not in text and text.strip() == text:
+        return text
+    return " ".join(text.translate(_CONTROL_CHARACTERS).split())
+
+
+_SPECIAL_WIKIS = {
+    "commonswiki": "commons.wikimedia.org",
+    "specieswiki": "species.wikimedia.org",
+    "metawiki": "meta.wikimedia.org",
+    "wikidatawiki": "www.wikidata.org",
+    "mediawikiwiki": "www.mediawiki.org",
+    "sourceswiki": "wikisource.org",
+    "be_x_oldwiki": "be-tarask.wikipedia.org",
+}
+_WIKI_PROJECTS = ("wikibooks", "wikinews", "wikiquote", "wikisource", "wikiversity", "wikivoyage", "wiktionary", "wiki")
+_WIKI = re.compile(f"([a-z0-9_]+?)({'|'.join(_WIKI_PROJECTS)})")
+
+
+def site_address(name: str) -> str:
+    """Address of a wiki; an unknown name gives an address that cannot be resolved.
+
+    >>> site_address("enwiki"), site_address("zh_yuewiki"), site_address("dewikiquote")
+    ('https://en.wikipedia.org/', 'https://zh-yue.wikipedia.org/', 'https://de.wikiquote.org/')
+    """
+    match = _WIKI.fullmatch(name)
+    if name in _SPECIAL_WIKIS:
+        return f"https://{_SPECIAL_WIKIS[name]}/"
+    if match is None:
+        return f"https://{name}.invalid/"
+    project = "wikipedia" if match[2] == "wiki" else match[2]
+    return f"https://{match[1].replace('_', '-')}.{project}.org/"

@@ -10,7 +10,7 @@ from functools import lru_cache
 
 import msgspec
 
-from kgedit.wikidata.patterns import LEAST_UNUSABLE_NUMBER, is_entity_id, is_name
+from kgedit.wikidata.ids import LEAST_UNUSABLE_NUMBER, is_entity_id, is_name
 from kgedit.wikidata.times import UNKNOWN_TIME, Time, parse_time
 
 

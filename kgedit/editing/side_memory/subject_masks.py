@@ -11,8 +11,8 @@ from kgedit.llm.contexts import Context
 from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.targets import TargetBatch
 from kgedit.llm.token_spans import token_spans
+from kgedit.records.answers import EditFailure
 from kgedit.records.cases import Case
-from kgedit.records.measurements import EditFailure
 
 
 @dataclass(frozen=True, slots=True)

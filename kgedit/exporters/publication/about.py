@@ -49,7 +49,7 @@ class Publication:
     Attributes:
         about: The publisher's description.
         timesteps: Timesteps, ordered by the name of their configuration.
-        results: Rows of kgedit.records.result_table.RESULTS; None without runs.
+        results: Rows of kgedit.records.published.RESULTS; None without runs.
     """
 
     about: About

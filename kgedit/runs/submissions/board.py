@@ -8,9 +8,9 @@ from pathlib import Path
 
 from kgedit.analysis.runs import Run, in_report_order
 from kgedit.errors import KgeditError, SubmissionError, TimestepError
+from kgedit.records.published import SubmittedTimestep, SubmitterNote
 from kgedit.records.runs import RunEnvironment
 from kgedit.records.steps import step
-from kgedit.records.submissions import SubmittedTimestep, SubmitterNote
 from kgedit.runs.run_files import read_environment, read_runs
 from kgedit.runs.submissions.entries import ENTRIES, read_entry
 from kgedit.untrusted import is_web_address

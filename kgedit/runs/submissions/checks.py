@@ -17,10 +17,10 @@ import pyarrow.parquet as pq
 
 from kgedit.errors import DamagedFileError, KgeditError, SubmissionError, TimestepError
 from kgedit.records.cases import Case
+from kgedit.records.published import SubmittedTimestep
 from kgedit.records.runs import Preparation, RunEnvironment, RunSpec, Selection
 from kgedit.records.scores import RunScores
 from kgedit.records.steps import step
-from kgedit.records.submissions import SubmittedTimestep
 from kgedit.runs.edited_cases import case_table
 from kgedit.runs.run_files import (
     read_answers,

@@ -24,8 +24,8 @@ from kgedit.metrics.answer_table import answer_table
 from kgedit.metrics.bertscore import NAMES as BERTSCORES
 from kgedit.metrics.scores import answers_before, score_answers
 from kgedit.records.answer_table import ANSWERS
+from kgedit.records.published import ENTRY_FORMAT, Submission, SubmitterNote
 from kgedit.records.runs import Answer, RunSpec
-from kgedit.records.submissions import ENTRY_FORMAT, Submission, SubmitterNote
 from kgedit.runs.edited_cases import old_answers, read_edited_cases
 from kgedit.runs.run_files import read_answers
 from kgedit.runs.submissions.answer_parquet import read_full_answers, write_full_answers

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from kgedit.errors import TimestepError
-from kgedit.records.days import not_before
 from kgedit.records.steps import step
 from kgedit.store.snapshots import Snapshot
 from kgedit.timesteps.audit.checks import judge_edits
@@ -17,6 +16,7 @@ from kgedit.timesteps.audit.probes import judge_locality, judge_two_hops
 from kgedit.timesteps.audit.result import Audit, summarise
 from kgedit.timesteps.audit.snapshots import open_snapshots
 from kgedit.timesteps.edit_files import Edits
+from kgedit.wikidata.times import not_before
 
 __all__ = ["Audit", "audit_edits"]
 

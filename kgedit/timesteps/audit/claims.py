@@ -16,7 +16,7 @@ from kgedit.records.cases import Case, Fact
 from kgedit.timesteps.edit_files import EditFile, Edits
 from kgedit.timesteps.edit_files.contract import CaseDetails
 from kgedit.timesteps.timestep import Timestep
-from kgedit.wikidata.patterns import is_entity_id
+from kgedit.wikidata.ids import is_entity_id
 
 _STRINGS = pa.list_(pa.string())
 

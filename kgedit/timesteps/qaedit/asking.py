@@ -23,7 +23,7 @@ from kgedit.timesteps.qaedit.build import Worded
 from kgedit.timesteps.qaedit.categories import Category, english_categorizer
 from kgedit.timesteps.qaedit.rephrasing import Rephrasing, english_rephraser
 from kgedit.timesteps.qaedit.subjects import Subject
-from kgedit.wikidata.labels import plain_line
+from kgedit.wikidata.ids import plain_line
 
 Part = Literal["subject", "rephrase", "category"]
 

@@ -23,7 +23,7 @@ import pyarrow as pa
 
 from kgedit.errors import TimestepError
 from kgedit.names.index import composed
-from kgedit.wikidata.labels import plain_line
+from kgedit.wikidata.ids import plain_line
 
 QUESTIONS = pa.schema(
     [

@@ -23,7 +23,6 @@ from kgedit.engines.protocol import Engine
 from kgedit.engines.store import StoreEngine
 from kgedit.errors import TimestepError
 from kgedit.records.cases import SPECIFICITY
-from kgedit.records.days import not_before
 from kgedit.records.steps import step
 from kgedit.store.files import replace_folder, write_json
 from kgedit.store.snapshots import Snapshot
@@ -58,6 +57,7 @@ from kgedit.timesteps.wikifactdiff.scenarios import SCENARIOS, find_updates, los
 from kgedit.timesteps.wikifactdiff.tables import OWN_TABLES, PROFILE
 from kgedit.timesteps.wikifactdiff.wording import DRAWN_CLOZE, prepare_subjects, prepare_templates, word_values
 from kgedit.timesteps.wikifactdiff.workspace import count_by, count_rows, open_workspace, read_table
+from kgedit.wikidata.times import not_before
 from kgedit.wording.dates import dates_version
 from kgedit.wording.names import names_version
 from kgedit.wording.personas import persona_version

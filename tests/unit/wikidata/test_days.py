@@ -4,7 +4,7 @@ import datetime
 
 import pytest
 
-from kgedit.records.days import read_day
+from kgedit.wikidata.times import read_day
 
 
 @pytest.mark.parametrize("text", ["2021-01-04", "20210104", "2021/01/04", "2021-1-4", "2021.1.4", " 2021-01-04 "])
