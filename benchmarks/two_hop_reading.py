@@ -32,7 +32,7 @@ from kgedit.llm.generation import Question
 from kgedit.llm.loading import load_model
 from kgedit.llm.presets import PRESETS
 from kgedit.llm.tiny import Lesson, choose_lesson
-from kgedit.metrics.normalization import comparable
+from kgedit.metrics.matching import comparable
 from kgedit.records.cases import Case, KnownFact
 from kgedit.runs.wording import choose_demonstrations
 from kgedit.timesteps.timestep import Timestep

@@ -57,7 +57,7 @@ def score(runs: tuple[Path, ...], *, metrics: tuple[str, ...], **options: Any) -
     from kgedit.cli.judge import judge, tell_judge_estimate
     from kgedit.cli.progress import say
     from kgedit.metrics import METRICS
-    from kgedit.metrics.bertscore import NAMES as BERTSCORES
+    from kgedit.metrics.text import BERTSCORES
     from kgedit.runs.run_files import require_finished
     from kgedit.runs.scoring import write_scores
 
@@ -95,7 +95,7 @@ def _show(runs: Sequence[Path], notes: dict[str, str]) -> None:
     from kgedit.cli.judge import agreement_line
     from kgedit.cli.progress import say
     from kgedit.cli.report import print_tables
-    from kgedit.metrics.bertscore import NAMES as BERTSCORES
+    from kgedit.metrics.text import BERTSCORES
     from kgedit.runs.run_files import read_runs
 
     found = read_runs(runs)

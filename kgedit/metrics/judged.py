@@ -16,9 +16,8 @@ import numpy as np
 
 from kgedit.clustered_statistics import Floats, Integers
 from kgedit.errors import TimestepError
-from kgedit.metrics import METRICS
-from kgedit.metrics.contract import Earlier, Metric
-from kgedit.metrics.scenarios import NAMES as SCENARIOS
+from kgedit.metrics import METRICS, Earlier, Metric
+from kgedit.records.answer_table import SCENARIO_SCORES
 from kgedit.records.cases import Axis
 from kgedit.records.runs import Answer, ModelState
 
@@ -34,7 +33,7 @@ SIDE_METRICS = (
     "token_match",
     "bleedover",
     "unchanged",
-    *SCENARIOS,
+    *SCENARIO_SCORES,
 )
 """Computed in addition to each preset's own metric, wherever they apply."""
 

@@ -9,15 +9,11 @@ from dataclasses import replace
 import numpy as np
 
 from kgedit.clustered_statistics import INTERVAL_METHOD, clustered_interval
-from kgedit.metrics import METRICS
-from kgedit.metrics.ability import ability_scores, task_scores
-from kgedit.metrics.agreement import agreements
-from kgedit.metrics.contract import Earlier
+from kgedit.metrics import METRICS, Earlier
+from kgedit.metrics.answer_table import stage_of
 from kgedit.metrics.judged import AnswerGroup, BeforeKey, Judged, judge_answers, pool
-from kgedit.metrics.lifelong import retention, retrieval
-from kgedit.metrics.scenarios import SCORED_SCENARIOS
-from kgedit.metrics.speed import AskingCosts
-from kgedit.metrics.stages import stage_of
+from kgedit.metrics.probability import SCORED_SCENARIOS
+from kgedit.metrics.summaries import AskingCosts, ability_scores, agreements, retention, retrieval, task_scores
 from kgedit.records.cases import AXES, LOCALITY_AXES
 from kgedit.records.runs import AbilityMeasurement, Answer, EditCost, ModelState, Preparation, Preset, TaskMeasurement
 from kgedit.records.scores import (

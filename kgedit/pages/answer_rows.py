@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow.compute as pc
 
 from kgedit.analysis.runs import Run
-from kgedit.metrics.stages import stage_of
+from kgedit.metrics.answer_table import stage_of
 from kgedit.pages.embedding import NOTHING, Numbered
 from kgedit.records.answer_table import question_hash
 from kgedit.records.answers import ERROR_CLASSES

@@ -10,7 +10,7 @@ import hashlib
 import pyarrow as pa
 
 SCENARIO_SCORES = ("gain", "preferred", "static_loss", "archive_drop", "archived", "replaced")
-"""Metrics that only some scenarios have (kgedit.metrics.scenarios)."""
+"""Metrics that only some scenarios have (kgedit.metrics.probability)."""
 
 ANSWERS = pa.schema(
     [

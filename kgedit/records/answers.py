@@ -12,7 +12,7 @@ from typing import Any, Literal
 from kgedit.records.cases import Axis, Chain
 
 ErrorClass = Literal["empty", "repetition", "old answer", "more than the answer", "irrelevant", "incorrect"]
-"""Errors of a free answer; the rules are those of kgedit.metrics.error_classes. "more than the answer" is never used by
+"""Errors of a free answer; the rules are those of kgedit.metrics.answer_table. "more than the answer" is never used by
 a judge that calls an answer wrong."""
 
 ERROR_CLASSES: tuple[ErrorClass, ...] = (
@@ -92,7 +92,7 @@ class Answer:
         expires: Later timestep of the run that edits a fact behind the question, which is not evaluated from then on.
         neighbour: Subject of a locality question; None on other axes.
         scenario: Scenario of the case, on axes that query the edited fact; runs of earlier versions have it only if the
-            scenario has separate scores (kgedit.metrics.scenarios).
+            scenario has separate scores (kgedit.metrics.probability).
         static_probability: Mean probability of the answers that remain correct; None if there are none.
         alternative_probability: Mean probability of the case's alternatives; None if there are none.
         highest_alternative: Highest probability of an alternative; None if there are none.

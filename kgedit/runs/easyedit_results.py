@@ -18,7 +18,7 @@ from typing import Any
 
 from kgedit.analysis.results_files import ResultsFile, StatedScore
 from kgedit.errors import TimestepError
-from kgedit.metrics.fluency import FLUENCY
+from kgedit.metrics.text import FLUENCY
 from kgedit.records.cases import LOCALITY_AXES, Axis
 from kgedit.records.runs import UNEDITED, Answer, ModelState, Preset
 from kgedit.runs.edited_cases import read_edited_cases

@@ -10,8 +10,8 @@ import pyarrow.parquet as pq
 
 from kgedit.files import put_in_place, replace_file
 from kgedit.metrics.answer_table import answer_table
-from kgedit.metrics.bertscore import NAMES as BERTSCORES
 from kgedit.metrics.scores import answers_before, score_answers
+from kgedit.metrics.text import BERTSCORES
 from kgedit.records.answer_table import ANSWERS, SCENARIO_SCORES
 from kgedit.records.runs import Answer
 from kgedit.records.scores import RunScores

@@ -9,8 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from world.small_runs import SYNTHETIC, WILD, answer
 
-from kgedit.metrics import METRICS
-from kgedit.metrics.contract import Earlier, Metric
+from kgedit.metrics import METRICS, Earlier, Metric
 from kgedit.records.cases import AXES
 
 UNIT_TESTS = Path(__file__).resolve().parents[1] / "unit" / "metrics"

@@ -21,8 +21,8 @@ from kgedit.analysis.runs import Run
 from kgedit.checksums import sha256_of
 from kgedit.errors import SubmissionError, TimestepError
 from kgedit.metrics.answer_table import answer_table
-from kgedit.metrics.bertscore import NAMES as BERTSCORES
 from kgedit.metrics.scores import answers_before, score_answers
+from kgedit.metrics.text import BERTSCORES
 from kgedit.records.answer_table import ANSWERS
 from kgedit.records.published import ENTRY_FORMAT, Submission, SubmitterNote
 from kgedit.records.runs import Answer, RunSpec

@@ -29,7 +29,7 @@ from kgedit.timesteps.edit_files.values import (
 )
 
 SCORED = (ARCHIVE, "AddObject", "AddRelation", "AddEntity")
-"""Scenarios with separate scores (kgedit.metrics.scenarios)."""
+"""Scenarios with separate scores (kgedit.metrics.probability)."""
 
 NO_ANSWER = "none"
 """Placeholder answer of an archived fact until a run defines its target."""

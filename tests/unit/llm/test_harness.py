@@ -23,7 +23,7 @@ import kgedit
 from kgedit.analysis.costs import tasks_table
 from kgedit.errors import MissingExtraError, ModelError, SpecError
 from kgedit.llm.harness import TaskValue, measure_tasks, read_results
-from kgedit.metrics.ability import task_scores
+from kgedit.metrics.summaries import task_scores
 from kgedit.records.runs import UNEDITED, ModelState, TaskMeasurement
 from kgedit.runs.ability import TaskMeter
 from kgedit.runs.run_files import read_ability_tasks, read_runs

@@ -8,9 +8,8 @@ from dataclasses import fields, replace
 import pytest
 from world.small_runs import SYNTHETIC, answer
 
-from kgedit.metrics import METRICS
-from kgedit.metrics.contract import Earlier
-from kgedit.metrics.normalization import comparable, normalize
+from kgedit.metrics import METRICS, Earlier
+from kgedit.metrics.matching import comparable, normalize
 from kgedit.records.runs import UNEDITED, Answer, BertScore, JudgedAnswer, with_judgement
 
 

@@ -12,7 +12,7 @@ from world.small_timestep import write_timestep
 from kgedit.analysis.costs import ability_table
 from kgedit.errors import SpecError
 from kgedit.llm.perplexity import TextLoss
-from kgedit.metrics.ability import ability_scores
+from kgedit.metrics.summaries import ability_scores
 from kgedit.records.answer_table import case_hash
 from kgedit.records.runs import UNEDITED, AbilityMeasurement, ModelState
 from kgedit.records.scores import AbilityScore

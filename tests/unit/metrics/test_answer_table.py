@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kgedit.metrics.error_classes import classify_error, repeats
+from kgedit.metrics.answer_table import classify_error, repeats
 
 QUESTION = "Who is the head of government of Canada?"
 

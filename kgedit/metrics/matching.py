@@ -1,4 +1,7 @@
-"""Tests whether a text contains a name, ignoring case, accents, punctuation and articles, as whole words.
+"""Compares a text with a name: the normal form of an answer, and whether a text contains a name as whole words.
+
+Normal form: lower case, no punctuation or articles, single spaces (SQuAD's, for all of Unicode). Containment also
+ignores accents.
 
 Words are separated by spaces. Chinese, Japanese, Thai, Lao, Khmer, Burmese and Tibetan are written without spaces, so a
 name in these scripts may be part of a longer run: 東京 is found in 東京都, but so is 京都, which only a dictionary can
@@ -9,11 +12,59 @@ begin a word but need not end one.
 from __future__ import annotations
 
 import re
+import string
 import unicodedata
+from collections.abc import Callable
 from functools import lru_cache
 from typing import NamedTuple
 
-from kgedit.metrics.normalization import comparable, normalize
+_ARTICLES = frozenset({"a", "an", "the"})
+
+
+class _WithoutPunctuation(dict[int, int | None]):
+    """str.translate table that classifies each character once."""
+
+    def __missing__(self, code: int) -> int | None:
+        character = chr(code)
+        drop = character in string.punctuation or unicodedata.category(character).startswith("P")
+        self[code] = None if drop else code
+        return self[code]
+
+
+_TABLE = _WithoutPunctuation()
+
+
+def normalize(text: str) -> str:
+    """Convert to lower case, remove punctuation and articles, and collapse spaces."""
+    return " ".join(word for word in _plain(text).split() if word not in _ARTICLES)
+
+
+def comparable(text: str, answer: str) -> tuple[str, str]:
+    """Both texts in the strongest normal form in which the answer is not empty.
+
+    An answer such as "The The" or "!!!" has an empty normal form, which would match any empty text.
+    """
+    form = _form_for(answer)
+    return form(text), form(answer)
+
+
+@lru_cache(maxsize=65536)
+def _form_for(answer: str) -> Callable[[str], str]:
+    forms: tuple[Callable[[str], str], ...] = (normalize, _without_punctuation)
+    return next((form for form in forms if form(answer)), _lower)
+
+
+def _plain(text: str) -> str:
+    return unicodedata.normalize("NFC", text).lower().translate(_TABLE)
+
+
+def _without_punctuation(text: str) -> str:
+    return " ".join(_plain(text).split())
+
+
+def _lower(text: str) -> str:
+    return " ".join(unicodedata.normalize("NFC", text).lower().split())
+
 
 _LETTERS = str.maketrans(
     {
@@ -43,13 +94,16 @@ _LETTERS = str.maketrans(
 """Letters that Unicode does not decompose, with their usual substitutes; apostrophes that Unicode classifies as
 letters; and the Arabic elongation stroke. casefold handles ß."""
 
+
 _MARKS = re.compile("[\u0300-\u036f\u0591-\u05bd\u05bf-\u05c7\u064b-\u0652\u0670]")
 """Accents of Latin, Greek and Cyrillic letters, and optional vowel signs of Hebrew and Arabic. Marks of other scripts
 distinguish letters: か and が, กา and กำ."""
 
+
 _HYPHENS = "-\u2010\u2011\u2012\u2013\u2014\u2212"
 _AROUND_HYPHEN = re.compile(rf"\s*[{_HYPHENS}]\s*")
 _HYPHEN = re.compile(rf"[{_HYPHENS}]")
+
 
 _KATAKANA = "\u30a1-\u30fa\u30fc-\u30ff\u31f0-\u31ff"
 _THAI_LAO = "\u0e01-\u0e3a\u0e40-\u0e4e\u0e81-\u0ebd\u0ec0-\u0ece\u0edc-\u0edf"
