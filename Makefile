@@ -43,12 +43,17 @@ lint: $(READY)
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/codespell
+	@$(SITE)
 
-# Writes the references of commands and methods from the code.
+# A broken link or heading, or a page out of the navigation, is an error. Only changed pages are read again.
+SITE := $(BIN)/sphinx-build -W --keep-going -q -d site/.doctrees docs site
+
+# Writes the references of commands and methods from the code, then the site: open site/index.html.
 docs: $(READY)
 	$(BIN)/python docs/commands.py
 	$(BIN)/python docs/methods_reference.py
 	$(BIN)/python docs/questions_reference.py
+	$(SITE)
 
 # The quick tests with the oldest versions that pyproject.toml allows, on the oldest Python, in an environment of their
 # own. They need no server; what the dependencies depend on is the newest that fits.
@@ -73,4 +78,4 @@ bench: $(READY)
 	for file in benchmarks/*.py; do echo "== $$file"; $(BIN)/python $$file || exit 1; done
 
 clean:
-	rm -rf $(VENV) $(LOWEST) $(DEMO_HOME) dist .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) $(LOWEST) $(DEMO_HOME) dist site .mypy_cache .ruff_cache .pytest_cache

@@ -1,0 +1,64 @@
+"""Settings of the site: ``make docs`` builds it from these pages into ``site/``."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from docutils import nodes
+from sphinx.application import Sphinx
+from sphinx.util.docutils import SphinxDirective
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+import kgedit  # noqa: E402  (the checkout that the pages belong to, wherever kgedit is installed)
+
+project = "kgedit"
+author = "The kgedit authors"
+copyright = author
+release = version = kgedit.__version__
+
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
+myst_heading_anchors = 4
+highlight_language = "none"
+# Pygments' Cypher and SQL lexers do not know everything that Neo4j and DuckDB accept; such a block is still coloured.
+suppress_warnings = ["misc.highlighting_failure"]
+
+# Docstrings are in Google style, with Markdown's single backticks for code.
+default_role = "code"
+autodoc_member_order = "bysource"
+autodoc_typehints = "signature"
+napoleon_use_rtype = False
+
+html_theme = "furo"
+html_title = "kgedit"
+html_copy_source = False
+html_show_sphinx = False
+html_theme_options = {"navigation_with_keys": True}
+
+
+class PublicNames(SphinxDirective):
+    """``public-names``: the docstring of everything in ``kgedit.__all__``, so that no name can be missing."""
+
+    def run(self) -> list[nodes.Node]:
+        """Sections of functions, classes and errors."""
+        public = [name for name in kgedit.__all__ if not name.startswith("_")]
+        kinds = {name: _kind(getattr(kgedit, name)) for name in public}
+        lines = []
+        for title, kind in (("Functions", "function"), ("Classes", "class"), ("Errors", "exception")):
+            lines += ["", title, "-" * len(title), ""]
+            for name in (name for name in public if kinds[name] == kind):
+                lines += [f".. auto{kind}:: kgedit.{name}", *(["   :members:"] if kind == "class" else []), ""]
+        return self.parse_text_to_nodes("\n".join(lines), allow_section_headings=True)
+
+
+def _kind(named: object) -> str:
+    if not isinstance(named, type):
+        return "function"
+    return "exception" if issubclass(named, Exception) else "class"
+
+
+def setup(app: Sphinx) -> None:
+    """Register the directive."""
+    app.add_directive("public-names", PublicNames)
