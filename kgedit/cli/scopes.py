@@ -23,6 +23,8 @@ def scope_options(command: Callable[..., Any]) -> Callable[..., Any]:
     @click.option("--property", "properties", multiple=True, metavar="PID", shell_complete=completion.properties,
                   help="Only facts of this property; repeat.")  # fmt: skip
     @click.option("--around-changes/--everything", default=None, help="Only what is near a change, or everything.")
+    @click.option("--changed-pairs/--all-pairs", default=None, help="Only facts of a changed subject and property: the "
+                  "smallest graph.")  # fmt: skip
     @functools.wraps(command)
     def with_scope(
         *arguments: Any,
@@ -30,14 +32,16 @@ def scope_options(command: Callable[..., Any]) -> Callable[..., Any]:
         objects: str | None,
         properties: tuple[str, ...],
         around_changes: bool | None,
+        changed_pairs: bool | None,
         **options: Any,
     ) -> Any:
-        given = evidence is not None or objects is not None or bool(properties) or around_changes is not None
+        given = bool(properties or objects) or not {evidence, around_changes, changed_pairs} <= {None}
         scope = Scope(
             evidence=evidence is not False,
             items_only=objects == "items",
             properties=properties,
             around_changes=bool(around_changes),
+            changed_pairs=bool(changed_pairs),
         )
         return command(*arguments, scope=scope if given else None, **options)
 

@@ -73,8 +73,8 @@ def bring_up_to_date(
 ) -> GraphContent:
     """Write every snapshot that the graph lacks, in order of date.
 
-    A managed graph is written as a whole if it is empty, if its snapshots are not the store's oldest ones, if it
-    contains the neighbourhood of changes, or with `rebuild`. If several processes call this, one writes and the others
+    A managed graph is written as a whole if it is empty, if its snapshots are not the store's oldest ones, if its scope
+    follows the changes, or with `rebuild`. If several processes call this, one writes and the others
     wait for it.
 
     Args:
@@ -101,7 +101,7 @@ def bring_up_to_date(
                 "deltas are written in order of date. Empty it and write it anew: kgedit graph rebuild"
             )
         keep_scope(home, chosen)
-        if rebuild or todo is None or len(todo) == len(snapshots) or (todo and chosen.around_changes):
+        if rebuild or todo is None or len(todo) == len(snapshots) or (todo and chosen.follows_changes):
             _write_whole(home, snapshots, chosen, found, progress)
             return _held(home, snapshots, chosen, rebuilt=len(snapshots))
         if todo:

@@ -29,6 +29,7 @@ def scope_from(properties: Mapping[str, Any]) -> Scope:
         items_only=properties.get("items_only", False),
         properties=tuple(properties.get("properties") or ()),
         around_changes=properties.get("around_changes", False),
+        changed_pairs=properties.get("changed_pairs", False),
     )
 
 

@@ -12,7 +12,6 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
-import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -23,6 +22,7 @@ from kgedit.graph_memory.gate import Gate
 from kgedit.graph_memory.graph_memory import GraphMemory
 from kgedit.graph_memory.intervals import DATED_FACTS, learn_dated_facts, unhinted_names
 from kgedit.llm.embeddings import Embedder
+from kgedit.store.engine import open_in_memory
 from kgedit.wikidata.ids import INSTANCE_OF, SUBCLASS_OF
 from kgedit.wikidata.times import day_number
 from kgedit.wording.names import name_rules
@@ -104,7 +104,7 @@ def _names_of_subjects(facts: pa.Table, every: pa.Table) -> pa.Table:
 
     Unlike in the store, a class that only dates or numbers indicate is not found.
     """
-    with closing(duckdb.connect()) as connection:
+    with closing(open_in_memory()) as connection:
         connection.register("every", every)
         connection.execute(
             """

@@ -18,50 +18,74 @@ from kgedit.machine import available_memory, parse_size, usable_cores
 _CORES = 2
 """Number of cores with which the memory needs of the steps were measured."""
 
+_IN_MEMORY = 224 * 1024**2
+"""Bytes that two threads need for tables in memory, as for an export."""
 
-def open_engine(spill: Path, *, memory: str | None = None) -> duckdb.DuckDBPyConnection:
+
+def open_engine(spill: Path, *, memory: str = "1GB") -> duckdb.DuckDBPyConnection:
     """Open a connection that spills into a folder and deletes the folder when it is closed.
 
-    ``$KGEDIT_STORE_MEMORY`` ("2GB") and ``$KGEDIT_STORE_THREADS`` override the planned limits.
+    ``$KGEDIT_STORE_MEMORY`` ("2GB") replaces the planned limit, ``$KGEDIT_STORE_THREADS`` the number of cores.
 
     Args:
         spill: Spill folder; created when it is needed.
-        memory: Memory that the step needs on two cores ("224MB"), from which `plan_engine` derives the limits; None
-            means DuckDB's default, 80 % of the machine's memory.
+        memory: Memory that the step needs on two cores ("224MB"), from which `plan_engine` derives the limits.
 
     Raises:
         StoreError: if one of the variables is not a valid size or number of threads.
     """
-    given = _from_environment("KGEDIT_STORE_THREADS", _read_threads, "a number of threads, such as 4")
-    limit = _from_environment("KGEDIT_STORE_MEMORY", parse_size, "a number with k, m or g: 2g")
-    threads = given or usable_cores()
-    if limit is None and memory is not None:
-        planned, limit = plan_engine(parse_size(memory), threads, available_memory())
-        threads = given or planned
-    connection = duckdb.connect(config={"threads": threads})
+    connection = _connect(*plan_engine(parse_size(memory), *_machine()))
     connection.execute("SET temp_directory = ?", [str(spill)])
-    if limit is not None:
-        connection.execute(f"SET memory_limit = '{limit}B'")
     return connection
 
 
-def plan_engine(needed: int, cores: int, available: int) -> tuple[int, int]:
+def open_in_memory() -> duckdb.DuckDBPyConnection:
+    """Open a connection for Arrow tables that fit in memory; it spills nowhere, and may take what the process may.
+
+    Raises:
+        StoreError: if ``$KGEDIT_STORE_MEMORY`` or ``$KGEDIT_STORE_THREADS`` is not valid.
+    """
+    cores, available, limit = _machine()
+    return _connect(*plan_engine(_IN_MEMORY, cores, available, limit or available * 4 // 5))
+
+
+def plan_engine(needed: int, cores: int, available: int, limit: int | None = None) -> tuple[int, int]:
     """Number of threads and total bytes of memory; each DuckDB thread buffers its own rows.
+
+    The only function that decides either, because a limit that does not grow with the threads is an error in the middle
+    of a query: 64 threads sort no million rows in 224 MB.
 
     Args:
         needed: Bytes that the step needs on two cores; fewer cores need as much.
         cores: Maximum number of threads.
         available: Bytes available to the process; the plan takes at most half of them, or `needed` if that is more.
+        limit: Bytes that the user grants instead; None means none.
 
     Returns:
         As many threads as cores and memory allow, each with half of `needed`.
 
     >>> plan_engine(200, 16, 10_000), plan_engine(200, 64, 10_000), plan_engine(200, 1, 300)
     ((16, 1600), (50, 5000), (1, 200))
+    >>> plan_engine(200, 64, 10_000, limit=900), plan_engine(200, 64, 10_000, limit=50)
+    ((9, 900), (1, 50))
     """
     each = needed // _CORES
-    threads = max(1, min(cores, max(needed, available // 2) // each))
-    return threads, max(needed, threads * each)
+    room = max(needed, available // 2) if limit is None else limit
+    threads = max(1, min(cores, room // each))
+    return threads, max(needed, threads * each) if limit is None else limit
+
+
+def _connect(threads: int, memory: int) -> duckdb.DuckDBPyConnection:
+    connection = duckdb.connect(config={"threads": threads})
+    connection.execute(f"SET memory_limit = '{memory}B'")
+    return connection
+
+
+def _machine() -> tuple[int, int, int | None]:
+    """Cores, bytes available to the process, and the limit that the user set; None without one."""
+    threads = _from_environment("KGEDIT_STORE_THREADS", _read_threads, "a number of threads, such as 4")
+    limit = _from_environment("KGEDIT_STORE_MEMORY", parse_size, "a number with k, m or g: 2g")
+    return threads or usable_cores(), available_memory(), limit
 
 
 def _read_threads(text: str) -> int:
@@ -110,7 +134,7 @@ def select(
 @cache
 def _in_memory(_process: int) -> duckdb.DuckDBPyConnection:
     """An empty in-memory database, opened once, because opening one takes ten times as long as a small query."""
-    return duckdb.connect()
+    return open_in_memory()
 
 
 def literal(path: Path | str) -> str:

@@ -18,18 +18,31 @@ class Scope:
         properties: Only facts of these properties; empty means all.
         around_changes: Only facts about the subjects and objects of facts that began or ended between two snapshots.
             Such a graph is rebuilt at every load, because each load widens it.
+        changed_pairs: Only facts of a subject and property of which a fact began or ended between two snapshots. Such a
+            graph is rebuilt at every load as well.
     """
 
     evidence: bool = True
     items_only: bool = False
     properties: tuple[str, ...] = ()
     around_changes: bool = False
+    changed_pairs: bool = False
 
     def __post_init__(self) -> None:
         wrong = [name for name in self.properties if not is_property(name)]
         if wrong:
             raise GraphError(f"{', '.join(map(repr, wrong))} is no property. Give ids such as P6.")
+        if self.around_changes and self.changed_pairs:
+            raise GraphError(
+                "A graph holds the neighbourhood of changes (--around-changes) or the changed pairs of subject and "
+                "property (--changed-pairs), which are part of it. Give one of the two."
+            )
         object.__setattr__(self, "properties", tuple(sorted(set(self.properties), key=lambda name: int(name[1:]))))
+
+    @property
+    def follows_changes(self) -> bool:
+        """Whether a further snapshot widens the scope, so that the graph must be rebuilt."""
+        return self.around_changes or self.changed_pairs
 
     def condition(self) -> str:
         """SQL condition for a row (`kind` of the object, `property`) to be within the scope.
@@ -52,4 +65,5 @@ class Scope:
         facts = "item-valued facts" if self.items_only else "all facts"
         of = f" of {', '.join(self.properties)}" if self.properties else ""
         near = " around what changed" if self.around_changes else ""
+        near = " of changed subjects and properties" if self.changed_pairs else near
         return f"{facts}{of}{near}, {'with' if self.evidence else 'without'} evidence"

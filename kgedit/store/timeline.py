@@ -67,6 +67,9 @@ _VIEWS = {
 }  # fmt: skip
 """Rows of one snapshot; a view of each is created with the snapshot's number as suffix."""
 
+_MEMORY = "448MB"
+"""Memory on two cores of a graph's files and of a delta; the rest spills to disk."""
+
 _CONTENT = "kind, label, description, aliases, datatype"
 """Columns of an entity that its term shows."""
 
@@ -85,17 +88,18 @@ def open_timeline(
         spill: Spill folder; deleted when the connection is closed.
         only_changed: Whether the views contain only entities that are not the same in all snapshots, by their digests
             (kgedit.store.digests). Then ``all_entity_0``, ... still contain all entities, and there are no ``whole_``
-            views.
+            views. Two snapshots at most.
     """
-    connection = open_engine(spill)
+    connection = open_engine(spill, memory=_MEMORY)
     last = len(snapshots) - 1
     for k, snapshot in enumerate(snapshots):
         for name in KEYS:
             make_view(connection, name, k, snapshot, scope.condition() if name in ("fact", "claim") else "true")
         connection.execute(f"CREATE VIEW all_entity_{k} AS {entities_of(snapshot)}")
+    _find_touched(connection, len(snapshots))
     if only_changed:
         _keep_what_changed(connection, snapshots, scope)
-    if scope.around_changes:
+    if scope.follows_changes:
         _keep_what_is_near_a_change(connection, snapshots, scope)
     labels = " UNION ALL ".join(
         f"SELECT {snapshot.date} AS since, id AS property, label AS property_label FROM all_entity_{k} "  # noqa: S608 - our own names and numbers
@@ -137,13 +141,18 @@ def entities_of(snapshot: Snapshot) -> str:
     return _VIEWS["entity"].format(entities=literal(snapshot.entities), condition="true")
 
 
+def _find_touched(connection: duckdb.DuckDBPyConnection, snapshots: int) -> None:
+    """Create tables ``touched_1``, ...: ids of entities that are not the same in a snapshot and the one before it."""
+    for k in range(1, snapshots):
+        connection.execute(
+            f"CREATE TABLE touched_{k} AS SELECT coalesce(o.id, n.id) AS id FROM all_entity_{k - 1} o "  # noqa: S608 - our own names and numbers
+            f"FULL JOIN all_entity_{k} n ON o.id = n.id WHERE o.digest IS DISTINCT FROM n.digest"
+        )
+
+
 def _keep_what_changed(connection: duckdb.DuckDBPyConnection, snapshots: Sequence[Snapshot], scope: Scope) -> None:
-    digests = " UNION ALL ".join(f"SELECT id, digest FROM all_entity_{k}" for k in range(len(snapshots)))  # noqa: S608 - our own names and numbers
-    connection.execute(
-        f"CREATE TABLE touched AS SELECT id FROM ({digests}) GROUP BY id "  # noqa: S608 - our own names and numbers
-        f"HAVING count(*) < {len(snapshots)} OR min(digest) <> max(digest)"
-    )
-    conditions = {"entity": "id IN (FROM touched)", "fact": f"{scope.condition()} AND subject IN (FROM touched)"}
+    touched = " UNION ".join(f"FROM touched_{k}" for k in range(1, len(snapshots)))
+    conditions = {"entity": f"id IN ({touched})", "fact": f"{scope.condition()} AND subject IN ({touched})"}
     if scope.evidence:
         conditions["claim"] = conditions["fact"]
     for k, snapshot in enumerate(snapshots):
@@ -155,8 +164,14 @@ def _keep_what_changed(connection: duckdb.DuckDBPyConnection, snapshots: Sequenc
 
 
 def only(name: str, here: int, there: int) -> str:
-    """SQL for the rows of one snapshot that another one lacks."""
-    return f"SELECT * FROM {name}_{here} ANTI JOIN {name}_{there} USING ({KEYS[name]})"  # noqa: S608 - our own names and numbers
+    """SQL for the rows of one snapshot that its neighbour lacks.
+
+    Facts and statements are compared only where the digests of their subjects differ (kgedit.store.digests): an
+    anti-join of all of them would cost as much as the whole snapshot.
+    """
+    where = f"WHERE subject IN (FROM touched_{max(here, there)})" if name in ("fact", "claim") else ""
+    other = f"(SELECT {KEYS[name]} FROM {name}_{there} {where})"  # noqa: S608 - our own names and numbers
+    return f"SELECT * FROM (SELECT * FROM {name}_{here} {where}) ANTI JOIN {other} USING ({KEYS[name]})"  # noqa: S608 - our own names and numbers
 
 
 def ends_of(k: int) -> str:
@@ -164,7 +179,7 @@ def ends_of(k: int) -> str:
     return f"""
         SELECT subject, property, object, max_by(end_time, (end_first, end_time)) AS end_time
         FROM claim_{k} SEMI JOIN ({only("fact", k - 1, k)}) ended USING (subject, property, object)
-        WHERE end_time IS NOT NULL AND rank <> 'deprecated' AND NOT restricted
+        WHERE subject IN (FROM touched_{k}) AND end_time IS NOT NULL AND rank <> 'deprecated' AND NOT restricted
         GROUP BY subject, property, object
     """  # noqa: S608 - our own names and numbers
 
@@ -172,22 +187,46 @@ def ends_of(k: int) -> str:
 def _keep_what_is_near_a_change(
     connection: duckdb.DuckDBPyConnection, snapshots: Sequence[Snapshot], scope: Scope
 ) -> None:
-    changed = [only("fact", k, k - 1) for k in range(1, len(snapshots))]
-    changed += [only("fact", k - 1, k) for k in range(1, len(snapshots))]
-    rows = " UNION ALL ".join(changed) or "SELECT * FROM fact_0 LIMIT 0"
-    connection.execute(f"CREATE TABLE changed AS SELECT DISTINCT subject, object FROM ({rows})")  # noqa: S608 - our own names and numbers
-    connection.execute("CREATE TABLE near AS SELECT subject AS id FROM changed UNION SELECT object FROM changed")
-    views = []
+    """Restrict the views to facts around changes, and create ``named``: ids of all terms of the graph."""
+    ids = range(len(snapshots))
+    changed = [f"SELECT subject, property, object FROM ({only('fact', *pair)})" for pair in _both_ways(len(snapshots))]  # noqa: S608 - our own names and numbers
+    rows = " UNION ALL ".join(changed) or "SELECT subject, property, object FROM fact_0 LIMIT 0"
+    connection.execute(f"CREATE TABLE changed AS SELECT DISTINCT * FROM ({rows})")  # noqa: S608 - our own names and numbers
+    near = "SELECT subject AS id FROM changed"
+    if scope.around_changes:
+        near += " UNION SELECT object FROM changed"
+    connection.execute(f"CREATE TABLE near AS SELECT DISTINCT id FROM ({near})")  # noqa: S608 - our own names and numbers
+    condition = f"{scope.condition()} AND subject IN (FROM near)"
+    if scope.changed_pairs:
+        condition += " AND (subject, property) IN (SELECT (subject, property) FROM changed)"
+    kinds = ("fact", "claim") if scope.evidence else ("fact",)
     for k, snapshot in enumerate(snapshots):
-        for name in ("fact", "claim") if scope.evidence else ("fact",):
-            make_view(connection, name, k, snapshot, f"{scope.condition()} AND subject IN (FROM near)")
-            views.append(f"SELECT object FROM {name}_{k} UNION SELECT property FROM {name}_{k}")  # noqa: S608 - our own names and numbers
+        for name in kinds:
+            make_view(connection, name, k, snapshot, condition)
+    views = [f"SELECT {end} FROM ({rows})" for rows in _all_rows(kinds, ids) for end in ("object", "property")]  # noqa: S608 - our own names and numbers
     connection.execute(f"CREATE TABLE named AS FROM near UNION {' UNION '.join(views)}")
+    # A redirect may lead out of the neighbourhood, and its target may redirect in another snapshot. Both are nodes.
     for k, snapshot in enumerate(snapshots):
         make_view(connection, "redirect", k, snapshot, "id IN (FROM named)")
-    # A redirect may lead out of the neighbourhood; its target is a node too.
-    for k in range(len(snapshots)):
-        connection.execute(f"INSERT INTO named SELECT target FROM redirect_{k} ANTI JOIN named ON id = target")  # noqa: S608 - our own names and numbers
+        connection.execute(f"CREATE TABLE near_redirect_{k} AS FROM redirect_{k}")
+        connection.execute(f"CREATE OR REPLACE VIEW redirect_{k} AS FROM near_redirect_{k}")
+    for k in ids:
+        connection.execute(f"INSERT INTO named SELECT DISTINCT target FROM redirect_{k} ANTI JOIN named ON id = target")  # noqa: S608 - our own names and numbers
+
+
+def _both_ways(snapshots: int) -> list[tuple[int, int]]:
+    """Pairs of neighbouring snapshots in both directions."""
+    return [pair for k in range(1, snapshots) for pair in ((k, k - 1), (k - 1, k))]
+
+
+def _all_rows(kinds: Sequence[str], snapshots: range) -> list[str]:
+    """SQL for the facts (and statements) of all snapshots: those of the last one, and those that ended before it."""
+    last = snapshots[-1]
+    return [
+        rows
+        for name in kinds
+        for rows in [f"SELECT * FROM {name}_{last}", *(only(name, k - 1, k) for k in range(1, last + 1))]  # noqa: S608 - our own names and numbers
+    ]
 
 
 def _find_begun(connection: duckdb.DuckDBPyConnection, name: str, snapshots: Sequence[Snapshot]) -> None:
@@ -253,22 +292,35 @@ def claims_in_words(rows: str) -> str:
 
 
 def _whole_terms(snapshots: Sequence[Snapshot], scope: Scope) -> str:
+    """SQL for TERM_COLUMNS: entities that dumps describe, and the other ends of edges.
+
+    Only entities that came or left are grouped; grouping all of them would hold every label in memory.
+    """
     ids = range(len(snapshots))
-    named = object_terms(
-        [f"fact_{k}" for k in ids] + ([f"claim_{k}" for k in ids] if scope.evidence else []),
-        [f"redirect_{k}" for k in ids],
-    )
-    near = "SEMI JOIN named USING (id)" if scope.around_changes else ""
+    first, last = snapshots[0].date, ids[-1]
+    kinds = ("fact", "claim") if scope.evidence else ("fact",)
+    named = object_terms([f"({rows})" for rows in _all_rows(kinds, ids)], [f"redirect_{k}" for k in ids])
+    near = "SEMI JOIN named USING (id)" if scope.follows_changes else ""
+    left = [f"SELECT id FROM ({only('entity', k - 1, k)})" for k in ids[1:]]  # noqa: S608 - our own names and numbers
+    moved = " UNION ".join(["SELECT id FROM begun_entity", *left])
+    described = " UNION ALL ".join(f"SELECT id FROM entity_{k}" for k in ids)  # noqa: S608 - our own names and numbers
+    known = _columns("kind", "label", "description", "aliases", "datatype", "presence")
     return f"""
-        WITH entity AS (
+        WITH moved AS MATERIALIZED (SELECT id FROM ({moved}) {near}),
+        there AS (
+            SELECT id, {_CONTENT}, [{first}]::INTEGER[] AS presence
+            FROM (SELECT * FROM entity_{last} {near}) ANTI JOIN moved USING (id)
+        ), came_or_left AS (
             SELECT id, unnest(max_by(struct_pack({", ".join(f"{n} := {n}" for n in _CONTENT.split(", "))}), since)),
                    flatten(list(CASE until WHEN {OPEN_END} THEN [since] ELSE [since, until] END ORDER BY since))
                        AS presence
-            FROM ({_intervals("entity", snapshots)}) GROUP BY id
+            FROM (SELECT * FROM ({_intervals("entity", snapshots)}) SEMI JOIN moved USING (id)) GROUP BY id
         )
-        SELECT {_columns("kind", "label", "description", "aliases", "datatype", "presence")} FROM entity {near}
+        SELECT {known} FROM there
         UNION ALL
-        SELECT {_columns("kind", "label", *_VALUE)} FROM ({named}) ANTI JOIN entity USING (id)
+        SELECT {known} FROM came_or_left
+        UNION ALL
+        SELECT {_columns("kind", "label", *_VALUE)} FROM ({named}) ANTI JOIN ({described}) described USING (id)
     """  # noqa: S608 - our own names and numbers
 
 
@@ -276,7 +328,7 @@ def object_terms(rows: Iterable[str], redirects: Iterable[str]) -> str:
     """SQL for the terms that facts, claims and redirects refer to, each once; entities have only their ids.
 
     Args:
-        rows: Views with object, kind and a literal's columns.
+        rows: Views, or queries in brackets, with object, kind and a literal's columns.
         redirects: Views with source and target.
     """
     named = [f"SELECT object AS id, kind, {', '.join(_VALUE)} FROM {view}" for view in rows]  # noqa: S608 - our own names and numbers

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from world.dumps import entity, entity_value, snak, statement, write_dump
 
 from graph.worlds import content, dumps, expected_content, kgedit, load_all, load_command
 from kgedit.cli import main
@@ -206,9 +207,10 @@ def test_a_load_with_another_scope_than_the_graph_has_is_refused(home: Path, fil
             Scope(items_only=True, properties=("P6", "P39")),
         ),
         (["--around-changes"], Scope(around_changes=True)),
+        (["--changed-pairs", "--no-evidence"], Scope(changed_pairs=True, evidence=False)),
         (["--no-evidence"], Scope(evidence=False)),
     ],
-    ids=["items of two properties", "around changes", "no evidence"],
+    ids=["items of two properties", "around changes", "changed pairs", "no evidence"],
 )
 def test_a_graph_of_another_scope_is_the_same_built_whole_and_by_deltas(
     home: Path, graph: Graph, tmp_path: Path, files: list[tuple[Path, str]], monkeypatch: pytest.MonkeyPatch,
@@ -223,6 +225,29 @@ def test_a_graph_of_another_scope_is_the_same_built_whole_and_by_deltas(
     kgedit(tmp_path, *load_command(*files[0]), *options)
     load_all(tmp_path, files[1:])
     assert content(graph) == expected_content(tmp_path, scope)
+
+
+def test_a_redirect_out_of_the_neighbourhood_is_imported_with_its_target(tmp_path: Path) -> None:
+    """The import tool refuses an edge that is "referring to missing node", here Q9, which no change names."""
+    before = [
+        entity("Q1", statement(snak("P6", entity_value("Q3")))),
+        *(entity(name) for name in ("Q3", "Q4", "Q9")),
+    ]
+    after = [entity("Q1", statement(snak("P6", entity_value("Q4")))), *(entity(name) for name in ("Q4", "Q9"))]
+    redirects = tmp_path / "redirects.tsv"
+    redirects.write_text("Q3\tQ9\t2023-01-01\n", encoding="utf-8")
+    home = tmp_path / "home"
+    try:
+        for date, entities in (("2021-01-04", before), ("2023-02-27", after)):
+            dump = write_dump(tmp_path / f"{date}.json", entities)
+            kgedit(home, "load-dump", dump, "--date", date, "--redirects", redirects, "--around-changes")
+        with Graph.open(home) as graph:
+            assert graph.rows("MATCH (s)-[:REDIRECT]->(t) RETURN s.id AS source, t.id AS target") == [
+                {"source": "Q3", "target": "Q9"}
+            ]
+            assert content(graph) == expected_content(home, Scope(around_changes=True))
+    finally:
+        ManagedServer(home).stop()
 
 
 def test_a_query_of_the_evidence_says_that_the_graph_has_none(home: Path) -> None:

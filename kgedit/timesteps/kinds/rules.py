@@ -12,9 +12,9 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-import duckdb
 import pyarrow as pa
 
+from kgedit.store.engine import open_in_memory
 from kgedit.timesteps.kinds.columns import KINDS_OF_CHANGES
 from kgedit.timesteps.kinds.signals import SIGNALS
 
@@ -164,7 +164,7 @@ def judge_kinds(signals: pa.Table, *, rules: tuple[KindRule, ...] = RULES) -> pa
         Columns KINDS_OF_CHANGES, row by row.
     """
     cases = " ".join(f"WHEN {rule.condition} THEN {number}" for number, rule in enumerate(rules))
-    with duckdb.connect() as connection:
+    with open_in_memory() as connection:
         connection.register("signals", signals.append_column("row_", pa.array(range(signals.num_rows), pa.int64())))
         found = connection.sql(f"SELECT CASE {cases} END AS rule FROM signals ORDER BY row_").to_arrow_table()  # noqa: S608 - our own names and numbers
     numbers = found["rule"].combine_chunks()

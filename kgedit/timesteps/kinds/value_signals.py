@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import duckdb
 import pyarrow as pa
 
+from kgedit.store.engine import open_in_memory
 from kgedit.timesteps.kinds.macros import define_macros
 from kgedit.wikidata.times import DAY
 
@@ -176,7 +176,7 @@ def compare_values(values: pa.Table) -> pa.Table:
     Args:
         values: Columns VALUES; others are kept.
     """
-    with duckdb.connect() as connection:
+    with open_in_memory() as connection:
         define_macros(connection)
         connection.register("compared", values.append_column("row_", pa.array(range(values.num_rows), pa.int64())))
         query = add_value_signals("SELECT * FROM compared")

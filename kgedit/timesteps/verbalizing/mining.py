@@ -14,13 +14,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import duckdb
 import pyarrow as pa
 import yaml
 
 from kgedit.errors import TimestepError
 from kgedit.llm.remote.requests import ChatReply, FailedCall
-from kgedit.store.engine import literal, select
+from kgedit.store.engine import literal, open_in_memory, select
 from kgedit.store.snapshots import Snapshot
 from kgedit.timesteps.verbalizing.asking import Asking
 from kgedit.timesteps.verbalizing.prompting import Record, read_prompt
@@ -119,7 +118,7 @@ def facts_to_state(
 
 def _popularity(snapshot: Snapshot, pageviews: Sequence[Path]) -> pa.Table:
     """Columns id, popularity and basis of the snapshot's items with an article."""
-    with duckdb.connect() as workspace:
+    with open_in_memory() as workspace:
         # measure_popularity reads a window's newer snapshot.
         known = f"FROM read_parquet({literal(snapshot.entities)}) WHERE redirect_target IS NULL"
         workspace.execute(f"CREATE VIEW known AS {known}")

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from kgedit.records.cases import Axis, Probe
+from kgedit.store.engine import open_in_memory
 from kgedit.timesteps.evidence import ALIKE, EVIDENCE_RANK
 from kgedit.timesteps.final_filters import gives_away
 from kgedit.timesteps.tables import TimestepTables, answers_in, fact_in
@@ -33,7 +33,7 @@ def neighbour_probes(timestep: TimestepTables, most: int) -> Iterator[tuple[str,
         timestep: TimestepTables of the profile WikiFactDiff.
         most: Maximum number of probes of each case on either axis.
     """
-    with duckdb.connect() as connection:
+    with open_in_memory() as connection:
         connection.register(
             "cases", timestep.table("cases").select(["case_id", "subject", "property", "object", "old_objects"])
         )

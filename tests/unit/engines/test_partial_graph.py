@@ -30,7 +30,9 @@ class ScopedGraph:
         raise AssertionError((cypher, parameters))
 
 
-@pytest.mark.parametrize("scope", [{"properties": ["P6"]}, {"around_changes": True}, {"items_only": True}])
+@pytest.mark.parametrize(
+    "scope", [{"properties": ["P6"]}, {"around_changes": True}, {"changed_pairs": True}, {"items_only": True}]
+)
 def test_a_partial_graph_leaves_unchanged_facts_to_the_store(tmp_path: Path, scope: dict[str, Any]) -> None:
     towns = [item(f"Q{n}", about("P6", f"Q{n + 50}"), about("P17", "Q99"), label=f"Town {n}") for n in range(2, 6)]
     people = [item(f"Q{n + 50}", label=f"Person {n}") for n in range(1, 6)] + [item("Q99", label="Norway")]

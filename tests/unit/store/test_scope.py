@@ -13,6 +13,7 @@ SCOPES = [
     Scope(evidence=False),
     Scope(items_only=True, properties=("P6", "P39")),
     Scope(around_changes=True),
+    Scope(changed_pairs=True, evidence=False),
 ]
 
 

@@ -17,6 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from world.dumps import Json, entity, entity_value, load, snak, statement, text_value, write_dump
 
+from kgedit.errors import GraphError
 from kgedit.store.delta import DELTA_STEPS, write_delta, write_whole
 from kgedit.store.digests import ENTITIES_KEPT, with_digests
 from kgedit.store.facts import current_facts
@@ -44,6 +45,7 @@ class Said:
     start: int | None = None
     end: int | None = None
     point: int | None = None
+    property: str = "P1"
 
 
 @dataclass(frozen=True)
@@ -71,7 +73,7 @@ def claim(name: str, said: Said) -> Json:
         | {
             "statement_id": name,
             "subject": said.subject,
-            "property": "P1",
+            "property": said.property,
             "rank": said.rank,
             "snak": said.snak,
             "datatype": "string" if literal else "wikibase-item",
@@ -105,6 +107,7 @@ def write(state: State, folder: Path) -> Snapshot:
 
 
 def write_all(states: Sequence[State], folder: Path) -> list[Snapshot]:
+    folder.mkdir(exist_ok=True)
     return [write(state, folder / str(date)) for date, state in zip(DATES, states, strict=False)]
 
 
@@ -315,7 +318,7 @@ def test_captions_tell_years_that_are_said_from_dates_that_were_seen(tmp_path: P
         "S6": Said("Q2", "Q1", start=2019),
         "S8": Said("Q3", "Q2", point=2022),
     }
-    entities = {"Q1": "one", "Q2": "two", "P1": "head"}
+    entities = {"Q1": "one", "Q2": "two", "Q3": "three", "P1": "head"}
     facts = whole(write_all([State(first, entities), State(second, entities)], tmp_path), "facts")
     assert {(f["subject"], f["object"]): f["caption"] for f in facts} == {
         ("Q1", "Q3"): "head",
@@ -351,6 +354,7 @@ def test_a_scope_leaves_out_what_it_says(tmp_path: Path) -> None:
     assert objects(Scope(around_changes=True)) == {("Q2", "Q")}
     near = {term["id"] for term in whole(snapshots, "terms", Scope(around_changes=True))}
     assert near == {"Q2", "Q3", "Q4"}
+    assert objects(Scope(changed_pairs=True)) == {("Q2", "Q")}
     assert "claims_begun" not in write_whole(snapshots, Scope(evidence=False), tmp_path)
 
 
@@ -370,6 +374,43 @@ def test_around_changes_a_redirect_brings_its_target_from_outside(tmp_path: Path
     terms = [term["id"] for term in held["terms"]]
     assert sorted(terms) == ["Q1", "Q3", "Q4", "Q9"]
     assert not [fact for fact in held["facts"] if fact["subject"] == "Q9"]
+
+
+def test_changed_pairs_leave_out_what_else_a_changed_subject_has(tmp_path: Path) -> None:
+    """Around the change of Q1's head lie its country, which did not change, and the country's own facts."""
+    kept = {"S2": Said("Q1", "Q9", property="P2"), "S5": Said("Q9", "Q8"), "S6": Said("Q8", "Q7")}
+    first = kept | {"S1": Said("Q1", "Q3"), "S3": Said("Q1", "Q5")}
+    second = kept | {"S4": Said("Q1", "Q4"), "S3": Said("Q1", "Q5")}
+    entities = {name: name.lower() for name in ("Q1", "Q3", "Q4", "Q5", "Q7", "Q8", "Q9", "P1", "P2")}
+    held = whole_graph(
+        write_all([State(first, entities), State(second, entities)], tmp_path), Scope(changed_pairs=True)
+    )
+    assert {(f["subject"], f["property"], f["object"], f["since"], f["until"]) for f in held["facts"]} == {
+        ("Q1", "P1", "Q3", DATES[0], DATES[1]),
+        ("Q1", "P1", "Q4", DATES[1], OPEN_END),
+        ("Q1", "P1", "Q5", DATES[0], OPEN_END),
+    }
+    assert sorted(claim["statement_id"] for claim in held["claims"]) == ["S1", "S3", "S4"]
+    assert sorted(term["id"] for term in held["terms"]) == ["P1", "Q1", "Q3", "Q4", "Q5"]
+
+
+def test_a_redirect_of_one_snapshot_may_lead_to_a_redirect_of_another(tmp_path: Path) -> None:
+    """Q3 redirects to Q9 in the newer snapshot, where Q9 has an entity again; in the older one it led to Q10."""
+    entities = {"Q1": "one", "Q4": "four", "Q10": "ten"}
+    states = [
+        State({"S1": Said("Q1", "Q3")}, entities | {"Q3": "three"}, {"Q9": "Q10"}),
+        State({"S3": Said("Q1", "Q4")}, entities | {"Q9": "nine"}, {"Q3": "Q9"}),
+    ]
+    for scope in (Scope(around_changes=True), Scope(changed_pairs=True)):
+        held = whole_graph(write_all(states, tmp_path / scope.describe()), scope)
+        terms = {term["id"] for term in held["terms"]}
+        assert {(redirect["source"], redirect["target"]) for redirect in held["redirects"]} == {("Q3", "Q9")}
+        assert {end for r in held["redirects"] for end in (r["source"], r["target"])} <= terms
+
+
+def test_a_scope_follows_one_kind_of_change() -> None:
+    with pytest.raises(GraphError, match="Give one of the two"):
+        Scope(around_changes=True, changed_pairs=True)
 
 
 def test_the_spelling_of_another_year_changes_nothing(tmp_path: Path) -> None:
