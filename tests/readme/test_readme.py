@@ -18,6 +18,8 @@ from kgedit.graph.managed.server import ManagedServer
 
 ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
+INSTALL = (ROOT / "docs" / "how-to" / "install.md").read_text(encoding="utf-8")
+TIMESTEP = (ROOT / "docs" / "reference" / "timestep.md").read_text(encoding="utf-8")
 TUTORIAL = (ROOT / "docs" / "tutorial.md").read_text(encoding="utf-8")
 
 
@@ -82,7 +84,7 @@ class TestTheWalk:
         assert page.is_file()
 
     def test_the_annotated_record_is_what_the_export_wrote(self, walk: Walk) -> None:
-        shown = re.search(r"^```jsonc\n(.*?)^```", README, re.DOTALL | re.MULTILINE)
+        shown = re.search(r"^```jsonc\n(.*?)^```", TIMESTEP, re.DOTALL | re.MULTILINE)
         assert shown is not None
         record = json.loads(re.sub(r"\s+// .*$", "", shown[1], flags=re.MULTILINE))
         path = walk.folder / "kgedit-data/timesteps/20210104_20230227/wikibigedit.json"
@@ -103,10 +105,11 @@ def test_readme_shows_the_targets_of_the_makefile_on_its_first_screen() -> None:
         assert f"\n{target}:" in (ROOT / "Makefile").read_text(encoding="utf-8")
 
 
-def test_readme_installs_from_the_checkout_with_extras_that_exist() -> None:
+@pytest.mark.parametrize(("page", "ways"), [(README, 1), (INSTALL, 3)], ids=["README", "install.md"])
+def test_installing_from_the_checkout_names_extras_that_exist(page: str, ways: int) -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    installs = re.findall(r"^\$ pip install (.*)$", README, re.MULTILINE)
-    assert len(installs) == 2
+    installs = re.findall(r"^\$ (?:uv )?pip install (.*\[.*)$", page, re.MULTILINE)
+    assert len(installs) == ways
     for install in installs:
         extras = re.search(r"\[([\w,]+)\]", install)
         assert extras is not None
