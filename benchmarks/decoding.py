@@ -32,7 +32,7 @@ from kgedit.llm.loading import load_model
 from kgedit.llm.presets import PRESETS
 from kgedit.llm.replies import truncate
 from kgedit.records.runs import Preset
-from kgedit.runs.wording import asked_contexts
+from kgedit.runs.presets import asked_contexts
 from kgedit.timesteps.edit_files import EditFile
 from kgedit.timesteps.sample_facts import sample_facts
 

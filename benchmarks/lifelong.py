@@ -33,7 +33,7 @@ from kgedit.llm.language_model import LanguageModel
 from kgedit.records.cases import Case, Fact, KnownFact
 from kgedit.resources import use_home
 from kgedit.runs.checkpoints import Checkpoint, Checkpoints
-from kgedit.runs.written_keys import WrittenKeys
+from kgedit.runs.run_folder import WrittenKeys
 
 LENGTHS = (200, 20_000)
 MOST_RATIO = 1.2

@@ -34,7 +34,7 @@ from kgedit.llm.presets import PRESETS
 from kgedit.llm.tiny import Lesson, choose_lesson
 from kgedit.metrics.matching import comparable
 from kgedit.records.cases import Case, KnownFact
-from kgedit.runs.wording import choose_demonstrations
+from kgedit.runs.presets import choose_demonstrations
 from kgedit.timesteps.timestep import Timestep
 from kgedit.wording.templates import template_table
 

@@ -13,7 +13,7 @@ from results_tables import row
 
 from kgedit.analysis.runs import Run
 from kgedit.runs.run_files import read_runs
-from kgedit.runs.sweeps.run_names import run_name
+from kgedit.runs.sweeps.planning import run_name
 
 SWEEPS = {"deviations": "SmolLM2-135M", "closed-forms": "SmolLM2-135M", "deviations-tiny": "`tiny`"}
 

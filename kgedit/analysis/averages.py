@@ -11,9 +11,8 @@ from statistics import fmean
 from kgedit.analysis.answers import JudgedQuestions, estimate_of, judged_rows, mean_over_runs, rows_of
 from kgedit.analysis.cells import Cell, Estimate
 from kgedit.analysis.comparisons import paired_result
-from kgedit.analysis.groups import choice_of
 from kgedit.analysis.over_models import approaches
-from kgedit.analysis.runs import Run
+from kgedit.analysis.runs import Run, choice_of
 from kgedit.analysis.tables import Column, Table, dates
 from kgedit.records.cases import Axis
 from kgedit.records.runs import Preset

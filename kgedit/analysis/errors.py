@@ -1,4 +1,4 @@
-"""Error classes of wrong free answers, as shares of all answers, by rules and by a judge."""
+"""Error classes of wrong free answers, as shares of all answers, by rules and by a judge, and how far the two agree."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kgedit.analysis.answers import rows_of
-from kgedit.analysis.cells import Cell
+from kgedit.analysis.cells import Cell, Estimate
 from kgedit.analysis.runs import Run
 from kgedit.analysis.tables import METHOD, Column, Table
 from kgedit.records.answers import ERROR_CLASSES, ErrorClass
@@ -148,3 +148,33 @@ def _shares_by_judge(rows: pa.Table) -> tuple[Cell, ...] | None:
 def _shares(classified: pa.ChunkedArray, classes: Sequence[ErrorClass], total: int) -> list[float]:
     found = {item["values"]: item["counts"] for item in classified.value_counts().to_pylist()}
     return [found.get(name, 0) / total for name in classes]
+
+
+def agreement_table(runs: Sequence[Run]) -> Table | None:
+    """One row per run, preset and rule; None if no answer was judged."""
+    rows = tuple(
+        (
+            *(number, run.spec.method, item.preset, item.rule, item.n),
+            *(Estimate(item.share, item.low, item.high, item.n), item.kappa, run.scores.judging.judge),
+        )
+        for number, run in enumerate(runs, start=1)
+        if run.scores.judging
+        for item in run.scores.judging.agreement
+    )
+    if not rows:
+        return None
+    columns = (
+        *METHOD,
+        Column("preset", key=True),
+        Column("rule", key=True),
+        Column("n", "count"),
+        Column("agreement", "percent", heading="agreement [95 %]"),
+        Column("kappa", "plain"),
+        Column("judge"),
+    )
+    note = (
+        "Share of the free answers, over all axes and stages, on which the judge and the rule agree, with the 95 % "
+        "interval clustered by relation, and Cohen's kappa, which is 0 for chance agreement and missing if either "
+        "gives all answers the same verdict. token_f1 counts as right from 0.5."
+    )
+    return Table("Judge agreement", columns, rows, note)

@@ -7,8 +7,8 @@ import io
 from collections.abc import Sequence
 
 from kgedit.analysis.cells import Cell, Unit, as_values
+from kgedit.analysis.comparisons import Placed
 from kgedit.analysis.overviews import kinds_of
-from kgedit.analysis.ranking import Placed
 from kgedit.analysis.standings import MEASURES, Measure, Standing, Standings
 from kgedit.analysis.tables import Column, Table, with_counts
 

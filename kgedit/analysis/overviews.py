@@ -1,4 +1,4 @@
-"""Overview tables: one row per run, presets and axes as columns, with intervals and counts."""
+"""Tables with one row per run: presets and axes as columns, or all measurements on one axis under one preset."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from kgedit.analysis.cells import Estimate, MeanChange, change, estimate, mean
-from kgedit.analysis.groups import RunGroup
-from kgedit.analysis.runs import Run
+from kgedit.analysis.runs import Run, RunGroup
 from kgedit.analysis.tables import (
     COMPARED_STAGES,
     METHOD,
@@ -16,6 +15,7 @@ from kgedit.analysis.tables import (
     asked_axes,
     dates,
     main_score,
+    metric_unit,
     metrics_of,
     own_score,
     preset_names,
@@ -205,3 +205,36 @@ def kinds_of(run: Run) -> str:
 def gibibytes(run: Run) -> float:
     """Peak memory during editing."""
     return run.scores.edits.peak_memory_bytes / 2**30
+
+
+def axis_table(runs: Sequence[Run], axis: Axis, *, preset: str) -> Table | None:
+    """All measurements on one axis under one preset; None if no run evaluated it."""
+    measured = [run.pooled("own", axis, preset) for run in runs]
+    earlier = [run.pooled("before", axis, preset) for run in runs]
+    found = [score for scores in (*measured, *earlier) for score in scores.values()]
+    if not found:
+        return None
+    side = sorted({metric for scores in measured for metric, score in scores.items() if not score.main})
+    told = who(runs)
+    rows = []
+    for run, cells, after, before in zip(runs, told.cells, measured, earlier, strict=True):
+        main = main_score(after)
+        counts = (main.n, main.relations) if main else (None, None)
+        sides = (mean(after.get(metric)) for metric in side)
+        costs = (run.seconds_per_edit, run.questions_per_second(preset))
+        rows.append((*cells, mean(main_score(before)), estimate(main), *counts, *sides, *costs))
+    columns = (
+        *told.columns,
+        Column("before", preset_unit(runs, preset)),
+        Column("after", preset_unit(runs, preset), heading="after [95 %]"),
+        Column("n", "count"),
+        Column("relations", "count"),
+        *(Column(metric.replace("_", " "), metric_unit(runs, metric)) for metric in side),
+        Column("seconds per edit", "seconds"),
+        Column("questions per second", "rate"),
+    )
+    note = (
+        f"before, after: {metrics_of(runs, preset)}, with the 95 % interval clustered by relation; others: after "
+        "the edits, shares in %. Questions per second: after the edits."
+    )
+    return Table(f"{axis}, preset {preset}", columns, tuple(rows), note)

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from kgedit.analysis.agreement import agreement_table
 from kgedit.analysis.averages import averages_tables
-from kgedit.analysis.axes import axis_table
 from kgedit.analysis.batches import batches_table
 from kgedit.analysis.bleedover import bleedover_table
 from kgedit.analysis.breakdowns import (
@@ -20,18 +18,22 @@ from kgedit.analysis.breakdowns import (
 )
 from kgedit.analysis.comparisons import paired_table, seeds_table
 from kgedit.analysis.costs import ability_table, speed_table, tasks_table
-from kgedit.analysis.errors import beyond_answer_table, error_table, judged_error_table
-from kgedit.analysis.groups import comparable_groups, groups_over_models
+from kgedit.analysis.errors import agreement_table, beyond_answer_table, error_table, judged_error_table
 from kgedit.analysis.over_models import by_timestep_table, means_table
-from kgedit.analysis.overviews import groups_table, overview_table, presets_table, runs_table, schedule_table
-from kgedit.analysis.runs import Run
-from kgedit.analysis.scenarios import scenarios_table
-from kgedit.analysis.specificity import specificity_table
+from kgedit.analysis.overviews import (
+    axis_table,
+    groups_table,
+    overview_table,
+    presets_table,
+    runs_table,
+    schedule_table,
+)
+from kgedit.analysis.runs import Run, comparable_groups, groups_over_models
 from kgedit.analysis.tables import Table, preset_names
 from kgedit.analysis.timesteps import collapse_table, lifelong_table, retention_table
-from kgedit.analysis.two_hops import found_hops_table, retrieval_table, single_hops_table
+from kgedit.analysis.two_hops import found_hops_table, retrieval_table, single_hops_table, specificity_table
 from kgedit.analysis.unsolved import unsolved_by_timestep_table, unsolved_table
-from kgedit.analysis.wikifactdiff import neighbours_table, wikifactdiff_table
+from kgedit.analysis.wikifactdiff import neighbours_table, scenarios_table, wikifactdiff_table
 from kgedit.records.cases import AXES
 
 _OfPreset = Callable[[Sequence[Run], str], Table | None]

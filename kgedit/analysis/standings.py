@@ -16,10 +16,8 @@ import numpy as np
 
 from kgedit.analysis.answers import JudgedQuestions, at_questions, common_questions, estimate_of, judged_questions
 from kgedit.analysis.cells import Estimate
-from kgedit.analysis.comparisons import Variant, limits_of_tests, variants
-from kgedit.analysis.groups import RunGroup, comparable_groups
-from kgedit.analysis.ranking import Placed, Ranking, harmonic_ranking, ranking
-from kgedit.analysis.runs import Run
+from kgedit.analysis.comparisons import Placed, Ranking, Variant, harmonic_ranking, limits_of_tests, ranking, variants
+from kgedit.analysis.runs import Run, RunGroup, comparable_groups
 from kgedit.analysis.tables import preset_scale, presets_of
 from kgedit.records.cases import Axis
 from kgedit.records.runs import Preset, Protocol

@@ -1,4 +1,4 @@
-"""Results in WikiFactDiff's layout: table 6 and the numbers of figure 2."""
+"""Results in WikiFactDiff's layout: table 6, the numbers of figure 2, and the scenarios with separate scores."""
 
 from __future__ import annotations
 
@@ -6,14 +6,17 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
-from kgedit.analysis.answers import estimate_of
+from kgedit.analysis.answers import estimate_of, rows_of
 from kgedit.analysis.bleedover import PARTS, fourths, measured, neighbour_values
 from kgedit.analysis.cells import Cell, Estimate, estimate
 from kgedit.analysis.runs import Run
-from kgedit.analysis.tables import Column, Table, presets_of, who
+from kgedit.analysis.tables import METHOD, Column, Table, presets_of, who
 from kgedit.clustered_statistics import Floats
-from kgedit.records.cases import Axis
+from kgedit.records.answer_table import SCENARIO_SCORES
+from kgedit.records.cases import AXES, Axis
 from kgedit.records.scores import EvaluationStage, MetricScale
 
 _MEASURES: tuple[tuple[str, Axis, str], ...] = (
@@ -126,3 +129,35 @@ def _mean(ratios: Floats, clusters: np.ndarray[tuple[int], np.dtype[np.str_]]) -
     found = estimate_of(ratios, clusters, _RATIO)
     # With few clusters the interval can extend below 0, which is not a possible loss.
     return found and (found if found.low is None else replace(found, low=max(0.0, found.low)))
+
+
+def scenarios_table(runs: Sequence[Run], preset: str) -> Table | None:
+    """One row per run, scenario and axis with the scenario's scores; None if there are no such cases."""
+    rows: list[tuple[Cell, ...]] = []
+    for number, run in enumerate(runs, start=1):
+        for axis in AXES:
+            asked = rows_of(run, "own", axis, preset)
+            for scenario in sorted(set(asked["scenario"].drop_null().to_pylist())):
+                own = asked.filter(pc.field("scenario") == scenario)
+                scores = [_estimate(own, name, run.scale_of(name)) for name in SCENARIO_SCORES]
+                if any(scores):
+                    rows.append((number, run.spec.method, scenario, axis, len(own), *scores))
+    if not rows:
+        return None
+    columns = (
+        *(*METHOD, Column("scenario", key=True), Column("axis", key=True), Column("n", "count")),
+        *(Column(name.replace("_", " "), "percent") for name in SCENARIO_SCORES),
+    )
+    note = (
+        "In % with 95 % intervals clustered by relation; definitions and reasons: docs/evaluation.md. gain: of "
+        "the new answer's probability. preferred: likelier than every alternative. static loss: of what stays right. "
+        "archive drop: of the archived answer's standing against alternatives. archived: no likelier. replaced: rise "
+        "of the likeliest alternative. Alternatives: of the relation, about as frequent, never right. Less is better "
+        "for static loss and replaced."
+    )
+    return Table(f"Scenarios, preset {preset}", columns, tuple(rows), note)
+
+
+def _estimate(asked: pa.Table, name: str, scale: MetricScale) -> Estimate | None:
+    known = asked.filter(pc.field(name).is_valid())
+    return estimate_of(known[name].to_numpy(), np.array(known["relation"].to_pylist(), dtype=np.str_), scale)

@@ -86,9 +86,9 @@ class JudgeOptions:
                 "--judge-errors asks a server's judge: give --metric judge --judge-model NAME. A model on this machine "
                 "compares two words and names no class."
             )
-        from kgedit.runs.verdicts import FILE
+        from kgedit.runs.verdicts import VERDICTS_FILE
 
-        unjudged = [run for run in runs if not (run / FILE).is_file()]
+        unjudged = [run for run in runs if not (run / VERDICTS_FILE).is_file()]
         if asked_for and not given and unjudged:
             raise ModelError(
                 f"{unjudged[0]} has no verdicts. Name a judge: --judge-model NAME for one of OpenAI's, with "

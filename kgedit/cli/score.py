@@ -89,8 +89,8 @@ def _split(options: Mapping[str, Any]) -> tuple[JudgeOptions, BertScoreOptions]:
 
 
 def _show(runs: Sequence[Path], notes: dict[str, str]) -> None:
-    from kgedit.analysis.metric_table import metric_table
-    from kgedit.analysis.renderings import to_json
+    from kgedit.analysis.score_table import metric_table
+    from kgedit.analysis.tables import to_json
     from kgedit.cli.bertscore import encoding_line
     from kgedit.cli.judge import agreement_line
     from kgedit.cli.progress import say

@@ -9,9 +9,9 @@ from pathlib import Path
 from urllib.parse import quote
 
 from kgedit.analysis.cells import Estimate, as_text
+from kgedit.analysis.comparisons import Placed
 from kgedit.analysis.leaderboard import HEADINGS, standings_tables, title_of
 from kgedit.analysis.overviews import kinds_of
-from kgedit.analysis.ranking import Placed
 from kgedit.analysis.standings import MEASURES, Measure, Standing, Standings
 from kgedit.analysis.tables import Table
 from kgedit.pages.charts.forest import ForestRow, interval_strip

@@ -10,8 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from kgedit.analysis.cells import Estimate, estimate
-from kgedit.analysis.groups import RunGroup, comparable_groups
-from kgedit.analysis.runs import Run
+from kgedit.analysis.runs import Run, RunGroup, comparable_groups
 from kgedit.analysis.tables import COMPARED_STAGES, Table, asked_axes, main_score, preset_scale, presets_of
 from kgedit.pages.marks import Figure
 from kgedit.records.cases import AXES, Axis

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING
 
 from kgedit.records.runs import Answer, BertScore, with_judgement
 from kgedit.records.scores import Encoding
-from kgedit.runs.headed_lines import read_headed, write_headed
-from kgedit.runs.run_files import read_answers
+from kgedit.runs.run_files import read_answers, read_headed, write_headed
 
 if TYPE_CHECKING:
     from kgedit.llm.bert_score import Encoder

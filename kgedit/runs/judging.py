@@ -21,10 +21,16 @@ from kgedit.llm.remote.requests import ChatReply, ChatRequest, FailedCall
 from kgedit.llm.remote.server import ChatServer
 from kgedit.llm.remote.tokens import ByCharacters, ByTokenizer, TokenCounter
 from kgedit.resources import cache
-from kgedit.runs.error_judging import FILE as ERRORS_FILE
-from kgedit.runs.error_judging import ErrorLine, write_judged_errors, wrong_answers
 from kgedit.runs.run_files import read_answers
-from kgedit.runs.verdicts import VerdictLine, judgement_of, write_verdicts
+from kgedit.runs.verdicts import (
+    ERRORS_FILE,
+    ErrorLine,
+    VerdictLine,
+    judgement_of,
+    write_judged_errors,
+    write_verdicts,
+    wrong_answers,
+)
 
 Progress = Callable[[int, int], None]
 """Called with the number of finished judgements, and their total."""

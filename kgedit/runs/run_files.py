@@ -16,7 +16,8 @@ from kgedit.analysis.runs import Run, in_report_order
 from kgedit.checksums import SUMS, check_folder, decoding, write_checksums
 from kgedit.clustered_statistics import INTERVAL_METHOD
 from kgedit.errors import TimestepError
-from kgedit.files import sync
+from kgedit.files import replace_file, sync
+from kgedit.llm.jsonl import read_lines
 from kgedit.near_names import near_names
 from kgedit.records.answer_table import ADDED_LATER, ANSWERS
 from kgedit.records.runs import (
@@ -270,3 +271,36 @@ def _lines(path: Path, kind: type[Record]) -> Iterator[Record]:
                     f"Line {number} of {path} is no {kind.__name__}: {error}. "
                     "If the run was interrupted there, resume it; else restore the file."
                 ) from error
+
+
+Head = TypeVar("Head")
+Line = TypeVar("Line")
+
+
+def write_headed(path: Path, head: object, lines: Iterable[object]) -> Path:
+    """Write a file atomically."""
+    return replace_file(path, b"".join(msgspec.json.encode(row) + b"\n" for row in (head, *lines)))
+
+
+def read_headed(
+    path: Path, head: type[Head], line: type[Line], *, holds: str, again: str
+) -> tuple[Head, list[Line]] | None:
+    """Read the first line and the others; None if the file does not exist.
+
+    Args:
+        head: Type of the first line.
+        line: Type of the others.
+        holds: Content that the file should have, for the error message.
+        again: Command that creates it again, for the error message.
+
+    Raises:
+        TimestepError: if a line cannot be read.
+    """
+    try:
+        rows = read_lines(path)
+        if not rows:
+            return None
+        others = msgspec.json.decode(f"[{','.join(rows[1:])}]", type=list[line])  # type: ignore[valid-type]
+        return msgspec.json.decode(rows[0], type=head), others
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise TimestepError(f"{path} holds no {holds}: {error}. Delete it and {again}") from error

@@ -6,14 +6,16 @@ the same as those of an uninterrupted run.
 
 from __future__ import annotations
 
+import hashlib
 import shutil
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
+import numpy as np
 import yaml
 
 from kgedit.checksums import decoding
@@ -191,3 +193,40 @@ def _compare(path: Path, spec: RunSpec, environment: RunEnvironment) -> None:
 
 def _as_json(record: Preparation | RunEnvironment) -> str:
     return msgspec.json.format(msgspec.json.encode(record), indent=1).decode() + "\n"
+
+
+_BYTES = 16
+_TYPE = np.dtype((np.bytes_, _BYTES))
+
+
+class WrittenKeys:
+    """A set of keys that stores only sorted hashes of 128 bits.
+
+    Args:
+        keys: Tuples of JSON values; iterated once.
+    """
+
+    def __init__(self, keys: Iterable[tuple[object, ...]]) -> None:
+        digests = bytearray()
+        for key in keys:
+            digests += _digest(key)
+        self._sorted = np.sort(np.frombuffer(bytes(digests), dtype=_TYPE))
+
+    def __len__(self) -> int:
+        return len(self._sorted)
+
+    @property
+    def nbytes(self) -> int:
+        """Number of bytes used by all keys."""
+        return self._sorted.nbytes
+
+    def __contains__(self, key: tuple[object, ...]) -> bool:
+        if not len(self._sorted):
+            return False
+        digest = np.array([_digest(key)], dtype=_TYPE)
+        index = int(np.searchsorted(self._sorted, digest)[0])
+        return index < len(self._sorted) and bool(self._sorted[index] == digest[0])
+
+
+def _digest(key: tuple[object, ...]) -> bytes:
+    return hashlib.blake2b(msgspec.json.encode(key), digest_size=_BYTES).digest()

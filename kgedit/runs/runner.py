@@ -36,15 +36,12 @@ from kgedit.runs.ability import Meter, meters_of
 from kgedit.runs.checkpoints import CallCheckpoint, Checkpoint
 from kgedit.runs.edited_cases import write_edited_cases
 from kgedit.runs.environment import describe_environment
-from kgedit.runs.evaluator import Evaluator
-from kgedit.runs.expiry import mark_expiring, without_expired
-from kgedit.runs.instances import batched, edit_units
-from kgedit.runs.run_folder import RunFolder, open_run, refuse_other_content
-from kgedit.runs.selection import choose_cases, leave_out_answered, write_selection
+from kgedit.runs.evaluator import Evaluator, mark_expiring, without_expired
+from kgedit.runs.presets import asked_contexts, training_contexts
+from kgedit.runs.run_folder import RunFolder, WrittenKeys, open_run, refuse_other_content
+from kgedit.runs.selection import batched, choose_cases, edit_units, leave_out_answered, write_selection
 from kgedit.runs.spec import as_recorded, write_spec
 from kgedit.runs.tracking import Tracking
-from kgedit.runs.wording import asked_contexts, training_contexts
-from kgedit.runs.written_keys import WrittenKeys
 from kgedit.timesteps.edit_files import Edits, open_edits
 from kgedit.timesteps.sample_facts import sample_facts
 

@@ -20,11 +20,9 @@ from kgedit.llm.contexts import BARE
 from kgedit.llm.load_options import parse_max_memory
 from kgedit.metrics import METRICS
 from kgedit.records.runs import PROTOCOLS, Preset, Protocol, RunSpec, Setting
-from kgedit.runs.ability_settings import read_given_ability
 from kgedit.runs.backends import DEFAULT, problems_of_backend
-from kgedit.runs.chosen_presets import default_presets, problems_of_context, read_presets
-from kgedit.runs.given_run import GivenRun, read_given
-from kgedit.runs.wording import ASKED
+from kgedit.runs.given_run import GivenRun, read_given, read_given_ability
+from kgedit.runs.presets import ASKED, default_presets, problems_of_context, read_presets
 from kgedit.timesteps.timestep_names import find_timestep
 from kgedit.untrusted import without_credentials
 

@@ -48,7 +48,7 @@ class Leaderboard:
 
     def to_markdown(self) -> str:
         """Render all tables as one Markdown document."""
-        from kgedit.analysis.renderings import to_markdown
+        from kgedit.analysis.tables import to_markdown
 
         return to_markdown(self.tables, title="Leaderboard")
 
@@ -60,7 +60,7 @@ class Leaderboard:
 
     def to_document(self) -> dict[str, Any]:
         """Groups, standings, runs with provenance, and left-out paths as a JSON document."""
-        from kgedit.runs.submissions.document import leaderboard_document
+        from kgedit.runs.submissions.board import leaderboard_document
 
         return leaderboard_document(self.board, self.standings)
 

@@ -11,7 +11,7 @@ from kgedit.errors import ModelError, SpecError
 from kgedit.llm.free_answers import answer_freely, free_preset
 from kgedit.llm.generation import Question
 from kgedit.runs.evaluator import fit_prefix
-from kgedit.runs.wording import asked_contexts
+from kgedit.runs.presets import asked_contexts
 from kgedit.timesteps.sample_facts import sample_facts
 
 if TYPE_CHECKING:

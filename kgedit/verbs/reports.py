@@ -37,19 +37,19 @@ class Report:
 
     def to_markdown(self) -> str:
         """Render all tables as one Markdown document."""
-        from kgedit.analysis.renderings import to_markdown
+        from kgedit.analysis.tables import to_markdown
 
         return to_markdown(self.tables)
 
     def to_json(self) -> str:
         """Render all tables as one JSON document, with numbers instead of text."""
-        from kgedit.analysis.renderings import to_json
+        from kgedit.analysis.tables import to_json
 
         return to_json(self.tables)
 
     def to_csv(self) -> str:
         """Render the numbers as one CSV table, one row per run, preset and axis."""
-        from kgedit.analysis.renderings import to_csv
+        from kgedit.analysis.tables import to_csv
 
         return to_csv(self.runs)
 
@@ -161,7 +161,7 @@ def _chosen(tables: Sequence[Table], only: Sequence[str]) -> tuple[Table, ...]:
 
 
 def _tables(made: Report, folder: Path) -> dict[Path, str]:
-    from kgedit.analysis.renderings import file_names, table_to_csv
+    from kgedit.analysis.tables import file_names, table_to_csv
 
     named = zip(file_names(made.tables), made.tables, strict=True)
     return {folder / name: table_to_csv(table) for name, table in named}

@@ -10,8 +10,8 @@ from importlib.util import find_spec
 from typing import Any
 
 from kgedit.errors import UnknownNameError
+from kgedit.runs.presets import ASKED
 from kgedit.runs.spec import settings_type_of
-from kgedit.runs.wording import ASKED
 
 RunFields = Mapping[str, Any]
 

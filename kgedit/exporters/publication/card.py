@@ -9,8 +9,14 @@ import pyarrow as pa
 import yaml
 
 from kgedit import __version__
-from kgedit.exporters.publication.about import LICENSE_URLS, RUNS_CONFIG, RUNS_SPLIT, Publication, data_path
-from kgedit.exporters.publication.citation import citation_bibtex
+from kgedit.exporters.publication.about import (
+    LICENSE_URLS,
+    RUNS_CONFIG,
+    RUNS_SPLIT,
+    Publication,
+    citation_bibtex,
+    data_path,
+)
 from kgedit.exporters.publication.croissant import BIASES, LIMITATIONS, PERSONAL
 from kgedit.exporters.publication.harness_tasks import TASK_FOLDER, task_tag
 from kgedit.exporters.publication.questions import COLUMNS

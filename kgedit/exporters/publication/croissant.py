@@ -12,8 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from kgedit.exporters.publication.about import LICENSE_URLS, Publication
-from kgedit.exporters.publication.citation import citation_bibtex
+from kgedit.exporters.publication.about import LICENSE_URLS, Publication, citation_bibtex
 from kgedit.exporters.publication.questions import COLUMNS
 
 _CR = ("citeAs", "column", "extract", "field", "fileProperty", "fileObject", "fileSet", "format", "includes",

@@ -20,9 +20,8 @@ from kgedit import __version__
 from kgedit.checksums import decoding
 from kgedit.errors import TimestepError
 from kgedit.exporters import EXPORTERS
-from kgedit.exporters.publication.about import Publication
+from kgedit.exporters.publication.about import Publication, citation_text
 from kgedit.exporters.publication.card import card
-from kgedit.exporters.publication.citation import citation_text
 from kgedit.exporters.publication.croissant import croissant
 from kgedit.exporters.publication.harness_tasks import TASK_FOLDER, loader_file, task_files
 from kgedit.exporters.publication.questions import PublishedTimestep

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 from kgedit.records.cases import Case, Probe
 from kgedit.records.runs import UNEDITED, Answer, ModelState, Preset, RunSpec
-from kgedit.runs.evaluator import probes_under
-from kgedit.runs.expiry import mark_expiring, without_expired
+from kgedit.runs.evaluator import mark_expiring, probes_under, without_expired
 from kgedit.runs.run_folder import AnswerKey
 from kgedit.runs.sweeps.counting import stops
 

@@ -1,19 +1,29 @@
-"""Expands a sweep's spec into its runs, and reports all problems of all runs at once."""
+"""Expands a sweep's spec into its runs, and reports all problems of all runs at once.
+
+A run's name contains the method and every field that is a list in the run's grid, even with one value, so that a list
+can grow without renaming existing runs. A single run is named after all its fields.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from pydantic import ValidationError
+
+from kgedit.editing import METHODS
 from kgedit.errors import SpecError
+from kgedit.hparams.settings import explain, read_settings, unknown
+from kgedit.llm.presets import PRESETS, preset_by_name
 from kgedit.records.runs import RunSpec
-from kgedit.runs.spec import resolve
-from kgedit.runs.sweeps.checking import problems_of_own_preset, problems_of_value
+from kgedit.runs.given_run import GivenPreset, GivenRun
+from kgedit.runs.spec import problems_of, resolve, settings_type_of, write_spec
 from kgedit.runs.sweeps.located_yaml import KeyPath, LocatedProblem, LocatedYaml
-from kgedit.runs.sweeps.run_names import run_name, unique_names
 from kgedit.runs.sweeps.sweep_file import FieldName, PlacedValue, SweepEntry, SweepFile, take_apart
 
 Combination = Mapping[FieldName, PlacedValue]
@@ -224,3 +234,94 @@ def _with_files_beside(source: LocatedYaml, given: Sequence[str]) -> list[str]:
     """Existing paths unchanged, others relative to the spec, as in the built-in specs."""
     folder = source.file.resolve().parent if source.file else Path()
     return [path if Path(path).exists() or not (folder / path).exists() else str(folder / path) for path in given]
+
+
+_LONGEST = 120
+_DIGITS = 6
+
+
+def run_name(method: str, fields: Mapping[FieldName, Any]) -> str:
+    """Name of one run.
+
+    Args:
+        method: Name of its method.
+        fields: Fields that form the name, in the order of the file; the method among them is ignored.
+    """
+    parts = [f"{field[-1]}={_text(value)}" for field, value in fields.items() if field != ("method",)]
+    return re.sub(r"[^\w.=+-]+", "_", "-".join([method, *parts]))
+
+
+def unique_names(names: Sequence[str], specs: Sequence[RunSpec]) -> list[str]:
+    """Make names unique and valid in a file system: duplicates and long names get a hash of the spec as suffix."""
+    times = Counter(names)
+    return [
+        name if times[name] == 1 and len(name) <= _LONGEST else f"{name[:_LONGEST]}-{_digest(spec)}"
+        for name, spec in zip(names, specs, strict=True)
+    ]
+
+
+def _digest(spec: RunSpec) -> str:
+    return hashlib.sha256(write_spec(spec).encode()).hexdigest()[:_DIGITS]
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, list | tuple):
+        return "+".join(map(_text, value))
+    if isinstance(value, Mapping):
+        return str(value.get("name", "own"))
+    if isinstance(value, bool) or value is None:
+        return str(value).lower().replace("none", "null")
+    text = str(value)
+    return Path(text).stem if "/" in text else text.removesuffix(".json")
+
+
+def problems_of_value(key: FieldName, value: Any, *, method: object, own_presets: Mapping[str, Any]) -> list[str]:
+    """Errors in the value of a field or of a setting.
+
+    Args:
+        method: Method of the run; settings of an unknown one cannot be checked.
+        own_presets: Presets defined by the sweep, by name.
+    """
+    if key == ("method",):
+        if not isinstance(value, str):
+            return [f"must be the name of a method, not {value!r}; a list of them belongs into the grid"]
+        return [] if value in METHODS else [unknown("editing method", value, list(METHODS))]
+    if key[0] == "settings":
+        return _problems_of_setting(key[1], value, method)
+    if key == ("presets",):
+        return _problems_of_presets(value, own_presets)
+    try:
+        GivenRun.model_validate({key[0]: value})
+    except ValidationError as error:
+        return list(dict.fromkeys(explain(item) for item in error.errors()))
+    return []
+
+
+def problems_of_own_preset(name: str, given: Any) -> Iterator[tuple[str, str]]:
+    """Errors in a preset defined by the sweep: the module, or "" for the whole preset, and the problem."""
+    if preset_by_name(name) is not None:
+        yield "", "kgedit has a preset of this name; give yours another"
+    elif not isinstance(given, Mapping):
+        yield "", f"must be a mapping of {', '.join(GivenPreset.model_fields)}, not {given!r}"
+    else:
+        for problem in problems_of({"method": "none", "presets": [{"name": name, **given}]}):
+            said = problem.removeprefix(f"preset '{name}': ")
+            yield next((module for module in given if said.startswith(f"{module}:")), ""), said
+
+
+def _problems_of_setting(name: str, value: Any, method: object) -> list[str]:
+    if not isinstance(method, str) or method not in METHODS:
+        return []
+    found = read_settings(settings_type_of(method), {name: value}, method=method)[1]
+    return [problem.removeprefix(f"settings.{name}: ") for problem in found]
+
+
+def _problems_of_presets(given: Any, own: Mapping[str, Any]) -> list[str]:
+    """Unknown names; errors of a preset that is a mapping are reported by its run."""
+    if given is None:
+        return []
+    if not isinstance(given, list):
+        return [f"must be a list of names of presets, not {given!r}"]
+    names = [str(one) for one in given if not isinstance(one, Mapping)]
+    known = list(dict.fromkeys([*PRESETS, *own]))
+    return [unknown("preset", one, known) for one in names if one not in own and preset_by_name(one) is None]

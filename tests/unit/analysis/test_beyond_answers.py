@@ -12,10 +12,16 @@ from kgedit.analysis.errors import beyond_answer_table
 from kgedit.analysis.tables import Table
 from kgedit.errors import TimestepError
 from kgedit.records.answer_table import ANSWERS
-from kgedit.runs.error_judging import ErrorLine, write_judged_errors, wrong_answers
 from kgedit.runs.run_files import forget_run_checksums, read_answers, read_runs
 from kgedit.runs.scoring import write_scores
-from kgedit.runs.verdicts import VerdictLine, judgement_of, write_verdicts
+from kgedit.runs.verdicts import (
+    ErrorLine,
+    VerdictLine,
+    judgement_of,
+    write_judged_errors,
+    write_verdicts,
+    wrong_answers,
+)
 
 SAID = [
     ("Justin Trudeau", 1.0),

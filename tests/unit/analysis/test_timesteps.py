@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from world.small_runs import T1, T2, answer, write_run
 
-from kgedit.analysis.renderings import table_to_csv
 from kgedit.analysis.runs import Run
+from kgedit.analysis.tables import table_to_csv
 from kgedit.analysis.timesteps import (
     Measured,
     collapse_point,

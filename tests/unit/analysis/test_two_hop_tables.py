@@ -10,9 +10,8 @@ import pytest
 from world.small_runs import T1, answer, write_run
 
 from kgedit.analysis.runs import Run
-from kgedit.analysis.specificity import specificity_table
 from kgedit.analysis.tables import Table
-from kgedit.analysis.two_hops import found_hops_table, single_hops_table
+from kgedit.analysis.two_hops import found_hops_table, single_hops_table, specificity_table
 from kgedit.records.cases import Case, Fact
 from kgedit.records.runs import Answer
 from kgedit.runs.edited_cases import write_edited_cases

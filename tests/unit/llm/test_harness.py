@@ -107,7 +107,7 @@ def harness(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
         module = ModuleType(name)
         module.__dict__.update(content)
         monkeypatch.setitem(sys.modules, name, module)
-    for place in ("kgedit.llm.harness.find_spec", "kgedit.runs.ability_settings.find_spec"):
+    for place in ("kgedit.llm.harness.find_spec", "kgedit.runs.given_run.find_spec"):
         monkeypatch.setattr(place, lambda name: True)
     return calls
 

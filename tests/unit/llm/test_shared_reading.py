@@ -26,7 +26,7 @@ from kgedit.llm.packing import group_rows, pack, shared_length
 from kgedit.llm.presets import PRESETS
 from kgedit.llm.replies import Reply
 from kgedit.llm.shared_reading import reads_trees
-from kgedit.runs.wording import asked_contexts
+from kgedit.runs.presets import asked_contexts
 from kgedit.timesteps.sample_facts import sample_facts
 
 ROWS = [[5, 6, 7, 8], [5, 6, 9], [5, 6, 7, 3, 2, 1], [5, 6, 9]]

@@ -10,7 +10,7 @@ from kgedit.metrics.judged import AnswerGroup, judge_answers
 from kgedit.metrics.summaries import retention
 from kgedit.records.cases import Case, Fact, Probe
 from kgedit.records.runs import ModelState
-from kgedit.runs.expiry import mark_expiring, without_expired
+from kgedit.runs.evaluator import mark_expiring, without_expired
 
 
 def fact(subject: str, thing: str, relation: str = "P6") -> Fact:

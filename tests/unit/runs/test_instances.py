@@ -16,11 +16,10 @@ from kgedit.cli import main
 from kgedit.errors import TimestepError
 from kgedit.records.cases import Case
 from kgedit.records.runs import RunSpec
-from kgedit.runs.instances import edit_units
 from kgedit.runs.run_files import read_answers, read_edit_costs, read_runs
 from kgedit.runs.runner import run
 from kgedit.runs.scoring import write_scores
-from kgedit.runs.selection import choose_cases
+from kgedit.runs.selection import choose_cases, edit_units
 from kgedit.runs.spec import resolve
 from kgedit.timesteps.edit_files import EditFile
 

@@ -21,8 +21,7 @@ from kgedit.errors import SubmissionError, TimestepError
 from kgedit.records.runs import Answer
 from kgedit.runs.run_files import read_answers
 from kgedit.runs.scoring import write_scores
-from kgedit.runs.submissions.answer_parquet import read_full_answers
-from kgedit.runs.submissions.entries import read_entry
+from kgedit.runs.submissions.entries import read_entry, read_full_answers
 from kgedit.timesteps.timestep import Timestep
 from kgedit.verbs.boards import leaderboard, submit
 

@@ -12,10 +12,10 @@ from world.small_timestep import write_timestep
 from kgedit.errors import TimestepError
 from kgedit.llm.presets import PRESETS
 from kgedit.records.cases import Fact, KnownFact
+from kgedit.runs.presets import asked_contexts, choose_demonstrations, training_contexts
 from kgedit.runs.run_files import read_answers, read_environment
 from kgedit.runs.runner import run
 from kgedit.runs.spec import resolve
-from kgedit.runs.wording import asked_contexts, choose_demonstrations, training_contexts
 
 KNOWN = [
     KnownFact(Fact(f"Q{n}", "", f"P{n % 3}", "", "", ""), f"Who is {n}?", "", "", f"Answer {n}") for n in range(12)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from kgedit.records.runs import UNEDITED, ModelState
-from kgedit.runs.run_folder import AnswerKey
-from kgedit.runs.written_keys import WrittenKeys
+from kgedit.runs.run_folder import AnswerKey, WrittenKeys
 
 
 def _key(number: int, state: ModelState = UNEDITED) -> AnswerKey:

@@ -22,7 +22,7 @@ from kgedit.llm.presets import PRESETS
 from kgedit.llm.targets import encode_targets
 from kgedit.records.cases import Case
 from kgedit.records.runs import Preset
-from kgedit.runs.row_log import RowLog
+from kgedit.runs.checkpoints import RowLog
 
 ASKED = (read_context("question_only"),)
 
