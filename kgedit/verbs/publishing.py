@@ -62,9 +62,8 @@ def publish(
             not be replaced.
     """
     from kgedit.errors import TimestepError
-    from kgedit.exporters.publication.about import About, Publication
+    from kgedit.exporters.publication.content import About, Publication, publish_timestep
     from kgedit.exporters.publication.folder import refuse_to_replace, write_publication
-    from kgedit.exporters.publication.questions import publish_timestep
     from kgedit.timesteps.timestep import Timestep
 
     path = Path(folder)

@@ -2,6 +2,10 @@
 
 ``publication.json`` is written last and lists all other files with their hashes; a folder without it is not a
 publication.
+
+The folder includes a task of lm-evaluation-harness for each axis of a timestep, and one on whether the new answer is
+likelier than the old. They work from any folder: harness_data.py is copied next to them as questions.py and locates the
+data.
 """
 
 from __future__ import annotations
@@ -14,17 +18,15 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from kgedit import __version__
 from kgedit.checksums import decoding
 from kgedit.errors import TimestepError
 from kgedit.exporters import EXPORTERS
-from kgedit.exporters.publication.about import Publication, citation_text
-from kgedit.exporters.publication.card import card
-from kgedit.exporters.publication.croissant import croissant
-from kgedit.exporters.publication.harness_tasks import TASK_FOLDER, loader_file, task_files
-from kgedit.exporters.publication.questions import PublishedTimestep
+from kgedit.exporters.publication.card import card, croissant
+from kgedit.exporters.publication.content import TASK_FOLDER, Publication, PublishedTimestep, citation_text, task_tag
 from kgedit.records.steps import step
 from kgedit.store.disk import disk_errors
 from kgedit.store.files import replace_folder, write_json, write_text
@@ -176,3 +178,81 @@ def _files(folder: Path) -> Iterator[PurePosixPath]:
 def _sha256(path: Path) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+_PROMPT = '"Question: {{question}}\\nAnswer:"'
+_LOADER = "questions"
+
+
+def task_files(timestep: PublishedTimestep) -> dict[str, str]:
+    """File name -> content, for the tasks of a timestep."""
+    tasks = {axis: _generated(timestep.config, axis) for axis in timestep.questions}
+    if _has_old_answers(timestep.questions["update"]):
+        tasks["new_or_old"] = _new_or_old(timestep.config)
+    return {f"{task_tag(timestep.config)}_{name}.yaml": text for name, text in tasks.items()}
+
+
+def loader_file() -> tuple[str, str]:
+    """Name and content of the module with which the tasks read their questions."""
+    path = Path(__file__).with_name("harness_data.py")
+    return f"{_LOADER}.py", path.read_text(encoding="utf-8")
+
+
+def _has_old_answers(updates: pa.Table) -> bool:
+    return bool(pc.any(pc.greater(pc.list_value_length(updates["old_answers"]), 0)).as_py())
+
+
+def _generated(config: str, axis: str) -> str:
+    return f"""\
+{_head(config, axis, loader="questions")}  axis: {axis}
+output_type: generate_until
+doc_to_text: {_PROMPT}
+doc_to_target: answers
+generation_kwargs:
+  until: ["\\n"]
+  do_sample: false
+  max_gen_toks: 50
+filter_list:
+  - name: first_line
+    filter:
+      - function: regex
+        regex_pattern: '^\\s*(.*\\S)'
+      - function: take_first
+metric_list:
+  - metric: exact_match
+    aggregation: mean
+    higher_is_better: true
+    ignore_case: true
+    ignore_punctuation: true
+metadata:
+  version: 1.0
+"""
+
+
+def _new_or_old(config: str) -> str:
+    return f"""\
+{_head(config, "new_or_old", loader="new_or_old")}output_type: multiple_choice
+doc_to_text: {_PROMPT}
+doc_to_choice: choices
+doc_to_target: right
+metric_list:
+  - metric: acc
+    aggregation: mean
+    higher_is_better: true
+metadata:
+  version: 1.0
+"""
+
+
+def _head(config: str, name: str, *, loader: str) -> str:
+    """The configuration is quoted because YAML reads 20210104_20230227 as a number."""
+    return f"""\
+task: {task_tag(config)}_{name}
+tag:
+  - kgedit
+  - {task_tag(config)}
+custom_dataset: !function {_LOADER}.{loader}
+test_split: test
+dataset_kwargs:
+  config: "{config}"
+"""

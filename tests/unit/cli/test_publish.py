@@ -21,7 +21,7 @@ from world.small_timestep import NEW_MAYORS, OLD_MAYORS, write_timestep
 from world.submitted_runs import add_hashes
 
 from kgedit.cli import main
-from kgedit.exporters.publication.questions import COLUMNS, QUESTIONS
+from kgedit.exporters.publication.content import COLUMNS, QUESTIONS
 from kgedit.records.runs import HashedInput, ModelRecord, RunEnvironment
 from kgedit.runs.scoring import write_scores
 from kgedit.timesteps.edit_files import EditFile
