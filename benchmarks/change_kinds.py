@@ -41,9 +41,8 @@ from kgedit.store.schemas import LoaderOptions
 from kgedit.store.snapshots import Snapshot
 from kgedit.store.sources import DumpFile
 from kgedit.timesteps.kinds import RULES, judge_kinds, judge_with_classifier, read_labelled, train_classifier
-from kgedit.timesteps.kinds.columns import VALUES
-from kgedit.timesteps.kinds.features import Embedder
-from kgedit.timesteps.kinds.signals import signals_of_known_values, signals_of_values
+from kgedit.timesteps.kinds.classifier import Embedder
+from kgedit.timesteps.kinds.signals import VALUES, signals_of_known_values, signals_of_values
 
 SHOWN = ("all", "string", "time", "quantity", "item", "both known")
 RECALL = 0.8

@@ -28,7 +28,7 @@ from kgedit.graph.finishing import open_finished
 from kgedit.graph.managed.server import ManagedServer
 from kgedit.store.snapshots import list_snapshots
 from kgedit.store.window import Window
-from kgedit.timesteps.functional import BOUNDS
+from kgedit.timesteps.changes import BOUNDS
 
 Question = Callable[[Engine, Window], pa.Table]
 

@@ -33,11 +33,9 @@ from kgedit.names.index import NameIndex, composed
 from kgedit.proportions import wilson_interval
 from kgedit.store.schemas import ENTITIES
 from kgedit.store.snapshots import Snapshot, list_snapshots
-from kgedit.timesteps.qaedit.build import word_by_rules
-from kgedit.timesteps.qaedit.categories import english_categorizer
-from kgedit.timesteps.qaedit.names import Names, read_names
+from kgedit.timesteps.qaedit.build import english_categorizer, word_by_rules
 from kgedit.timesteps.qaedit.rephrasing import english_rephraser
-from kgedit.timesteps.qaedit.subjects import SubjectFinder
+from kgedit.timesteps.qaedit.subjects import Names, SubjectFinder, read_names
 from kgedit.verbs.qaedit import build_qaedit
 
 Row = dict[str, Any]

@@ -33,9 +33,8 @@ from made_up_facts import make_world
 from kgedit.hparams.in_context import RagSettings
 from kgedit.store.engine import literal, select
 from kgedit.store.snapshots import open_snapshot
-from kgedit.timesteps.labels import usable
+from kgedit.timesteps.labels import describe_subjects, is_id, usable
 from kgedit.timesteps.relation_words import RelationWords
-from kgedit.timesteps.subjects import describe_subjects, is_id
 from kgedit.timesteps.wording import choose_templates, persona_voiced, word_cases
 from kgedit.wording.templates import ANY_CLASS, template_table
 from kgedit.wording.voices import overlap, voices

@@ -1,4 +1,4 @@
-"""Timesteps as options and arguments; `kgedit.timesteps.timestep_names` resolves them."""
+"""Timesteps as options and arguments; `kgedit.timesteps.timestep` resolves them."""
 
 from __future__ import annotations
 

@@ -76,7 +76,7 @@ def trace(
     effect of each layer at each kind of token, as a share of the decrease in the answer's probability due to the noise,
     and the layers that ROME and MEMIT would edit. Only facts that the model answers correctly are traced.
     """
-    from kgedit.timesteps.timestep_names import find_timestep
+    from kgedit.timesteps.timestep import find_timestep
     from kgedit.verbs.tracing import trace_model
 
     if bool(timestep) == bool(edits):

@@ -16,8 +16,7 @@ from kgedit.errors import TimestepError
 from kgedit.explorer.explorer import Explorer
 from kgedit.timesteps.profiles import PROFILES
 from kgedit.timesteps.selected import write_selection
-from kgedit.timesteps.timestep import timestep_folder
-from kgedit.timesteps.timestep_names import timesteps_folder
+from kgedit.timesteps.timestep import timestep_folder, timesteps_folder
 from kgedit.wikidata.times import not_before
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,39}")

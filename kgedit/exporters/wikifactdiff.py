@@ -12,7 +12,7 @@ from kgedit.records.cases import Case
 from kgedit.store.files import write_text
 from kgedit.timesteps.timestep import Timestep
 from kgedit.timesteps.wikifactdiff.tables import has_own_tables, own_table
-from kgedit.timesteps.wikifactdiff.wording import BLANK
+from kgedit.timesteps.wikifactdiff.values import BLANK
 
 Row = dict[str, Any]
 

@@ -36,7 +36,7 @@ class GraphFacts:
 
     Attributes:
         facts: Table with the schema DATED_FACTS.
-        subjects: Names of the subjects in questions, with the schema kgedit.timesteps.subjects.SUBJECTS.
+        subjects: Names of the subjects in questions, with the schema kgedit.timesteps.labels.SUBJECTS.
         snapshots: Day numbers of the graph's snapshots up to `as_of`.
         as_of: Last day.
     """

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from kgedit.graph_memory.graph_memory import GraphMemory
 from kgedit.graph_memory.learning import LEARNED
 from kgedit.store.engine import select
-from kgedit.timesteps.subjects import SUBJECTS, describe_subjects, is_id
+from kgedit.timesteps.labels import SUBJECTS, describe_subjects, is_id
 from kgedit.timesteps.wording import choose_templates, word_facts
 
 _STRINGS = pa.list_(pa.string())
@@ -63,7 +63,7 @@ def learn_dated_facts(
         memory: Memory to extend.
         facts: Table with the schema DATED_FACTS, in any order.
         as_of: Facts that began later are not learned; ends after this day are ignored.
-        subjects: Names of subjects with the schema kgedit.timesteps.subjects.SUBJECTS; None means their labels.
+        subjects: Names of subjects with the schema kgedit.timesteps.labels.SUBJECTS; None means their labels.
     """
     day = as_of.year * 10_000 + as_of.month * 100 + as_of.day
     reasons = " ".join(f"WHEN {condition} THEN '{reason}'" for reason, condition in _REASONS)
@@ -86,7 +86,7 @@ def unhinted_names(connection: duckdb.DuckDBPyConnection, facts: pa.Table) -> pa
     """Names of subjects without the hints that distinguish namesakes; the memory adds hints where needed.
 
     Args:
-        connection: See kgedit.timesteps.subjects.describe_subjects.
+        connection: See kgedit.timesteps.labels.describe_subjects.
         facts: Table with the schema DATED_FACTS.
     """
     found = describe_subjects(connection, facts.filter(facts["subject_label"].is_valid()))

@@ -6,7 +6,7 @@ neighbours on the axis locality, random ones on random_locality.
 
 Scenarios other than replacement have no pair of old and new answer. An answer is compared with alternatives instead:
 objects of the same relation with similar frequency that are not and were not correct for the subject
-(kgedit.timesteps.edit_files.alternatives). docs/evaluation.md gives the reasons.
+(kgedit.timesteps.edit_files.wikifactdiff). docs/evaluation.md gives the reasons.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from typing import Any
 
 from kgedit.pages.embedding import NOTHING, Numbered
 from kgedit.records.cases import Case, Fact, Probe
-from kgedit.timesteps.dropped import read_dropped
+from kgedit.timesteps.changes import read_dropped
 from kgedit.timesteps.edit_files import Edits
 from kgedit.timesteps.timestep import Timestep
 

@@ -23,7 +23,7 @@ from kgedit.records.runs import PROTOCOLS, Preset, Protocol, RunSpec, Setting
 from kgedit.runs.backends import DEFAULT, problems_of_backend
 from kgedit.runs.given_run import GivenRun, read_given, read_given_ability
 from kgedit.runs.presets import ASKED, default_presets, problems_of_context, read_presets
-from kgedit.timesteps.timestep_names import find_timestep
+from kgedit.timesteps.timestep import find_timestep
 from kgedit.untrusted import without_credentials
 
 if TYPE_CHECKING:

@@ -1,21 +1,28 @@
 """From changed edges to cases: an ordered list of filters, with counts of every drop by reason.
 
 The order and the thresholds are WikiBigEdit's (section 3, step 2), by ids instead of labels; beyond the paper,
-redirected subjects, Wikimedia's own pages and likely duplicates are dropped as well.
+redirected subjects, Wikimedia's own pages and likely duplicates are dropped as well, and on request changes of
+relations that are not functional: the paper judges each subject's own values, so a relation that usually has several
+values, such as an award, passes for subjects with only one known value.
+
+Changes that became no case are written to dropped.parquet with their reason; no question is made from them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
+from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
+from kgedit.engines.functionality import BOUNDS, declared_relations, measured_relations, told
 from kgedit.engines.protocol import CHANGED_EDGES, Engine
 from kgedit.store.engine import select
 from kgedit.store.window import Window
 from kgedit.timesteps.funnel import Filter, Filtered, reason_column, split_by_reason
-from kgedit.timesteps.labels import likened, not_roman, too_long
-from kgedit.timesteps.subjects import is_id
+from kgedit.timesteps.labels import is_id, likened, not_roman, too_long
+from kgedit.timesteps.timestep import Timestep
 
 FILTERS: tuple[Filter, ...] = (
     ("subject is no item", "subject[1] <> 'Q'"),
@@ -182,3 +189,145 @@ def make_cases(kept: pa.Table, labels: pa.Table, statements: pa.Table) -> pa.Tab
         labels=labels,
         statements=statements,
     )
+
+
+_FILTERS: dict[str, tuple[Filter, ...]] = {
+    "data": (
+        ("too few subjects to measure the relation", "measured IS NULL"),
+        ("relation of several values by the data", "measured = 'several'"),
+    ),
+    "constraints": (("relation without a single-value constraint", "declared IS NULL"),),
+}
+
+
+def keep_functional(engine: Engine, window: Window, kept: pa.Table, by: str) -> Filtered:
+    """Keep changes of relations that have one value, temporal or not.
+
+    Args:
+        engine: Counts values, or finds constraints.
+        window: Both snapshots; the newer one decides whether a relation is functional.
+        kept: At least the columns subject and property.
+        by: "data" or "constraints"; "values" keeps all.
+
+    Returns:
+        Both parts have the columns of `kept`, ordered by subject and property.
+    """
+    if by == "values":
+        return Filtered(kept, kept.slice(0, 0).append_column("reason", pa.nulls(0, pa.string())), {})
+    asked = kept.select(["property"])
+    if by == "data":
+        answer = engine.functional_by_data(window, asked, min_subjects=BOUNDS.subjects)
+        claims = "(SELECT * FROM new_claims WHERE property IN (SELECT property FROM asked))"
+        verdicts = measured_relations("answer", claims)
+    else:
+        answer, verdicts = engine.functional_by_constraint(window), declared_relations("answer")
+    judged = window.select(
+        f"""
+        SELECT kept.*, {reason_column(_FILTERS[by])}
+        FROM kept LEFT JOIN ({verdicts}) USING (property) ORDER BY subject, property
+        """,  # noqa: S608 - our own names
+        kept=kept,
+        asked=asked,
+        answer=answer,
+    )
+    return split_by_reason(judged, _FILTERS[by])
+
+
+def told_verdict(by: str) -> dict[str, Any]:
+    """Entry of the manifest for the verdict that a profile used."""
+    return {"verdict": by} | (told(BOUNDS) if by == "data" else {})
+
+
+def find_changed_facts(window: Window, changes: pa.Table, cases: pa.Table) -> pa.Table:
+    """Find changes to one new item, of items in both snapshots, that are not a case.
+
+    Args:
+        window: Both snapshots.
+        changes: From find_changes, including those dropped in the funnel.
+        cases: Columns subject and property.
+
+    Returns:
+        Columns subject, property and object, of the newer snapshot, ordered by property and subject.
+    """
+    return window.select(
+        """
+        SELECT subject, property, new_objects[1] AS object FROM changes ANTI JOIN cases USING (subject, property)
+        WHERE item_valued AND subject_in_old AND subject_in_new AND subject[1] = 'Q' AND len(new_objects) = 1
+              AND new_objects[1][1] = 'Q' AND new_objects[1] <> subject
+              AND NOT list_contains(old_objects, new_objects[1]) AND NOT list_contains(inherited, new_objects[1])
+        ORDER BY property, subject
+        """,
+        changes=changes.select(
+            [
+                *("subject", "property", "old_objects", "new_objects", "item_valued", "subject_in_old"),
+                *("subject_in_new", "inherited"),
+            ]
+        ),
+        cases=cases.select(["subject", "property"]),
+    )
+
+
+_STRINGS = pa.list_(pa.string())
+
+DROPPED = pa.schema(
+    [
+        ("subject", pa.string()),
+        ("subject_label", pa.string()),
+        ("property", pa.string()),
+        ("property_label", pa.string()),
+        ("old_objects", _STRINGS),
+        ("old_labels", _STRINGS),
+        ("new_objects", _STRINGS),
+        ("new_labels", _STRINGS),
+        ("reason", pa.string()),
+    ]
+)
+"""One row per dropped subject and property. Labels are in the order of objects, null without a label (a literal, or an
+item without a label in the requested languages). reason: a reason of the funnel in timestep.json."""
+
+
+def dropped_changes(changes: pa.Table, labels: pa.Table, parts: Sequence[Filtered]) -> pa.Table:
+    """List every dropped change with labels and its reason.
+
+    Args:
+        changes: Columns subject, property, old_objects and new_objects: the input of the first filter.
+        labels: From kgedit.timesteps.labels.read_labels.
+        parts: Results of the filters, in order.
+
+    Returns:
+        A table with the schema DROPPED, ordered by subject and property.
+    """
+    reasons = pa.concat_tables([part.dropped.select(["subject", "property", "reason"]) for part in parts])
+    return select(
+        """
+        WITH dropped AS (
+            SELECT subject, property, old_objects, new_objects, reason
+            FROM changes JOIN reasons USING (subject, property)
+        ), old_label AS (
+            SELECT subject, property, list(coalesce(old_label, label) ORDER BY place) AS old_labels
+            FROM (SELECT subject, property, unnest(old_objects) AS id, generate_subscripts(old_objects, 1) AS place
+                  FROM dropped)
+            LEFT JOIN labels USING (id) GROUP BY ALL
+        ), new_label AS (
+            SELECT subject, property, list(label ORDER BY place) AS new_labels
+            FROM (SELECT subject, property, unnest(new_objects) AS id, generate_subscripts(new_objects, 1) AS place
+                  FROM dropped)
+            LEFT JOIN labels USING (id) GROUP BY ALL
+        )
+        SELECT subject, coalesce(s.label, s.old_label) AS subject_label, property, p.label AS property_label,
+               old_objects, coalesce(old_labels, []) AS old_labels,
+               new_objects, coalesce(new_labels, []) AS new_labels, reason
+        FROM dropped LEFT JOIN old_label USING (subject, property) LEFT JOIN new_label USING (subject, property)
+        LEFT JOIN labels s ON s.id = subject LEFT JOIN labels p ON p.id = property
+        ORDER BY subject, property
+        """,
+        changes=changes,
+        labels=labels,
+        reasons=reasons,
+    ).cast(DROPPED)
+
+
+def read_dropped(timestep: Timestep) -> pa.Table | None:
+    """Read the dropped changes; None if the export is from an earlier version of kgedit, which did not store them."""
+    path = timestep.folder / "dropped.parquet"
+    return pq.read_table(path, schema=DROPPED) if path.is_file() else None

@@ -26,10 +26,18 @@ from kgedit.store.files import replace_folder, write_json
 from kgedit.store.snapshots import Snapshot
 from kgedit.store.window import Window
 from kgedit.store.working_folder import working_folder
-from kgedit.timesteps.changed_facts import find_changed_facts
-from kgedit.timesteps.changes import filter_changes, find_changes, keep_kinds, make_cases, read_statements
-from kgedit.timesteps.dropped import DROPPED, dropped_changes
-from kgedit.timesteps.functional import keep_functional, told_verdict
+from kgedit.timesteps.changes import (
+    DROPPED,
+    dropped_changes,
+    filter_changes,
+    find_changed_facts,
+    find_changes,
+    keep_functional,
+    keep_kinds,
+    make_cases,
+    read_statements,
+    told_verdict,
+)
 from kgedit.timesteps.funnel import Filtered
 from kgedit.timesteps.kinds import (
     KindClassifier,
@@ -39,14 +47,12 @@ from kgedit.timesteps.kinds import (
     train_classifier,
 )
 from kgedit.timesteps.known_facts import choose_known_facts
-from kgedit.timesteps.labels import read_labels
-from kgedit.timesteps.locality import Locality, find_locality
+from kgedit.timesteps.labels import describe_subjects, read_labels
+from kgedit.timesteps.locality import Locality, families_version, find_locality
 from kgedit.timesteps.profiles import FUNCTIONAL_BY, PERSONA_STYLES
-from kgedit.timesteps.relation_families import families_version
 from kgedit.timesteps.relation_words import RelationWords
 from kgedit.timesteps.selected import keep_selected, read_selection
 from kgedit.timesteps.specificity import measure_specificity, read_case_views, specificity_provenance
-from kgedit.timesteps.subjects import describe_subjects
 from kgedit.timesteps.tables import TABLES
 from kgedit.timesteps.timestep import Timestep
 from kgedit.timesteps.two_hops import find_shortcuts, make_two_hops
@@ -88,7 +94,7 @@ class WikiBigEditSettings:
         ask_as_of: Whether questions name the day that they ask about.
         changed_locality: Whether facts that changed in the window, but are not cases, may be locality probes.
         only: File of the subjects and relations whose changes count (kgedit.timesteps.selected); None means all.
-        pageviews: Monthly files of page views (kgedit.timesteps.page_views); if empty, views are null.
+        pageviews: Monthly files of page views (kgedit.timesteps.specificity); if empty, views are null.
         counts: Counts of a corpus, or its texts (kgedit.timesteps.corpus_counts); None leaves counts null.
     """
 

@@ -1,12 +1,22 @@
-"""Labels of the entities in a change, and filters of labels for questions (WikiBigEdit, section 3, step 2)."""
+"""Labels of the entities in a change, filters of labels, and subjects as questions name them.
+
+A subject has its class, "the" before names that need it, and a hint if others share its name. Works on any connection
+with the views new_facts, old_facts and new_entities: both profiles have them. A slice of Wikidata may lack classes;
+then the class is inferred from the properties of an item (prompts/names).
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+import duckdb
 import pyarrow as pa
 
 from kgedit.store.closures import below, subclass_links
+from kgedit.store.engine import select
 from kgedit.store.window import Window
-from kgedit.wikidata.ids import INSTANCE_OF, WIKIMEDIA_PAGE_CLASSES
+from kgedit.wikidata.ids import COUNTRY, INSTANCE_OF, WIKIMEDIA_PAGE_CLASSES
+from kgedit.wording.names import NameRules, name_rules
 
 MAX_LABEL_WORDS = 5
 
@@ -81,3 +91,102 @@ def read_labels(window: Window, changes: pa.Table) -> pa.Table:
         """,  # noqa: S608 - our own names
         changes=changes,
     ).cast(LABELS)
+
+
+SUBJECTS = pa.schema(
+    [
+        ("subject", pa.string()),
+        ("subject_class", pa.string()),  # one of kgedit.wording.lint.SUBJECT_CLASSES, or ""
+        ("name", pa.string()),  # as used in a sentence
+        ("hinted_name", pa.string()),  # with country or description, if another item has the same label
+    ]
+)
+
+ID_PATTERN = r"^\s*[QPL][1-9]\d*\s*$"
+"""Labels that are an id, or look like one: they are never used in a question or answer."""
+
+MAX_HINT_WORDS = 8
+"""Longer descriptions are not used as a hint."""
+
+
+def is_id(label: str) -> str:
+    """SQL: whether a label is an id."""
+    return f"regexp_matches({label}, '{ID_PATTERN}')"
+
+
+def describe_subjects(connection: duckdb.DuckDBPyConnection, labels: pa.Table) -> pa.Table:
+    """Determine the names of some subjects.
+
+    Args:
+        connection: Connection with views new_facts, old_facts and new_entities.
+        labels: Columns subject and subject_label.
+
+    Returns:
+        A table with the schema SUBJECTS, one row per subject, ordered by it.
+    """
+    rules = name_rules()
+    found = select(_query(rules), connection=connection, labels=labels.select(["subject", "subject_label"])).to_pylist()
+    rows = []
+    for row in found:
+        name = rules.said(row["label"], subject_class=row["subject_class"], by_class=row["by_class"])
+        rows.append(
+            {
+                "subject": row["subject"],
+                "subject_class": row["subject_class"],
+                "name": name,
+                "hinted_name": _hinted(name, row, rules) if row["shared"] else None,
+            }
+        )
+    return pa.Table.from_pylist(rows, schema=SUBJECTS)
+
+
+def _hinted(name: str, row: dict[str, str | None], rules: NameRules) -> str | None:
+    country, description = row["country"], row["description"]
+    if row["subject_class"] == "organization" and country and country.casefold() not in name.casefold():
+        return f"{name} of {rules.said(country, subject_class='place')}"
+    if description and len(description.split()) <= MAX_HINT_WORDS and not set("{}()?;") & set(description):
+        return f"{name} ({description.strip()})"
+    return f"{name} ({country})" if country and country.casefold() not in name.casefold() else None
+
+
+def _query(rules: NameRules) -> str:
+    roots = [(kind, name) for kind, names in rules.classes.items() for name in names]
+    evidence = _values((kind, name) for kind, names in rules.evidence.items() for name in names)
+    order = "[" + ", ".join(f"'{kind}'" for kind in rules.classes) + "]"
+    with_article = ", ".join(f"'{name}'" for name in rules.article_classes)
+    return f"""
+        WITH class_of(subject_class, id) AS (
+            {below(roots, f"({subclass_links('new_facts')})")}
+        ), wanted AS (
+            SELECT subject, min(subject_label) AS label FROM labels GROUP BY subject
+        ), own AS MATERIALIZED (
+            SELECT subject, property, object FROM new_facts SEMI JOIN wanted USING (subject)
+            UNION SELECT subject, property, object FROM old_facts SEMI JOIN wanted USING (subject)
+        ), shown AS (
+            SELECT subject, subject_class, 0 AS turn FROM own JOIN class_of ON object = class_of.id
+            WHERE property = '{INSTANCE_OF}'
+            UNION ALL
+            SELECT subject, subject_class, 1 FROM own
+            JOIN (VALUES {evidence}) e(subject_class, property) USING (property)
+        ), chosen AS (
+            SELECT subject, arg_min(subject_class, (turn, list_position({order}, subject_class))) AS subject_class
+            FROM shown GROUP BY subject
+        ), article AS (
+            SELECT DISTINCT subject FROM own WHERE property = '{INSTANCE_OF}' AND object IN ({with_article})
+        ), country AS (
+            SELECT own.subject, min(e.label) AS country FROM own JOIN new_entities e ON e.id = own.object
+            WHERE property = '{COUNTRY}' GROUP BY own.subject HAVING count(DISTINCT own.object) = 1
+        ), shared AS (
+            SELECT label FROM new_entities WHERE label IN (SELECT label FROM wanted) AND kind = 'item'
+            GROUP BY label HAVING count(*) > 1
+        )
+        SELECT w.subject, w.label, coalesce(subject_class, '') AS subject_class,
+               article.subject IS NOT NULL AS by_class, w.label IN (FROM shared) AS shared, country, e.description
+        FROM wanted w LEFT JOIN chosen USING (subject) LEFT JOIN article USING (subject)
+        LEFT JOIN country USING (subject) LEFT JOIN new_entities e ON e.id = w.subject
+        ORDER BY w.subject
+    """  # noqa: S608 - our own rules
+
+
+def _values(pairs: Iterable[tuple[str, str]]) -> str:
+    return ", ".join(f"('{kind}', '{name}')" for kind, name in pairs)

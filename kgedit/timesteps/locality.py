@@ -1,29 +1,70 @@
 """Locality probes: for each edit an unchanged fact with the same relation, a similar subject and another object.
 
 Neither its subject nor its object was edited in the window. If changed facts are enabled, one of these that is not a
-case is preferred (kgedit.timesteps.changed_facts). Three searches follow, each for the cases that the previous one left
+case is preferred (kgedit.timesteps.changes). Three searches follow, each for the cases that the previous one left
 without a probe: subjects that share rare facts with the edited one (kgedit.engines); the subject with the most similar
-label, as in WikiBigEdit; and a fact of another relation of the same family (kgedit.timesteps.relation_families), about
+label, as in WikiBigEdit; and a fact of another relation of the same family (kgedit.timesteps.locality), about
 a subject of the same class. If all fail, the case has no probe: a fact of an unrelated relation would stay correct
 whatever an edit damages. Each fact is used for a few cases at most. Among equally similar facts, those with evidence
-are preferred (kgedit.timesteps.evidence).
+are preferred (kgedit.timesteps.tables).
 """
 
 from __future__ import annotations
 
+import hashlib
+from functools import cache
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import duckdb
 import numpy as np
 import pyarrow as pa
+import yaml
 
 from kgedit.engines.protocol import Engine, SimilarSubjects
 from kgedit.store.engine import select
 from kgedit.store.window import Window
-from kgedit.timesteps.evidence import ALIKE, EVIDENCE_RANK, find_evidence
 from kgedit.timesteps.labels import pages_among, usable
-from kgedit.timesteps.relation_families import related_relations
-from kgedit.timesteps.tables import CHANGED, FACT
+from kgedit.timesteps.tables import ALIKE, CHANGED, EVIDENCE_RANK, FACT, find_evidence
+
+_FILE = Path(__file__).parents[1] / "data" / "relation_families.yaml"
+
+
+@cache
+def read_families() -> dict[str, list[str]]:
+    """The shipped families: name -> properties."""
+    families: dict[str, list[str]] = yaml.safe_load(_FILE.read_text(encoding="utf-8"))
+    return families
+
+
+def families_version() -> str:
+    """Version of the shipped families: the first 16 hex digits of their file's hash."""
+    return hashlib.sha256(_FILE.read_bytes()).hexdigest()[:16]
+
+
+def related_relations(window: Window) -> pa.Table:
+    """Find pairs of relations of one family: a shipped one, or a subproperty tree (P1647) of the older snapshot.
+
+    Only direct subproperties count: two relations with the same parent, and a parent with its child.
+
+    Returns:
+        Columns property and other, in both directions, ordered.
+    """
+    rows = [{"property": name, "family": family} for family, names in read_families().items() for name in names]
+    return window.select(
+        """
+        WITH parent AS (SELECT subject AS property, object AS family FROM old_facts WHERE property = 'P1647'),
+        belongs AS (
+            SELECT property, family FROM shipped
+            UNION SELECT property, family FROM parent
+            UNION SELECT family, family FROM parent
+        )
+        SELECT DISTINCT a.property, b.property AS other FROM belongs a JOIN belongs b USING (family)
+        WHERE a.property <> b.property ORDER BY ALL
+        """,
+        shipped=pa.Table.from_pylist(rows, schema=pa.schema([("property", pa.string()), ("family", pa.string())])),
+    )
+
 
 CANDIDATES = 10
 """Number of facts considered per case and search."""

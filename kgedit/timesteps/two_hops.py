@@ -6,12 +6,10 @@ import pyarrow as pa
 
 from kgedit.store.engine import select
 from kgedit.store.window import Window
-from kgedit.timesteps.agreement import agreed
-from kgedit.timesteps.case_questions import faults_as_filters, judge_two_hops
-from kgedit.timesteps.final_filters import Words
+from kgedit.timesteps.final_filters import Words, faults_as_filters, judge_two_hops
 from kgedit.timesteps.funnel import Filter, Filtered, reason_column, split_by_reason
 from kgedit.timesteps.tables import FACT
-from kgedit.timesteps.wording import say, say_all
+from kgedit.timesteps.wording import agreed, say, say_all
 from kgedit.wikidata.ids import JURISDICTION, OFFICES, POSITION_HELD
 
 FILTERS: tuple[Filter, ...] = (

@@ -1,4 +1,9 @@
-"""Bulk wording of facts as questions: templates are joined to facts by property and by the class of the subject."""
+"""Bulk wording of facts as questions: templates are joined to facts by property and by the class of the subject.
+
+Templates are written in the singular. A verb agrees with {subject} if it directly precedes it ("is {subject}") or
+directly follows it in its own clause ("{subject} plays", "the league in which {subject} plays"), but not after a
+preposition ("the coach of {subject} is").
+"""
 
 from __future__ import annotations
 
@@ -10,12 +15,10 @@ import pyarrow as pa
 
 from kgedit.errors import TimestepError
 from kgedit.store.engine import select
-from kgedit.timesteps.agreement import agreed
-from kgedit.timesteps.case_questions import faults_as_filters, judge_cases, keep_probes
-from kgedit.timesteps.final_filters import Words, gives_away
+from kgedit.timesteps.final_filters import Words, faults_as_filters, gives_away, judge_cases, keep_probes
 from kgedit.timesteps.funnel import Filter, Filtered, reason_column, split_by_reason
+from kgedit.timesteps.labels import is_id
 from kgedit.timesteps.profiles import PERSONA_STYLES
-from kgedit.timesteps.subjects import is_id
 from kgedit.wording.dates import date_text
 from kgedit.wording.lint import SUBJECT_CLASSES
 from kgedit.wording.names import name_rules, with_indefinite_article
@@ -105,7 +108,7 @@ def word_facts(facts: pa.Table, templates: pa.Table, subjects: pa.Table) -> pa.T
     Args:
         facts: At least the columns subject, subject_label, property, property_label and object_label.
         templates: From choose_templates.
-        subjects: From kgedit.timesteps.subjects.describe_subjects.
+        subjects: From kgedit.timesteps.labels.describe_subjects.
 
     Returns:
         The facts with question, rephrase, cloze, rephrases, clozes, the template's name, its phrase and answer_type,
@@ -159,7 +162,7 @@ def word_cases(
     Args:
         cases: From make_cases.
         templates: From choose_templates.
-        subjects: From kgedit.timesteps.subjects.describe_subjects.
+        subjects: From kgedit.timesteps.labels.describe_subjects.
         words: Stems that express each relation (kgedit.timesteps.relation_words).
         seed: Seed of the choice of personas.
         personas: Folder of persona catalogues; None means the shipped one.
@@ -169,7 +172,7 @@ def word_cases(
     Returns:
         The cases with the columns of word_facts, statement (the update as a sentence), persona and personas (the
         question in its voice), ordered by case_id, without questions that fail a final filter
-        (kgedit.timesteps.case_questions.judge_cases).
+        (kgedit.timesteps.final_filters.judge_cases).
     """
     worded = word_facts(cases, templates, subjects)
     worded = worded.append_column("statement", _statements(worded))
@@ -251,3 +254,45 @@ def persona_voiced(
 def word_probes(probes: pa.Table, templates: pa.Table, subjects: pa.Table, words: Words) -> Filtered:
     """Add questions to facts, in order; facts whose question fails a final filter are dropped."""
     return keep_probes(word_facts(probes, templates, subjects), words)
+
+
+_VERBS = (("is", "are"), ("was", "were"), ("has", "have"), ("does", "do"))
+_CLAUSE = r"(^|, |\b(?:where|which|that|whom|what|why|how) )\{subject\} "
+_REGULAR = (
+    (_CLAUSE + r"([a-z]{2,})ies\b", r"\1{subject} \2y"),
+    (_CLAUSE + r"([a-z]+(?:sh|ch|ss|x|go))es\b", r"\1{subject} \2"),
+    (_CLAUSE + r"([a-z]+[b-rt-z]|[a-z]+e)s\b", r"\1{subject} \2"),
+    (r"\bits\b", "their"),
+)
+
+
+def agreed(wording: str, name: str) -> str:
+    """SQL of a template's wording whose verbs agree with a name.
+
+    Args:
+        wording: SQL of a text with {subject}.
+        name: SQL of the text that replaces {subject}, as made by kgedit.wording.names.
+    """
+    rules = name_rules()
+    plural = (
+        f"regexp_matches({name}, {_quoted(rules.plural)}) AND NOT regexp_matches({name}, {_quoted(rules.singular)})"
+    )
+    return f"CASE WHEN {plural} THEN {_in_plural(wording)} ELSE {wording} END"
+
+
+def _in_plural(wording: str) -> str:
+    for singular, plural in _VERBS:
+        wording = _replaced(wording, rf"^{singular.capitalize()} \{{subject\}}", f"{plural.capitalize()} {{subject}}")
+        wording = _replaced(wording, rf"\b{singular} \{{subject\}}", f"{plural} {{subject}}")
+        wording = _replaced(wording, rf"{_CLAUSE}{singular}\b", rf"\1{{subject}} {plural}")
+    for pattern, said in _REGULAR:
+        wording = _replaced(wording, pattern, said)
+    return wording
+
+
+def _replaced(wording: str, pattern: str, said: str) -> str:
+    return f"regexp_replace({wording}, {_quoted(pattern)}, {_quoted(said)}, 'g')"
+
+
+def _quoted(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"

@@ -219,7 +219,7 @@ class ExportAll(ExportOptions, HomeVerb["Stream"]):
             TimestepError: if there are fewer than two snapshots, a folder contains a timestep exported with other
                 options, the graph lacks a snapshot, or an option is not one of the profile's.
         """
-        from kgedit.timesteps.timestep_names import timesteps_folder
+        from kgedit.timesteps.timestep import timesteps_folder
         from kgedit.verbs.exporting import export_stream
 
         self.check()

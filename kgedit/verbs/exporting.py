@@ -25,8 +25,7 @@ from kgedit.store.snapshots import Snapshot, list_snapshots, open_snapshot
 from kgedit.store.window import Window
 from kgedit.timesteps import export as wikibigedit
 from kgedit.timesteps.stream import Stream, write_stream
-from kgedit.timesteps.timestep import Timestep, timestep_folder
-from kgedit.timesteps.timestep_names import timesteps_folder
+from kgedit.timesteps.timestep import Timestep, timestep_folder, timesteps_folder
 from kgedit.timesteps.wikifactdiff import export as wikifactdiff
 from kgedit.verbs.export_timestep import ExportOptions, ExportTimestep
 from kgedit.verbs.home_folder import read_date

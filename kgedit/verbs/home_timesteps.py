@@ -60,7 +60,6 @@ class HomeTimesteps(HomeFolder):
             return audit_edits(open_edits(Path(path)), old, new, earlier, spill=spill)
 
     def _timestep_folder(self, older: int, newer: int, profile: str) -> Path:
-        from kgedit.timesteps.timestep import timestep_folder
-        from kgedit.timesteps.timestep_names import timesteps_folder
+        from kgedit.timesteps.timestep import timestep_folder, timesteps_folder
 
         return timestep_folder(timesteps_folder(self.path), older, newer, profile)

@@ -18,10 +18,9 @@ if TYPE_CHECKING:
     from kgedit.llm.remote.client import ChatClient, CostEstimate, Effort
     from kgedit.llm.remote.server import ChatServer
     from kgedit.timesteps.qaedit.asking import Part
-    from kgedit.timesteps.qaedit.build import BuiltRows
-    from kgedit.timesteps.qaedit.locality import LocalityDraw
-    from kgedit.timesteps.qaedit.names import Names
+    from kgedit.timesteps.qaedit.build import BuiltRows, LocalityDraw
     from kgedit.timesteps.qaedit.sources import QuestionFile
+    from kgedit.timesteps.qaedit.subjects import Names
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,8 +118,7 @@ def build_qaedit(
         ModelError: if the model cannot be queried.
     """
     from kgedit.timesteps.qaedit.asking import ask_parts
-    from kgedit.timesteps.qaedit.build import build_rows, word_by_rules
-    from kgedit.timesteps.qaedit.files import refuse_to_replace, write_rows
+    from kgedit.timesteps.qaedit.build import build_rows, refuse_to_replace, word_by_rules, write_rows
     from kgedit.timesteps.qaedit.subjects import SubjectFinder
 
     path = Path(out)
@@ -193,7 +191,7 @@ def _names(days: Sequence[str | datetime.date], home: str | Path | None, questio
     from kgedit.resources import home as default_home
     from kgedit.resources import utf8_folder
     from kgedit.store.snapshots import open_snapshot
-    from kgedit.timesteps.qaedit.names import read_names
+    from kgedit.timesteps.qaedit.subjects import read_names
     from kgedit.verbs.home_folder import read_date
 
     folder = default_home() if home is None else utf8_folder(home)
@@ -201,7 +199,7 @@ def _names(days: Sequence[str | datetime.date], home: str | Path | None, questio
 
 
 def _draw(pool: _Read | None, *, size: int, seed: int) -> LocalityDraw:
-    from kgedit.timesteps.qaedit.locality import LocalityDraw, LocalityQuestion
+    from kgedit.timesteps.qaedit.build import LocalityDraw, LocalityQuestion
 
     columns = [pool.questions[name].to_pylist() for name in ("question", "answer")] if pool else [[], []]
     return LocalityDraw([LocalityQuestion(*pair) for pair in zip(*columns, strict=True)], size=size, seed=seed)
@@ -219,8 +217,7 @@ def _provenance(
     read: _Read, pool: _Read | None, names: Sequence[str | datetime.date], *, settings: dict[str, Any], built: BuiltRows
 ) -> dict[str, Any]:
     from kgedit import __version__
-    from kgedit.timesteps.qaedit.build import category_counts
-    from kgedit.timesteps.qaedit.files import FORMAT, rules_hash
+    from kgedit.timesteps.qaedit.build import FORMAT, category_counts, rules_hash
 
     repeated = {"the same question twice": read.repeated} if read.repeated else {}
     return {

@@ -17,8 +17,7 @@ from typing import Any
 from kgedit.engines.store import StoreEngine
 from kgedit.errors import SourceError, TimestepError
 from kgedit.sample.generate import SNAPSHOT_DATES
-from kgedit.timesteps.timestep import timestep_folder
-from kgedit.timesteps.timestep_names import timesteps_folder
+from kgedit.timesteps.timestep import timestep_folder, timesteps_folder
 from kgedit.verbs.export_timestep import ExportOptions
 from kgedit.verbs.home import Date, read_date
 from kgedit.verbs.loading import DumpOptions

@@ -15,8 +15,7 @@ import pyarrow.parquet as pq
 from kgedit.checksums import SUMS, Fault, find_faults, read_checksums, write_checksums
 from kgedit.errors import DamagedFileError, KgeditError
 from kgedit.store.snapshots import VERIFIED, how_to_reload
-from kgedit.timesteps.timestep import EXPORT_AGAIN, table_checksums
-from kgedit.timesteps.timestep_names import timesteps_folder
+from kgedit.timesteps.timestep import EXPORT_AGAIN, table_checksums, timesteps_folder
 
 VerifiedState = Literal["fine", "damaged", "no checksum"]
 

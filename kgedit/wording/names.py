@@ -1,7 +1,7 @@
 """Names in sentences: use of "the", and the class of a subject.
 
 The rules are data: prompts/names/en.yaml. Rules that need a snapshot (classes, countries) are in
-kgedit.timesteps.subjects; this module looks only at labels.
+kgedit.timesteps.labels; this module looks only at labels.
 """
 
 from __future__ import annotations

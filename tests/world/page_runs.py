@@ -15,7 +15,7 @@ from kgedit.records.cases import Case, Fact
 from kgedit.records.runs import Answer
 from kgedit.runs.edited_cases import write_edited_cases
 from kgedit.runs.scoring import write_scores
-from kgedit.timesteps.dropped import DROPPED
+from kgedit.timesteps.changes import DROPPED
 
 NOT_ENTITIES = "not entity to entity"
 REMOVED = "a reason as long as the longest: list, category, template, disambiguation, portal, module"

@@ -11,14 +11,12 @@ from world.two_days import NEW, OLD, two_snapshots
 
 from kgedit.engines.store import StoreEngine
 from kgedit.store.snapshots import Snapshot
-from kgedit.timesteps.wikifactdiff.classification import classify
-from kgedit.timesteps.wikifactdiff.compat import PAPER, Behaviour
-from kgedit.timesteps.wikifactdiff.difference import compare
-from kgedit.timesteps.wikifactdiff.functional import find_functional
-from kgedit.timesteps.wikifactdiff.new_entities import find_new_entities
+from kgedit.timesteps.profiles import PAPER, Behaviour
+from kgedit.timesteps.wikifactdiff.classification import classify, find_functional
+from kgedit.timesteps.wikifactdiff.difference import compare, find_new_entities
 from kgedit.timesteps.wikifactdiff.preprocessing import find_changed, preprocess
 from kgedit.timesteps.wikifactdiff.scenarios import find_updates
-from kgedit.timesteps.wikifactdiff.wording import word_values
+from kgedit.timesteps.wikifactdiff.values import word_values
 from kgedit.timesteps.wikifactdiff.workspace import open_workspace
 
 __all__ = ["NEW", "OLD"]

@@ -9,12 +9,9 @@ from pathlib import Path
 from kgedit.errors import TimestepError
 from kgedit.records.steps import step
 from kgedit.store.snapshots import Snapshot
-from kgedit.timesteps.audit.checks import judge_edits
-from kgedit.timesteps.audit.claims import claimed_rows
-from kgedit.timesteps.audit.kinds import find_kinds
-from kgedit.timesteps.audit.probes import judge_locality, judge_two_hops
-from kgedit.timesteps.audit.result import Audit, summarise
-from kgedit.timesteps.audit.snapshots import open_snapshots
+from kgedit.timesteps.audit.checks import judge_edits, judge_locality, judge_two_hops
+from kgedit.timesteps.audit.claims import claimed_rows, open_snapshots
+from kgedit.timesteps.audit.result import Audit, find_kinds, summarise
 from kgedit.timesteps.edit_files import Edits
 from kgedit.wikidata.times import not_before
 

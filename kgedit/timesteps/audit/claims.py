@@ -1,20 +1,30 @@
-"""Claims of a file's rows as Arrow tables: edits, locality questions, two-hop questions, and questions' answers.
+"""Claims of a file's rows as Arrow tables, and both snapshots with these claims in one DuckDB connection.
 
-An id that the file does not give is null and resolved later from its label.
+An id that the file does not give is null and resolved from its label. Views and tables of the connection: old_facts,
+new_facts, new_statements, old_entities, new_entities, claimed_edits, claimed_near, claimed_hops, claimed_questions, and
+names (id, name). Ids that the newer snapshot redirects are replaced by those of their targets everywhere. Names are
+compared without case, punctuation and repeated spaces.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
+import duckdb
 import pyarrow as pa
 
 from kgedit.records.cases import Case, Fact
+from kgedit.store.engine import literal, open_engine
+from kgedit.store.facts import TERM
+from kgedit.store.snapshots import Snapshot
 from kgedit.timesteps.edit_files import EditFile, Edits
 from kgedit.timesteps.edit_files.contract import CaseDetails
+from kgedit.timesteps.final_filters import gives_away, letters
 from kgedit.timesteps.timestep import Timestep
 from kgedit.wikidata.ids import is_entity_id
 
@@ -138,3 +148,155 @@ def _ids(fact: Fact) -> dict[str, str | None]:
 
 def _is_id(text: str) -> bool:
     return is_entity_id(text) or _LITERAL(text) is not None
+
+
+_MEMORY = "640MB"
+"""Memory limit of DuckDB; the rest spills to disk."""
+
+LONGEST_NAME = 8
+"""Maximum number of words of a name that is searched for in a question."""
+
+
+@contextmanager
+def open_snapshots(
+    old: Snapshot, new: Snapshot, claimed: Claimed, *, spill: Path
+) -> Iterator[duckdb.DuckDBPyConnection]:
+    """Open the connection; it is closed on exit."""
+    with open_engine(spill, memory=_MEMORY) as connection:
+        connection.execute(_MACROS)
+        for name, snapshot in (("old", old), ("new", new)):
+            connection.execute(
+                f"CREATE VIEW {name}_entities AS FROM {literal(snapshot.entities)} WHERE redirect_target IS NULL"
+            )
+        connection.execute(
+            f"CREATE TABLE redirects AS SELECT id, redirect_target AS target FROM {literal(new.entities)} "  # noqa: S608 - paths through literal()
+            "WHERE redirect_target IS NOT NULL"
+        )
+        _add_claims(connection, claimed)
+        _add_facts(connection, old, new)
+        yield connection
+
+
+_MACROS = rf"""
+    CREATE MACRO bare(text) AS {letters("text")};
+    CREATE MACRO names_it(question, name) AS {gives_away("question", "name")};
+    CREATE MACRO number_of(text) AS
+        CASE WHEN regexp_full_match(replace(ltrim(text, '+'), ',', ''), '-?\d+(\.\d+)?( \D*)?')
+             THEN try_cast(regexp_extract(replace(ltrim(text, '+'), ',', ''), '^-?\d+(\.\d+)?') AS DOUBLE) END;
+    CREATE MACRO moment_of(text) AS
+        try_strptime(text, ['%Y-%m-%d', '%Y-%m', '%d-%m-%Y', '%m-%Y', '%d %B %Y', '%B %d, %Y', '%B %Y']);
+    CREATE MACRO says_the_same(value, answer) AS
+        coalesce(bare(ltrim(value, '+')) = bare(ltrim(answer, '+')), false)
+        OR coalesce(number_of(value) = number_of(answer), false)
+        OR coalesce(moment_of(value) = moment_of(answer), false);
+    -- Whether an answer in words cannot be compared with a literal of this datatype.
+    CREATE MACRO is_beyond_words(datatype, answer) AS CASE datatype
+        WHEN 'quantity' THEN number_of(answer) IS NULL
+        WHEN 'time' THEN moment_of(answer) IS NULL AND number_of(answer) IS NULL
+        ELSE datatype = 'globe-coordinate' END
+"""
+"""Comparison of names and literals: a literal may have the form of Wikidata, of written text or of published sets."""
+
+
+def _add_claims(connection: duckdb.DuckDBPyConnection, claimed: Claimed) -> None:
+    ids = ("subject", "object")
+    for name in ("edits", "near", "hops", "questions"):
+        table = getattr(claimed, name)
+        connection.register("given", table)
+        moved = ", ".join(
+            f"coalesce({one}_to.target, given.{one}) AS {one}" for one in ids if one in table.column_names
+        )
+        joins = " ".join(
+            f"LEFT JOIN redirects {one}_to ON {one}_to.id = given.{one}" for one in ids if one in table.column_names
+        )
+        if "old_objects" in table.column_names:
+            moved += ", coalesce((SELECT list(coalesce(target, old.id)) FROM unnest(old_objects) AS old(id) "
+            moved += "LEFT JOIN redirects USING (id)), []) AS old_objects"
+        replaced = f" REPLACE ({moved})" if moved else ""
+        connection.execute(f"CREATE TABLE claimed_{name} AS SELECT given.*{replaced} FROM given {joins}")  # noqa: S608 - our own names
+        connection.unregister("given")
+
+
+_WANTED = """
+    CREATE TABLE wanted AS
+    SELECT bare(subject_label) AS name FROM claimed_edits WHERE subject IS NULL
+    UNION SELECT bare(answer) FROM claimed_edits WHERE object IS NULL
+    UNION SELECT bare(unnest(old_answers)) FROM claimed_edits
+    UNION SELECT bare(answer) FROM claimed_near WHERE object IS NULL
+    UNION SELECT bare(answer) FROM claimed_hops WHERE object IS NULL
+    UNION SELECT name FROM mentioned
+"""
+
+_MENTIONED = f"""
+    CREATE TABLE mentioned AS
+    WITH asked AS (
+        SELECT place, probe, string_split(bare(question), ' ') AS words FROM claimed_near WHERE subject IS NULL
+    ), started AS (
+        SELECT *, unnest(range(1, len(words) + 1)) AS first FROM asked
+    ), taken AS (
+        SELECT *, unnest(range(1, {LONGEST_NAME} + 1)) AS taken FROM started
+    )
+    SELECT DISTINCT place, probe, array_to_string(words[first:first + taken - 1], ' ') AS name
+    FROM taken WHERE first + taken - 1 <= len(words)
+"""  # noqa: S608 - our own number
+"""All runs of words of locality questions without a subject in the file."""
+
+_NAMES = """
+    CREATE TABLE names AS
+    WITH said AS (
+        SELECT id, unnest([label] || coalesce(aliases, [])) AS name FROM new_entities
+        UNION ALL
+        SELECT coalesce(target, id), unnest([label] || coalesce(aliases, []))
+        FROM old_entities LEFT JOIN redirects USING (id)
+    )
+    SELECT DISTINCT id, bare(name) AS name FROM said
+    WHERE name IS NOT NULL AND bare(name) IN (SELECT name FROM wanted) AND id[1] = 'Q'
+"""
+
+
+def _add_facts(connection: duckdb.DuckDBPyConnection, old: Snapshot, new: Snapshot) -> None:
+    """Load facts of the subjects that the file may mean, and the newer snapshot's statements of its edits' subjects."""
+    connection.execute(_MENTIONED)
+    connection.execute(_WANTED)
+    connection.execute(_NAMES)
+    connection.execute(
+        """
+        CREATE TABLE meant AS
+        SELECT id FROM (
+            SELECT subject AS id FROM claimed_edits UNION SELECT subject FROM claimed_near
+            UNION SELECT subject FROM claimed_hops UNION SELECT object FROM claimed_hops
+            UNION SELECT object FROM claimed_edits
+            UNION SELECT unnest(old_objects) FROM claimed_edits UNION SELECT id FROM names
+        ) WHERE id IS NOT NULL
+        """
+    )
+    # Values that the edits replace: a two-hop question is checked with them as well.
+    connection.execute(
+        f"""
+        INSERT INTO meant
+        SELECT DISTINCT object FROM {literal(old.facts)}
+        WHERE kind = 'item' AND object NOT IN (FROM meant) AND (SELECT count(*) FROM claimed_hops) > 0
+          AND (subject IN (SELECT subject FROM claimed_edits)
+               OR subject IN (SELECT id FROM names JOIN claimed_edits ON name = bare(subject_label)))
+        """  # noqa: S608 - paths through literal()
+    )
+    for name, snapshot in (("old", old), ("new", new)):
+        connection.execute(
+            f"""
+            CREATE TABLE {name}_facts AS
+            SELECT coalesce(s.target, f.subject) AS subject, property, coalesce(o.target, f.object) AS object, value
+            FROM {literal(snapshot.facts)} f
+            LEFT JOIN redirects s ON s.id = f.subject LEFT JOIN redirects o ON o.id = f.object
+            WHERE coalesce(s.target, f.subject) IN (FROM meant)
+            """  # noqa: S608 - paths through literal()
+        )
+    connection.execute(
+        f"""
+        CREATE TABLE new_statements AS
+        SELECT c.subject, property, coalesce(target, {TERM}) AS object, c.object AS item, value, datatype, snak, rank,
+               restricted,
+               qualifier_properties, start_first, end_precision, end_until
+        FROM {literal(new.claims)} c LEFT JOIN redirects ON redirects.id = c.object
+        WHERE subject IN (FROM meant)
+        """  # noqa: S608 - paths through literal()
+    )

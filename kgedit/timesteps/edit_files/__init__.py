@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Protocol
 
 from kgedit.records.cases import Case, KnownFact
+from kgedit.timesteps.edit_files.contract import EDIT_FORMATS
 from kgedit.timesteps.edit_files.edit_file import EditFile
-from kgedit.timesteps.edit_files.registry import EDIT_FORMATS
 from kgedit.timesteps.timestep import Timestep
 
 __all__ = ["EDIT_FORMATS", "EditFile", "Edits", "open_edits"]

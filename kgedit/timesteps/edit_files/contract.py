@@ -1,4 +1,7 @@
-"""Contract of edit file formats, and the result of reading a row."""
+"""Contract of edit file formats, the formats by name, and the result of reading a row.
+
+Another package adds a format through the entry-point group kgedit.edit_formats.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from kgedit.records.cases import Case, KnownFact
+from kgedit.registry import Registry
 
 Row = Mapping[str, Any]
 """One object of a file, parsed from JSON or Parquet."""
@@ -100,3 +104,18 @@ class EditFormat:
     def described_needs(self) -> str:
         """The fields by which the format is recognised, as text."""
         return ", ".join(" or ".join(group) for group in self.needs)
+
+
+EDIT_FORMATS: Registry[EditFormat] = Registry(
+    "form of edit files",
+    {
+        "counterfact": "kgedit.timesteps.edit_files.counterfact:COUNTERFACT",
+        "easyedit": "kgedit.timesteps.edit_files.easyedit:EASYEDIT",
+        "mquake": "kgedit.timesteps.edit_files.mquake:MQUAKE",
+        "wikibigedit": "kgedit.timesteps.edit_files.wikibigedit:WIKIBIGEDIT",
+        "wikifactdiff": "kgedit.timesteps.edit_files.wikifactdiff:WIKIFACTDIFF",
+        "zsre": "kgedit.timesteps.edit_files.zsre:ZSRE",
+    },
+    group="kgedit.edit_formats",
+)
+"""An object matches at most one of them."""

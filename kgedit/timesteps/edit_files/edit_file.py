@@ -14,9 +14,8 @@ from typing import Any
 
 from kgedit.errors import TimestepError
 from kgedit.records.cases import LOCALITY_AXES, Case, KnownFact, Probe
-from kgedit.timesteps.edit_files.contract import ARCHIVE, CaseDetails, EditFormat, ReadCase, RowPlace
-from kgedit.timesteps.edit_files.registry import EDIT_FORMATS
-from kgedit.timesteps.edit_files.rows import NotRowsError, read_rows
+from kgedit.timesteps.edit_files.contract import ARCHIVE, EDIT_FORMATS, CaseDetails, EditFormat, ReadCase, RowPlace
+from kgedit.timesteps.edit_files.values import NotRowsError, read_rows
 
 _SHOWN_FIELDS = 12
 

@@ -15,8 +15,7 @@ from pathlib import Path
 
 from kgedit.errors import TimestepError
 from kgedit.timesteps.edit_files.contract import Row
-from kgedit.timesteps.edit_files.rows import NotRowsError, read_rows
-from kgedit.timesteps.edit_files.values import mapping_at, mappings_at, text_at
+from kgedit.timesteps.edit_files.values import NotRowsError, mapping_at, mappings_at, read_rows, text_at
 
 _MOST_TEMPLATES = 5
 _NAMES = ("triple_verbs", "triple_verbs_V2", "verbalizations", "chatgpt_verbalization_result")

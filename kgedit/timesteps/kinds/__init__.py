@@ -14,10 +14,16 @@ import pyarrow as pa
 
 from kgedit.store.snapshots import Snapshot
 from kgedit.timesteps.kinds.classifier import KindClassifier, judge_with_classifier, train_classifier
-from kgedit.timesteps.kinds.columns import CHANGES, KINDS, KINDS_OF_CHANGES, check_kinds
 from kgedit.timesteps.kinds.labelled import read_labelled
 from kgedit.timesteps.kinds.rules import RULES, KindRule, judge_kinds
-from kgedit.timesteps.kinds.signals import find_signals, signals_of_known_values
+from kgedit.timesteps.kinds.signals import (
+    CHANGES,
+    KINDS,
+    KINDS_OF_CHANGES,
+    check_kinds,
+    find_signals,
+    signals_of_known_values,
+)
 
 __all__ = [
     "CHANGES",

@@ -14,7 +14,7 @@ import pyarrow.csv
 import pyarrow.json
 
 from kgedit.errors import TimestepError
-from kgedit.timesteps.kinds.columns import KINDS, VALUES
+from kgedit.timesteps.kinds.signals import KINDS, VALUES
 from kgedit.wikidata.times import DAY, parse_time
 
 REQUIRED = ("subject", "property", "value_type", "old_text", "new_text", "kind")

@@ -15,8 +15,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from kgedit.store.engine import open_in_memory
-from kgedit.timesteps.kinds.columns import KINDS_OF_CHANGES
-from kgedit.timesteps.kinds.signals import SIGNALS
+from kgedit.timesteps.kinds.signals import KINDS_OF_CHANGES, SIGNALS
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,27 +1,86 @@
 """Signals of changes, from snapshots of the store: properties of both values, their dates and their history.
 
-If a change has several values, each added value is compared with the most similar removed one, and a signal holds for
-the change if it holds for all its added values; if it is unknown for one of them, it is unknown for the change. A
-change that only adds or only removes values has no pair to compare: signals that need both sides are null.
+A change is a subject and property whose current values differ between two snapshots. If it has several values, each
+added value is compared with the most similar removed one, and a signal holds for the change if it holds for all its
+added values; if it is unknown for one of them, it is unknown for the change. A change that only adds or only removes
+values has no pair to compare: signals that need both sides are null.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import date, timedelta
 from pathlib import Path
 
 import duckdb
 import pyarrow as pa
 
+from kgedit.errors import UnknownNameError
 from kgedit.store.engine import open_engine
 from kgedit.store.snapshots import Snapshot
-from kgedit.timesteps.kinds.columns import CHANGES, VALUES
-from kgedit.timesteps.kinds.macros import define_macros
 from kgedit.timesteps.kinds.properties import FIXED_AT_BEGINNING, FIXED_AT_END, SLOW
 from kgedit.timesteps.kinds.snapshot_tables import ids, make_tables, make_tables_of_values
-from kgedit.timesteps.kinds.value_signals import VALUE_SIGNALS, Signal, add_value_signals, compare_values
+from kgedit.timesteps.kinds.value_signals import VALUE_SIGNALS, Signal, add_value_signals, compare_values, define_macros
 from kgedit.wikidata.times import day_number
+
+KINDS: dict[str, str] = {
+    "update": "the world changed, and the new value holds since then",
+    "backfill": "the new value was true before the older snapshot already and was entered since",
+    "refinement": "the new value says the same more precisely",
+    "unrefinement": "the new value says the same less precisely",
+    "reformatting": "the same value, written otherwise",
+    "link repair": "another entity for the same thing: a namesake, a merged entity, a page in place of its topic",
+    "text edit": "other words or another spelling for the same thing",
+    "retraction": "the old value was taken back as wrong, or vanished",
+    "revert": "the value of an earlier snapshot is back",
+}
+"""Kind -> meaning."""
+
+
+def check_kinds(names: Collection[str]) -> None:
+    """Check that names are kinds of change.
+
+    Raises:
+        UnknownNameError: for the first that is not.
+    """
+    for name in names:
+        if name not in KINDS:
+            raise UnknownNameError("kind of change", name, KINDS)
+
+
+_STRINGS = pa.list_(pa.string())
+_BOTH_SIDES = ("object", "text", "description", "classes", "unit", "language", "precision", "calendar")
+
+CHANGES = pa.schema(
+    [("subject", pa.string()), ("property", pa.string()), ("old_objects", _STRINGS), ("new_objects", _STRINGS)]
+)
+"""One row per subject and property: ids of the previous and the current values, V... for a literal."""
+
+VALUES = pa.schema(
+    [
+        ("subject", pa.string()),
+        ("property", pa.string()),
+        ("property_label", pa.string()),
+        ("value_type", pa.string()),  # item, quantity, time, monolingualtext, globe-coordinate, string; null if mixed
+        *((f"{side}_{name}", pa.string()) for side in ("old", "new") for name in _BOTH_SIDES),
+    ]
+)
+"""An old and a new value as text. ``object`` is an item's id, by which snapshots are joined; ``text`` is an entity's
+label or a literal in the store's spelling ("1999-05", "41.50"); ``classes`` are the labels of an entity's classes, one
+per line."""
+
+KINDS_OF_CHANGES = pa.schema(
+    [
+        ("subject", pa.string()),
+        ("property", pa.string()),
+        ("kind", pa.string()),  # one of KINDS
+        ("confidence", pa.float64()),  # in [0, 1]
+        ("signals", _STRINGS),  # names of the signals that the deciding rule reads
+        ("rule", pa.string()),  # name of the deciding rule, or "classifier"
+    ]
+)
+"""The verdict on each change, ordered by subject and property."""
+
 
 MEMORY = "192MB"
 """Memory limit of DuckDB for the signals, whatever the number of changes; the rest spills to disk."""

@@ -19,8 +19,7 @@ from kgedit.llm.remote.client import ChatClient, ChatReplies, CostEstimate
 from kgedit.llm.remote.requests import ChatReply, ChatRequest, FailedCall, Message
 from kgedit.llm.remote.tokens import TokenCounter
 from kgedit.names.index import composed, name_key
-from kgedit.timesteps.qaedit.build import Worded
-from kgedit.timesteps.qaedit.categories import Category, english_categorizer
+from kgedit.timesteps.qaedit.build import Category, Worded, english_categorizer
 from kgedit.timesteps.qaedit.rephrasing import Rephrasing, english_rephraser
 from kgedit.timesteps.qaedit.subjects import Subject
 from kgedit.wikidata.ids import plain_line

@@ -15,9 +15,8 @@ from typing import Any
 import pyarrow as pa
 
 from kgedit.llm.remote.requests import ChatReply, FailedCall
-from kgedit.timesteps.verbalizing.asking import faults_of, letters
 from kgedit.timesteps.verbalizing.rewording import judge_replies
-from kgedit.timesteps.verbalizing.wanted import Wanted
+from kgedit.timesteps.verbalizing.wanted import Wanted, faults_of, letters
 from kgedit.wording.voices import overlap
 
 TEMPLATES = "templates"

@@ -21,11 +21,10 @@ from kgedit.errors import TimestepError
 from kgedit.llm.remote.requests import ChatReply, FailedCall
 from kgedit.store.engine import literal, open_in_memory, select
 from kgedit.store.snapshots import Snapshot
-from kgedit.timesteps.verbalizing.asking import Asking
 from kgedit.timesteps.verbalizing.prompting import Record, read_prompt
 from kgedit.timesteps.verbalizing.rewording import NO_FORM
-from kgedit.timesteps.verbalizing.wanted import Wanted
-from kgedit.timesteps.wikifactdiff.popularity import measure_popularity
+from kgedit.timesteps.verbalizing.wanted import Asking, Wanted
+from kgedit.timesteps.wikifactdiff.workspace import measure_popularity
 from kgedit.wording.catalogues import read_catalogue
 from kgedit.wording.grammar import CLOZES
 from kgedit.wording.lint import entry_problems
@@ -91,7 +90,7 @@ def facts_to_state(
         most_popular: Number of items that count as popular: the most read ones, or without page views those that are
             the value of most facts.
         pageviews: Monthly files of page views, of which the twelve before the snapshot's month count
-            (kgedit.timesteps.wikifactdiff.popularity).
+            (kgedit.timesteps.wikifactdiff.workspace).
         seed: Seed of the sample of facts.
 
     Returns:

@@ -17,9 +17,8 @@ import pyarrow as pa
 from kgedit.llm.remote.requests import ChatReply, FailedCall
 from kgedit.timesteps.tables import CASES, LOCALITY, TWO_HOPS
 from kgedit.timesteps.timestep import Timestep
-from kgedit.timesteps.verbalizing.asking import ANSWER_DIFFERS, faults_of, is_answer, letters
 from kgedit.timesteps.verbalizing.prompting import read_prompt
-from kgedit.timesteps.verbalizing.wanted import Wanted
+from kgedit.timesteps.verbalizing.wanted import ANSWER_DIFFERS, Wanted, faults_of, is_answer, letters
 
 MODEL, TEMPLATE = "model", "template"
 

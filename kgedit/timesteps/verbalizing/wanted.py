@@ -2,10 +2,15 @@
 
 Every axis is worded from the fact or from the template's question, never from another reply of the model: so all
 requests are known before the first is sent, can be estimated exactly, and go into one batch.
+
+Words that express a relation are those of the templates (kgedit.timesteps.relation_words) and of its label, aliases and
+description. A model also repeats the answer, which must be the object's label or an alias of it.
 """
 
 from __future__ import annotations
 
+import re
+import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,12 +19,13 @@ from typing import Any
 import pyarrow as pa
 
 from kgedit.errors import TimestepError
+from kgedit.store.engine import literal, select
 from kgedit.store.snapshots import Snapshot
-from kgedit.timesteps.relation_words import expressing_stems, voice_stems
+from kgedit.timesteps.final_filters import FACTS, QUESTIONS, find_faults
+from kgedit.timesteps.relation_words import expressing_stems, stems, voice_stems, wordings
 from kgedit.timesteps.timestep import Timestep
-from kgedit.timesteps.verbalizing.asking import Asking
 from kgedit.timesteps.verbalizing.prompting import PromptName, Record
-from kgedit.timesteps.verbalizing.relations import Relation, read_relations
+from kgedit.timesteps.wording import choose_templates
 from kgedit.wording.voices import Voice, voices
 
 AXES = ("update", "rephrase", "personas", "mhop", "locality")
@@ -203,3 +209,117 @@ def _subject(row: dict[str, Any]) -> str:
     """The subject as a wording must name it: with its disambiguating hint, without the article."""
     name = row.get("name") or row["subject_label"]
     return str(name).strip().removeprefix("the ")
+
+
+@dataclass(frozen=True, slots=True)
+class Relation:
+    """Texts about a relation.
+
+    Attributes:
+        label: Name of the relation.
+        description: Meaning, in a sentence or less.
+        stems: Stems that express it; empty if all of its words are function words.
+    """
+
+    label: str
+    description: str
+    stems: frozenset[str]
+
+
+def read_relations(facts: pa.Table, snapshot: Snapshot | None, *, catalogue: Path | None = None) -> dict[str, Relation]:
+    """Read the relations of some facts, by PID.
+
+    Args:
+        facts: Columns property and property_label.
+        snapshot: Snapshot whose descriptions and aliases are read. If it is None, or lacks the property's entity, the
+            template's noun phrase is the description.
+        catalogue: Catalogue of templates; None means the shipped one.
+    """
+    templates: dict[str, list[dict[str, object]]] = {}
+    for row in choose_templates(facts, catalogue=catalogue).to_pylist():
+        templates.setdefault(row["property"], []).append(row)
+    labels = dict(zip(facts["property"].to_pylist(), facts["property_label"].to_pylist(), strict=True))
+    entities = _entities(snapshot, list(labels))
+    found = {}
+    for name, label in sorted(labels.items()):
+        description, aliases = entities.get(name, ("", ()))
+        rows = templates[name]
+        said = [text for row in rows for text in wordings(row)]
+        phrase = str(rows[0]["phrase"]).replace("{subject}", "the subject")
+        found[name] = Relation(
+            label, description or phrase, stems([label, description, *aliases]) | expressing_stems(said)
+        )
+    return found
+
+
+def _entities(snapshot: Snapshot | None, properties: list[str]) -> dict[str, tuple[str, tuple[str, ...]]]:
+    if snapshot is None:
+        return {}
+    rows = select(
+        f"""
+        SELECT id, coalesce(description, '') AS description, coalesce(aliases, []) AS aliases
+        FROM read_parquet({literal(snapshot.entities)}) JOIN wanted USING (id) ORDER BY id
+        """,  # noqa: S608 - a path of ours
+        wanted=pa.table({"id": properties}),
+    ).to_pylist()
+    return {row["id"]: (row["description"], tuple(row["aliases"])) for row in rows}
+
+
+ANSWER_DIFFERS = "the answer is not the object's label or alias"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asking:
+    """Requirements of a question.
+
+    Attributes:
+        subject: Name that must occur.
+        relations: Stems by which each relation may be expressed; two for a two-hop question. An empty set is not
+            checked.
+        answer: Label of the object.
+        accepted: Aliases of the object.
+        hidden: Label and then aliases of the entity in the middle.
+        unlike: Questions that must not be repeated.
+    """
+
+    subject: str
+    relations: tuple[frozenset[str], ...]
+    answer: str
+    accepted: tuple[str, ...] = ()
+    hidden: tuple[str, ...] = ()
+    unlike: tuple[str, ...] = ()
+
+
+def faults_of(records: Sequence[tuple[Asking, Sequence[str]]]) -> list[list[str | None]]:
+    """First final filter that each text fails, by record and in order; None for a text that passes all."""
+    facts, questions = [], []
+    stems: dict[str, frozenset[str]] = {}
+    for index, (asking, texts) in enumerate(records):
+        relations = [f"{index}:{place}" for place in range(len(asking.relations))]
+        stems.update(zip(relations, asking.relations, strict=True))
+        names = {name: getattr(asking, name) for name in FACTS.names if name != "fact"}
+        facts.append({"fact": str(index), **names})
+        questions += [
+            {"fact": str(index), "number": number, "relations": relations, "question": text}
+            for number, text in enumerate(texts)
+        ]
+    judged = find_faults(
+        pa.Table.from_pylist(questions, schema=QUESTIONS),
+        pa.Table.from_pylist(facts, schema=FACTS),
+        lambda relation, _: stems[relation],
+    )
+    found: list[list[str | None]] = [[None] * len(texts) for _, texts in records]
+    for row in judged.select(["fact", "number", "reason"]).to_pylist():
+        found[int(row["fact"])][row["number"]] = row["reason"]
+    return found
+
+
+def is_answer(text: str, asking: Asking) -> bool:
+    """Whether a text is the answer or another name of it, ignoring case and punctuation."""
+    return letters(text) in {letters(name) for name in (asking.answer, *asking.accepted)}
+
+
+def letters(text: str) -> str:
+    """A text normalized as names are compared: lower case, single spaces, no punctuation."""
+    plain = unicodedata.normalize("NFKC", text).casefold()
+    return " ".join(re.findall(r"\w+", plain)) or plain.strip()

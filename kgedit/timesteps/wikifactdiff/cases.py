@@ -17,10 +17,9 @@ from typing import Any
 import duckdb
 import numpy as np
 
-from kgedit.timesteps.case_questions import judge_cases, judge_probes
-from kgedit.timesteps.evidence import ALIKE, EVIDENCE_RANK
-from kgedit.timesteps.final_filters import Words
+from kgedit.timesteps.final_filters import Words, judge_cases, judge_probes
 from kgedit.timesteps.locality import assign
+from kgedit.timesteps.tables import ALIKE, EVIDENCE_RANK
 from kgedit.timesteps.wikifactdiff.workspace import count_rows, read_table
 from kgedit.timesteps.wording import persona_voiced
 from kgedit.wording.dates import lead
@@ -79,7 +78,7 @@ def make_cases(
 def _choose_locality(workspace: duckdb.DuckDBPyConnection, seed: int) -> None:
     """Create ``locality``: each case's nearest neighbour that is not yet the probe of LOCALITY_USES other cases.
 
-    Among equally similar neighbours, those with evidence are preferred (kgedit.timesteps.evidence).
+    Among equally similar neighbours, those with evidence are preferred (kgedit.timesteps.tables).
     """
     workspace.execute(_CANDIDATES, {"seed": seed})
     candidates = read_table(workspace, "SELECT place, number, score, rank FROM locality_candidate ORDER BY ALL")

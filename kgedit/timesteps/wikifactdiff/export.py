@@ -28,35 +28,28 @@ from kgedit.store.files import replace_folder, write_json
 from kgedit.store.snapshots import Snapshot
 from kgedit.store.window import Window
 from kgedit.store.working_folder import working_folder
-from kgedit.timesteps.dropped import DROPPED
-from kgedit.timesteps.evidence import find_evidence
-from kgedit.timesteps.functional import told_verdict
-from kgedit.timesteps.profiles import FUNCTIONAL_BY, PERSONA_STYLES
+from kgedit.timesteps.changes import DROPPED, told_verdict
+from kgedit.timesteps.labels import is_id
+from kgedit.timesteps.profiles import FUNCTIONAL_BY, PERSONA_STYLES, behaviour
 from kgedit.timesteps.relation_words import RelationWords
 from kgedit.timesteps.selected import read_selection
 from kgedit.timesteps.specificity import measure_specificity, specificity_provenance
-from kgedit.timesteps.subjects import is_id
-from kgedit.timesteps.tables import TABLES
+from kgedit.timesteps.tables import TABLES, find_evidence
 from kgedit.timesteps.timestep import Timestep
 from kgedit.timesteps.wikifactdiff.cases import make_cases
-from kgedit.timesteps.wikifactdiff.classification import classify
-from kgedit.timesteps.wikifactdiff.compat import behaviour
-from kgedit.timesteps.wikifactdiff.difference import compare
-from kgedit.timesteps.wikifactdiff.dropped_groups import find_dropped
-from kgedit.timesteps.wikifactdiff.functional import count_functional, find_functional
+from kgedit.timesteps.wikifactdiff.classification import classify, count_functional, find_functional
+from kgedit.timesteps.wikifactdiff.difference import compare, find_new_entities
 from kgedit.timesteps.wikifactdiff.nearest_triples import (
     draw_random_neighbours,
     find_neighbours,
     find_unchanged_triples,
     similarity,
 )
-from kgedit.timesteps.wikifactdiff.new_entities import find_new_entities
-from kgedit.timesteps.wikifactdiff.popularity import measure_popularity
 from kgedit.timesteps.wikifactdiff.preprocessing import find_changed, preprocess
-from kgedit.timesteps.wikifactdiff.scenarios import SCENARIOS, find_updates, lose_last_entities
+from kgedit.timesteps.wikifactdiff.scenarios import SCENARIOS, find_dropped, find_updates, lose_last_entities
 from kgedit.timesteps.wikifactdiff.tables import OWN_TABLES, PROFILE
-from kgedit.timesteps.wikifactdiff.wording import DRAWN_CLOZE, prepare_subjects, prepare_templates, word_values
-from kgedit.timesteps.wikifactdiff.workspace import count_by, count_rows, open_workspace, read_table
+from kgedit.timesteps.wikifactdiff.values import DRAWN_CLOZE, prepare_subjects, prepare_templates, word_values
+from kgedit.timesteps.wikifactdiff.workspace import count_by, count_rows, measure_popularity, open_workspace, read_table
 from kgedit.wikidata.times import not_before
 from kgedit.wording.dates import dates_version
 from kgedit.wording.names import names_version
@@ -73,7 +66,7 @@ class WikiFactDiffSettings:
         seed: Seed of the choice of personas, of random neighbours and their order among equally similar ones, of the
             clozes of neighbours, and of the populations of the replacement set.
         known_facts: Maximum number of facts of the older snapshot to write questions for.
-        compat: Behaviour of other code (kgedit.timesteps.wikifactdiff.compat); None means the paper's.
+        compat: Behaviour of other code (kgedit.timesteps.profiles); None means the paper's.
         pageviews: Monthly files of page views; if empty, popularity is null.
         templates: Catalogue of question templates; None means the shipped one.
         personas: Folder of persona catalogues; None means the shipped ones.

@@ -16,7 +16,7 @@ from kgedit.store.engine import literal
 from kgedit.store.facts import VALUE_TYPE
 from kgedit.store.schemas import TIME_FIELDS
 from kgedit.store.window import Window
-from kgedit.timesteps.wikifactdiff.compat import Behaviour
+from kgedit.timesteps.profiles import Behaviour
 from kgedit.timesteps.wikifactdiff.values import CANONICAL_VALUE, prepare_moments
 from kgedit.timesteps.wikifactdiff.workspace import SIDES, count_by, count_rows
 from kgedit.wikidata.ids import TIME_QUALIFIERS

@@ -1,7 +1,8 @@
 """Updates from classified facts: groups of one subject and relation, each with its scenario, and counts of every drop.
 
 A group is kept if all of its facts have a known class and one of them is new or obsolete (WikiFactDiff, sections 3 and
-4.3, appendix C).
+4.3, appendix C). Changed groups that became no update are listed with their reason, as in the other profile
+(kgedit.timesteps.changes); no question is made from them.
 """
 
 from __future__ import annotations
@@ -11,9 +12,9 @@ from pathlib import Path
 import duckdb
 import pyarrow as pa
 
+from kgedit.timesteps.labels import is_id
+from kgedit.timesteps.profiles import Behaviour
 from kgedit.timesteps.selected import IS_SELECTED, NOT_SELECTED
-from kgedit.timesteps.subjects import is_id
-from kgedit.timesteps.wikifactdiff.compat import Behaviour
 from kgedit.timesteps.wikifactdiff.workspace import count_by, count_rows
 from kgedit.wikidata.ids import POPULATION
 from kgedit.wording.templates import read_templates
@@ -210,3 +211,41 @@ def lose_last_entities(workspace: duckdb.DuckDBPyConnection, behaviour: Behaviou
     assert isinstance(dropped, dict)
     dropped[LOST] = before - kept
     funnel["kept"] = kept
+
+
+def find_dropped(workspace: duckdb.DuckDBPyConnection) -> None:
+    """Create ``dropped`` with the columns of kgedit.timesteps.changes.DROPPED.
+
+    Values of both snapshots have the newer one's ids; a literal has an id "V..." and its text as label. A value in both
+    snapshots is listed on both sides.
+
+    Args:
+        workspace: Workspace with judged_group, told, known and, if the released code lost entities, lost.
+    """
+    tables = {row[0] for row in workspace.execute("SHOW TABLES").fetchall()}
+    lost = "subject IN (FROM lost)" if "lost" in tables else "false"
+    workspace.execute(
+        f"""
+        CREATE TABLE dropped AS
+        WITH reason_of AS (
+            SELECT subject, property, coalesce(reason, '{LOST}') AS reason FROM judged_group
+            WHERE reason <> '{UNCHANGED}' OR (reason IS NULL AND {lost})
+        ), said AS (
+            SELECT subject, property, term, any_value(label) AS label,
+                   bool_or(side <> 'new') AS was, bool_or(side <> 'old') AS became
+            FROM told SEMI JOIN reason_of USING (subject, property) GROUP BY subject, property, term
+        ), listed AS (
+            SELECT subject, property,
+                   coalesce(list(term ORDER BY term) FILTER (WHERE was), []) AS old_objects,
+                   coalesce(list(label ORDER BY term) FILTER (WHERE was), []) AS old_labels,
+                   coalesce(list(term ORDER BY term) FILTER (WHERE became), []) AS new_objects,
+                   coalesce(list(label ORDER BY term) FILTER (WHERE became), []) AS new_labels
+            FROM said GROUP BY subject, property
+        )
+        SELECT subject, s.label AS subject_label, property,
+               CASE WHEN p.label IS NULL OR {is_id("p.label")} THEN NULL ELSE p.label END AS property_label,
+               old_objects, old_labels, new_objects, new_labels, reason
+        FROM reason_of JOIN listed USING (subject, property)
+        LEFT JOIN known s ON s.id = subject LEFT JOIN known p ON p.id = property
+        """  # noqa: S608 - our own names
+    )

@@ -28,8 +28,8 @@ from kgedit.store.snapshots import list_snapshots
 from kgedit.store.window import Window
 from kgedit.timesteps.changes import filter_changes, find_changes
 from kgedit.timesteps.labels import read_labels
+from kgedit.timesteps.locality import read_families
 from kgedit.timesteps.profiles import PROFILES
-from kgedit.timesteps.relation_families import read_families
 from kgedit.timesteps.tables import TABLES
 from kgedit.timesteps.timestep import Timestep
 from kgedit.verbs import exporting

@@ -17,7 +17,7 @@ from kgedit.cli import main
 from kgedit.pages.change_cards import shown_dropped
 from kgedit.pages.change_page import change_page
 from kgedit.pages.embedding import unpacked
-from kgedit.timesteps.dropped import DROPPED, dropped_changes, read_dropped
+from kgedit.timesteps.changes import DROPPED, dropped_changes, read_dropped
 from kgedit.timesteps.funnel import Filtered
 from kgedit.timesteps.labels import LABELS
 from kgedit.timesteps.timestep import Timestep

@@ -10,9 +10,9 @@ import pytest
 from world.two_days import about, item, two_snapshots
 
 from kgedit.engines.store import StoreEngine
-from kgedit.timesteps.case_questions import judge_cases, keep_probes
-from kgedit.timesteps.dropped import read_dropped
+from kgedit.timesteps.changes import read_dropped
 from kgedit.timesteps.export import WikiBigEditSettings, export_timestep
+from kgedit.timesteps.final_filters import judge_cases, keep_probes
 from kgedit.timesteps.relation_words import RelationWords
 from kgedit.wording.templates import template_table
 from kgedit.wording.voices import voices

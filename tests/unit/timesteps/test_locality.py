@@ -16,9 +16,8 @@ from world.two_days import about, item, two_snapshots
 
 from kgedit.engines.store import StoreEngine
 from kgedit.store.window import Window
-from kgedit.timesteps.evidence import find_evidence
-from kgedit.timesteps.locality import assign, choose_probes, find_locality
-from kgedit.timesteps.relation_families import read_families, related_relations
+from kgedit.timesteps.locality import assign, choose_probes, find_locality, read_families, related_relations
+from kgedit.timesteps.tables import find_evidence
 
 CASES = pa.schema(
     [(name, pa.string()) for name in ("case_id", "subject", "subject_label", "property", "object")]

@@ -11,8 +11,8 @@ from world.dumps import Json, entity
 from world.two_days import about, item, two_snapshots
 
 from kgedit.store.window import Window
+from kgedit.timesteps.labels import describe_subjects
 from kgedit.timesteps.relation_words import RelationWords
-from kgedit.timesteps.subjects import describe_subjects
 from kgedit.timesteps.wording import choose_templates, word_cases
 from kgedit.wording.voices import voices
 

@@ -11,8 +11,7 @@ import kgedit
 from kgedit.errors import TimestepError
 from kgedit.resources import use_home
 from kgedit.runs.spec import resolve
-from kgedit.timesteps.timestep import Timestep
-from kgedit.timesteps.timestep_names import find_timestep, timesteps_folder
+from kgedit.timesteps.timestep import Timestep, find_timestep, timesteps_folder
 
 PAIR = "20210104_20230227"
 

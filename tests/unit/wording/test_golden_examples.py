@@ -16,8 +16,8 @@ from world.dumps import Json, entity
 from world.two_days import about, two_snapshots
 
 from kgedit.store.window import Window
+from kgedit.timesteps.labels import describe_subjects
 from kgedit.timesteps.relation_words import RelationWords
-from kgedit.timesteps.subjects import describe_subjects
 from kgedit.timesteps.wikifactdiff.values import prepare_wording_of_literals
 from kgedit.timesteps.wording import choose_templates, word_cases
 from kgedit.wording.lint import SUBJECT_CLASSES

@@ -13,8 +13,7 @@ from world.edit_files import Json, write_json
 from kgedit.errors import TimestepError
 from kgedit.store.snapshots import Snapshot
 from kgedit.timesteps.audit import Audit, audit_edits
-from kgedit.timesteps.audit.checks import CHECKS
-from kgedit.timesteps.audit.probes import LOCALITY, TWO_HOPS
+from kgedit.timesteps.audit.checks import CHECKS, LOCALITY, TWO_HOPS
 from kgedit.timesteps.edit_files import open_edits
 
 

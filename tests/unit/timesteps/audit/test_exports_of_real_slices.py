@@ -17,7 +17,7 @@ from kgedit.store.window import Window
 from kgedit.timesteps.audit import audit_edits
 from kgedit.timesteps.edit_files import open_edits
 from kgedit.timesteps.export import WikiBigEditSettings, export_timestep
-from kgedit.timesteps.relation_families import related_relations
+from kgedit.timesteps.locality import related_relations
 from kgedit.timesteps.timestep import Timestep
 from kgedit.timesteps.wikifactdiff.export import WikiFactDiffSettings
 from kgedit.timesteps.wikifactdiff.export import export_timestep as export_wikifactdiff

@@ -21,7 +21,7 @@ from world.edit_files import (
 from kgedit.errors import TimestepError
 from kgedit.records.cases import Case
 from kgedit.timesteps.edit_files import EditFile
-from kgedit.timesteps.edit_files.alternatives import ObjectPool
+from kgedit.timesteps.edit_files.wikifactdiff import ObjectPool
 
 
 def _cases(folder: Path, *rows: Json) -> list[Case]:

@@ -20,8 +20,7 @@ from kgedit.timesteps.kinds import (
     signals_of_known_values,
     train_classifier,
 )
-from kgedit.timesteps.kinds.columns import VALUES
-from kgedit.timesteps.kinds.signals import signals_of_values
+from kgedit.timesteps.kinds.signals import VALUES, signals_of_values
 
 
 def labelled_rows() -> list[dict[str, str]]:

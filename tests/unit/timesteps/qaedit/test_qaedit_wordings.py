@@ -8,8 +8,7 @@ import pytest
 
 from kgedit.errors import TimestepError
 from kgedit.resources import data_folder
-from kgedit.timesteps.qaedit.categories import Categorizer, Category, english_categorizer
-from kgedit.timesteps.qaedit.locality import LocalityDraw, LocalityQuestion
+from kgedit.timesteps.qaedit.build import Categorizer, Category, LocalityDraw, LocalityQuestion, english_categorizer
 from kgedit.timesteps.qaedit.rephrasing import FRAME, Rephrasing, _problems, english_rephraser
 from kgedit.wording.catalogues import read_catalogue
 

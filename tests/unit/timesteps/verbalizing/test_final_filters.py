@@ -8,7 +8,7 @@ import pytest
 
 from kgedit.timesteps.final_filters import REASONS
 from kgedit.timesteps.relation_words import stems
-from kgedit.timesteps.verbalizing.asking import Asking, faults_of, is_answer
+from kgedit.timesteps.verbalizing.wanted import Asking, faults_of, is_answer
 
 MAYOR = Asking(
     subject="Arvika",

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kgedit.timesteps.profiles import PAPER, RELEASED_2024, Behaviour
 from kgedit.timesteps.wikifactdiff.classification import (
     NO_RULE,
     PREDICATES,
@@ -19,7 +20,6 @@ from kgedit.timesteps.wikifactdiff.classification import (
     Decision,
     classify,
 )
-from kgedit.timesteps.wikifactdiff.compat import PAPER, RELEASED_2024, Behaviour
 from kgedit.wikidata.times import UNKNOWN_TIME, Time, parse_time
 
 OLD, NEW = 20210104, 20230227

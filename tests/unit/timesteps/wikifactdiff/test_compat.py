@@ -8,7 +8,7 @@ import pytest
 from world.dumps import time_value
 from world.updates import Case, only, outcomes, said
 
-from kgedit.timesteps.wikifactdiff.compat import PAPER, RELEASED_2024
+from kgedit.timesteps.profiles import PAPER, RELEASED_2024
 from kgedit.timesteps.wikifactdiff.preprocessing import _missed
 
 NO_RULE = "unknown: no rule holds"

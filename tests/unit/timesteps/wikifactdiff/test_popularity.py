@@ -10,8 +10,8 @@ import duckdb
 import pytest
 
 from kgedit.errors import SourceError, TimestepError
-from kgedit.timesteps.page_views import months_before, project_of, read_page_views
-from kgedit.timesteps.wikifactdiff.popularity import measure_popularity
+from kgedit.timesteps.specificity import months_before, project_of, read_page_views
+from kgedit.timesteps.wikifactdiff.workspace import measure_popularity
 
 KNOWN = """
     CREATE TABLE known AS FROM (VALUES

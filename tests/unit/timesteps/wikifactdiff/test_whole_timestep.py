@@ -19,7 +19,7 @@ from world.updates import article, functional, number, run_steps, said, worlds
 from kgedit.errors import TimestepError
 from kgedit.exporters.wikifactdiff import export as write_jsonl
 from kgedit.records.cases import Specificity
-from kgedit.timesteps.dropped import read_dropped
+from kgedit.timesteps.changes import read_dropped
 from kgedit.timesteps.timestep import Timestep
 from kgedit.timesteps.wikifactdiff.export import WikiFactDiffSettings, export_timestep
 from kgedit.timesteps.wikifactdiff.scenarios import LOST
