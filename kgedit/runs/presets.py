@@ -28,19 +28,20 @@ def default_presets(model: str | None) -> tuple[str, ...]:
     return DEFAULT_CHAT_PRESETS if has_chat_template(model) else DEFAULT_PRESETS
 
 
-def read_presets(given: Sequence[str | GivenPreset], problems: list[str]) -> tuple[Preset, ...]:
-    """Resolve the valid presets; errors of the others are added to `problems`."""
-    presets = []
+def read_presets(given: Sequence[str | GivenPreset]) -> tuple[tuple[Preset, ...], list[str]]:
+    """Resolve the valid presets, and list the problems of all."""
+    presets: list[Preset] = []
+    problems = []
     for item in given:
         preset = preset_by_name(item) if isinstance(item, str) else Preset(**item.model_dump())
         if preset is None:
             problems.append(unknown("preset", item, list(PRESETS)))
             continue
-        problems.extend(f"preset '{preset.name}': {problem}" for problem in _problems_of_preset(preset))
+        problems += [f"preset '{preset.name}': {problem}" for problem in _problems_of_preset(preset)]
         presets.append(preset)
     names = [preset.name for preset in presets]
-    problems.extend(f"two presets are called '{name}'" for name in sorted(set(names)) if names.count(name) > 1)
-    return tuple(presets)
+    problems += [f"two presets are called '{name}'" for name in sorted(set(names)) if names.count(name) > 1]
+    return tuple(presets), problems
 
 
 def _problems_of_preset(preset: Preset) -> list[str]:

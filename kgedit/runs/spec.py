@@ -21,7 +21,7 @@ from kgedit.llm.load_options import parse_max_memory
 from kgedit.metrics import METRICS
 from kgedit.records.runs import PROTOCOLS, Preset, Protocol, RunSpec, Setting
 from kgedit.runs.backends import DEFAULT, problems_of_backend
-from kgedit.runs.given_run import GivenRun, read_given, read_given_ability
+from kgedit.runs.given_run import GivenAbility, GivenRun, read_given, read_given_ability
 from kgedit.runs.presets import ASKED, default_presets, problems_of_context, read_presets
 from kgedit.timesteps.timestep import find_timestep
 from kgedit.untrusted import without_credentials
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from kgedit.editing.editor import Capabilities
 
 _BATCH_TOKENS = {"cpu": 4096, "cuda": 32768, "mps": 8192}
+_CHECKPOINT_EVERY = 50
 
 
 def read_spec(path: Path) -> GivenSpec:
@@ -156,47 +157,59 @@ class _Method:
 
 
 def _read(raw: Mapping[str, Any], *, only_check: bool = False) -> tuple[RunSpec, list[str]]:
-    """Resolve a spec, which is valid only if there are no problems, and list all problems."""
-    given, problems = read_given(raw)
-    needed = {name for name in ("model", "timesteps") if not only_check or raw.get(name) is not None}
-    wrong = {problem.partition(":")[0] for problem in problems}
-    method = _method(given.method, problems, only_check=only_check)
-    protocol = _protocol(given.protocol, method, problems)
-    device, dtype = _placing(given, problems, only_check=only_check)
-    problems.extend(_problems_of_loading(given, method, device))
-    timesteps = _timesteps(given.timesteps, problems) if "timesteps" in needed - wrong else ()
-    if "model" in needed - wrong and not given.model:
-        problems.append("model is missing: give --model smollm2-135m, tiny, a folder or a name on the Hugging Face hub")
-    if given.evaluate_every is not None and protocol != "sequential" and "protocol" not in wrong:
-        problems.append(f"evaluate_every is for the protocol 'sequential', not '{protocol}'")
-    presets = read_presets(given.presets or default_presets(None if only_check else given.model), problems)
-    problems.extend(_problems_of_selection(given, presets))
-    backend = given.backend or DEFAULT
-    problems.extend(
-        problems_of_backend(
-            backend,
-            given.backend_url,
-            model=given.model,
-            capabilities=method.capabilities if method else None,
-            presets=presets,
-        )
-    )
-    ability = read_given_ability(
-        [given.ability] if isinstance(given.ability, str) else given.ability or [],
-        given.ability_tasks or [],
-        limit=given.ability_limit,
-        has_weights=backend == DEFAULT or backend not in BACKENDS or BACKENDS[backend].needs_weights,
-    )
-    problems.extend(ability.problems)
-    spec = RunSpec(
+    """Resolve a spec, which is valid only if there are no problems, and list all problems.
+
+    A wrong field gets a default, so that the others can still be checked.
+    """
+    given, wrong_fields = read_given(raw)
+    method, unknown_method = _find_method(given.method, only_check=only_check)
+    device, dtype, no_device = _find_device(given, only_check=only_check)
+    timesteps, unknown_timesteps = _find_timesteps(given.timesteps or ())
+    presets, wrong_presets = read_presets(given.presets or default_presets(None if only_check else given.model))
+    settings, wrong_settings = _read_settings(given, method)
+    ability = _read_ability(given)
+    protocol = given.protocol or _protocols_of(method)[0]
+    spec = replace(
+        _fill_in(given, method, protocol=protocol, device=device, dtype=dtype),
         timesteps=timesteps,
+        presets=presets,
+        settings=settings,
+        ability=ability.text,
+        ability_tasks=ability.tasks,
+    )
+    wrong = {problem.partition(":")[0] for problem in wrong_fields}
+    needed = {name for name in ("model", "timesteps") if not only_check or raw.get(name) is not None} - wrong
+    problems = [
+        *wrong_fields,
+        *unknown_method,
+        *_problems_of_protocol(given.protocol, method),
+        *no_device,
+        *_problems_of_loading(given, method, device),
+        *(unknown_timesteps if "timesteps" in needed else ()),
+        *(_problems_of_model(given.model) if "model" in needed else ()),
+        *(_problems_of_evaluation(given, protocol) if "protocol" not in wrong else ()),
+        *wrong_presets,
+        *_problems_of_selection(given, presets),
+        *_problems_of_answering(given, method, presets),
+        *ability.problems,
+        *wrong_settings,
+        *_problems_of_batch_size(given.batch_size, protocol, method),
+        *_problems_of_train_context(given.train_context),
+    ]
+    return spec, problems
+
+
+def _fill_in(given: GivenRun, method: _Method | None, *, protocol: Protocol, device: str, dtype: str) -> RunSpec:
+    """The spec without the fields that have to be found or read first."""
+    return RunSpec(
+        timesteps=(),
         model=given.model or "",
         method=given.method or "",
-        settings=_settings(given, method, problems),
+        settings={},
         protocol=protocol,
-        batch_size=_batch_size(given.batch_size, protocol, method, problems),
-        presets=presets,
-        train_context=_train_context(given.train_context, method, problems),
+        batch_size={"sequential": given.batch_size or 1, "single": 1, "per_timestep": None}[protocol],
+        presets=(),
+        train_context=(given.train_context or BARE) if _trains_on_prompts(method) else None,
         archive_as=given.archive_as,
         neighbours=given.neighbours,
         two_hop_rephrases=bool(given.two_hop_rephrases),
@@ -209,9 +222,7 @@ def _read(raw: Mapping[str, Any], *, only_check: bool = False) -> tuple[RunSpec,
         order=given.order or ("file" if protocol == "single" else "random"),
         evaluate_earlier=bool(given.evaluate_earlier),
         evaluate_every=given.evaluate_every,
-        checkpoint_every=given.checkpoint_every or 50,
-        ability=ability.text,
-        ability_tasks=ability.tasks,
+        checkpoint_every=given.checkpoint_every or _CHECKPOINT_EVERY,
         ability_limit=given.ability_limit,
         batch_tokens=given.batch_tokens or _BATCH_TOKENS[device.partition(":")[0]],
         seed=given.seed or 0,
@@ -220,43 +231,106 @@ def _read(raw: Mapping[str, Any], *, only_check: bool = False) -> tuple[RunSpec,
         max_memory=given.max_memory or "",
         trust_remote_code=bool(given.trust_remote_code),
         quantize=given.quantize or "",
-        backend=backend,
+        backend=given.backend or DEFAULT,
         backend_url=given.backend_url,
     )
-    return spec, problems
 
 
-def _method(name: str | None, problems: list[str], *, only_check: bool) -> _Method | None:
+def _find_method(name: str | None, *, only_check: bool) -> tuple[_Method | None, list[str]]:
     if name is None:
-        problems.append(f"method is missing: give one of {', '.join(METHODS)}")
-        return None
+        return None, [f"method is missing: give one of {', '.join(METHODS)}"]
     try:
         kind = METHODS[name]
     except UnknownNameError as error:
-        problems.append(str(error))
-        return None
+        return None, [str(error)]
     except ModuleNotFoundError:
         if only_check and name in SETTINGS:
-            return _Method(SETTINGS[name], None)
+            return _Method(SETTINGS[name], None), []
         raise
-    return _Method(kind.settings_type, kind.capabilities)
+    return _Method(kind.settings_type, kind.capabilities), []
 
 
-def _protocol(given: Protocol | None, method: _Method | None, problems: list[str]) -> Protocol:
-    possible = method.capabilities.protocols if method and method.capabilities else PROTOCOLS
-    if given is not None and given not in possible:
-        problems.append(f"this method does not support the protocol '{given}'; it supports {', '.join(possible)}")
-    return given or possible[0]
+def _find_device(given: GivenRun, *, only_check: bool) -> tuple[str, str, list[str]]:
+    """Device and dtype of the model."""
+    try:
+        from kgedit.llm.devices import resolve_device, resolve_dtype
+    except ModuleNotFoundError:
+        if only_check:
+            return "cpu", "float32", []
+        raise
+    try:
+        device = resolve_device(given.device or "auto")
+        return device, resolve_dtype(given.dtype or "auto", device), []
+    except ModelError as error:
+        return "cpu", "float32", [str(error)]
 
 
-def _settings(given: GivenRun, method: _Method | None, problems: list[str]) -> dict[str, Setting]:
+def _find_timesteps(given: Sequence[str]) -> tuple[tuple[str, ...], list[str]]:
+    """Paths of files of edits and of named timesteps; those that do not exist are left out."""
+    if not given:
+        advice = "give --timestep FOLDER, once for each timestep in their order, or --edits FILE"
+        return (), [f"timesteps is missing: {advice}"]
+    paths: list[str] = []
+    problems = []
+    for name in given:
+        try:
+            found = Path(name) if Path(name).is_file() else find_timestep(name)
+            paths.append(name if found == Path(name) else str(found))
+        except TimestepError as error:
+            problems.append(f"timesteps: {error}")
+    return tuple(paths), problems
+
+
+def _read_settings(given: GivenRun, method: _Method | None) -> tuple[dict[str, Setting], list[str]]:
     if method is None:
-        return {}
-    settings, found = read_settings(method.settings_type, given.settings or {}, method=str(given.method))
-    problems.extend(found)
-    if settings is None:
-        return {}
-    return dict(settings.values)
+        return {}, []
+    settings, problems = read_settings(method.settings_type, given.settings or {}, method=str(given.method))
+    return ({} if settings is None else dict(settings.values)), problems
+
+
+def _read_ability(given: GivenRun) -> GivenAbility:
+    backend = given.backend or DEFAULT
+    return read_given_ability(
+        [given.ability] if isinstance(given.ability, str) else given.ability or [],
+        given.ability_tasks or [],
+        limit=given.ability_limit,
+        has_weights=backend == DEFAULT or backend not in BACKENDS or BACKENDS[backend].needs_weights,
+    )
+
+
+def _protocols_of(method: _Method | None) -> Sequence[Protocol]:
+    """Protocols of a method, its default first; all if they are unknown."""
+    return method.capabilities.protocols if method and method.capabilities else PROTOCOLS
+
+
+def _trains_on_prompts(method: _Method | None) -> bool:
+    return method is None or method.capabilities is None or method.capabilities.trains_on_prompts
+
+
+def _problems_of_protocol(given: Protocol | None, method: _Method | None) -> Iterator[str]:
+    possible = _protocols_of(method)
+    if given is not None and given not in possible:
+        yield f"this method does not support the protocol '{given}'; it supports {', '.join(possible)}"
+
+
+def _problems_of_model(given: str | None) -> Iterator[str]:
+    if not given:
+        yield "model is missing: give --model smollm2-135m, tiny, a folder or a name on the Hugging Face hub"
+
+
+def _problems_of_evaluation(given: GivenRun, protocol: Protocol) -> Iterator[str]:
+    if given.evaluate_every is not None and protocol != "sequential":
+        yield f"evaluate_every is for the protocol 'sequential', not '{protocol}'"
+
+
+def _problems_of_answering(given: GivenRun, method: _Method | None, presets: Sequence[Preset]) -> list[str]:
+    return problems_of_backend(
+        given.backend or DEFAULT,
+        given.backend_url,
+        model=given.model,
+        capabilities=method.capabilities if method else None,
+        presets=presets,
+    )
 
 
 def _problems_of_loading(given: GivenRun, method: _Method | None, device: str) -> Iterator[str]:
@@ -277,21 +351,6 @@ def _problems_of_loading(given: GivenRun, method: _Method | None, device: str) -
         )
 
 
-def _placing(given: GivenRun, problems: list[str], *, only_check: bool) -> tuple[str, str]:
-    try:
-        from kgedit.llm.devices import resolve_device, resolve_dtype
-    except ModuleNotFoundError:
-        if only_check:
-            return "cpu", "float32"
-        raise
-    try:
-        device = resolve_device(given.device or "auto")
-        return device, resolve_dtype(given.dtype or "auto", device)
-    except ModelError as error:
-        problems.append(str(error))
-        return "cpu", "float32"
-
-
 def _problems_of_selection(given: GivenRun, presets: Sequence[Preset]) -> list[str]:
     found = []
     judges_by = presets[0].metric if presets else ""
@@ -308,43 +367,15 @@ def _problems_of_selection(given: GivenRun, presets: Sequence[Preset]) -> list[s
     return found
 
 
-def _train_context(given: str | None, method: _Method | None, problems: list[str]) -> str | None:
+def _problems_of_train_context(given: str | None) -> Iterator[str]:
     if given not in (None, ASKED):
-        problems.extend(f"train_context: {problem}" for problem in problems_of_context(given))
-    capabilities = method.capabilities if method is not None else None
-    return None if capabilities is not None and not capabilities.trains_on_prompts else given or BARE
+        yield from (f"train_context: {problem}" for problem in problems_of_context(given))
 
 
-def _timesteps(given: Sequence[str] | None, problems: list[str]) -> tuple[str, ...]:
-    if not given:
-        problems.append(
-            "timesteps is missing: give --timestep FOLDER, once for each timestep in their order, or --edits FILE"
-        )
-        return ()
-    return tuple(found for one in given if (found := _edits(one, problems)))
-
-
-def _edits(given: str, problems: list[str]) -> str | None:
-    """Path of a file of edits or of a named timestep; None, and a problem, if it does not exist."""
-    path = Path(given)
-    if path.is_file():
-        return given
-    try:
-        found = find_timestep(given)
-    except TimestepError as error:
-        problems.append(f"timesteps: {error}")
-        return None
-    return given if found == path else str(found)
-
-
-def _batch_size(given: int | None, protocol: Protocol, method: _Method | None, problems: list[str]) -> int | None:
+def _problems_of_batch_size(given: int | None, protocol: Protocol, method: _Method | None) -> Iterator[str]:
     most = method.capabilities.most_edits_at_once if method and method.capabilities else None
-    if protocol == "sequential":
-        size = given or 1
-        if most is not None and size > most:
-            problems.append(f"this method takes at most {most} edits at once, not {size}: lower batch_size")
-        return size
-    whole_timestep = protocol == "per_timestep"
-    if given is not None and (whole_timestep or given != 1):
-        problems.append(f"batch_size is for the protocol 'sequential'; '{protocol}' fixes it")
-    return None if whole_timestep else 1
+    if protocol != "sequential":
+        if given is not None and (protocol == "per_timestep" or given != 1):
+            yield f"batch_size is for the protocol 'sequential'; '{protocol}' fixes it"
+    elif most is not None and (given or 1) > most:
+        yield f"this method takes at most {most} edits at once, not {given or 1}: lower batch_size"
