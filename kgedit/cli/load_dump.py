@@ -2,95 +2,46 @@
 
 from __future__ import annotations
 
-import datetime
-from pathlib import Path
 from typing import Any
 
 import click
 
-from kgedit.cli import completion
-from kgedit.cli.dates import DATE, DATES
-from kgedit.cli.examples import examples
 from kgedit.cli.formats import print_result, result_format
-from kgedit.cli.interrupts import ResumableCommand
 from kgedit.cli.progress import bars, say
 from kgedit.cli.scopes import scope_options
+from kgedit.cli.verb_command import Given, verb_command
+from kgedit.resources import home as default_home
 from kgedit.store.scope import Scope
 from kgedit.verbs.home import Home
+from kgedit.verbs.load_dump import LoadDump, LoadDumpAsOf
 
 
-@click.command(
-    "load-dump",
-    cls=ResumableCommand,
-    epilog=examples(
+@verb_command(
+    LoadDump,
+    LoadDumpAsOf,
+    name="load-dump",
+    optional=("date", "days"),
+    more=(result_format, scope_options),
+    examples=(
+        "kgedit load-dump wikidata-20210104-all.json.gz \\\n    --as-of 2010-12-31,2015-12-31,2020-12-31",
         "kgedit load-dump wikidata-20210104-all.json.gz --date 2021-01-04",
-        "kgedit load-dump wikidata-20210104-all.json.gz --as-of 2010-12-31,2015-12-31,2020-12-31",
     ),
 )
-@click.argument("path", type=click.Path(path_type=Path))
-@click.option("--date", **DATE, help="Day of the dump.")
-@click.option("--as-of", "days", **DATES,
-              help="Instead of --date: project the dump to earlier days, by its statements' dates.")  # fmt: skip
-@click.option("--source-format", shell_complete=completion.source_formats,
-              help="Source format. Default: by the content.")  # fmt: skip
-@click.option("--language", "languages", multiple=True, default=("en", "mul"), show_default=True,
-              help="Label language; repeat for fallbacks.")  # fmt: skip
-@click.option("--wiki", default="enwiki", show_default=True, help="Wiki whose article titles are stored.")
-@click.option("--redirects", type=click.Path(path_type=Path, exists=True, dir_okay=False),
-              help="Tab-separated: from, to and (optionally) first date. Dumps leave redirects out.")  # fmt: skip
-@click.option("--limit", type=click.IntRange(min=1), help="Only the first N lines that may be entities.")
-@click.option("--max-error-rate", type=click.FloatRange(0, 1), default=0.01, show_default=True,
-              help="Share of unreadable lines or statements above which the load fails.")  # fmt: skip
-@click.option("--workers", type=click.IntRange(min=1), help="Parser processes. Default: one for each core.")
-@click.option("--overwrite", is_flag=True, help="Replace a snapshot of this date.")
-@click.option("--slice-of", metavar="TEXT",
-              help="Description of the selected items in PATH: what it lacks is unknown, not removed.")  # fmt: skip
-@click.option("--graph/--no-graph", default=True, show_default=True, help="Also update the graph.")
-@result_format
-@scope_options
-def load_dump(
-    path: Path,
-    date: datetime.datetime | None,
-    days: tuple[datetime.date, ...],
-    source_format: str | None,
-    languages: tuple[str, ...],
-    wiki: str,
-    redirects: Path | None,
-    limit: int | None,
-    max_error_rate: float,
-    workers: int | None,
-    overwrite: bool,
-    slice_of: str | None,
-    graph: bool,
-    scope: Scope | None,
-) -> None:
-    """Load a Wikidata dump as the snapshot of a date.
-
-    PATH is a dump in one of the formats, plain or compressed (.gz, .bz2, .zst). The same command resumes an interrupted
-    load.
-    """
+def load_dump(given: Given, *, scope: Scope | None) -> None:
+    """Load a dump as one or several snapshots, then update the graph."""
+    date, days = given.values["date"], given.values["days"]
     if (date is None) == (not days):
         raise click.UsageError("Give either --date, the day of the dump, or --as-of, earlier days to project it to.")
-    options: dict[str, Any] = {
-        "source_format": source_format,
-        "languages": languages,
-        "wiki": wiki,
-        "redirects": redirects,
-        "limit": limit,
-        "max_error_rate": max_error_rate,
-        "workers": workers,
-        "overwrite": overwrite,
-        "slice_of": slice_of,
-        "graph": False,
-    }
+    home = default_home()
+    loaded = given.with_values(graph=False)
     with bars() as add:
         if date is None:
-            snapshots = Home().load_dump_as_of(path, days, **options, progress=add)
+            snapshots = loaded.make(LoadDumpAsOf, progress=add).run(home)
         else:
-            snapshots = [Home().load_dump(path, date, **options, progress=add)]
+            snapshots = [loaded.make(LoadDump, progress=add).run(home)]
     for snapshot in snapshots:
         _tell(snapshot.manifest)
-    held = project(scope=scope) if graph else None
+    held = project(scope=scope) if given.values["graph"] else None
     print_result({"snapshots": [snapshot.manifest for snapshot in snapshots], "graph": held})
 
 

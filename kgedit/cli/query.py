@@ -5,16 +5,18 @@ from __future__ import annotations
 import math
 import re
 import sys
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from kgedit.cli import completion
 from kgedit.cli.cells import csv_cell, table_cell
-from kgedit.cli.examples import examples
 from kgedit.cli.formats import print_json, rows_format
+from kgedit.cli.verb_command import verb_command
 from kgedit.errors import GraphError
-from kgedit.verbs.home import Home
+from kgedit.resources import home as default_home
+from kgedit.verbs.query import RunQuery
 
 if TYPE_CHECKING:
     from kgedit.graph.queries import Query
@@ -27,58 +29,38 @@ _CYPHER = re.compile(
 )
 
 
-@click.command(
-    epilog=examples(
+_MORE = (
+    click.option("-p", "--parameter", "parameters", multiple=True, metavar="KEY=VALUE",
+                 shell_complete=completion.query_parameters, help="One parameter; repeat."),
+    click.option("--list", "listing", is_flag=True,
+                 help="List the queries with what they find, take and return."),
+    rows_format,
+)  # fmt: skip
+
+
+@verb_command(
+    RunQuery,
+    name="query",
+    more=_MORE,
+    examples=(
         "kgedit query --list",
         "kgedit query changed_edges -p from=2021-01-04 -p to=2023-02-27 --limit 10",
-        'kgedit query --cypher "MATCH (s:Snapshot) RETURN s.date, s.source ORDER BY s.date"',
-    )
+        'kgedit query --cypher "MATCH (s:Snapshot) RETURN s.date, s.source"',
+    ),
 )
-@click.argument("name", metavar="[NAME|CYPHER]", required=False, shell_complete=completion.queries)
-@click.option(
-    "-p",
-    "--parameter",
-    "parameters",
-    multiple=True,
-    metavar="KEY=VALUE",
-    shell_complete=completion.query_parameters,
-    help="One parameter; repeat.",
-)
-@click.option("--list", "listing", is_flag=True, help="List the queries with what they find, take and return.")
-@click.option("--cypher", help="Your own Cypher, which may only read the graph; can also be given as the argument.")
-@rows_format
-@click.option("--limit", type=click.IntRange(min=1), help="Rows to print at most.")
-@click.option(
-    "--timeout",
-    type=click.FloatRange(min=0.001, max=1e6),
-    default=60.0,
-    show_default=True,
-    help="Seconds after which the server aborts the query.",
-)
-def query(
-    name: str | None,
-    parameters: tuple[str, ...],
-    listing: bool,
-    cypher: str | None,
-    form: str,
-    limit: int | None,
-    timeout: float,
-) -> None:
-    """Run a query file, or your own Cypher, on the graph.
-
-    NAME is a query of --list. An argument that begins like Cypher (MATCH, RETURN, CALL, ...) is run as Cypher.
-    """
+def query(given: RunQuery, *, parameters: tuple[str, ...], listing: bool, form: str) -> None:
+    """Run the query and print its rows, or list the queries."""
     if listing:
         _list(form)
         return
-    if math.isnan(timeout):
+    if math.isnan(given.timeout):
         raise click.BadParameter("nan is no time.", param_hint="--timeout")
+    name, cypher = given.name, given.cypher
     if name is not None and cypher is None and _CYPHER.match(name):
         name, cypher = None, name
     if (name is None) == (cypher is None):
         raise click.UsageError("Give either the name of a query (kgedit query --list) or Cypher.")
-    given = _given(parameters)
-    rows = Home().query(name, given, cypher=cypher, limit=limit, timeout=timeout)
+    rows = replace(given, name=name, cypher=cypher, parameters=_given(parameters)).run(default_home())
     print_rows(rows, form)
 
 

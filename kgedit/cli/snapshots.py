@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import datetime
+from dataclasses import replace
 from typing import Any
 
 import click
 
-from kgedit.cli.dates import SNAPSHOT_DATE
 from kgedit.cli.examples import examples
 from kgedit.cli.formats import print_json, print_result, result_format, wants_json
-from kgedit.cli.interrupts import ResumableCommand
 from kgedit.cli.load_dump import project
 from kgedit.cli.progress import say
+from kgedit.cli.verb_command import verb_command
+from kgedit.verbs.drop_snapshot import DropSnapshot
 from kgedit.verbs.home import Home
 
 
@@ -37,19 +37,13 @@ def snapshots(as_json: bool) -> None:
         click.echo(f"{manifest['date']:<12}{counts}  {how}{manifest['source']['name']}")
 
 
-@click.command("drop-snapshot", cls=ResumableCommand, epilog=examples("kgedit drop-snapshot 2021-01-04"))
-@click.argument("date", **SNAPSHOT_DATE)
-@click.option("--graph/--no-graph", default=True, show_default=True, help="Also rebuild the graph without it.")
-@result_format
-def drop_snapshot(date: datetime.datetime, graph: bool) -> None:
-    """Remove a snapshot from the store and the graph.
-
-    Timesteps exported from it are kept. The same command resumes an interrupted one.
-    """
+@verb_command(DropSnapshot, name="drop-snapshot", more=(result_format,), examples=("kgedit drop-snapshot 2021-01-04",))
+def drop_snapshot(given: DropSnapshot) -> None:
+    """Remove it from the store, then rebuild the graph."""
     home = Home()
-    home.drop_snapshot(date, graph=False)
-    say(f"The snapshot of {date:%Y-%m-%d} is removed from the store.")
-    print_result({"dropped": f"{date:%Y-%m-%d}", "graph": _without_it(home) if graph else None})
+    replace(given, graph=False).run(home.path)
+    say(f"The snapshot of {given.date} is removed from the store.")
+    print_result({"dropped": str(given.date), "graph": _without_it(home) if given.graph else None})
 
 
 def _without_it(home: Home) -> dict[str, Any]:

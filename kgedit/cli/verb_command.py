@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, Union, get_a
 
 import annotated_types
 import click
+from pydantic import ValidationError
 
 from kgedit.cli import completion
 from kgedit.cli.dates import DATE, DATES
 from kgedit.cli.examples import examples as example_lines
 from kgedit.cli.interrupts import ResumableCommand
+from kgedit.errors import SpecError
 from kgedit.verbs.options import (
     GROUPS,
     CommandLine,
@@ -69,7 +71,7 @@ class VerbCommand(ResumableCommand):
         shows_all = ctx.meta.get("kgedit.cli.help_all", False)
         groups: dict[str, list[tuple[str, str]]] = {}
         for param in self.get_params(ctx):
-            record = param.get_help_record(ctx)
+            record = param.get_help_record(ctx) if isinstance(param, click.Option) else None
             if record is not None and (shows_all or not getattr(param, "rare", False)):
                 groups.setdefault(getattr(param, "group", "Output"), []).append(record)
         headings = [name for name in (*GROUPS, *groups) if name in groups]
@@ -95,14 +97,21 @@ class Given:
 
     values: Mapping[str, Any]
 
+    def with_values(self, **values: Any) -> Given:
+        """The same with other values of some options."""
+        return Given({**self.values, **values})
+
     def make(self, verb: Callable[..., Made], **more: Any) -> Made:
         """Make one of the verbs from its options.
 
         Raises:
-            SpecError: listing every option with an invalid value.
+            BadParameter: naming the first option with an invalid value.
         """
         names = fields_of(verb)  # type: ignore[arg-type]
-        return made(verb, **{name: self.values[name] for name in names if name in self.values}, **more)
+        try:
+            return made(verb, **{name: self.values[name] for name in names if name in self.values}, **more)
+        except SpecError as error:
+            raise _bad_parameter(error, verb) from error
 
 
 def verb_command(
@@ -113,6 +122,7 @@ def verb_command(
     before_examples: str = "",
     optional: Iterable[str] = (),
     without: Iterable[str] = (),
+    words: str | None = None,
     more: Sequence[Callable[..., Any]] = (),
     group: click.Group | None = None,
 ) -> Callable[[Callable[..., Any]], click.Command]:
@@ -129,19 +139,20 @@ def verb_command(
         before_examples: Text above the examples.
         optional: Fields that the command line may leave out although the verb requires them.
         without: Fields that are no options of this command.
+        words: Field that is a text of several words on the command line, without quotes; None means none.
         more: Decorators that add further options, such as `result_format`.
         group: Group that the command belongs to; None means none.
     """
     fields = {field: info for verb in verbs for field, info in _own_first(verb) if field not in set(without)}
     params = [_parameter(field, info, may_lack=field in set(optional)) for field, info in fields.items()]
     own = {param.name for param in params if param is not None}
+    for param in params:
+        if param is not None and param.name == words:
+            param.nargs, param.callback = -1, lambda _context, _param, given: " ".join(given)
 
     def decorate(function: Callable[..., Any]) -> click.Command:
         def call(**values: Any) -> Any:
-            # Click gives () for an option that is absent; the verb's default may be None.
-            options = {
-                key: fields[key].default if value == () else value for key, value in values.items() if key in own
-            }
+            options = {key: _given(fields[key], value) for key, value in values.items() if key in own}
             given = Given(options)
             subject = given if len(verbs) > 1 else given.make(verbs[0])
             return function(subject, **{key: value for key, value in values.items() if key not in own})
@@ -160,6 +171,18 @@ def verb_command(
         return command
 
     return decorate
+
+
+def _bad_parameter(error: SpecError, verb: Any) -> Exception:
+    """The error as one about a flag, if it is about the value of one."""
+    cause = error.__cause__
+    if not isinstance(cause, ValidationError):
+        return error
+    first = cause.errors()[0]
+    field = str(first["loc"][0]) if first["loc"] else ""
+    shown = command_line(fields_of(verb)[field]) if field in fields_of(verb) else CommandLine()
+    hint = (shown.names or (f"--{field.replace('_', '-')}",))[-1]
+    return click.BadParameter(first["msg"].removeprefix("Value error, "), param_hint=hint)
 
 
 def _own_first(verb: type) -> list[tuple[str, FieldInfo]]:
@@ -189,6 +212,11 @@ def _parameter(field: str, info: FieldInfo, *, may_lack: bool) -> click.Paramete
         required=not has_default and not may_lack,
         **(attributes | _value_attributes(shown, kind, info)),
     )
+
+
+def _given(info: FieldInfo, value: Any) -> Any:
+    """Value of an option; click gives () for an absent one with several values, whose default may be None."""
+    return info.default if value == () and not info.is_required() else value
 
 
 def _flag_name(field: str, kind: _Kind, info: FieldInfo) -> str:
@@ -224,8 +252,6 @@ def _split(_context: click.Context, _parameter: click.Parameter, given: str) -> 
 
 
 def _read_pairs(_context: click.Context, _parameter: click.Parameter, given: tuple[str, ...]) -> dict[str, str]:
-    from kgedit.errors import SpecError
-
     problems = [f"--set takes KEY=VALUE, not '{text}'" for text in given if "=" not in text]
     if problems:
         raise SpecError(problems)

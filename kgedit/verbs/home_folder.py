@@ -11,15 +11,12 @@ from kgedit.errors import StoreError
 from kgedit.html_tables import html_table
 from kgedit.resources import home as default_home
 from kgedit.resources import utf8_folder
-from kgedit.verbs.live_progress import step_line
 from kgedit.wikidata.times import read_day
 
 if TYPE_CHECKING:
     import networkx as nx
-    import pyarrow as pa
 
     from kgedit.store.snapshots import Snapshot
-    from kgedit.verbs.verifying import VerifiedPart
 
 Date = str | datetime.date
 """A day, as a date or as YYYY-MM-DD."""
@@ -75,56 +72,6 @@ class HomeFolder:
         with disk_errors(self.path):
             return list_snapshots(self.path)
 
-    def verify(self, *, record: bool = False, progress: Steps | None = None) -> list[VerifiedPart]:
-        """Compare every file of the home with its checksum; one row per snapshot, timestep, run and so on.
-
-        Args:
-            record: Whether to record checksums for snapshots and timesteps without any, if they can be decoded.
-            progress: Progress callback.
-        """
-        from kgedit.store.disk import disk_errors
-        from kgedit.verbs.verifying import verify_home
-
-        with disk_errors(self.path):
-            report = (progress or step_line)("Reading the home", 1000, "parts")
-            return verify_home(self.path, record=record, progress=report)
-
-    def relations(
-        self,
-        date: Date,
-        *,
-        min_subjects: int = 5,
-        min_functional: float = 0.95,
-        min_dated: float = 0.5,
-        disagreeing: bool = False,
-    ) -> pa.Table:
-        """Report how functional each property of a snapshot is, by its statements and by Wikidata's constraints.
-
-        Reads the store; no server is needed.
-
-        Args:
-            date: Day of the snapshot.
-            min_subjects: Skip properties with fewer subjects.
-            min_functional: Share of subjects with exactly one current value from which a property counts as functional.
-            min_dated: Share of dated statements from which such a property counts as temporal functional.
-            disagreeing: Whether to return only properties whose verdicts differ.
-
-        Returns:
-            Columns property, property_label, subjects, functional (share of the subjects with exactly one current
-            value), dated (share of the facts with a start or an end time), dated_claims (share of all statements with a
-            start, an end or a point in time), the verdicts measured and declared ("temporal", "single" or "several"),
-            constraints (single-value constraints on Wikidata), temporal (whether their values are separated by a time)
-            and exceptions (whether they list exceptions).
-
-        Raises:
-            StoreError: if the snapshot is not loaded, or a share is invalid.
-        """
-        from kgedit.engines.functionality import Bounds, measure_functionality
-        from kgedit.store.snapshots import open_snapshot
-
-        bounds = Bounds(subjects=min_subjects, functional=min_functional, dated=min_dated)
-        return measure_functionality(open_snapshot(self.path, read_date(date)), bounds=bounds, disagreeing=disagreeing)
-
     def subgraph(
         self, item: str, *, depth: int = 1, date: Date, incoming: bool = False, max_facts: int = 100_000
     ) -> nx.MultiDiGraph:
@@ -154,22 +101,3 @@ class HomeFolder:
 
         snapshot = open_snapshot(self.path, read_date(date))
         return subgraph(snapshot, item, depth=depth, incoming=incoming, max_facts=max_facts)
-
-    def cycles(self, date: Date) -> pa.Table:
-        """Find cycles in a snapshot, by subclass of and by containment; one row per member of each cycle.
-
-        Filters and kinds of change follow these chains; each member of a cycle counts as below, or within, all others.
-
-        Args:
-            date: Day of the snapshot.
-
-        Returns:
-            Columns relation ("subclass of" or "containment"), cycle (the member with the smallest number), id, label.
-
-        Raises:
-            StoreError: if the snapshot is not loaded.
-        """
-        from kgedit.store.snapshots import open_snapshot
-        from kgedit.verbs.subgraphs import cycles
-
-        return cycles(open_snapshot(self.path, read_date(date)))

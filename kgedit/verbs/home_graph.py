@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from kgedit.errors import GraphError
 from kgedit.extras import names_extra
 from kgedit.verbs.home_folder import Date, HomeFolder, Steps, read_date
 from kgedit.verbs.live_progress import step_line
@@ -15,7 +13,6 @@ from kgedit.verbs.live_progress import step_line
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from kgedit.graph.browser import BrowserPage
     from kgedit.graph.projection import GraphContent
     from kgedit.graph.status import GraphStatus
     from kgedit.store.scope import Scope
@@ -97,102 +94,6 @@ class HomeGraph(HomeFolder):
         )
 
     @names_extra
-    def query(
-        self,
-        name: str | None = None,
-        parameters: Mapping[str, Any] | None = None,
-        *,
-        cypher: str | None = None,
-        limit: int | None = None,
-        timeout: float = 60.0,
-    ) -> list[dict[str, Any]]:
-        """Run a query file, or read-only Cypher, on the graph.
-
-        Args:
-            name: Name of a query file (`kgedit query --list`).
-            parameters: Parameters of the query; dates also as YYYY-MM-DD.
-            cypher: Cypher to run instead of a query file.
-            limit: Maximum number of rows; None means all.
-            timeout: Seconds after which the server aborts the query.
-
-        Returns:
-            Rows; a node or relationship is a dict of its properties.
-
-        Raises:
-            UnknownNameError: if the query does not exist.
-            GraphError: if a parameter is invalid, or the query is rejected or not finished in time.
-        """
-        from kgedit.graph.finishing import open_finished
-        from kgedit.graph.queries import read_query
-        from kgedit.graph.status import graph_scope
-
-        if (name is None) == (cypher is None):
-            raise GraphError("Give the name of a query or cypher, and not both.")
-        chosen = None if name is None else read_query(name)
-        bound = dict(parameters or {}) if chosen is None else chosen.bind(parameters or {})
-        with open_finished(self.path) as graph:
-            if chosen is not None:
-                chosen.check(bound, graph.snapshot_dates(), evidence=graph_scope(graph).evidence)
-            text = cypher or "" if chosen is None else chosen.text
-            return graph.read_only_query(text, bound, timeout=timeout, limit=limit)
-
-    @names_extra
-    def find(self, name: str, *, limit: int = 10) -> pa.Table:
-        """Find items and properties by label or alias: exact matches first, then by number of facts.
-
-        Args:
-            name: Consecutive words of a label or an alias, case-insensitive.
-            limit: Maximum number of rows.
-
-        Returns:
-            Columns id, label, description and facts (of all snapshots that contain it).
-
-        Raises:
-            GraphError: if the name contains no word, or the graph cannot be read.
-        """
-        from kgedit.graph.finishing import open_finished
-        from kgedit.graph.reading import check_name, find_terms
-
-        check_name(name)
-        with open_finished(self.path) as graph:
-            return find_terms(graph, name, limit=limit)
-
-    @names_extra
-    def browser_page(
-        self, item: str | None = None, *, older: Date | None = None, newer: Date | None = None
-    ) -> BrowserPage:
-        """Address of the Neo4j Browser page that shows the graph.
-
-        Args:
-            item: QID of an item to start from; shows its facts, or with two dates the changes around it.
-            older: Day of the snapshot after which changes count.
-            newer: Day of the snapshot up to which changes count.
-
-        Raises:
-            GraphError: if one date is given alone or without an item, the graph lacks the item or a snapshot, or the
-                server's Browser is unknown.
-        """
-        from kgedit.graph.browser import BrowserPage, query_around
-        from kgedit.graph.finishing import open_finished
-        from kgedit.graph.managed.server import ManagedServer
-        from kgedit.graph.reading import check_item
-
-        if (older is None) != (newer is None) or (older is not None and item is None):
-            raise GraphError("Give both dates or none, and dates only with an item.")
-        if item is not None:
-            _check_id(item)
-        window = {"from": str(read_date(older)), "to": str(read_date(newer))} if older and newer else {}
-        with open_finished(self.path) as graph:
-            address, query = graph.address, ""
-            if item is not None:
-                query = query_around(item, window, graph.snapshot_dates())
-                check_item(graph, item)
-        url = address.browser_page(query)
-        if url is None:
-            raise GraphError(f"kgedit knows no Browser for {address.uri}. Open the one of that server.")
-        return BrowserPage(url=url, user=address.user, password_file=ManagedServer(self.path).password_file)
-
-    @names_extra
     def graph_status(self) -> GraphStatus:
         """Report whether the graph's server runs, its address, and the content of the graph. Starts nothing.
 
@@ -209,17 +110,3 @@ class HomeGraph(HomeFolder):
         from kgedit.graph.managed.server import ManagedServer
 
         return ManagedServer(self.path).stop()
-
-
-def _check_id(item: str) -> None:
-    """Check the format of an id before a server is started for it.
-
-    Raises:
-        GraphError: if it is not an id.
-    """
-    from kgedit.graph.queries import check_id
-
-    try:
-        check_id(item)
-    except ValueError as error:
-        raise GraphError(f"'{item}' is not the id of an item: {error}.") from error

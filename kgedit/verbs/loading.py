@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable
 from pathlib import Path
 
 from kgedit.errors import StoreError
@@ -16,24 +15,8 @@ from kgedit.store.schemas import LoaderOptions
 from kgedit.store.slices import slice_note
 from kgedit.store.snapshots import Snapshot, read_snapshot, snapshot_folder
 from kgedit.store.sources import DumpFile
-
-Steps = Callable[[str, int, str], Callable[[int, int], None]]
-"""Same as kgedit.verbs.home.Steps."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DumpOptions:
-    """Options for reading a dump; the attributes are the arguments of `Home.load_dump`."""
-
-    source_format: str | None = None
-    languages: tuple[str, ...] = ("en", "mul")
-    wiki: str = "enwiki"
-    redirects: str | Path | None = None
-    limit: int | None = None
-    max_error_rate: float = 0.01
-    workers: int | None = None
-    overwrite: bool = False
-    slice_of: str | None = None
+from kgedit.verbs.home_folder import Steps
+from kgedit.verbs.load_dump import DumpOptions
 
 
 def load_dump(home: Path, path: Path, date: datetime.date, *, options: DumpOptions, steps: Steps) -> Snapshot:
@@ -106,7 +89,7 @@ def load_dump_as_of(
 def _load(source: DumpFile, date: datetime.date, options: DumpOptions) -> Load:
     return load_with(
         checked_format(source, options.source_format),
-        LoaderOptions(options.languages, options.wiki),
+        LoaderOptions(tuple(options.languages), options.wiki),
         date=date,
         limit=options.limit,
         redirects=None if options.redirects is None else Path(options.redirects),

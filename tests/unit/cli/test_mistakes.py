@@ -168,15 +168,15 @@ def test_a_missing_run_is_answered_with_the_runs_of_the_home(folder: Path, monke
 
 
 def test_cypher_is_recognised_and_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    from kgedit.verbs.home import Home
+    from kgedit.verbs.query import RunQuery
 
     given: list[tuple[str | None, str | None]] = []
 
-    def query(_home: Home, name: str | None, _parameters: object, *, cypher: str | None, **_: object) -> list[object]:
-        given.append((name, cypher))
+    def run(self: RunQuery, _home: Path) -> list[object]:
+        given.append((self.name, self.cypher))
         return []
 
-    monkeypatch.setattr(Home, "query", query)
+    monkeypatch.setattr(RunQuery, "run", run)
     for text in ("MATCH (n) RETURN n", "  call db.labels()", "// all\nMATCH (n) RETURN n", "match_all", "find_terms"):
         assert CliRunner().invoke(main, ["query", text]).exit_code == 0
     assert [cypher for _, cypher in given] == ["MATCH (n) RETURN n", "  call db.labels()", given[2][1], None, None]

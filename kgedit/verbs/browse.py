@@ -1,0 +1,105 @@
+"""`find` and `browse`: searches items by name, and opens Neo4j Browser on one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kgedit.errors import GraphError
+from kgedit.verbs.home_folder import read_date
+from kgedit.verbs.options import Day, HomeVerb, argument, flag, options
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from kgedit.graph.browser import BrowserPage
+
+
+@options
+class Find(HomeVerb["pa.Table"]):
+    """Find items and properties by label or alias.
+
+    Exact matches come first, then matches in most facts.
+    """
+
+    name: str = argument(kw_only=False, help="Consecutive words of a label or an alias, in any case.")
+    limit: int = flag(default=10, ge=1, group="Output", help="Maximum number of rows.")
+
+    def run(self, home: Path) -> pa.Table:
+        """Search the graph.
+
+        Returns:
+            Columns id, label, description and facts (of all snapshots that contain it).
+
+        Raises:
+            GraphError: if the name contains no word, or the graph cannot be read.
+        """
+        from kgedit.graph.finishing import open_finished
+        from kgedit.graph.reading import check_name, find_terms
+
+        check_name(self.name)
+        with open_finished(home) as graph:
+            return find_terms(graph, self.name, limit=self.limit)
+
+
+@options
+class Browse(HomeVerb["BrowserPage"]):
+    """Open Neo4j Browser on the loaded graph.
+
+    Items, properties and values have different colours; edges show the property and the years: "2005–2021" has ended,
+    "since 2021" continues. Without dates, --item shows its facts; with --from and --to it shows what began or ended
+    between two snapshots. The query is already in the editor: press Ctrl+Enter to run it.
+    """
+
+    item: str | None = flag(
+        default=None, kw_only=False, metavar="QID", help="Start with the neighbourhood of this item, such as Q183."
+    )
+    older: Day | None = flag(
+        "--from",
+        default=None,
+        complete="snapshot_dates",
+        help="With --to: what changed around it after this snapshot ...",
+    )
+    newer: Day | None = flag("--to", default=None, complete="snapshot_dates", help="... up to this one.")
+
+    def run(self, home: Path) -> BrowserPage:
+        """Find the address of the page.
+
+        Raises:
+            GraphError: if one date is given alone or without an item, the graph lacks the item or a snapshot, or the
+                server's Browser is unknown.
+        """
+        from kgedit.graph.browser import BrowserPage, query_around
+        from kgedit.graph.finishing import open_finished
+        from kgedit.graph.managed.server import ManagedServer
+        from kgedit.graph.reading import check_item
+
+        if (self.older is None) != (self.newer is None) or (self.older is not None and self.item is None):
+            raise GraphError("Give both dates or none, and dates only with an item.")
+        if self.item is not None:
+            _check_id(self.item)
+        dates = self.older and self.newer
+        window = {"from": str(read_date(self.older or "")), "to": str(read_date(self.newer or ""))} if dates else {}
+        with open_finished(home) as graph:
+            address, query = graph.address, ""
+            if self.item is not None:
+                query = query_around(self.item, window, graph.snapshot_dates())
+                check_item(graph, self.item)
+        url = address.browser_page(query)
+        if url is None:
+            raise GraphError(f"kgedit knows no Browser for {address.uri}. Open the one of that server.")
+        return BrowserPage(url=url, user=address.user, password_file=ManagedServer(home).password_file)
+
+
+def _check_id(item: str) -> None:
+    """Check the format of an id before a server is started for it.
+
+    Raises:
+        GraphError: if it is not an id.
+    """
+    from kgedit.graph.queries import check_id
+
+    try:
+        check_id(item)
+    except ValueError as error:
+        raise GraphError(f"'{item}' is not the id of an item: {error}.") from error

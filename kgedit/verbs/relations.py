@@ -1,0 +1,54 @@
+"""`relations`: how functional each property of a snapshot is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kgedit.verbs.home_folder import read_date
+from kgedit.verbs.options import Day, HomeVerb, flag, options
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+@options
+class Relations(HomeVerb["pa.Table"]):
+    """List how functional each property of a snapshot is.
+
+    Each property has two verdicts: MEASURED by the share of its subjects with exactly one current value, and the share
+    of its statements with a start, an end or a point in time; DECLARED by the single-value constraints of Wikidata's
+    editors, and whether their values are separated by a time. A verdict is temporal (one value after another), single
+    (one value) or several. `export-timestep --functional-by` chooses between them. Reads the store; no server is
+    needed.
+    """
+
+    date: Day = flag(kw_only=False, complete="snapshot_dates", help="Date of the snapshot.")
+    min_subjects: int = flag(default=5, ge=1, help="Skip properties with fewer subjects.")
+    min_functional: float = flag(
+        default=0.95, ge=0, le=1, help="Share of subjects with one current value that makes a property functional."
+    )
+    min_dated: float = flag(
+        default=0.5, ge=0, le=1, help="Share of dated statements that makes a functional property temporal."
+    )
+    disagreeing: bool = flag(default=False, help="Only properties whose two verdicts differ.")
+
+    def run(self, home: Path) -> pa.Table:
+        """Measure them.
+
+        Returns:
+            Columns property, property_label, subjects, functional (share of the subjects with exactly one current
+            value), dated (share of the facts with a start or an end time), dated_claims (share of all statements with a
+            start, an end or a point in time), the verdicts measured and declared ("temporal", "single" or "several"),
+            constraints (single-value constraints on Wikidata), temporal (whether their values are separated by a time)
+            and exceptions (whether they list exceptions).
+
+        Raises:
+            StoreError: if the snapshot is not loaded, or a share is invalid.
+        """
+        from kgedit.engines.functionality import Bounds, measure_functionality
+        from kgedit.store.snapshots import open_snapshot
+
+        bounds = Bounds(subjects=self.min_subjects, functional=self.min_functional, dated=self.min_dated)
+        snapshot = open_snapshot(home, read_date(self.date))
+        return measure_functionality(snapshot, bounds=bounds, disagreeing=self.disagreeing)
