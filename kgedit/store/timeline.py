@@ -99,6 +99,8 @@ def open_timeline(
     _find_touched(connection, len(snapshots))
     if only_changed:
         _keep_what_changed(connection, snapshots, scope)
+    else:
+        _find_moved(connection, "fact", snapshots)
     if scope.follows_changes:
         _keep_what_is_near_a_change(connection, snapshots, scope)
     labels = " UNION ALL ".join(
@@ -108,7 +110,8 @@ def open_timeline(
     )
     connection.execute(f"CREATE VIEW property_labels AS {labels}")
     for k in range(1, last + 1):
-        connection.execute(f"CREATE VIEW ends_{k} AS {ends_of(k)}")
+        ended = only("fact", k - 1, k) if only_changed else f"FROM ended_fact_{k}"
+        connection.execute(f"CREATE VIEW ends_{k} AS {ends_of(k, ended)}")
     if not only_changed:
         _make_whole(connection, snapshots, scope)
     return connection
@@ -116,9 +119,10 @@ def open_timeline(
 
 def _make_whole(connection: duckdb.DuckDBPyConnection, snapshots: Sequence[Snapshot], scope: Scope) -> None:
     """Create the views whole_facts, whole_redirects, whole_terms and, with evidence, whole_claims."""
-    for name in KEYS:
-        if name != "claim" or scope.evidence:
-            _find_begun(connection, name, snapshots)
+    if scope.evidence and not scope.follows_changes:
+        _find_moved(connection, "claim", snapshots)
+    for name in ("redirect", "entity"):
+        _find_moved(connection, name, snapshots)
     selects = {
         "facts": _whole_facts(snapshots),
         "redirects": _intervals("redirect", snapshots),
@@ -174,11 +178,11 @@ def only(name: str, here: int, there: int) -> str:
     return f"SELECT * FROM (SELECT * FROM {name}_{here} {where}) ANTI JOIN {other} USING ({KEYS[name]})"  # noqa: S608 - our own names and numbers
 
 
-def ends_of(k: int) -> str:
-    """SQL for the latest end time that statements state for facts that ended with snapshot k."""
+def ends_of(k: int, ended: str) -> str:
+    """SQL for the latest end time that the statements of snapshot k state for facts that ended with it."""
     return f"""
         SELECT subject, property, object, max_by(end_time, (end_first, end_time)) AS end_time
-        FROM claim_{k} SEMI JOIN ({only("fact", k - 1, k)}) ended USING (subject, property, object)
+        FROM claim_{k} SEMI JOIN ({ended}) ended USING (subject, property, object)
         WHERE subject IN (FROM touched_{k}) AND end_time IS NOT NULL AND rank <> 'deprecated' AND NOT restricted
         GROUP BY subject, property, object
     """  # noqa: S608 - our own names and numbers
@@ -189,8 +193,8 @@ def _keep_what_is_near_a_change(
 ) -> None:
     """Restrict the views to facts around changes, and create ``named``: ids of all terms of the graph."""
     ids = range(len(snapshots))
-    changed = [f"SELECT subject, property, object FROM ({only('fact', *pair)})" for pair in _both_ways(len(snapshots))]  # noqa: S608 - our own names and numbers
-    rows = " UNION ALL ".join(changed) or "SELECT subject, property, object FROM fact_0 LIMIT 0"
+    moved = ["begun_fact", *(f"ended_fact_{k}" for k in ids[1:])]
+    rows = " UNION ALL ".join(f"SELECT subject, property, object FROM {table}" for table in moved)  # noqa: S608 - our own names and numbers
     connection.execute(f"CREATE TABLE changed AS SELECT DISTINCT * FROM ({rows})")  # noqa: S608 - our own names and numbers
     near = "SELECT subject AS id FROM changed"
     if scope.around_changes:
@@ -200,11 +204,17 @@ def _keep_what_is_near_a_change(
     if scope.changed_pairs:
         condition += " AND (subject, property) IN (SELECT (subject, property) FROM changed)"
     kinds = ("fact", "claim") if scope.evidence else ("fact",)
-    for k, snapshot in enumerate(snapshots):
-        for name in kinds:
+    for name in kinds:
+        for k, snapshot in enumerate(snapshots):
             make_view(connection, name, k, snapshot, condition)
-    views = [f"SELECT {end} FROM ({rows})" for rows in _all_rows(kinds, ids) for end in ("object", "property")]  # noqa: S608 - our own names and numbers
-    connection.execute(f"CREATE TABLE named AS FROM near UNION {' UNION '.join(views)}")
+        # The files are read once; terms, names and edges all come from these rows.
+        connection.execute(f"CREATE TABLE near_{name} AS FROM {name}_{ids[-1]}")
+        connection.execute(f"CREATE OR REPLACE VIEW {name}_{ids[-1]} AS FROM near_{name}")
+    if scope.evidence:
+        _find_moved(connection, "claim", snapshots)
+    tables = _last_and_ended(kinds, len(snapshots))
+    named = " UNION ".join(f"SELECT {end} FROM {table}" for table in tables for end in ("object", "property"))  # noqa: S608 - our own names and numbers
+    connection.execute(f"CREATE TABLE named AS FROM near UNION {named}")
     # A redirect may lead out of the neighbourhood, and its target may redirect in another snapshot. Both are nodes.
     for k, snapshot in enumerate(snapshots):
         make_view(connection, "redirect", k, snapshot, "id IN (FROM named)")
@@ -214,27 +224,25 @@ def _keep_what_is_near_a_change(
         connection.execute(f"INSERT INTO named SELECT DISTINCT target FROM redirect_{k} ANTI JOIN named ON id = target")  # noqa: S608 - our own names and numbers
 
 
-def _both_ways(snapshots: int) -> list[tuple[int, int]]:
-    """Pairs of neighbouring snapshots in both directions."""
-    return [pair for k in range(1, snapshots) for pair in ((k, k - 1), (k - 1, k))]
-
-
-def _all_rows(kinds: Sequence[str], snapshots: range) -> list[str]:
-    """SQL for the facts (and statements) of all snapshots: those of the last one, and those that ended before it."""
-    last = snapshots[-1]
+def _last_and_ended(kinds: Sequence[str], snapshots: int) -> list[str]:
+    """Tables that have every fact (and statement) of all snapshots: those of the last one, and those that ended."""
+    last = snapshots - 1
     return [
-        rows
-        for name in kinds
-        for rows in [f"SELECT * FROM {name}_{last}", *(only(name, k - 1, k) for k in range(1, last + 1))]  # noqa: S608 - our own names and numbers
+        table for name in kinds for table in (f"{name}_{last}", *(f"ended_{name}_{k}" for k in range(1, snapshots)))
     ]
 
 
-def _find_begun(connection: duckdb.DuckDBPyConnection, name: str, snapshots: Sequence[Snapshot]) -> None:
-    """Create table ``begun_<name>``: keys of rows that a snapshot has and the previous one lacks, with its date."""
+def _find_moved(connection: duckdb.DuckDBPyConnection, name: str, snapshots: Sequence[Snapshot]) -> None:
+    """Find the rows that only one of two neighbouring snapshots has.
+
+    Creates tables ``begun_<name>``: keys of rows that a snapshot has and the one before it lacks, with its date; and
+    ``ended_<name>_1``, ...: rows that a snapshot lacks and the one before it has.
+    """
     connection.execute(f"CREATE TABLE begun_{name} AS SELECT {KEYS[name]}, 0 AS since FROM {name}_0 LIMIT 0")  # noqa: S608 - our own names and numbers
     for k in range(1, len(snapshots)):
         rows = f"SELECT {KEYS[name]}, {snapshots[k].date} FROM ({only(name, k, k - 1)})"  # noqa: S608 - our own names and numbers
         connection.execute(f"INSERT INTO begun_{name} {rows}")
+        connection.execute(f"CREATE TABLE ended_{name}_{k} AS {only(name, k - 1, k)}")
 
 
 def _intervals(name: str, snapshots: Sequence[Snapshot]) -> str:
@@ -248,7 +256,7 @@ def _intervals(name: str, snapshots: Sequence[Snapshot]) -> str:
             f"FROM ({rows}) r LEFT JOIN ({begun}) begun USING ({keys})"
         )
 
-    ended = [dated(only(name, k - 1, k), snapshots[k].date) for k in range(1, last + 1)]
+    ended = [dated(f"FROM ended_{name}_{k}", snapshots[k].date) for k in range(1, last + 1)]
     return " UNION ALL ".join([dated(f"SELECT * FROM {name}_{last}", OPEN_END), *ended])  # noqa: S608 - our own names and numbers
 
 
@@ -299,10 +307,9 @@ def _whole_terms(snapshots: Sequence[Snapshot], scope: Scope) -> str:
     ids = range(len(snapshots))
     first, last = snapshots[0].date, ids[-1]
     kinds = ("fact", "claim") if scope.evidence else ("fact",)
-    named = object_terms([f"({rows})" for rows in _all_rows(kinds, ids)], [f"redirect_{k}" for k in ids])
+    named = object_terms(_last_and_ended(kinds, len(snapshots)), [f"redirect_{k}" for k in ids])
     near = "SEMI JOIN named USING (id)" if scope.follows_changes else ""
-    left = [f"SELECT id FROM ({only('entity', k - 1, k)})" for k in ids[1:]]  # noqa: S608 - our own names and numbers
-    moved = " UNION ".join(["SELECT id FROM begun_entity", *left])
+    moved = " UNION ".join(["SELECT id FROM begun_entity", *(f"SELECT id FROM ended_entity_{k}" for k in ids[1:])])  # noqa: S608 - our own names
     described = " UNION ALL ".join(f"SELECT id FROM entity_{k}" for k in ids)  # noqa: S608 - our own names and numbers
     known = _columns("kind", "label", "description", "aliases", "datatype", "presence")
     return f"""
@@ -328,7 +335,7 @@ def object_terms(rows: Iterable[str], redirects: Iterable[str]) -> str:
     """SQL for the terms that facts, claims and redirects refer to, each once; entities have only their ids.
 
     Args:
-        rows: Views, or queries in brackets, with object, kind and a literal's columns.
+        rows: Views with object, kind and a literal's columns.
         redirects: Views with source and target.
     """
     named = [f"SELECT object AS id, kind, {', '.join(_VALUE)} FROM {view}" for view in rows]  # noqa: S608 - our own names and numbers
