@@ -39,7 +39,7 @@ from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.loading import load_model
 from kgedit.llm.presets import PRESETS
 from kgedit.llm.surgery.forward_above import forward_above
-from kgedit.llm.targets import TargetBatch
+from kgedit.llm.training import TargetBatch
 from kgedit.records.cases import Case, Fact
 from kgedit.timesteps.edit_files import EditFile
 

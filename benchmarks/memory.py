@@ -25,8 +25,7 @@ from made_up_facts import Chain, MadeUpWorld, make_world
 from memory_tables import markdown
 from retrieval_questions import Probing, questions_of, special_questions, unanswerable
 
-from kgedit.editing.in_context.fact_memory import FactMemory
-from kgedit.editing.in_context.text_index import TextIndex
+from kgedit.editing.in_context.text_index import FactMemory, TextIndex
 from kgedit.graph_memory.graph_memory import Finding, GraphMemory, Search
 from kgedit.llm.embeddings import Embedder, Vectors, load_embedder
 from kgedit.records.cases import Case

@@ -26,12 +26,12 @@ from kgedit.editing import make_editor
 from kgedit.editing.editor import Editor, EditorState
 from kgedit.editing.locate_then_edit.editor import LocateThenEdit
 from kgedit.editing.locate_then_edit.subject_prompts import encode_with_subject
-from kgedit.editing.randomness import seed_for
 from kgedit.editing.side_memory.side_copies import random_mask
+from kgedit.editing.training import seed_for
+from kgedit.llm.decoding import sample_random_prefixes
 from kgedit.llm.generation import Question, ask
 from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.presets import PRESETS
-from kgedit.llm.random_prefixes import sample_random_prefixes
 from kgedit.llm.saving import save_pretrained, save_tensors
 from kgedit.records.cases import Case, KnownFact
 

@@ -21,14 +21,12 @@ from pathlib import Path
 import numpy as np
 
 from kgedit.editing.editor import Prefix, PrefixPart
-from kgedit.editing.in_context.fact_memory import FactMemory
 from kgedit.editing.in_context.graph_rag import prefix_of
-from kgedit.editing.in_context.text_index import TextIndex
+from kgedit.editing.in_context.text_index import FactMemory, TextIndex
 from kgedit.graph_memory.graph_memory import GraphMemory, Search
 from kgedit.llm.contexts import read_context
 from kgedit.llm.embeddings import Embedder, load_embedder
-from kgedit.llm.free_answers import answer_freely
-from kgedit.llm.generation import Question
+from kgedit.llm.generation import Question, answer_freely
 from kgedit.llm.loading import load_model
 from kgedit.llm.presets import PRESETS
 from kgedit.llm.tiny import Lesson, choose_lesson

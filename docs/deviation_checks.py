@@ -22,16 +22,16 @@ from kgedit.editing.fine_tuning.crispedit import CrispEdit
 from kgedit.editing.fine_tuning.curvature import curvatures
 from kgedit.editing.gradient_transform.ultraedit import UltraEdit, closed_form
 from kgedit.editing.locate_then_edit.anchored_norm import pilot_cases
-from kgedit.editing.locate_then_edit.preserving import PreservingEditor
+from kgedit.editing.locate_then_edit.memit import PreservingEditor
 from kgedit.editing.locate_then_edit.rome import Rome
 from kgedit.editing.locate_then_edit.several_layers import SeveralLayersEditor
 from kgedit.editing.locate_then_edit.value_search import EditRequest, FoundValues
-from kgedit.editing.training_examples import examples
+from kgedit.editing.training import examples
 from kgedit.llm.contexts import BARE, read_context
 from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.loading import load_model
 from kgedit.llm.surgery.gradient_factors import gradient_factors
-from kgedit.llm.targets import TargetBatch, encode_targets
+from kgedit.llm.training import TargetBatch, encode_targets
 from kgedit.records.cases import Case, KnownFact
 from kgedit.runs.runner import unasked
 from kgedit.timesteps.edit_files import open_edits

@@ -15,8 +15,7 @@ from typing import Any
 import yaml
 
 from kgedit.editing import METHODS
-from kgedit.editing.deviations import Deviation
-from kgedit.editing.editor import Capabilities, Editor
+from kgedit.editing.editor import Capabilities, Deviation, Editor
 from kgedit.hparams.published import published_configs
 from kgedit.hparams.settings import Settings, defaults, meanings
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from kgedit.verbs.boards import Leaderboard, leaderboard, submit
     from kgedit.verbs.describing import describe, describe_page
     from kgedit.verbs.edited_model import EditedModel
-    from kgedit.verbs.editing import edit, load_edited, load_model, make_case
+    from kgedit.verbs.editing import ask, edit, load_edited, load_model, make_case
     from kgedit.verbs.exploring import explore_server
     from kgedit.verbs.home import Home
     from kgedit.verbs.one_command import Outcome, up
@@ -77,6 +77,7 @@ __all__ = [
     "TimestepError",
     "UnknownNameError",
     "__version__",
+    "ask",
     "build_qaedit",
     "build_statistics",
     "describe",
@@ -103,7 +104,7 @@ _MODULES = {
     "kgedit.verbs.boards": ("Leaderboard", "leaderboard", "submit"),
     "kgedit.verbs.describing": ("describe", "describe_page"),
     "kgedit.verbs.edited_model": ("EditedModel",),
-    "kgedit.verbs.editing": ("edit", "load_edited", "load_model", "make_case"),
+    "kgedit.verbs.editing": ("ask", "edit", "load_edited", "load_model", "make_case"),
     "kgedit.verbs.exploring": ("explore_server",),
     "kgedit.verbs.home": ("Home",),
     "kgedit.verbs.one_command": ("Outcome", "up"),

@@ -49,7 +49,7 @@ LONGEST = (
     "tests/unit/llm/remote/test_real_server.py",
     "tests/unit/test_api_docs.py",
     "tests/packaging/",
-    "tests/unit/llm/test_harness.py",
+    "tests/unit/llm/test_ability_tasks.py",
     "tests/unit/proxy/test_real_model_server.py",
 )
 """The slowest files, as measured; they start first so that none of them runs alone at the end."""

@@ -105,7 +105,7 @@ def ask(model: str) -> dict[str, list[str]]:
     """Verdicts of a local model, with its liking for a word taken off and as it is."""
     from kgedit.llm.judging import Judgement
     from kgedit.llm.loading import load_model
-    from kgedit.llm.local_judge import LocalJudge
+    from kgedit.llm.local_chat import LocalJudge
 
     judgements = [
         Judgement(answer.question, answer.answers, answer.text) for answer in (to_answer(row) for row in answers())

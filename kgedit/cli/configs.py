@@ -62,14 +62,12 @@ def cp(name: str, file: Path | None, *, overwrite: bool) -> None:
 
     Each line has the setting's value and meaning. FILE defaults to METHOD-MODEL.yaml; - means stdout.
     """
-    from kgedit.editing import METHODS
+    from kgedit.editing import settings_type_of
     from kgedit.files import replace_file
-    from kgedit.hparams import SETTINGS
-    from kgedit.hparams.spec_templates import DEFAULT, spec_text
+    from kgedit.hparams.settings import DEFAULT, spec_text
 
     method, _, model = name.partition("/")
-    # Only third-party methods have to be imported, including torch, to list their settings.
-    kind = SETTINGS[method] if method in SETTINGS else METHODS[method].settings_type
+    kind = settings_type_of(method)
     target = file or Path(f"{method}-{model or DEFAULT}.yaml")
     if file == Path("-"):
         text = spec_text(kind, method, model, file=f"{method}-{model or DEFAULT}.yaml")

@@ -10,45 +10,63 @@ from kgedit.registry import Registry
 
 if TYPE_CHECKING:
     from kgedit.editing.editor import Editor
+    from kgedit.hparams.settings import Settings
     from kgedit.llm.contexts import Context
     from kgedit.llm.language_model import LanguageModel
 
+_METHODS = {
+    "none": ("unedited:Unedited", "settings:NoSettings"),
+    "ft": ("fine_tuning.ft:FineTuning", "fine_tuning:FineTuningSettings"),
+    "ft_l": ("fine_tuning.ft:ClampedFineTuning", "fine_tuning:FtlSettings"),
+    "ft_m": ("fine_tuning.ft:MaskedFineTuning", "fine_tuning:FtmSettings"),
+    "locft_bf": ("fine_tuning.ft:BreadthFirstFineTuning", "fine_tuning:LocFtSettings"),
+    "crispedit": ("fine_tuning.crispedit:CrispEdit", "fine_tuning:CrispEditSettings"),
+    "galore": ("fine_tuning.galore:GaLore", "fine_tuning:GaLoreSettings"),
+    "bitfit": ("fine_tuning.selective:BitFit", "fine_tuning:BitFitSettings"),
+    "ln_tuning": ("fine_tuning.selective:LnTuning", "fine_tuning:LnTuningSettings"),
+    "ewc": ("fine_tuning.consolidation:ElasticWeights", "fine_tuning:EwcSettings"),
+    "si": ("fine_tuning.consolidation:SynapticIntelligence", "fine_tuning:SynapticSettings"),
+    "lora": ("lora.lora:LoraFineTuning", "fine_tuning:LoraSettings"),
+    "lora_merge": ("lora.lora:LoraMerge", "fine_tuning:LoraMergeSettings"),
+    "mend": ("gradient_transform.mend:Mend", "gradient_transform:MendSettings"),
+    "grace": ("side_memory.grace:Grace", "memory_based:GraceSettings"),
+    "wise": ("side_memory.wise:Wise", "memory_based:WiseSettings"),
+    "ultraedit": ("gradient_transform.ultraedit:UltraEdit", "gradient_transform:UltraEditSettings"),
+    "stableedit": ("gradient_transform.ultraedit:StableEdit", "gradient_transform:StableEditSettings"),
+    "prompt": ("in_context.prompt:Prompting", "memory_based:PromptSettings"),
+    "ike": ("in_context.ike:InContextEditing", "memory_based:IkeSettings"),
+    "graph_rag": ("in_context.graph_rag:GraphRetrieval", "memory_based:GraphRagSettings"),
+    "rag": ("in_context.rag:Rag", "memory_based:RagSettings"),
+    "rome": ("locate_then_edit.rome:Rome", "locate_then_edit:RomeSettings"),
+    "r_rome": ("locate_then_edit.rome:RRome", "locate_then_edit:RomeSettings"),
+    "c_rome": ("locate_then_edit.rome:CRome", "locate_then_edit:RomeSettings"),
+    "memit": ("locate_then_edit.memit:Memit", "locate_then_edit:MemitSettings"),
+    "encore": ("locate_then_edit.memit:Encore", "locate_then_edit:EncoreSettings"),
+    "rlsedit": ("locate_then_edit.memit:RlsEdit", "locate_then_edit:RlsEditSettings"),
+    "alphaedit": ("locate_then_edit.memit:AlphaEdit", "locate_then_edit:AlphaEditSettings"),
+}
+"""Editor in kgedit.editing, and settings in kgedit.hparams, of each method. An editor also names its settings; they are
+repeated here because completion and `kgedit configs` read them without importing torch."""
+
 METHODS: Registry[type[Editor[Any]]] = Registry(
     "editing method",
-    {
-        "none": "kgedit.editing.unedited:Unedited",
-        "ft": "kgedit.editing.fine_tuning.ft:FineTuning",
-        "ft_l": "kgedit.editing.fine_tuning.ft_l:ClampedFineTuning",
-        "ft_m": "kgedit.editing.fine_tuning.ft_m:MaskedFineTuning",
-        "locft_bf": "kgedit.editing.fine_tuning.locft_bf:BreadthFirstFineTuning",
-        "crispedit": "kgedit.editing.fine_tuning.crispedit:CrispEdit",
-        "galore": "kgedit.editing.fine_tuning.galore:GaLore",
-        "bitfit": "kgedit.editing.fine_tuning.selective:BitFit",
-        "ln_tuning": "kgedit.editing.fine_tuning.selective:LnTuning",
-        "ewc": "kgedit.editing.fine_tuning.consolidation:ElasticWeights",
-        "si": "kgedit.editing.fine_tuning.consolidation:SynapticIntelligence",
-        "lora": "kgedit.editing.lora.lora:LoraFineTuning",
-        "lora_merge": "kgedit.editing.lora.lora_merge:LoraMerge",
-        "mend": "kgedit.editing.gradient_transform.mend:Mend",
-        "grace": "kgedit.editing.side_memory.grace:Grace",
-        "wise": "kgedit.editing.side_memory.wise:Wise",
-        "ultraedit": "kgedit.editing.gradient_transform.ultraedit:UltraEdit",
-        "stableedit": "kgedit.editing.gradient_transform.stableedit:StableEdit",
-        "prompt": "kgedit.editing.in_context.prompt:Prompting",
-        "ike": "kgedit.editing.in_context.ike:InContextEditing",
-        "graph_rag": "kgedit.editing.in_context.graph_rag:GraphRetrieval",
-        "rag": "kgedit.editing.in_context.rag:Rag",
-        "rome": "kgedit.editing.locate_then_edit.rome:Rome",
-        "r_rome": "kgedit.editing.locate_then_edit.rome:RRome",
-        "c_rome": "kgedit.editing.locate_then_edit.rome:CRome",
-        "memit": "kgedit.editing.locate_then_edit.memit:Memit",
-        "encore": "kgedit.editing.locate_then_edit.encore:Encore",
-        "rlsedit": "kgedit.editing.locate_then_edit.rlsedit:RlsEdit",
-        "alphaedit": "kgedit.editing.locate_then_edit.alphaedit:AlphaEdit",
-    },
+    {name: f"kgedit.editing.{editor}" for name, (editor, _) in _METHODS.items()},
     group="kgedit.methods",
 )
 """All editing methods by name; other packages register theirs through the entry-point group."""
+
+_SETTINGS: Registry[type[Settings]] = Registry(
+    "editing method", {name: f"kgedit.hparams.{settings}" for name, (_, settings) in _METHODS.items()}
+)
+
+
+def settings_type_of(method: str) -> type[Settings]:
+    """Settings class of a method; imports other packages, including torch, only for third-party methods.
+
+    Raises:
+        UnknownNameError: if the method does not exist.
+    """
+    return _SETTINGS[method] if method in _SETTINGS else METHODS[method].settings_type
 
 
 def make_editor(

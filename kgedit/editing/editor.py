@@ -14,7 +14,6 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 import torch
 
-from kgedit.editing.deviations import Deviations
 from kgedit.editing.row_tables import TableRows
 from kgedit.errors import SpecError
 from kgedit.hparams.settings import Settings
@@ -24,7 +23,50 @@ from kgedit.llm.saving import save_pretrained
 from kgedit.records.cases import Case, KnownFact
 from kgedit.records.runs import EditFailure, Protocol
 
+NOT_MEASURED = "not measured"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deviation:
+    """One difference of a method from its paper or published code; docs/methods.md lists all of them in one table.
+
+    Attributes:
+        what: What differs.
+        published: Behaviour in the paper or its code; names which of them if the two differ.
+        ours: Default behaviour here.
+        why: The reason.
+        effect: Measured effect of the difference, with model and data.
+    """
+
+    what: str
+    published: str
+    ours: str
+    why: str
+    effect: str = NOT_MEASURED
+
+
+@dataclass(frozen=True, slots=True)
+class Deviations:
+    """All known differences of one method.
+
+    Attributes:
+        rows: The differences.
+        none_because: Reason why there are none; "" if there are any.
+
+    Raises:
+        ValueError: if both or neither are given.
+    """
+
+    rows: tuple[Deviation, ...] = ()
+    none_because: str = ""
+
+    def __post_init__(self) -> None:
+        if bool(self.rows) == bool(self.none_because):
+            raise ValueError("give either the deviations or the reason why there are none")
+
+
 OwnSettings = TypeVar("OwnSettings", bound=Settings)
+
 
 Advance = Callable[[int, int], None]
 """Called with the number of finished steps and of all steps."""

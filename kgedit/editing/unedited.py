@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kgedit.editing.deviations import Deviations
-from kgedit.editing.editor import NO_RUN, AppliedEdits, Capabilities, Editor, EditorState, RunContext
+from kgedit.editing.editor import NO_RUN, AppliedEdits, Capabilities, Deviations, Editor, EditorState, RunContext
 from kgedit.hparams.settings import NoSettings
 from kgedit.records.cases import Case
 

@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
 from kgedit.hparams.settings import Settings, readable_by, setting
-from kgedit.llm.surgery.layer_lists import MATRICES_MEANING, parse_matrices, parse_roles
-from kgedit.llm.surgery.layers import blocks_between, check_layers
+from kgedit.llm.surgery.layers import MATRICES_MEANING, blocks_between, check_layers, parse_matrices, parse_roles
 from kgedit.records.runs import Setting
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from kgedit.hparams.settings import Settings, readable_by, setting
-from kgedit.llm.surgery.layer_lists import parse_layers
+from kgedit.llm.surgery.layers import parse_layers
 from kgedit.records.runs import Setting
 
 if TYPE_CHECKING:

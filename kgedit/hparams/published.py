@@ -13,7 +13,6 @@ from typing import Any
 import yaml
 
 from kgedit.errors import SpecError
-from kgedit.hparams.yaml_errors import why_unreadable
 from kgedit.records.runs import Setting
 
 CONFIGS = Path(__file__).parent / "configs"
@@ -65,3 +64,16 @@ def published_for(method: str, config: Any) -> PublishedConfig | None:
         if all(getattr(own, name, None) == value for name, value in published.applies_to.items()):
             return published
     return None
+
+
+def why_unreadable(path: Path, error: OSError | UnicodeDecodeError | yaml.YAMLError) -> str:
+    """Reason without error numbers, and the line where the YAML is invalid."""
+    if isinstance(error, FileNotFoundError):
+        return f"there is no file {path}"
+    if isinstance(error, OSError):
+        return f"{path} cannot be read: {error.strerror}"
+    if isinstance(error, UnicodeDecodeError):
+        return f"{path} is not UTF-8 text"
+    mark = getattr(error, "problem_mark", None)
+    where = f"{path}, line {mark.line + 1}" if mark else str(path)
+    return f"{where}: the YAML is broken: {getattr(error, 'problem', None) or str(error).partition(chr(10))[0]}"

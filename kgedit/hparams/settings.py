@@ -1,7 +1,10 @@
-"""Hyperparameters, in two types: as given by a user, and resolved for a model.
+"""Hyperparameters, in two types: as given by a user, and resolved for a model; and run spec templates of them.
 
 A method's settings are a pydantic model without open values. The settings given by a user are checked by a second
 model, derived from the first, in which every setting is optional; `GivenSettings.resolve` fills in the rest.
+
+In the name of a template, METHOD/MODEL is a published config under kgedit/hparams/configs; METHOD/default has the
+method's defaults.
 """
 
 from __future__ import annotations
@@ -13,12 +16,13 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any, Generic, Literal, TypeVar, Union, get_args, get_origin
 
+import yaml
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, create_model
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails, PydanticUndefined
 
-from kgedit.errors import SpecError
-from kgedit.hparams.published import PublishedConfig, published_for
+from kgedit.errors import SpecError, UnknownNameError
+from kgedit.hparams.published import PublishedConfig, published_configs, published_for
 from kgedit.near_names import near_names
 from kgedit.records.runs import Setting
 
@@ -264,3 +268,45 @@ def unknown(kind: str, name: object, known: list[str]) -> str:
     near = near_names(str(name), known, limit=1)
     hint = f" did you mean '{near[0]}'?" if near else ""
     return f"there is no {kind} '{name}';{hint} known: {', '.join(sorted(known)) or 'none'}"
+
+
+DEFAULT = "default"
+
+
+def spec_text(kind: type[Settings], method: str, model: str, *, file: str) -> str:
+    """Text of a run spec with every setting of a method and its meaning, one per line.
+
+    Args:
+        kind: Settings class of the method.
+        method: Name of the method.
+        model: Name of a published config, or DEFAULT or "" for the defaults.
+        file: Future file name, for the command in the first lines.
+
+    Raises:
+        UnknownNameError: if there is no such config.
+    """
+    published = _published(method, model or DEFAULT)
+    values = {**defaults(kind), **(published.settings if published else {})}
+    lines = [
+        f"# {published.about if published else f'{method} with its defaults'}",
+        f"# kgedit run-edit {file} --model FOLDER --timestep FOLDER",
+        f"method: {method}",
+        "settings:" if meanings(kind) else "settings: {}",
+        *(f"  {name}: {_scalar(values.get(name))}  # {meaning}" for name, meaning in meanings(kind).items()),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _published(method: str, model: str) -> PublishedConfig | None:
+    """Find a published config; None means the defaults."""
+    if model == DEFAULT:
+        return None
+    configs = {config.model: config for config in published_configs(method)}
+    if model not in configs:
+        known = [DEFAULT, *configs]
+        raise UnknownNameError("config", f"{method}/{model}", [f"{method}/{one}" for one in known])
+    return configs[model]
+
+
+def _scalar(value: Setting) -> str:
+    return yaml.safe_dump(value, allow_unicode=True, width=1000).removesuffix("...\n").strip()

@@ -11,8 +11,8 @@ from dataclasses import asdict
 from pathlib import Path
 
 from kgedit.checksums import decoding
+from kgedit.files import append_lines, cut_half_line, read_lines
 from kgedit.llm.generation import Question
-from kgedit.llm.jsonl import append_lines, cut_half_line, read_lines
 from kgedit.llm.replies import Reply
 from kgedit.records.runs import Preset
 

@@ -1,27 +1,33 @@
-"""Contexts: the files under prompts/contexts that turn a question into the prompt sent to a model.
+"""Files under prompts: contexts, which turn a question into the prompt sent to a model, and instructions.
 
-A file consists of a header of `#` lines, a line `---`, and the text, without the final newline. Facts shown by a method
-are inserted between the instruction and the question, in the form of the context's own questions.
+A context consists of a header of `#` lines, a line `---`, and the text, without the final newline. Facts shown by a
+method are inserted between the instruction and the question, in the form of the context's own questions. Instructions
+are for models that judge answers or word questions; users can replace them.
 """
 
 from __future__ import annotations
 
 import hashlib
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
-from kgedit.errors import SpecError
+from kgedit.errors import ModelError, SpecError
 from kgedit.resources import data_folder
 
 if TYPE_CHECKING:
-    from kgedit.llm.chat import ChatFormat
+    from kgedit.llm.tokenization import ChatFormat
 
 BARE = "question_only"
 """Context that adds nothing."""
 
+
 CHAT = "chat"
 """Context with the bare question as a user turn; "chat:NAME" puts the context NAME into that turn."""
+
 
 _SLOT = "{question}"
 _FACTS = "{facts}"
@@ -153,3 +159,65 @@ def read_template(path: Path) -> str:
     text = path.read_text(encoding="utf-8")
     _, line, body = text.partition("\n---\n")
     return (body if line else text).removesuffix("\n")
+
+
+Group = Literal["judge", "qaedit"]
+"""Name of a folder under prompts."""
+
+
+_INSTRUCTION_SLOT = re.compile(r"\{\w+\}")
+
+
+@dataclass(frozen=True, slots=True)
+class Instructions:
+    """The texts of a group.
+
+    Attributes:
+        texts: Name of a file without .txt -> its text below the header, with slots such as {question}.
+        own: Names whose shipped text was replaced.
+    """
+
+    texts: Mapping[str, str]
+    own: tuple[str, ...] = ()
+
+    def sha256(self, name: str) -> str:
+        """Hash of a text: replies to different instructions are not comparable."""
+        return hashlib.sha256(self.texts[name].encode()).hexdigest()
+
+
+def read_instructions(group: Group, folder: Path | None = None) -> Instructions:
+    """Read the shipped texts, replaced by those of a folder where it has them.
+
+    Args:
+        group: Group of texts.
+        folder: Folder with files named like the shipped ones, all or some; None means the shipped texts only.
+
+    Raises:
+        ModelError: if it is not a folder, contains a text with another name, or a text lacks a slot or has an extra
+            one.
+    """
+    shipped = _shipped(group)
+    if folder is None:
+        return Instructions(shipped)
+    if not folder.is_dir():
+        raise ModelError(f"There is no folder {folder} for --prompts.")
+    found = {path.stem: path for path in sorted(folder.glob("*.txt"))}
+    known = ", ".join(f"{name}.txt" for name in shipped)
+    if not found or found.keys() - shipped.keys():
+        wrong = next((path.name for name, path in found.items() if name not in shipped), "no .txt file")
+        raise ModelError(f"{folder} holds {wrong}. The files that it may replace are {known}.")
+    own = {name: read_template(path) for name, path in found.items()}
+    for name, text in own.items():
+        wanted, there = (set(_INSTRUCTION_SLOT.findall(one)) for one in (shipped[name], text))
+        if wanted != there:
+            raise ModelError(
+                f"{found[name]} needs the slots {', '.join(sorted(wanted))} and no others; it has "
+                f"{', '.join(sorted(there)) or 'none'}. The shipped file shows them: "
+                f"{data_folder('prompts') / group / found[name].name}"
+            )
+    return Instructions({**shipped, **own}, tuple(own))
+
+
+@cache
+def _shipped(group: Group) -> Mapping[str, str]:
+    return {path.stem: read_template(path) for path in sorted((data_folder("prompts") / group).glob("*.txt"))}

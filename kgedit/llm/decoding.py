@@ -1,7 +1,9 @@
-"""Greedy decoding in batches with a key-value cache.
+"""Greedy decoding in batches with a key-value cache, and sampling of random prefixes.
 
 Finished rows leave the batch. If prompts can share prefixes, waiting rows take their slots at once, and equal prompts
 are decoded once, even with different stops.
+
+Random prefixes are texts sampled from the model. Edits trained with several of them generalise better.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ import torch
 
 from kgedit.llm.key_values import RoomyCache, kept_cache
 from kgedit.llm.language_model import LanguageModel
-from kgedit.llm.shared_reading import Beginning, TreesRead, read_beginning, read_rows
+from kgedit.llm.shared_reading import Beginning, TreesRead, read_beginning, read_rows, shares_beginnings
 
 _MOST_ROWS = 256
 _WAITING_FOR = 4
@@ -50,7 +52,7 @@ def decode(model: LanguageModel, rows: Sequence[Decoding], *, most_tokens: int) 
     """
     longest = max(len(row.prompt) + row.limit for row in rows)
     at_once = min(_MOST_ROWS, max(1, most_tokens // longest))
-    if model.shares_beginnings(longest):
+    if shares_beginnings(model, longest):
         return _decode_trees(model, rows, at_once=at_once, most_tokens=most_tokens)
     order = sorted(range(len(rows)), key=lambda row: (-len(rows[row].prompt), row))
     replies: list[list[int]] = [[] for _ in rows]
@@ -259,3 +261,49 @@ class _Pool:
             for target, source in zip(free, last, strict=True):
                 self.texts[target], self._starts[target] = self.texts[source], self._starts[source]
         del self.texts[len(going) :], self._starts[len(going) :]
+
+
+def sample_random_prefixes(
+    model: LanguageModel, count: int, *, tokens: int, seed: int, likeliest: int | None = None
+) -> list[list[int]]:
+    """Sample `count` prefixes from the unedited model's distribution, as token ids.
+
+    Args:
+        tokens: Length of each prefix.
+        seed: Seed; random numbers are drawn on the CPU, so that they do not depend on the device.
+        likeliest: Each token is one of the `likeliest` most probable ones (top-k); None means any token.
+    """
+    if count == 0:
+        return []
+    start = model.tokenizer.bos_token_id
+    first = start if start is not None else next(iter(sorted(model.end_ids)), 0)
+    draw = torch.Generator().manual_seed(seed)
+    rows = torch.full((count, 1), first, device=model.device)
+    barred = torch.tensor(sorted(model.end_ids | {first}), device="cpu")
+    with torch.no_grad():
+        for _ in range(tokens):
+            logits = model.forward(rows, torch.ones_like(rows), last=1).logits[:, -1].float().cpu()
+            logits[:, barred] = -torch.inf
+            if likeliest is not None:
+                logits[logits < logits.topk(min(likeliest, logits.shape[1])).values[:, -1:]] = -torch.inf
+            chosen = torch.multinomial(logits.softmax(-1), 1, generator=draw)
+            rows = torch.cat([rows, chosen.to(rows.device)], dim=1)
+    found: list[list[int]] = rows[:, 1:].tolist()
+    return found
+
+
+def continue_words(model: LanguageModel, words: Sequence[str], *, tokens: int) -> list[str]:
+    """Continue each text by greedy decoding; returns texts without the end-of-text token, which is never chosen.
+
+    Args:
+        tokens: Length of each continuation.
+    """
+    rows, mask = model.pad_left([model.encode(word) for word in words])
+    barred = torch.tensor(sorted(model.end_ids), dtype=torch.long)
+    with torch.no_grad():
+        for _ in range(tokens):
+            logits = model.forward(rows, mask, last=1).logits[:, -1].float().cpu()
+            logits[:, barred] = -torch.inf
+            rows = torch.cat([rows, logits.argmax(-1, keepdim=True).to(rows.device)], dim=1)
+            mask = torch.cat([mask, torch.ones_like(mask[:, :1])], dim=1)
+    return [model.decode(row[real].tolist()) for row, real in zip(rows, mask.bool(), strict=True)]

@@ -1,4 +1,8 @@
-"""Device and number format of a model, and the error message if the device is too small."""
+"""Device and number format of a model, and its limits: the batch size that fits, and the error if nothing fits.
+
+After out of memory in a long run, the batch size is halved and kept for the rest of the process; only an item that does
+not fit alone is an error. Smaller batches change results in the last bits, so a warning is logged.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +10,12 @@ import ctypes
 import platform
 import resource
 import sys
-from collections.abc import Iterator
+import warnings
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 import torch
 
@@ -17,8 +24,10 @@ from kgedit.errors import ModelError
 ALL_GPUS = "cuda:all"
 """Device name for all GPUs of a machine: a model's blocks are distributed over them."""
 
+
 _WITHOUT_FLOAT64 = {"mps"}
 """Device types without float64 tensors."""
+
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 
@@ -150,3 +159,45 @@ def forget_peak_memory(device: str) -> None:
             ctypes.CDLL(None).malloc_trim(0)
         with suppress(OSError):
             Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
+
+
+Result = TypeVar("Result")
+
+
+@dataclass(slots=True)
+class BatchLimit:
+    """Largest batch size known to fit.
+
+    Attributes:
+        what: Description of the unit: "tokens of questions".
+        most: The limit; None as long as everything has fitted.
+    """
+
+    what: str
+    most: int | None = None
+
+    def run(self, at_once: int, work: Callable[[int], Result], *, least: int = 1) -> Result:
+        """Call `work` with a batch size, and again with a smaller one if memory runs out.
+
+        Args:
+            at_once: Initial batch size, unless a smaller limit is known.
+            work: Called again from the beginning after running out of memory.
+            least: Smallest possible batch size.
+
+        Raises:
+            torch.OutOfMemoryError: if `least` does not fit.
+        """
+        size = max(least, at_once if self.most is None else min(at_once, self.most))
+        while True:
+            try:
+                return work(size)
+            except torch.OutOfMemoryError:
+                if size <= least:
+                    raise
+            # Outside of `except`, because the error's traceback references the tensors of the attempt.
+            size = self.most = max(least, size // 2)
+            if torch.cuda.is_available():
+                torch.cuda.empty_cache()
+            warnings.warn(
+                f"The GPU's memory was too small: from now on at most {size} {self.what} at once", stacklevel=2
+            )

@@ -16,7 +16,7 @@ import torch
 import xxhash
 
 from kgedit.files import replace_file
-from kgedit.llm.surgery.offloading import named_values
+from kgedit.llm.surgery.matrices import named_values
 from kgedit.resources import cache
 
 _UNRELATED = frozenset({"architectures", "dtype", "torch_dtype", "transformers_version", "use_cache"})

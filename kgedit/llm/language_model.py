@@ -7,17 +7,17 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, overload
+from typing import Any
 
 import torch
 
-from kgedit.llm.batch_limit import BatchLimit
-from kgedit.llm.chat import ChatFormat, usable_chat_format
+from kgedit.llm.devices import BatchLimit
 from kgedit.llm.fingerprints import configuration_digest, joined_digest, tokenizer_digest, weights_digest
 from kgedit.llm.key_values import kept_cache
-from kgedit.llm.surgery.offloading import input_device
+from kgedit.llm.surgery.matrices import input_device
 from kgedit.llm.surgery.packed_matrices import PackedMatrices
 from kgedit.llm.surgery.structure import Block, find_blocks, hooks
+from kgedit.llm.tokenization import ChatFormat, usable_chat_format
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +53,7 @@ class LanguageModel:
         asked_at_once: Limit of tokens of questions that fit into the device's memory.
         trained_at_once: Limit of rows of a training step that fit.
         packed: Repacked copies of matrices for products on a CPU.
+        tested: Results of tests of the model by name, so that each test runs once; filled by the modules that test.
     """
 
     name: str
@@ -69,6 +70,7 @@ class LanguageModel:
         default_factory=lambda: BatchLimit("rows of a training step"), init=False, repr=False, compare=False
     )
     packed: PackedMatrices = field(default_factory=PackedMatrices, init=False, repr=False, compare=False)
+    tested: dict[str, bool] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @property
     def reading(self) -> Reading | None:
@@ -133,24 +135,6 @@ class LanguageModel:
         return min((length for length in found if isinstance(length, int) and length > 0), default=None)
 
     @cached_property
-    def _reads_trees(self) -> bool:
-        from kgedit.llm.shared_reading import reads_trees
-
-        return reads_trees(self)
-
-    def shares_beginnings(self, longest: int) -> bool:
-        """Whether common prefixes of texts can be computed once, with the same result.
-
-        False if a hook reads rows, if some block does not attend to the whole text, or if the model, tested once with
-        short texts, gives different logits.
-
-        Args:
-            longest: Number of tokens of the longest text with its answer.
-        """
-        seen = self.window is None or longest <= self.window
-        return seen and not self.row_readers and self._reads_trees
-
-    @cached_property
     def keeps_tokens(self) -> bool:
         """Whether a cache contains only keys and values of each token, so that it can be continued repeatedly.
 
@@ -184,35 +168,6 @@ class LanguageModel:
     @cached_property
     def _token_texts(self) -> list[str]:
         return list(self.tokenizer.batch_decode([[index] for index in range(len(self.tokenizer))]))
-
-    @overload
-    def ask(self, question: str, *, preset: str = "question_only") -> str: ...
-
-    @overload
-    def ask(self, question: list[str], *, preset: str = "question_only") -> list[str]: ...
-
-    def ask(self, question: str | list[str], *, preset: str = "question_only") -> str | list[str]:
-        """Answer questions by greedy decoding, with the model's current edits.
-
-        Only `EditedModel.ask` prepends the text of `rag`, `ike` or `prompt` to questions.
-
-        Args:
-            question: One question, or a list of questions, which are batched.
-            preset: wild, wild_line, question_only or few_shot: determines the context of the question and the end of
-                the answer.
-
-        Raises:
-            SpecError: if there is no such preset.
-        """
-        from kgedit.llm.contexts import read_context
-        from kgedit.llm.free_answers import answer_freely, free_preset
-        from kgedit.llm.generation import Question
-
-        chosen = free_preset(preset)
-        context = read_context(chosen.context)
-        texts = [question] if isinstance(question, str) else question
-        answers = answer_freely(self, [Question(context.prompt(text), "") for text in texts], chosen)
-        return answers[0] if isinstance(question, str) else answers
 
     def encode(self, prompt: str) -> list[int]:
         """Tokenize a prompt, with the special tokens that the tokenizer prepends."""

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from kgedit.errors import MissingExtraError, ModelError
-from kgedit.llm.chat import usable_chat_format
 from kgedit.llm.devices import ALL_GPUS, DTYPES, enough_memory
+from kgedit.llm.fingerprints import folder_digest, joined_digest, tokenizer_digest
 from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.load_options import PLAINLY, LoadOptions
 from kgedit.llm.saving import save_whole
 from kgedit.llm.tiny import Lesson, TrainingProgress, tiny_folder
-from kgedit.llm.token_spans import check_places_are_known
+from kgedit.llm.tokenization import check_places_are_known, usable_chat_format
 from kgedit.near_names import did_you_mean
 from kgedit.resources import cache
 
@@ -313,5 +316,62 @@ BUILT_IN: dict[str, Callable[[Lesson | None, TrainingProgress | None], ModelFile
 }
 """Models that do not need the hub."""
 
+
 _WITH_CHAT_TEMPLATE = frozenset({"smollm2-135m"})
 """Built-in models whose tokenizers have a chat template, listed here to avoid loading them."""
+
+
+@dataclass(frozen=True)
+class ServedModel(LanguageModel):
+    """A model without weights.
+
+    Attributes:
+        served_at: Backend and address that serve the model.
+        files: Digest of its weight files if it is served from a local folder; "" for a server, which does not report
+            its weights.
+    """
+
+    served_at: str = ""
+    files: str = ""
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Digest of the served names, the weight files if known, and the tokenizer."""
+        served = f"served {self.served_at} {self.name} {self.revision} {self.files}"
+        return joined_digest((served, tokenizer_digest(self.tokenizer)))
+
+    @property
+    def device(self) -> torch.device:
+        """Device on which question embeddings are computed; the model itself is remote."""
+        return torch.device("cpu")
+
+
+def describe_model(name: str, *, served_at: str, weights_here: bool = False) -> ServedModel:
+    """Load a model's tokenizer and configuration, without its weights.
+
+    Args:
+        name: A folder or hub name with tokenizer and configuration; the server must serve the model under the same
+            name.
+        served_at: The backend and its address.
+        weights_here: Whether the backend reads the weights from `name`, so that they are part of the fingerprint.
+
+    Raises:
+        ModelError: if tokenizer or configuration cannot be found.
+    """
+    from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
+
+    try:
+        tokenizer: Any = AutoTokenizer.from_pretrained(name)
+        config = AutoConfig.from_pretrained(name)
+    except (OSError, ValueError, KeyError) as error:
+        raise ModelError(
+            f"The tokenizer and configuration of '{name}' cannot be found here. A served model needs both, to format "
+            "prompts as in its training: give a folder that has them, or a name on the hub. "
+            f"({str(error).splitlines()[0]})"
+        ) from error
+    check_places_are_known(tokenizer, name)
+    with torch.device("meta"):
+        module = AutoModelForCausalLM.from_config(config)  # type: ignore[no-untyped-call]
+    revision = getattr(config, "_commit_hash", None) or ""
+    files = folder_digest(Path(name)) if weights_here and Path(name).is_dir() else ""
+    return ServedModel(name, revision, module, tokenizer, served_at=served_at, files=files)

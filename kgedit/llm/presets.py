@@ -86,7 +86,7 @@ STOPS: dict[str, tuple[str, ...]] = {
     "gold_length": (),
 }
 """Truncation module -> texts that end an answer, in addition to the end of the text. "gold_length" ends by length;
-"sentence" also ends after the first sentence, which stop texts cannot detect (kgedit.llm.sentences)."""
+"sentence" also ends after the first sentence, which stop texts cannot detect (kgedit.llm.replies)."""
 
 GENERATIONS = ("teacher_forcing", "greedy")
 

@@ -22,7 +22,7 @@ from kgedit.errors import ModelError
 from kgedit.llm.contexts import Context, read_context
 from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.saving import save_whole
-from kgedit.llm.targets import encode_targets, target_loss
+from kgedit.llm.training import encode_targets, target_loss
 from kgedit.records.cases import Case, KnownFact
 from kgedit.resources import home
 

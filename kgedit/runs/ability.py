@@ -15,10 +15,9 @@ import msgspec
 
 from kgedit.checksums import decoding
 from kgedit.errors import SpecError
-from kgedit.llm.harness import measure_tasks
-from kgedit.llm.jsonl import append_lines, cut_half_line, read_lines
+from kgedit.files import append_lines, cut_half_line, read_lines
+from kgedit.llm.ability import measure_tasks, text_loss
 from kgedit.llm.language_model import LanguageModel
-from kgedit.llm.perplexity import text_loss
 from kgedit.records.runs import AbilityMeasurement, ModelState, RunSpec, TaskMeasurement
 
 PROSE = "prose"

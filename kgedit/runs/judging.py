@@ -11,15 +11,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from kgedit.errors import ModelError
-from kgedit.llm.error_judging import WrongAnswer
-from kgedit.llm.instructions import Instructions, read_instructions
-from kgedit.llm.judging import VERDICTS, Judgement, judge_request, read_verdict
+from kgedit.llm.contexts import Instructions, read_instructions
+from kgedit.llm.judging import VERDICTS, Judgement, WrongAnswer, judge_request, read_verdict
 from kgedit.llm.remote.client import ChatClient, ChatReplies, CostEstimate, Effort
-from kgedit.llm.remote.prices import SHIPPED, price_of, read_prices
-from kgedit.llm.remote.reply_cache import ReplyCache
-from kgedit.llm.remote.requests import ChatReply, ChatRequest, FailedCall
+from kgedit.llm.remote.prices import SHIPPED, ByCharacters, ByTokenizer, TokenCounter, price_of, read_prices
+from kgedit.llm.remote.requests import ChatReply, ChatRequest, FailedCall, ReplyCache
 from kgedit.llm.remote.server import ChatServer
-from kgedit.llm.remote.tokens import ByCharacters, ByTokenizer, TokenCounter
 from kgedit.resources import cache
 from kgedit.runs.run_files import read_answers
 from kgedit.runs.verdicts import (
@@ -149,7 +146,7 @@ class LocalModelJudge:
         """
         from kgedit.llm.devices import resolve_device, resolve_dtype
         from kgedit.llm.loading import load_model
-        from kgedit.llm.local_judge import LocalJudge
+        from kgedit.llm.local_chat import LocalJudge
 
         instructions = read_instructions("judge", self.prompts)
         judgements = _to_ask(runs)

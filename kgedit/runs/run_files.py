@@ -16,8 +16,7 @@ from kgedit.analysis.runs import Run, in_report_order
 from kgedit.checksums import SUMS, check_folder, decoding, write_checksums
 from kgedit.clustered_statistics import INTERVAL_METHOD
 from kgedit.errors import TimestepError
-from kgedit.files import replace_file, sync
-from kgedit.llm.jsonl import read_lines
+from kgedit.files import read_lines, replace_file, sync
 from kgedit.near_names import near_names
 from kgedit.records.answer_table import ADDED_LATER, ANSWERS
 from kgedit.records.runs import (

@@ -20,8 +20,7 @@ import yaml
 
 from kgedit.checksums import decoding
 from kgedit.errors import SpecError
-from kgedit.files import exclusive_lock, replace_file
-from kgedit.llm.jsonl import append_lines, cut_half_line, read_lines
+from kgedit.files import append_lines, cut_half_line, exclusive_lock, read_lines, replace_file
 from kgedit.records.runs import Answer, EditCost, ModelState, Preparation, RunEnvironment, RunSpec
 from kgedit.runs.checkpoints import Checkpoints
 from kgedit.runs.run_files import forget_run_checksums, read_edit_costs, read_environment

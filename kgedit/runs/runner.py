@@ -25,9 +25,8 @@ from kgedit.llm.contexts import Context
 from kgedit.llm.devices import enough_memory, peak_memory_bytes, wait_for
 from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.load_options import LoadOptions
-from kgedit.llm.loading import load_model
+from kgedit.llm.loading import describe_model, load_model
 from kgedit.llm.remote.prices import Spending
-from kgedit.llm.served import describe_model
 from kgedit.llm.tiny import choose_lesson
 from kgedit.records.cases import Case, KnownFact
 from kgedit.records.runs import UNEDITED, EditCost, ModelState, Preparation, RunSpec, Selection

@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from kgedit.editing import METHODS
+from kgedit.editing import METHODS, settings_type_of
 from kgedit.errors import ModelError, SpecError, TimestepError, UnknownNameError
-from kgedit.hparams import SETTINGS
 from kgedit.hparams.easyedit import GivenSpec, is_easyedit, translate
+from kgedit.hparams.published import why_unreadable
 from kgedit.hparams.settings import Settings, given_model, read_settings
-from kgedit.hparams.yaml_errors import why_unreadable
 from kgedit.llm.backends import BACKENDS
 from kgedit.llm.contexts import BARE
 from kgedit.llm.load_options import parse_max_memory
@@ -94,15 +93,6 @@ _NOT_ALWAYS_THERE = (
     "quantize",
 )
 """Fields left out of a file if unset, so that runs from before they existed resume."""
-
-
-def settings_type_of(method: str) -> type[Settings]:
-    """Settings class of a method; imports other packages, including torch, only for third-party methods.
-
-    Raises:
-        UnknownNameError: if the method does not exist.
-    """
-    return SETTINGS[method] if method in SETTINGS else METHODS[method].settings_type
 
 
 def spec_schema() -> dict[str, Any]:
@@ -244,8 +234,8 @@ def _find_method(name: str | None, *, only_check: bool) -> tuple[_Method | None,
     except UnknownNameError as error:
         return None, [str(error)]
     except ModuleNotFoundError:
-        if only_check and name in SETTINGS:
-            return _Method(SETTINGS[name], None), []
+        if only_check:
+            return _Method(settings_type_of(name), None), []
         raise
     return _Method(kind.settings_type, kind.capabilities), []
 

@@ -8,11 +8,11 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from kgedit.editing import METHODS
+from kgedit.editing import METHODS, settings_type_of
 from kgedit.errors import SpecError
 from kgedit.hparams.easyedit import is_easyedit, translate
 from kgedit.hparams.settings import given_model, read_settings, unknown
-from kgedit.runs.spec import NEED_TORCH, problems_of, read_mapping, settings_type_of
+from kgedit.runs.spec import NEED_TORCH, problems_of, read_mapping
 
 
 @dataclass(frozen=True, slots=True)

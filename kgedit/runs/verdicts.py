@@ -14,8 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from kgedit.errors import TimestepError
-from kgedit.llm.error_judging import WrongAnswer
-from kgedit.llm.judging import Judgement, Verdict
+from kgedit.llm.judging import Judgement, Verdict, WrongAnswer
 from kgedit.records.answer_table import case_hash
 from kgedit.records.answers import ErrorClass
 from kgedit.records.cases import EDIT_AXES

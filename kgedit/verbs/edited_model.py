@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any, Self, overload
 
 from kgedit.editing.saved import LoadedEdits, save_edited
 from kgedit.errors import ModelError, SpecError
-from kgedit.llm.free_answers import answer_freely, free_preset
-from kgedit.llm.generation import Question
+from kgedit.llm.generation import Question, answer_freely, free_preset
 from kgedit.runs.evaluator import fit_prefix
 from kgedit.runs.presets import asked_contexts
 from kgedit.timesteps.sample_facts import sample_facts

@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 from kgedit.errors import SpecError
 from kgedit.extras import names_extra
@@ -36,6 +36,37 @@ def load_model(name: str, *, device: str = "auto", dtype: str = "auto") -> Langu
 
     chosen = resolve_device(device)
     return loading.load_model(name, device=chosen, dtype=resolve_dtype(dtype, chosen))
+
+
+@overload
+def ask(model: LanguageModel, question: str, *, preset: str = "question_only") -> str: ...
+
+
+@overload
+def ask(model: LanguageModel, question: list[str], *, preset: str = "question_only") -> list[str]: ...
+
+
+def ask(model: LanguageModel, question: str | list[str], *, preset: str = "question_only") -> str | list[str]:
+    """Answer questions by greedy decoding, with the model's current edits.
+
+    Only `EditedModel.ask` prepends the text of `rag`, `ike` or `prompt` to questions.
+
+    Args:
+        question: One question, or a list of questions, which are batched.
+        preset: wild, wild_line, question_only or few_shot: determines the context of the question and the end of the
+            answer.
+
+    Raises:
+        SpecError: if there is no such preset.
+    """
+    from kgedit.llm.contexts import read_context
+    from kgedit.llm.generation import Question, answer_freely, free_preset
+
+    chosen = free_preset(preset)
+    context = read_context(chosen.context)
+    texts = [question] if isinstance(question, str) else question
+    answers = answer_freely(model, [Question(context.prompt(text), "") for text in texts], chosen)
+    return answers[0] if isinstance(question, str) else answers
 
 
 def make_case(*, prompt: str, subject: str, target: str) -> Case:

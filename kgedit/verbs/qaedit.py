@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from kgedit.llm.instructions import Instructions
+    from kgedit.llm.contexts import Instructions
     from kgedit.llm.remote.client import ChatClient, CostEstimate, Effort
     from kgedit.llm.remote.server import ChatServer
     from kgedit.timesteps.qaedit.asking import Part
@@ -53,7 +53,7 @@ class ModelHelp:
         Raises:
             ModelError: if the folder contains any other file.
         """
-        from kgedit.llm.instructions import read_instructions
+        from kgedit.llm.contexts import read_instructions
 
         return read_instructions("qaedit", self.prompts)
 
@@ -61,7 +61,7 @@ class ModelHelp:
         """Client of the server; replies are stored in the user's cache."""
         from kgedit.llm.remote.client import ChatClient
         from kgedit.llm.remote.prices import SHIPPED, price_of, read_prices
-        from kgedit.llm.remote.reply_cache import ReplyCache
+        from kgedit.llm.remote.requests import ReplyCache
         from kgedit.resources import cache
 
         price = price_of(self.model, read_prices(self.prices or SHIPPED))
@@ -152,7 +152,7 @@ def estimate_qaedit(
     Raises:
         TimestepError: if a source cannot be read.
     """
-    from kgedit.llm.remote.tokens import ByCharacters, ByTokenizer
+    from kgedit.llm.remote.prices import ByCharacters, ByTokenizer
     from kgedit.timesteps.qaedit.asking import estimate_parts
 
     texts = _read(sources, limit).questions["question"].to_pylist()

@@ -75,7 +75,7 @@ def build_statistics(
         SpecError: if there is no text or more than one kind of it, or the model has no such layer.
         ModelError: if the model or a text cannot be read.
     """
-    from kgedit.llm.surgery.layer_lists import parse_layers
+    from kgedit.llm.surgery.layers import parse_layers
 
     wanted = parse_layers(layers) if isinstance(layers, str) else list(layers)
     corpus = _corpus(timestep, [Path(text) for text in texts])

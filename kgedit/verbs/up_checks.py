@@ -53,11 +53,11 @@ def _check_runs(inputs: UpInputs, track: str | None) -> None:
     missing = next((module for module in _OF_EVERY_RUN if find_spec(module) is None), None)
     if missing:
         raise MissingExtraError(missing, "models")
-    from kgedit.editing import METHODS
+    from kgedit.editing import METHODS, settings_type_of
     from kgedit.llm.embeddings import check_embedder
     from kgedit.llm.loading import check_model
     from kgedit.runs.backends import DEFAULT
-    from kgedit.runs.spec import problems_of, settings_type_of
+    from kgedit.runs.spec import problems_of
     from kgedit.runs.tracking import Tracking
 
     problems = [problem for run in inputs.runs for problem in problems_of(run)]

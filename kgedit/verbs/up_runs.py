@@ -9,9 +9,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from importlib.util import find_spec
 from typing import Any
 
+from kgedit.editing import settings_type_of
 from kgedit.errors import UnknownNameError
 from kgedit.runs.presets import ASKED
-from kgedit.runs.spec import settings_type_of
 
 RunFields = Mapping[str, Any]
 

@@ -14,16 +14,16 @@ from world.other_devices import KIND, other_devices, spread_over
 from world.small_models import EVERY_ARCHITECTURE, changed, small_model, weights
 from world.small_timestep import write_timestep
 
-from kgedit.editing import METHODS, make_editor
+from kgedit.editing import METHODS, make_editor, settings_type_of
 from kgedit.editing.editor import AppliedEdits, Editor, EditorState, Prefix, RunContext
-from kgedit.hparams import SETTINGS
 from kgedit.hparams.settings import Settings, meanings
 from kgedit.llm import devices
 from kgedit.llm.contexts import read_context
 from kgedit.llm.generation import Question, ask
 from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.presets import PRESETS
-from kgedit.llm.surgery.offloading import named_values
+from kgedit.llm.shared_reading import shares_beginnings
+from kgedit.llm.surgery.matrices import named_values
 from kgedit.records.cases import Case, KnownFact
 from kgedit.records.runs import PROTOCOLS
 from kgedit.runs.checkpoints import CallCheckpoint, Checkpoint, Checkpoints
@@ -124,7 +124,7 @@ def test_a_method_declares_what_it_can_do(name: str) -> None:
     assert method.__doc__ is not None
     assert issubclass(method.settings_type, Settings)
     assert all(meanings(method.settings_type).values())
-    assert SETTINGS[name] is method.settings_type
+    assert settings_type_of(name) is method.settings_type
 
 
 @pytest.mark.parametrize("name", METHODS)
@@ -382,11 +382,11 @@ def test_texts_that_share_what_they_begin_with_get_the_answers_of_texts_read_who
     model = small_model()
     editor = _editor(name, model, known)
     editor.apply(cases[:2])
-    assert model.shares_beginnings(100) != editor.capabilities.changes_forward
+    assert shares_beginnings(model, 100) != editor.capabilities.changes_forward
     shared = _answers(editor, cases)
     model.row_readers.append("this test")
 
-    assert not model.shares_beginnings(100)
+    assert not shares_beginnings(model, 100)
     assert _answers(editor, cases) == shared
 
 

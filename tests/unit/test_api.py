@@ -296,14 +296,14 @@ def test_statistics_are_built_once_into_a_home(model: Any, tmp_path: Path) -> No
 
 def test_a_language_model_answers_with_its_edits_and_without_them(folder: Path) -> None:
     model = kgedit.load_model(str(folder), device="cpu")
-    before = model.ask([PROMPT, "The mayor of Mora is"])
+    before = kgedit.ask(model, [PROMPT, "The mayor of Mora is"])
     editor = kgedit.edit(model, "ft_m", **EDIT)
 
-    assert model.ask(PROMPT) == editor.ask(PROMPT) != before[0]
+    assert kgedit.ask(model, PROMPT) == editor.ask(PROMPT) != before[0]
     with pytest.raises(kgedit.SpecError, match="no preset 'synthetic'"):
-        model.ask(PROMPT, preset="synthetic")
+        kgedit.ask(model, PROMPT, preset="synthetic")
     editor.restore()
-    assert model.ask([PROMPT, "The mayor of Mora is"]) == before
+    assert kgedit.ask(model, [PROMPT, "The mayor of Mora is"]) == before
 
 
 def test_notebooks_show_a_home_a_timestep_and_a_run_with_every_text_escaped(folder: Path, tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from kgedit.editing.editor import EditorState
-from kgedit.files import exclusive_lock, replace_file
+from kgedit.files import append_lines, cut_half_line, exclusive_lock, read_lines, replace_file
 from kgedit.graph.managed.processes import locked
 from kgedit.llm.saving import save_tensors, whole_folder
 from kgedit.runs.checkpoints import Checkpoint, Checkpoints
@@ -162,3 +162,18 @@ def test_a_folder_takes_its_name_after_all_its_files_are_on_the_disk(
     last = max(number for number, (kind, _) in enumerate(disk) if kind == "rename")
     assert names <= {name for kind, name in disk[:last] if kind == "sync"}
     assert disk[last + 1 :] in ([("sync", tmp_path.name)], [("sync", "folder")])
+
+
+@pytest.mark.parametrize("half", [0, 3, 65_536, 150_000])
+@pytest.mark.parametrize("whole", [[], ["a"], ["b" * 70_000, "c"]])
+def test_what_stands_behind_the_last_whole_line_is_cut_off_however_long(
+    whole: list[str], half: int, tmp_path: Path
+) -> None:
+    path = tmp_path / "lines.jsonl"
+    append_lines(path, whole)
+    with path.open("ab") as file:
+        file.write(b"x" * half)
+    cut_half_line(path)
+
+    assert read_lines(path) == whole
+    assert path.stat().st_size == sum(len(line) + 1 for line in whole)

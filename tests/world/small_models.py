@@ -126,7 +126,7 @@ def small_model(architecture: str = "llama", *, seed: int = 0) -> LanguageModel:
     module = copy.deepcopy(_prototype(architecture, seed))
     model = LanguageModel(name=architecture, revision="", module=module, tokenizer=tokenizer())
     # Support for tree attention is tested once per model; copies behave alike on any device.
-    vars(model)["_reads_trees"] = _prototype_reads_trees(architecture, seed)
+    model.tested["reads_trees"] = _prototype_reads_trees(architecture, seed)
     return model
 
 

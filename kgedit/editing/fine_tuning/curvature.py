@@ -21,8 +21,8 @@ from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.saving import save_tensors
 from kgedit.llm.surgery.gradient_factors import gradient_factors
 from kgedit.llm.surgery.layers import mlp_matrices
-from kgedit.llm.surgery.offloading import layer_device
-from kgedit.llm.targets import TargetBatch
+from kgedit.llm.surgery.matrices import layer_device
+from kgedit.llm.training import TargetBatch
 from kgedit.resources import home
 
 _MOST_TOKENS = 1024

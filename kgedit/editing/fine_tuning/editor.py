@@ -1,29 +1,40 @@
 """Fine-tunes some of a model's parameters with a few steps of an optimizer, Adam in all methods except `galore`.
 
-The layers below the lowest trained block are computed once per batch; methods differ in parameters, loss, optimizer,
-and bounds or penalties on changes.
+`ft`, `ft_l` and `ft_m` train edit by edit, all other methods breadth first: epochs of mini-batches over all edits of a
+call. Edit by edit, each loss is minimised before the next one, and later edits undo earlier ones; breadth first, every
+edit occurs once per epoch, and the end of text is part of the target, as in ordinary fine-tuning.
 """
 
 from __future__ import annotations
 
+import math
+import random
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeVar
 
 import torch
 
 from kgedit.editing.editor import NO_RUN, AppliedEdits, Editor, EditorState, RunContext
-from kgedit.editing.training_examples import examples
-from kgedit.hparams.fine_tuning import TrainingSettings
+from kgedit.editing.training import examples, resume_training, seed_for, smaller_batch, training_state
+from kgedit.hparams.fine_tuning import BreadthFirstSettings, TrainingSettings
 from kgedit.llm.contexts import Context
-from kgedit.llm.gradients import backward, loss_scaler, take_step
 from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.surgery.forward_above import ForwardAbove, forward_above
 from kgedit.llm.surgery.layers import check_layer
 from kgedit.llm.surgery.matrices import EditedMatrix, EditedParameter
-from kgedit.llm.targets import TargetBatch, encode_targets, prompt_last_loss, target_loss
+from kgedit.llm.training import (
+    TargetBatch,
+    backward,
+    encode_targets,
+    loss_scaler,
+    prompt_last_loss,
+    take_step,
+    target_loss,
+)
 from kgedit.records.cases import Case
 
 TuningSettings = TypeVar("TuningSettings", bound=TrainingSettings)
@@ -173,3 +184,42 @@ def _clamp(weights: Sequence[torch.Tensor], norm: float) -> Callable[..., None]:
                 weight.copy_(torch.clamp(weight, start - norm, start + norm))
 
     return hook
+
+
+EpochSettings = TypeVar("EpochSettings", bound=BreadthFirstSettings)
+
+
+class BreadthFirstTuning(ParameterTuning[EpochSettings]):
+    """Trains parameters in epochs over all edits of a call, shuffled in each epoch."""
+
+    def apply(self, cases: Sequence[Case], run: RunContext = NO_RUN) -> AppliedEdits:
+        """Train for several epochs; the loss is the mean over the steps of the last one."""
+        pairs = examples(cases, self.contexts)
+        epochs, batch = self.epochs_and_batch(len(pairs))
+        if len(pairs) <= batch:
+            with self._training() as optimizer:
+                return AppliedEdits(loss=self._steps(pairs, optimizer, most=epochs))
+        order = random.Random(seed_for(self.seed, cases))
+        with self._training() as optimizer:
+            begun = resume_training(optimizer, run.resume, scaler=self._scaler) if run.resume else 0
+            for epoch in range(epochs):
+                order.shuffle(pairs)
+                if epoch < begun:
+                    continue
+                losses = []
+                for start in range(0, len(pairs), batch):
+                    run.progress((epoch + start / len(pairs)) / epochs)
+                    losses.append(self._steps(pairs[start : start + batch], optimizer, most=1))
+                if sum(losses) / len(losses) <= self.settings.stop_loss or epoch + 1 == epochs:
+                    break
+                run.checkpoint(partial(training_state, optimizer, epochs=epoch + 1, scaler=self._scaler))
+        return AppliedEdits(loss=sum(losses) / len(losses))
+
+    def epochs_and_batch(self, count: int) -> tuple[int, int]:
+        """Maximum number of epochs for `count` examples, and number of examples per step.
+
+        As set, except for few examples: first smaller batches, then more epochs, ensure `least_steps` steps.
+        """
+        epochs, least = self.settings.steps, self.settings.least_steps
+        batch = smaller_batch(self.settings.batch, count=count, epochs=epochs, least_steps=least)
+        return max(epochs, math.ceil(least / math.ceil(count / batch))), batch

@@ -23,14 +23,13 @@ from safetensors import safe_open
 from kgedit.editing.editor import Advance
 from kgedit.editing.gradient_transform.hypernetwork import Hypernetworks
 from kgedit.llm.contexts import Context
-from kgedit.llm.gradients import backward, loss_scaler, take_step
 from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.saving import save_tensors
 from kgedit.llm.surgery.forward_above import forward_above
 from kgedit.llm.surgery.gradient_factors import GradientFactors, gradient_factors
 from kgedit.llm.surgery.layers import MlpMatrix
 from kgedit.llm.surgery.structure import hooks
-from kgedit.llm.targets import TargetBatch, encode_targets, target_losses
+from kgedit.llm.training import TargetBatch, backward, encode_targets, loss_scaler, take_step, target_losses
 from kgedit.records.cases import LOCALITY_AXES, Case, KnownFact
 
 PUBLISHED_STEPS = 100_000

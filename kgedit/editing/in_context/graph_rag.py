@@ -12,21 +12,23 @@ from kgedit.editing.editor import (
     NO_RUN,
     AppliedEdits,
     Capabilities,
+    Deviations,
     Editor,
     EditorState,
     Prefix,
     PrefixPart,
     RunContext,
 )
-from kgedit.editing.in_context import deviations
-from kgedit.editing.in_context.embedding import embedder_beside
+from kgedit.editing.in_context.text_index import embedder_beside
 from kgedit.graph_memory.gate import read_gate
 from kgedit.graph_memory.graph_memory import FoundPath, GraphMemory, Remembered, Search
 from kgedit.graph_memory.reading import reading_order
-from kgedit.hparams.in_context import GraphRagSettings
+from kgedit.hparams.memory_based import GraphRagSettings
 from kgedit.llm.contexts import Context
 from kgedit.llm.language_model import LanguageModel
 from kgedit.records.cases import Case
+
+GRAPH_RAG_DEVIATIONS = Deviations(none_because="it is kgedit's own method (docs/graph-memory.md)")
 
 
 class GraphRetrieval(Editor[GraphRagSettings]):
@@ -41,7 +43,7 @@ class GraphRetrieval(Editor[GraphRagSettings]):
         changes_prompt=True,
         source="kgedit, docs/graph-memory.md",
     )
-    deviations = deviations.GRAPH_RAG
+    deviations = GRAPH_RAG_DEVIATIONS
     settings_type = GraphRagSettings
 
     def __init__(

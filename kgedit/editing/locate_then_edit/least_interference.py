@@ -15,8 +15,7 @@ from kgedit.editing.locate_then_edit.value_search import EditRequest
 from kgedit.llm.devices import float64_device, in_float64
 from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.surgery.matrices import EditedMatrix
-from kgedit.llm.surgery.positions import by_row
-from kgedit.llm.surgery.structure import hooks
+from kgedit.llm.surgery.structure import by_row, hooks
 
 _MOST_TOKENS = 4096
 

@@ -1,7 +1,7 @@
 """Statistics of a model's down-projections: the second moment C = E[k k^T] of their inputs over text.
 
 C is computed from any text by a forward pass that ends above the highest layer needed, and stored in the home folder by
-model, layer, text, number of tokens and number format.
+model, layer, text, number of tokens and number format. ROME's metric are coordinates in which C is the identity.
 """
 
 from __future__ import annotations
@@ -19,9 +19,8 @@ from kgedit.editing.locate_then_edit.subject_prompts import run_through
 from kgedit.llm.devices import in_float64
 from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.saving import save_tensors
-from kgedit.llm.surgery.offloading import layer_device
-from kgedit.llm.surgery.positions import by_row
-from kgedit.llm.surgery.structure import hooks
+from kgedit.llm.surgery.matrices import layer_device
+from kgedit.llm.surgery.structure import by_row, hooks
 from kgedit.resources import home
 
 TokenProgress = Callable[[int, int], None]
@@ -168,3 +167,36 @@ def _read(layer: int, path: Path, model: LanguageModel) -> SecondMoment:
     with safe_open(path, framework="pt") as file:
         tokens = int(file.metadata()["tokens"])
     return SecondMoment(layer, tokens, path, layer_device(model.blocks[layer].down_projection))
+
+
+@dataclass(frozen=True, slots=True)
+class Whitening:
+    """Coordinates in which a second moment C = L L^T is the identity.
+
+    Attributes:
+        factor: L, lower triangular.
+    """
+
+    factor: torch.Tensor
+
+    @classmethod
+    def of(cls, moment: torch.Tensor, *, damping: float) -> Whitening:
+        """Create from C plus `damping` times its mean eigenvalue, because C is singular if computed from few tokens."""
+        return cls(torch.linalg.cholesky(damped(moment, damping)))
+
+    def whiten(self, keys: torch.Tensor) -> torch.Tensor:
+        """Transform keys (inputs x edits) to the new coordinates."""
+        found: torch.Tensor = torch.linalg.solve_triangular(self.factor, keys, upper=False)
+        return found
+
+    def back(self, change: torch.Tensor) -> torch.Tensor:
+        """Transform a change (outputs x inputs) from the new coordinates back to those of the model."""
+        found: torch.Tensor = torch.linalg.solve_triangular(self.factor, change, upper=False, left=False)
+        return found
+
+
+def damped(moment: torch.Tensor, share: float) -> torch.Tensor:
+    """C plus a share of its mean eigenvalue, because C is singular if computed from few tokens."""
+    found = moment.clone()
+    found.diagonal().add_(share * moment.trace() / len(moment))
+    return found

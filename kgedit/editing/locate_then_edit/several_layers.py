@@ -18,9 +18,8 @@ from kgedit.editing.locate_then_edit.accumulated_solve import AccumulatedSolve
 from kgedit.editing.locate_then_edit.anchored_norm import anchor_path, anchored, pilot_cases
 from kgedit.editing.locate_then_edit.editor import LocateThenEdit
 from kgedit.editing.locate_then_edit.least_interference import LeastInterference
-from kgedit.editing.locate_then_edit.search_stages import search_stage
 from kgedit.editing.locate_then_edit.subject_prompts import outputs_at
-from kgedit.editing.locate_then_edit.value_search import EditRequest, FoundValues
+from kgedit.editing.locate_then_edit.value_search import EditRequest, FoundValues, search_stage
 from kgedit.editing.row_tables import RowTable, TableRows
 from kgedit.errors import ModelError, SpecError
 from kgedit.hparams.locate_then_edit import SeveralLayersSettings
@@ -28,7 +27,7 @@ from kgedit.llm.contexts import Context
 from kgedit.llm.devices import in_float64
 from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.saving import save_tensors
-from kgedit.llm.surgery.layer_lists import parse_layers
+from kgedit.llm.surgery.layers import parse_layers
 from kgedit.records.cases import Case, KnownFact
 from kgedit.records.runs import EditFailure
 

@@ -20,10 +20,9 @@ from kgedit.errors import ModelError
 from kgedit.llm.contexts import Context
 from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.surgery.forward_above import ForwardAbove, forward_above
-from kgedit.llm.surgery.positions import by_row, put
-from kgedit.llm.surgery.structure import hidden_of, hooks, with_hidden
-from kgedit.llm.targets import TargetBatch, encode_targets
-from kgedit.llm.token_spans import token_spans
+from kgedit.llm.surgery.structure import by_row, hidden_of, hooks, put, with_hidden
+from kgedit.llm.tokenization import token_spans
+from kgedit.llm.training import TargetBatch, encode_targets
 
 StateKind = Literal["hidden", "mlp", "attention"]
 STATE_KINDS: tuple[StateKind, ...] = ("hidden", "mlp", "attention")

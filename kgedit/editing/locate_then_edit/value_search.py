@@ -6,20 +6,19 @@ are searched for together, each with a separate parameter and stopping rule, and
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import torch
 from torch import nn
 
+from kgedit.editing.editor import EditorState, RunContext
 from kgedit.editing.locate_then_edit.subject_prompts import SubjectPrompt
-from kgedit.llm.gradients import loss_scaler, take_step
 from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.surgery.forward_above import ForwardAbove, forward_above
-from kgedit.llm.surgery.positions import by_row
-from kgedit.llm.surgery.structure import hidden_of, hooks, with_hidden
-from kgedit.llm.targets import TargetBatch
+from kgedit.llm.surgery.structure import by_row, hidden_of, hooks, with_hidden
+from kgedit.llm.training import TargetBatch, loss_scaler, take_step
 
 _IGNORED = -100
 
@@ -331,3 +330,40 @@ def _picks_of(labels: torch.Tensor, drift: torch.Tensor) -> torch.Tensor:
     picks = labels != _IGNORED
     picks[drift, -1] = True
     return picks
+
+
+def search_stage(
+    search: Callable[[RunContext], FoundValues],
+    earlier: Sequence[FoundValues],
+    *,
+    stages: int,
+    run: RunContext,
+    device: torch.device,
+) -> FoundValues:
+    """Search one stage, or load its values from a checkpoint written in a later one.
+
+    Args:
+        search: Search of the stage, itself resumable.
+        earlier: Results of earlier stages; included in checkpoints so that they need not be searched again.
+        stages: Number of stages.
+        device: Device of the values.
+    """
+    stage, done = len(earlier), len(run.resume.record.get("earlier", ())) if run.resume else 0
+    if run.resume is not None and stage < done:
+        before, added = (run.resume.tensors[f"{stage}.{name}"].to(device) for name in ("before", "added"))
+        return FoundValues(before, added, tuple(run.resume.record["earlier"][stage]))
+
+    def with_earlier(state: EditorState) -> EditorState:
+        tensors = dict(state.tensors)
+        for index, found in enumerate(earlier):
+            tensors |= {f"{index}.before": found.before.clone(), f"{index}.added": found.added.clone()}
+        return EditorState(tensors, {**state.record, "earlier": [list(found.losses) for found in earlier]})
+
+    return search(
+        replace(
+            run,
+            progress=lambda share: run.progress((stage + share) / stages),
+            checkpoint=lambda state: run.checkpoint(lambda: with_earlier(state())),
+            resume=run.resume if stage == done else None,
+        )
+    )

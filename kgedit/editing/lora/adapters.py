@@ -13,13 +13,11 @@ from peft import LoraConfig, PeftModel, get_peft_model
 from transformers.pytorch_utils import Conv1D
 
 from kgedit.editing.editor import RunContext
-from kgedit.editing.resuming import resume_training, training_state
-from kgedit.editing.training_examples import smaller_batch
-from kgedit.hparams.lora import LoraSettings
-from kgedit.llm.gradients import backward, loss_scaler, take_step
+from kgedit.editing.training import resume_training, smaller_batch, training_state
+from kgedit.hparams.fine_tuning import LoraSettings
 from kgedit.llm.language_model import LanguageModel
-from kgedit.llm.surgery.offloading import keep_loaded
-from kgedit.llm.targets import encode_targets, target_loss
+from kgedit.llm.surgery.matrices import keep_loaded
+from kgedit.llm.training import backward, encode_targets, loss_scaler, take_step, target_loss
 
 
 def targets_of(model: LanguageModel) -> list[str]:

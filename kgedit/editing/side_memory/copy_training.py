@@ -1,4 +1,8 @@
-"""Gradient descent on a side copy of WISE: target loss, margins, and the mask of changes."""
+"""Gradient descent on a side copy of WISE: target loss, margins, mask of changes, and replay of past edits.
+
+Replay (appendix B.3): copies from earlier merges keep their prompts, because the new copy should not affect those;
+edits since the last merge will share a copy with the new ones, which should continue to move them.
+"""
 
 from __future__ import annotations
 
@@ -8,14 +12,12 @@ from typing import Any, Literal
 
 import torch
 
-from kgedit.editing.side_memory.replay import Replay
 from kgedit.editing.side_memory.side_copies import Distance, SeenTokens, mean_of, product, prompt_tokens
-from kgedit.hparams.side_memory import WiseSettings
-from kgedit.llm.gradients import gradients
+from kgedit.hparams.memory_based import WiseSettings
 from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.surgery.forward_above import forward_above
-from kgedit.llm.surgery.positions import by_row
-from kgedit.llm.targets import TargetBatch, target_losses
+from kgedit.llm.surgery.structure import by_row
+from kgedit.llm.training import TargetBatch, gradients, target_losses
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,3 +217,27 @@ def _mean_above_zero(values: torch.Tensor) -> torch.Tensor:
     """Mean of the positive values of each row, or 0 if there are none; then the mean over rows."""
     above = values.relu()
     return (above.sum(1) / (above > 0).sum(1).clamp(min=1)).mean()
+
+
+@dataclass(frozen=True, slots=True)
+class Replay:
+    """Prompts of past edits for training a new one.
+
+    Attributes:
+        others: One prompt of each copy from earlier merges.
+        own: Prompts of edits since the last merge; None if there are none yet.
+    """
+
+    others: SeenTokens
+    own: SeenTokens | None
+
+    def loss(self, distance: Distance, change: torch.Tensor, *, alpha: float, beta: float) -> torch.Tensor:
+        """Mean excess of the distances of others' prompts over alpha, plus mean shortfall of own ones below beta."""
+        loss = (_moved(self.others, distance, change) - alpha).relu().mean()
+        if self.own is None:
+            return loss
+        return loss + (beta - _moved(self.own, distance, change)).relu().mean()
+
+
+def _moved(seen: SeenTokens, distance: Distance, change: torch.Tensor) -> torch.Tensor:
+    return mean_of(distance.of_copy(seen, change), seen.counted)

@@ -1,9 +1,11 @@
-"""Memory of WISE: side copies of one matrix, and the routing of prompts to them.
+"""Memory of WISE: side copies of one matrix, the routing of prompts to them, and their merging.
 
 A copy is stored as its difference from the matrix, so that outputs for prompts not routed to it are bitwise unchanged.
 A prompt is routed to the copy that moves the layer's output farthest, among those whose threshold is reached. The
 choice is made once per prompt, separately for each row of a batch, and applies to the whole answer. If the caller does
 not specify where prompts end, the text prefix with the largest distance decides.
+
+A merge sparsifies each copy, agrees on signs and sums (TIES, DARE, and their parts), or interpolates by slerp.
 """
 
 from __future__ import annotations
@@ -11,13 +13,14 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import torch
+from peft.utils.merge_utils import calculate_majority_sign_mask, prune
 from transformers.pytorch_utils import Conv1D
 
 from kgedit.llm.language_model import LanguageModel, Reading
-from kgedit.llm.surgery.positions import by_row
+from kgedit.llm.surgery.structure import by_row
 
 
 @dataclass(slots=True)
@@ -210,3 +213,74 @@ def random_mask(like: torch.Tensor, *, share: float, seed: int) -> torch.Tensor:
     """1 at a random share of the entries, 0 elsewhere; the same on every device."""
     generator = torch.Generator().manual_seed(seed)
     return (torch.rand(like.shape, generator=generator) < share).to(like)
+
+
+@dataclass(frozen=True, slots=True)
+class _Merge:
+    """A merging method.
+
+    Attributes:
+        pruning: Method for choosing the entries to keep; None means all.
+        rescale: Whether entries kept by random pruning are scaled up to preserve the mean.
+        agree: Whether an entry uses only copies with the sign of the sum.
+        average: Whether an entry is divided by the weights of the copies that it uses.
+    """
+
+    pruning: Literal["magnitude", "random"] | None = None
+    rescale: bool = False
+    agree: bool = False
+    average: bool = False
+
+
+_MERGES = {
+    "ties": _Merge("magnitude", agree=True, average=True),
+    "dare_ties": _Merge("random", rescale=True, agree=True),
+    "dare_linear": _Merge("random"),
+    "magnitude": _Merge("magnitude"),
+    "linear": _Merge(),
+}
+
+
+_COLLINEAR = 0.9995
+"""Cosine from which two copies are interpolated linearly, as published."""
+
+
+def merged(changes: Sequence[torch.Tensor], weights: Sequence[float], *, how: str, density: float) -> torch.Tensor:
+    """Merge several changes into one.
+
+    Args:
+        changes: Copies minus the original matrix.
+        weights: Weight of each change.
+        how: Value of the setting `merge`.
+        density: Share of the entries of each change to keep, except for "linear". "dare_ties" and "dare_linear" choose
+            them with torch's random state.
+    """
+    merge = _MERGES[how]
+    kept = [
+        change if merge.pruning is None else prune(change, density, method=merge.pruning, rescale=merge.rescale)
+        for change in changes
+    ]
+    shares = torch.tensor(list(weights), device=kept[0].device).view(-1, *[1] * kept[0].dim())
+    weighted = torch.stack(kept) * shares
+    agreed = calculate_majority_sign_mask(weighted).to(weighted) if merge.agree else torch.ones_like(weighted)
+    total = (weighted * agreed).sum(0)
+    if not merge.average:
+        return total
+    taken = (shares * agreed).sum(0)
+    return torch.where(taken > 0, total / taken.clamp(min=1e-12), 0.0)
+
+
+def slerp_midpoint(changes: Sequence[torch.Tensor], original: torch.Tensor) -> torch.Tensor:
+    """Midpoint of the arc between two copies (slerp; Shoemake 1985), minus the matrix.
+
+    Args:
+        changes: Two copies minus the original matrix.
+        original: The matrix.
+    """
+    one, other = (original + change for change in changes)
+    lengths = torch.linalg.vector_norm(one) * torch.linalg.vector_norm(other)
+    cosine = (one * other).sum() / lengths
+    # sin(t / 2) / sin(t) = 1 / (2 cos(t / 2)), and cos(t / 2) is the root of (1 + cos t) / 2.
+    arc = ((1 + cosine) / 2).sqrt().reciprocal() / 2
+    share = torch.where(cosine.abs() > _COLLINEAR, 0.5, arc)
+    return share * (one + other) - original

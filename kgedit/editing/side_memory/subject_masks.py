@@ -9,8 +9,8 @@ import torch
 
 from kgedit.llm.contexts import Context
 from kgedit.llm.language_model import LanguageModel
-from kgedit.llm.targets import TargetBatch
-from kgedit.llm.token_spans import token_spans
+from kgedit.llm.tokenization import token_spans
+from kgedit.llm.training import TargetBatch
 from kgedit.records.answers import EditFailure
 from kgedit.records.cases import Case
 

@@ -21,8 +21,15 @@ from kgedit.llm.generation import PresetQuestion
 from kgedit.llm.presets import STOPS
 from kgedit.llm.remote import client as remote
 from kgedit.llm.remote.prices import price_of, read_prices
-from kgedit.llm.remote.reply_cache import ReplyCache
-from kgedit.llm.remote.requests import ChatReply, ChatRequest, FailedCall, Message, ModelRequest, TextRequest
+from kgedit.llm.remote.requests import (
+    ChatReply,
+    ChatRequest,
+    FailedCall,
+    Message,
+    ModelRequest,
+    ReplyCache,
+    TextRequest,
+)
 from kgedit.llm.remote.server import ChatServer
 from kgedit.llm.replies import Reply, match_of, truncate
 from kgedit.resources import cache

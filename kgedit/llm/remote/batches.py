@@ -21,14 +21,11 @@ import msgspec
 
 from kgedit.errors import ModelError
 from kgedit.files import exclusive_lock, replace_file
-from kgedit.llm.remote.batch_lines import CUT, Results, batch_lines
-from kgedit.llm.remote.batch_server import Batch, BatchCalls
+from kgedit.llm.remote.batch_server import CUT, Batch, BatchCalls, Results, batch_lines
 from kgedit.llm.remote.client import ChatReplies, Effort, Progress
-from kgedit.llm.remote.pacing import backoff
 from kgedit.llm.remote.prices import Price, Purse, most_tokens
-from kgedit.llm.remote.reply_cache import ReplyCache
-from kgedit.llm.remote.requests import ChatReply, ChatRequest, FailedCall, request_key
-from kgedit.llm.remote.server import CallError, ChatServer, ServerConnection
+from kgedit.llm.remote.requests import ChatReply, ChatRequest, FailedCall, ReplyCache, request_key
+from kgedit.llm.remote.server import CallError, ChatServer, ServerConnection, backoff
 
 _Told = TypeVar("_Told")
 

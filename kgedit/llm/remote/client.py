@@ -14,12 +14,9 @@ from dataclasses import dataclass, field
 from threading import Lock
 
 from kgedit.errors import ModelError
-from kgedit.llm.remote.pacing import Pace, StoppedError, backoff
-from kgedit.llm.remote.prices import Price, Purse
-from kgedit.llm.remote.reply_cache import ReplyCache
-from kgedit.llm.remote.requests import ChatReply, ChatRequest, FailedCall, ModelRequest, request_key
-from kgedit.llm.remote.server import CallError, ChatServer, ServerConnection
-from kgedit.llm.remote.tokens import TokenCounter
+from kgedit.llm.remote.prices import Price, Purse, TokenCounter
+from kgedit.llm.remote.requests import ChatReply, ChatRequest, FailedCall, ModelRequest, ReplyCache, request_key
+from kgedit.llm.remote.server import CallError, ChatServer, Pace, ServerConnection, StoppedError, backoff
 
 Progress = Callable[[int, int], None]
 """Called with the number of finished requests and of all; from any thread, one call at a time."""

@@ -17,9 +17,8 @@ import torch
 from kgedit.llm.key_values import kept_cache
 from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.surgery.frozen_products import frozen_products
-from kgedit.llm.surgery.positions import by_row
-from kgedit.llm.surgery.structure import hooks
-from kgedit.llm.targets import TargetBatch
+from kgedit.llm.surgery.structure import by_row, hooks
+from kgedit.llm.training import TargetBatch
 
 
 class _ReachedError(Exception):

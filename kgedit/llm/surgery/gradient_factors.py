@@ -12,13 +12,11 @@ from typing import Any
 
 import torch
 
-from kgedit.llm.gradients import gradients
 from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.surgery.forward_above import forward_above
 from kgedit.llm.surgery.layers import MlpMatrix
-from kgedit.llm.surgery.positions import by_row
-from kgedit.llm.surgery.structure import hooks
-from kgedit.llm.targets import TargetBatch, target_loss
+from kgedit.llm.surgery.structure import by_row, hooks
+from kgedit.llm.training import TargetBatch, gradients, target_loss
 
 
 @dataclass(frozen=True, slots=True)

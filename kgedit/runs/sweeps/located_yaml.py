@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import yaml
 
 from kgedit.errors import SpecError
-from kgedit.hparams.yaml_errors import why_unreadable
+from kgedit.hparams.published import why_unreadable
 
 KeyPath = tuple[str | int, ...]
 """Keys and indexes on the path to a value: ("grid", 0, "settings", "k", 2)."""

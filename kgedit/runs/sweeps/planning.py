@@ -16,13 +16,13 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from kgedit.editing import METHODS
+from kgedit.editing import METHODS, settings_type_of
 from kgedit.errors import SpecError
 from kgedit.hparams.settings import explain, read_settings, unknown
 from kgedit.llm.presets import PRESETS, preset_by_name
 from kgedit.records.runs import RunSpec
 from kgedit.runs.given_run import GivenPreset, GivenRun
-from kgedit.runs.spec import problems_of, resolve, settings_type_of, write_spec
+from kgedit.runs.spec import problems_of, resolve, write_spec
 from kgedit.runs.sweeps.located_yaml import KeyPath, LocatedProblem, LocatedYaml
 from kgedit.runs.sweeps.sweep_file import FieldName, PlacedValue, SweepEntry, SweepFile, take_apart
 

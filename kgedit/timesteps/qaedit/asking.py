@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from typing import Literal
 
 from kgedit.errors import ModelError
-from kgedit.llm.instructions import Instructions
+from kgedit.llm.contexts import Instructions
 from kgedit.llm.remote.client import ChatClient, ChatReplies, CostEstimate
+from kgedit.llm.remote.prices import TokenCounter
 from kgedit.llm.remote.requests import ChatReply, ChatRequest, FailedCall, Message
-from kgedit.llm.remote.tokens import TokenCounter
 from kgedit.names.index import composed, name_key
 from kgedit.timesteps.qaedit.build import Category, Worded, english_categorizer
 from kgedit.timesteps.qaedit.rephrasing import Rephrasing, english_rephraser

@@ -16,11 +16,9 @@ from typing import Protocol
 from kgedit.errors import ModelError
 from kgedit.llm.remote.batches import BatchClient, BatchWork
 from kgedit.llm.remote.client import ChatClient, ChatReplies, CostEstimate, Effort
-from kgedit.llm.remote.prices import SHIPPED, Price, price_of, read_prices
-from kgedit.llm.remote.reply_cache import ReplyCache
-from kgedit.llm.remote.requests import ChatReply, ChatRequest, FailedCall, request_key
+from kgedit.llm.remote.prices import SHIPPED, ByCharacters, ByTokenizer, Price, TokenCounter, price_of, read_prices
+from kgedit.llm.remote.requests import ChatReply, ChatRequest, FailedCall, ReplyCache, request_key
 from kgedit.llm.remote.server import ChatServer
-from kgedit.llm.remote.tokens import ByCharacters, ByTokenizer, TokenCounter
 from kgedit.resources import cache
 from kgedit.timesteps.verbalizing.prompting import read_prompt, request_for
 from kgedit.timesteps.verbalizing.wanted import Wanted

@@ -14,7 +14,7 @@ from click.testing import CliRunner, Result
 from world.fault_server import fault_server
 
 from kgedit.cli import main
-from kgedit.llm.instructions import read_instructions
+from kgedit.llm.contexts import read_instructions
 from kgedit.store.schemas import ENTITIES
 from kgedit.timesteps.edit_files import open_edits
 
@@ -36,7 +36,7 @@ PLACES = [{"query": f"which county is village {number} in?", "answer": f"County 
 def _cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KGEDIT_CACHE", str(tmp_path / "cache"))
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-    monkeypatch.setattr("kgedit.llm.remote.pacing._FIRST_WAIT", 0.01)
+    monkeypatch.setattr("kgedit.llm.remote.server._FIRST_WAIT", 0.01)
 
 
 @pytest.fixture

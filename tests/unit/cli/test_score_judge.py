@@ -17,9 +17,9 @@ from world.small_timestep import a_case
 from kgedit.analysis.errors import agreement_table, error_table, judged_error_table
 from kgedit.analysis.report import report_tables
 from kgedit.cli import main
-from kgedit.llm.instructions import read_instructions
+from kgedit.llm.contexts import read_instructions
 from kgedit.llm.judging import Judgement
-from kgedit.llm.local_judge import LocalJudge
+from kgedit.llm.local_chat import LocalJudge
 from kgedit.runs.edited_cases import write_edited_cases
 from kgedit.runs.run_files import read_runs, read_scores
 from kgedit.runs.scoring import write_scores
@@ -44,7 +44,7 @@ def quiz(message: str) -> str:
 def _cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KGEDIT_CACHE", str(tmp_path / "cache"))
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-    monkeypatch.setattr("kgedit.llm.remote.pacing._FIRST_WAIT", 0.01)
+    monkeypatch.setattr("kgedit.llm.remote.server._FIRST_WAIT", 0.01)
 
 
 @pytest.fixture

@@ -45,7 +45,7 @@ def _surroundings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KGEDIT_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("KGEDIT_HOME", str(tmp_path / "home"))
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-    monkeypatch.setattr("kgedit.llm.remote.pacing._FIRST_WAIT", 0.01)
+    monkeypatch.setattr("kgedit.llm.remote.server._FIRST_WAIT", 0.01)
 
 
 @pytest.fixture

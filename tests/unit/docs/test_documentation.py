@@ -14,7 +14,7 @@ import yaml
 
 from kgedit.cli import COMMANDS
 from kgedit.editing import METHODS
-from kgedit.editing.deviations import Deviation, Deviations
+from kgedit.editing.editor import Deviation, Deviations
 from kgedit.hparams.settings import meanings
 from kgedit.timesteps.export import QUERIES
 
@@ -50,9 +50,7 @@ def test_the_table_of_deviations_is_current() -> None:
 def test_every_method_declares_its_own_deviations(name: str) -> None:
     """An inherited declaration would be another method's."""
     declared = vars(METHODS[name]).get("deviations")
-    assert isinstance(declared, Deviations), (
-        f"{METHODS[name].__name__} needs `deviations`: kgedit/editing/deviations.py"
-    )
+    assert isinstance(declared, Deviations), f"{METHODS[name].__name__} needs `deviations`: kgedit/editing/editor.py"
     differing = [row.what for row in declared.rows]
     assert len(set(differing)) == len(differing)
     assert all(text.strip() for row in declared.rows for text in dataclasses.astuple(row))

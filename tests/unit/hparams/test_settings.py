@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from kgedit.hparams.fine_tuning import FtmSettings
-from kgedit.hparams.in_context import RagSettings
+from kgedit.hparams.memory_based import RagSettings
 from kgedit.hparams.settings import read_settings
 
 

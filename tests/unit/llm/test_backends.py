@@ -21,12 +21,12 @@ from kgedit.llm.backends.contract import Backend, DevicePlacement
 from kgedit.llm.backends.openai import OpenAIBackend
 from kgedit.llm.backends.transformers import TransformersBackend
 from kgedit.llm.backends.vllm import VllmBackend
-from kgedit.llm.chat import ChatFormat
 from kgedit.llm.generation import PresetQuestion, Question
 from kgedit.llm.language_model import LanguageModel
+from kgedit.llm.loading import describe_model
 from kgedit.llm.presets import PRESETS
 from kgedit.llm.remote.prices import Spending
-from kgedit.llm.served import describe_model
+from kgedit.llm.tokenization import ChatFormat
 from kgedit.runs.run_folder import RunFolder
 from kgedit.runs.runner import run
 from kgedit.runs.spec import resolve
@@ -122,7 +122,7 @@ def _served_by(model: LanguageModel) -> Complete:
 @pytest.fixture
 def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FaultServer]:
     monkeypatch.setenv("KGEDIT_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr("kgedit.llm.remote.pacing._FIRST_WAIT", 0.01)
+    monkeypatch.setattr("kgedit.llm.remote.server._FIRST_WAIT", 0.01)
     with fault_server() as world:
         world.complete = _served_by(small_model())
         yield world

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from kgedit.errors import SpecError
-from kgedit.llm.chat import ChatFormat
 from kgedit.llm.contexts import CHAT, context_names, read_context
 from kgedit.llm.presets import MEANINGS, PRESETS, preset_by_name
+from kgedit.llm.tokenization import ChatFormat
 
 FACTS = "Ada leads Mora.\n"
 CHATML = ChatFormat("<user>\n", "<end>\n<model>\n", joint="", end=2)

@@ -17,7 +17,7 @@ from world.small_timestep import write_timestep
 import kgedit
 from kgedit.llm.fingerprints import folder_digest, tensor_digest
 from kgedit.llm.language_model import LanguageModel
-from kgedit.llm.served import describe_model
+from kgedit.llm.loading import describe_model
 
 
 @pytest.fixture

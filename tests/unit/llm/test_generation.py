@@ -13,6 +13,7 @@ from world.small_models import ARCHITECTURES, TEXTS, small_model
 from kgedit.llm.generation import PresetQuestion, Question, ask, ask_each, decode_greedily, feed, plan_batches, truncate
 from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.presets import PRESETS
+from kgedit.llm.shared_reading import shares_beginnings
 from kgedit.llm.surgery.structure import hooks
 
 PROMPTS = [*TEXTS, "Who?", "The mayor of Hjo is", "Q: Which water does Mora lie at?\nA:"]
@@ -59,9 +60,9 @@ def test_an_answer_ends_before_the_token_that_the_model_is_too_uncertain_of(
     in_trees: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model = small_model("llama")
-    assert model.shares_beginnings(40)
+    assert shares_beginnings(model, 40)
     if not in_trees:
-        monkeypatch.setattr(LanguageModel, "shares_beginnings", lambda self, longest: False)
+        monkeypatch.setattr("kgedit.llm.decoding.shares_beginnings", lambda model, longest: False)
     whole = replace(PRESETS["free_text"], max_new_tokens=12)
     prompts = [model.encode(prompt) for prompt in PROMPTS]
     said = decode_greedily(model, prompts, stops=(), limits=[12] * len(prompts))

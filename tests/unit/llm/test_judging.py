@@ -8,10 +8,9 @@ from dataclasses import replace
 import pytest
 from world.small_models import small_model
 
-from kgedit.llm.error_judging import WrongAnswer
-from kgedit.llm.instructions import read_instructions
-from kgedit.llm.judging import Judgement, judge_request, read_verdict
-from kgedit.llm.local_judge import LocalJudge
+from kgedit.llm.contexts import read_instructions
+from kgedit.llm.judging import Judgement, WrongAnswer, judge_request, read_verdict
+from kgedit.llm.local_chat import LocalJudge
 
 VERDICT, CLASS = (read_instructions("judge").texts[name] for name in ("verdict", "error_class"))
 ONE = Judgement("Who leads Canada?", ("Mark Carney", "Carney"), "It is Carney.")

@@ -10,8 +10,7 @@ from world.small_models import small_model
 from kgedit.errors import ModelError
 from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.local_chat import LocalChat
-from kgedit.llm.remote.reply_cache import ReplyCache
-from kgedit.llm.remote.requests import ChatRequest, Message
+from kgedit.llm.remote.requests import ChatRequest, Message, ReplyCache
 
 _TEMPLATE = (
     "{% for message in messages %}<end>{{ message.role }}\n{{ message.content }}\n{% endfor %}"

@@ -19,13 +19,11 @@ from world.small_timestep import NEW_MAYORS, OLD_MAYORS, TOWNS, write_timestep
 from kgedit.editing import make_editor
 from kgedit.llm.callers import InstalledHook
 from kgedit.llm.decoding import Decoding, decode
-from kgedit.llm.forcing import feed
-from kgedit.llm.generation import PresetQuestion, Question, ask, ask_each
+from kgedit.llm.generation import PresetQuestion, Question, ask, ask_each, feed
 from kgedit.llm.language_model import LanguageModel
-from kgedit.llm.packing import group_rows, pack, shared_length
 from kgedit.llm.presets import PRESETS
 from kgedit.llm.replies import Reply
-from kgedit.llm.shared_reading import reads_trees
+from kgedit.llm.shared_reading import group_rows, pack, reads_trees, shared_length, shares_beginnings
 from kgedit.runs.presets import asked_contexts
 from kgedit.timesteps.sample_facts import sample_facts
 
@@ -110,7 +108,7 @@ def test_every_preset_gives_the_same_replies_however_texts_are_read(name: str) -
     model = _with_template()
     questions = _questions(model, name)
     preset = replace(PRESETS[name], max_new_tokens=12)
-    assert model.shares_beginnings(200)
+    assert shares_beginnings(model, 200)
     shared = ask(model, questions, preset, batch_tokens=600)
     with whole_rows(model):
         whole = ask(model, questions, preset, batch_tokens=600)
@@ -137,7 +135,7 @@ def test_rows_that_come_and_go_say_what_they_say_alone(architecture: str) -> Non
         alone = [decode(model, [row], most_tokens=1)[0] for row in rows]
 
     assert together == alone
-    assert model.shares_beginnings(40) == (architecture in KEEP_TOKENS)
+    assert shares_beginnings(model, 40) == (architecture in KEEP_TOKENS)
     assert len({len(reply) for reply in together}) > 3
 
 
@@ -177,7 +175,7 @@ def test_one_prompt_asked_up_to_different_stops_is_decoded_once() -> None:
     model = small_model()
     line, period = (replace(PRESETS[name], max_new_tokens=limit) for name, limit in (("wild_line", 9), ("wild", 6)))
     question = Question("Who leads Hjo?", "Asta")
-    assert model.shares_beginnings(50)
+    assert shares_beginnings(model, 50)
     passes = []
     handle = model.module.register_forward_hook(lambda *_: passes.append(1))
     ask(model, [question], line)
@@ -200,7 +198,7 @@ def test_a_model_that_takes_no_mask_of_its_own_or_no_positions_reads_rows_whole(
     for module in (bloom, mamba):
         assert not reads_trees(LanguageModel("other", "", module, tokenizer()))
     model = LanguageModel("bloom", "", bloom, tokenizer())
-    assert not model.shares_beginnings(20)
+    assert not shares_beginnings(model, 20)
     prompts = [model.encode(f"Who is the mayor of {town}?") for town in TOWNS[:3]]
     rows = [Decoding(prompt, frozenset(), 4) for prompt in prompts]
     with torch.inference_mode():
@@ -217,15 +215,15 @@ def test_a_wrong_mask_is_noticed() -> None:
 
     model.module.model.forward = careless
     assert not reads_trees(model)
-    assert not LanguageModel("careless", "", model.module, tokenizer()).shares_beginnings(20)
-    assert LanguageModel("careful", "", small_model().module, tokenizer()).shares_beginnings(20)
+    assert not shares_beginnings(LanguageModel("careless", "", model.module, tokenizer()), 20)
+    assert shares_beginnings(LanguageModel("careful", "", small_model().module, tokenizer()), 20)
 
 
 def test_texts_longer_than_a_window_are_read_whole() -> None:
     model = small_model("mistral")
     assert (model.window, small_model().window) == (64, None)
-    assert model.shares_beginnings(64)
-    assert not model.shares_beginnings(65)
+    assert shares_beginnings(model, 64)
+    assert not shares_beginnings(model, 65)
     assert all(reads_trees(small_model(name)) for name in ("gemma2", "opt")), "which most differ in masks and positions"
     assert set(ALL_ARCHITECTURES) > {"gemma2", "opt"}
 
@@ -235,14 +233,14 @@ def test_a_hook_that_reads_rows_keeps_them_whole_until_it_is_gone(method: str, t
     model = small_model()
     case = next(write_timestep(tmp_path).cases())
     editor = make_editor(method, model, {"layer": 1, "steps": 2}, seed=1)
-    assert model.shares_beginnings(20)
+    assert shares_beginnings(model, 20)
     editor.apply([case])
-    assert not model.shares_beginnings(20)
+    assert not shares_beginnings(model, 20)
     editor.restore()
-    assert model.shares_beginnings(20)
+    assert shares_beginnings(model, 20)
 
     hook = InstalledHook(model, model.blocks[0].down_projection, lambda *_: None)
-    assert not model.shares_beginnings(20)
+    assert not shares_beginnings(model, 20)
     hook.remove()
     hook.remove()
-    assert model.shares_beginnings(20)
+    assert shares_beginnings(model, 20)

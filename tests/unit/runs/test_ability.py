@@ -11,7 +11,7 @@ from world.small_timestep import write_timestep
 
 from kgedit.analysis.costs import ability_table
 from kgedit.errors import SpecError
-from kgedit.llm.perplexity import TextLoss
+from kgedit.llm.ability import TextLoss
 from kgedit.metrics.summaries import ability_scores
 from kgedit.records.answer_table import case_hash
 from kgedit.records.runs import UNEDITED, AbilityMeasurement, ModelState

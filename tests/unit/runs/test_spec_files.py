@@ -12,11 +12,9 @@ from click.testing import CliRunner, Result
 from world.small_timestep import write_timestep
 
 from kgedit.cli import main
-from kgedit.editing import METHODS
-from kgedit.hparams import SETTINGS
+from kgedit.editing import METHODS, settings_type_of
 from kgedit.hparams.published import CONFIGS, read_config
-from kgedit.hparams.settings import defaults, meanings
-from kgedit.hparams.spec_templates import spec_text
+from kgedit.hparams.settings import defaults, meanings, spec_text
 from kgedit.runs.spec import read_spec, resolve
 from kgedit.runs.spec_files import check
 
@@ -44,7 +42,7 @@ def test_a_copy_resolves_to_what_is_published_and_else_to_the_defaults(name: str
     spec = resolve(read_spec(file).raw | {"model": "tiny", "timesteps": [str(tmp_path / "step")]})
 
     assert spec.settings == {
-        name: value for name, value in {**defaults(SETTINGS[method]), **published}.items() if value is not None
+        name: value for name, value in {**defaults(settings_type_of(method)), **published}.items() if value is not None
     }
     assert check(file).problems == ()
     text = file.read_text(encoding="utf-8")
@@ -54,7 +52,7 @@ def test_a_copy_resolves_to_what_is_published_and_else_to_the_defaults(name: str
 
 @pytest.mark.parametrize("name", list(METHODS))
 def test_a_copy_tells_what_each_setting_means_and_what_an_open_one_becomes(name: str) -> None:
-    kind = SETTINGS[name]
+    kind = settings_type_of(name)
     lines = spec_text(kind, name, "default", file="x.yaml").splitlines()
     for own, meaning in meanings(kind).items():
         line = next(line for line in lines if line.startswith(f"  {own}: "))
@@ -156,6 +154,6 @@ def test_good_files_of_each_kind_say_what_they_are(tmp_path: Path) -> None:
 def test_the_schemas_of_specs_and_of_published_configs_are_printed() -> None:
     own = json.loads(_run("schema", "--published", "memit").stdout)
     assert set(own["properties"]) == {"applies_to", "settings"}
-    assert own["properties"]["settings"]["properties"].keys() == SETTINGS["memit"].model_fields.keys()
+    assert own["properties"]["settings"]["properties"].keys() == settings_type_of("memit").model_fields.keys()
     assert json.loads(_run("schema").stdout)["required"] == ["method"]
     assert "Did you mean 'memit'?" in _run("schema", "--published", "memitt").stderr

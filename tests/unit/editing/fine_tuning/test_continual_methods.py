@@ -16,7 +16,7 @@ from kgedit.errors import SpecError
 from kgedit.llm.contexts import read_context
 from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.surgery.structure import is_linear
-from kgedit.llm.targets import encode_targets, target_loss
+from kgedit.llm.training import encode_targets, target_loss
 from kgedit.records.cases import Case
 
 ASKED = (read_context("question_only"),)

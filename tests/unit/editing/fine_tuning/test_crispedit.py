@@ -17,7 +17,7 @@ from kgedit.editing.fine_tuning.curvature import Curvature, Projection, curvatur
 from kgedit.errors import SpecError
 from kgedit.llm.contexts import read_context
 from kgedit.llm.language_model import LanguageModel
-from kgedit.llm.targets import TargetBatch, encode_targets, target_loss
+from kgedit.llm.training import TargetBatch, encode_targets, target_loss
 from kgedit.records.cases import Case
 from kgedit.timesteps.timestep import Timestep
 

@@ -12,11 +12,11 @@ from world.small_timestep import write_timestep
 
 from kgedit.editing import make_editor
 from kgedit.editing.editor import Editor, RunContext
-from kgedit.editing.randomness import seed_for
+from kgedit.editing.training import seed_for
 from kgedit.errors import SpecError
 from kgedit.llm.contexts import read_context
 from kgedit.llm.language_model import LanguageModel
-from kgedit.llm.targets import encode_targets, target_loss
+from kgedit.llm.training import encode_targets, target_loss
 from kgedit.records.cases import Case
 
 ASKED = (read_context("question_only"),)

@@ -22,7 +22,7 @@ from kgedit.editing.gradient_transform.mend_training import updated, vectors_of
 from kgedit.errors import SpecError
 from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.surgery.gradient_factors import gradient_factors
-from kgedit.llm.targets import encode_targets, target_loss
+from kgedit.llm.training import encode_targets, target_loss
 from kgedit.records.cases import Case
 from kgedit.resources import home
 from kgedit.timesteps.timestep import Timestep
@@ -162,7 +162,7 @@ def test_training_that_was_interrupted_goes_on_to_the_same_bytes(
 ) -> None:
     """In float16 also with the scale of the losses, which falls in the first steps when it begins too high."""
     monkeypatch.setattr("kgedit.editing.gradient_transform.mend_training._STEPS_BETWEEN_WRITES", 2)
-    monkeypatch.setattr("kgedit.llm.gradients._FIRST_SCALE", 2.0**24)
+    monkeypatch.setattr("kgedit.llm.training._FIRST_SCALE", 2.0**24)
 
     def model() -> LanguageModel:
         made = small_model()

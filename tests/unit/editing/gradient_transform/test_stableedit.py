@@ -16,7 +16,7 @@ from kgedit.llm.contexts import read_context
 from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.surgery.gradient_factors import gradient_factors
 from kgedit.llm.surgery.layers import mlp_matrices
-from kgedit.llm.targets import encode_targets
+from kgedit.llm.training import encode_targets
 from kgedit.records.cases import Case
 from kgedit.timesteps.timestep import Timestep
 

@@ -21,7 +21,7 @@ from kgedit.llm.contexts import read_context
 from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.surgery.gradient_factors import gradient_factors
 from kgedit.llm.surgery.layers import mlp_matrices
-from kgedit.llm.targets import encode_targets, target_loss
+from kgedit.llm.training import encode_targets, target_loss
 from kgedit.records.cases import Case
 
 ASKED = (read_context("question_only"),)

@@ -15,10 +15,10 @@ from kgedit.editing import make_editor
 from kgedit.editing.editor import Editor, Prefix, PrefixPart
 from kgedit.editing.in_context import text_index
 from kgedit.editing.in_context.text_index import TextIndex
-from kgedit.llm.chat import ChatFormat
 from kgedit.llm.contexts import read_context
 from kgedit.llm.embeddings import Embedder, load_embedder
 from kgedit.llm.language_model import LanguageModel
+from kgedit.llm.tokenization import ChatFormat
 from kgedit.records.cases import Case, Fact, KnownFact
 
 ASKED = (read_context("question_only"),)

@@ -20,8 +20,7 @@ from kgedit.editing.locate_then_edit.second_moments import (
 )
 from kgedit.hparams.locate_then_edit import statistics_tokens
 from kgedit.llm.language_model import LanguageModel
-from kgedit.llm.surgery.positions import by_row
-from kgedit.llm.surgery.structure import hooks
+from kgedit.llm.surgery.structure import by_row, hooks
 from kgedit.resources import home
 
 CORPUS = Corpus(

@@ -16,9 +16,9 @@ from kgedit.editing.locate_then_edit.subject_prompts import (
     subject_problem,
     subject_prompt,
 )
-from kgedit.llm.chat import ChatFormat
 from kgedit.llm.contexts import read_context
 from kgedit.llm.language_model import LanguageModel
+from kgedit.llm.tokenization import ChatFormat
 from kgedit.records.cases import Case
 from kgedit.timesteps.timestep import Timestep
 

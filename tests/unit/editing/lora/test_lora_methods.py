@@ -14,10 +14,10 @@ from kgedit.editing import make_editor
 from kgedit.editing.editor import NO_RUN, Editor, EditorState
 from kgedit.editing.lora import adapters
 from kgedit.editing.lora.adapters import attach, detach, rate, train
-from kgedit.editing.randomness import seed_for, seeded
+from kgedit.editing.training import seed_for, seeded
 from kgedit.llm.contexts import read_context
 from kgedit.llm.language_model import LanguageModel
-from kgedit.llm.targets import TargetBatch, encode_targets
+from kgedit.llm.training import TargetBatch, encode_targets
 from kgedit.records.cases import Case
 
 ASKED = (read_context("question_only"),)

@@ -19,7 +19,7 @@ from kgedit.llm.contexts import read_context
 from kgedit.llm.generation import Question, ask, decode_greedily, feed
 from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.presets import PRESETS
-from kgedit.llm.targets import encode_targets
+from kgedit.llm.training import encode_targets
 from kgedit.records.cases import Case
 from kgedit.records.runs import Preset
 from kgedit.runs.checkpoints import RowLog

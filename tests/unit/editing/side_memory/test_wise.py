@@ -14,16 +14,16 @@ from world.waits import counted_waits
 
 from kgedit.editing import make_editor
 from kgedit.editing.editor import EditorState
-from kgedit.editing.side_memory.copy_training import margins
-from kgedit.editing.side_memory.merging import merged, slerp_midpoint
-from kgedit.editing.side_memory.replay import Replay
+from kgedit.editing.side_memory.copy_training import Replay, margins
 from kgedit.editing.side_memory.side_copies import (
     Distance,
     Router,
     SeenTokens,
     SideCopy,
+    merged,
     random_mask,
     sample_of,
+    slerp_midpoint,
 )
 from kgedit.editing.side_memory.wise import Wise
 from kgedit.errors import SpecError

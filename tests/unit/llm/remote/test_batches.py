@@ -17,8 +17,7 @@ from kgedit.files import exclusive_lock
 from kgedit.llm.remote.batches import BatchClient, BatchWork
 from kgedit.llm.remote.client import Effort
 from kgedit.llm.remote.prices import Price, most_tokens, price_of, read_prices
-from kgedit.llm.remote.reply_cache import ReplyCache
-from kgedit.llm.remote.requests import ChatReply, ChatRequest, FailedCall, Message
+from kgedit.llm.remote.requests import ChatReply, ChatRequest, FailedCall, Message, ReplyCache
 from kgedit.llm.remote.server import ChatServer
 
 pytestmark = pytest.mark.slow
@@ -29,7 +28,7 @@ ONE_DOLLAR_A_TOKEN = Price(prompt=1e6, reply=1e6)
 
 @pytest.fixture(autouse=True)
 def short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kgedit.llm.remote.pacing._FIRST_WAIT", 0.01)
+    monkeypatch.setattr("kgedit.llm.remote.server._FIRST_WAIT", 0.01)
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
 
 
@@ -213,7 +212,7 @@ _CHILD = """
 import sys
 from pathlib import Path
 from kgedit.llm.remote.batches import BatchClient, BatchWork
-from kgedit.llm.remote.reply_cache import ReplyCache
+from kgedit.llm.remote.requests import ReplyCache
 from kgedit.llm.remote.requests import ChatRequest, Message
 from kgedit.llm.remote.server import ChatServer
 requests = [ChatRequest(model="m", messages=(Message("user", f"word {n}"),), max_tokens=5) for n in range(8)]

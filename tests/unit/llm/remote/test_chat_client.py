@@ -17,12 +17,9 @@ from world.patience import wait_until
 
 from kgedit.errors import ModelError
 from kgedit.llm.remote.client import ChatClient, Effort
-from kgedit.llm.remote.pacing import Pace
-from kgedit.llm.remote.prices import Price, most_tokens
-from kgedit.llm.remote.reply_cache import ReplyCache
-from kgedit.llm.remote.requests import ChatReply, ChatRequest, FailedCall, Message, request_key
-from kgedit.llm.remote.server import OPENAI, ChatServer, _retry_after
-from kgedit.llm.remote.tokens import ByCharacters
+from kgedit.llm.remote.prices import ByCharacters, Price, most_tokens
+from kgedit.llm.remote.requests import ChatReply, ChatRequest, FailedCall, Message, ReplyCache, request_key
+from kgedit.llm.remote.server import OPENAI, ChatServer, Pace, _retry_after
 
 ROOT = Path(__file__).resolve().parents[4]
 ONE_DOLLAR_A_TOKEN = Price(prompt=1e6, reply=1e6)
@@ -30,7 +27,7 @@ ONE_DOLLAR_A_TOKEN = Price(prompt=1e6, reply=1e6)
 
 @pytest.fixture(autouse=True)
 def short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kgedit.llm.remote.pacing._FIRST_WAIT", 0.01)
+    monkeypatch.setattr("kgedit.llm.remote.server._FIRST_WAIT", 0.01)
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
 
 
@@ -248,7 +245,7 @@ _CHILD = """
 import signal
 import sys
 from pathlib import Path
-from kgedit.llm.remote.pacing import Pace
+from kgedit.llm.remote.server import Pace
 stop = Pace.stop
 def stop_and_tell(pace):
     stop(pace)
@@ -257,7 +254,7 @@ Pace.stop = stop_and_tell
 # A shell's background jobs ignore Ctrl-C, and so would this process when the tests run in one.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 from kgedit.llm.remote.client import ChatClient, Effort
-from kgedit.llm.remote.reply_cache import ReplyCache
+from kgedit.llm.remote.requests import ReplyCache
 from kgedit.llm.remote.requests import ChatRequest, Message
 from kgedit.llm.remote.server import ChatServer
 requests = [ChatRequest(model="m", messages=(Message("user", f"word {n}"),), max_tokens=5) for n in range(40)]

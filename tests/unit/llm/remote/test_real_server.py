@@ -16,11 +16,10 @@ from kgedit.llm.backends.openai import OpenAIBackend
 from kgedit.llm.backends.transformers import TransformersBackend
 from kgedit.llm.contexts import read_context
 from kgedit.llm.generation import PresetQuestion, Question
-from kgedit.llm.loading import BUILT_IN, load_model
+from kgedit.llm.loading import BUILT_IN, describe_model, load_model
 from kgedit.llm.presets import PRESETS
 from kgedit.llm.remote.client import Effort
 from kgedit.llm.remote.server import ChatServer
-from kgedit.llm.served import describe_model
 from kgedit.runs.judging import RemoteJudge
 from kgedit.runs.run_files import read_scores
 from kgedit.runs.scoring import write_scores

@@ -10,11 +10,9 @@ from world.small_models import tokenizer
 
 from kgedit.errors import ModelError
 from kgedit.llm.remote.client import ChatClient
-from kgedit.llm.remote.prices import Price, most_tokens, price_of, read_prices
-from kgedit.llm.remote.reply_cache import ReplyCache
-from kgedit.llm.remote.requests import ChatRequest, Message
+from kgedit.llm.remote.prices import ByCharacters, ByTokenizer, Price, most_tokens, price_of, read_prices
+from kgedit.llm.remote.requests import ChatRequest, Message, ReplyCache
 from kgedit.llm.remote.server import ChatServer
-from kgedit.llm.remote.tokens import ByCharacters, ByTokenizer
 
 _TEMPLATE = (
     "{% for message in messages %}<end>{{ message.role }}\n{{ message.content }}\n{% endfor %}"

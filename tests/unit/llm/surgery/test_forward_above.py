@@ -8,7 +8,7 @@ from world.small_models import ARCHITECTURES, small_model
 from world.small_timestep import write_timestep
 
 from kgedit.llm.surgery.forward_above import forward_above
-from kgedit.llm.targets import encode_targets, target_loss
+from kgedit.llm.training import encode_targets, target_loss
 from kgedit.records.cases import Case
 
 

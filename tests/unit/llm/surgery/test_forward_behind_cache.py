@@ -11,7 +11,7 @@ from world.small_timestep import write_timestep
 
 from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.surgery.forward_above import forward_above
-from kgedit.llm.targets import encode_targets
+from kgedit.llm.training import encode_targets
 from kgedit.records.cases import Case
 from kgedit.timesteps.timestep import Timestep
 

@@ -17,7 +17,7 @@ from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.load_options import LoadOptions
 from kgedit.llm.loading import load_model
 from kgedit.llm.presets import PRESETS
-from kgedit.llm.surgery.offloading import is_offloaded, keep_loaded, layer_device, named_values
+from kgedit.llm.surgery.matrices import is_offloaded, keep_loaded, layer_device, named_values
 
 QUESTIONS = [Question("Who is the mayor of Arvika?", "Olof Gren"), Question("Who is the mayor of Mora?", "Asta Wik")]
 

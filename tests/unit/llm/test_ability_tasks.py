@@ -1,11 +1,9 @@
-"""Tasks of lm-evaluation-harness: what it returns, read; a task of ours with local data; the harness as a stand-in.
-
-The tests with the real harness are in this file together: its import takes seconds.
-"""
+"""General ability: the loss on a text, and tasks of lm-evaluation-harness."""
 
 from __future__ import annotations
 
 import json
+import math
 import random
 import sys
 from pathlib import Path
@@ -22,7 +20,8 @@ from world.small_timestep import write_timestep
 import kgedit
 from kgedit.analysis.costs import tasks_table
 from kgedit.errors import MissingExtraError, ModelError, SpecError
-from kgedit.llm.harness import TaskValue, measure_tasks, read_results
+from kgedit.llm import ability
+from kgedit.llm.ability import TaskValue, measure_tasks, read_results, text_loss
 from kgedit.metrics.summaries import task_scores
 from kgedit.records.runs import UNEDITED, ModelState, TaskMeasurement
 from kgedit.runs.ability import TaskMeter
@@ -30,6 +29,39 @@ from kgedit.runs.run_files import read_ability_tasks, read_runs
 from kgedit.runs.runner import run
 from kgedit.runs.scoring import write_scores
 from kgedit.runs.spec import resolve, write_spec
+
+TEXT = "The mayor of Falun is Axel Hed. Where was the mayor of Hjo born? " * 3
+
+
+def test_a_text_in_one_window_has_the_loss_that_transformers_computes() -> None:
+    model = small_model()
+    ids = torch.tensor([model.encode(TEXT)])
+    with torch.inference_mode():
+        wanted = float(model.module(ids, labels=ids).loss)
+    found = text_loss(model, TEXT)
+    assert found.tokens == ids.shape[1] - 1
+    assert found.loss == pytest.approx(wanted, rel=1e-5)
+
+
+def test_windows_predict_every_token_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = small_model()
+    ids = model.encode(TEXT)
+    monkeypatch.setattr(ability, "WINDOW", 8)
+    found = text_loss(model, TEXT)
+    assert found.tokens == len(ids) - 1
+    total = 0.0
+    for start in range(0, len(ids) - 1, 7):
+        window = torch.tensor([ids[start : start + 8]])
+        with torch.inference_mode():
+            total += float(model.module(window, labels=window).loss) * (window.shape[1] - 1)
+    assert found.loss == pytest.approx(total / (len(ids) - 1), rel=1e-5)
+    assert math.exp(found.loss) > 1
+
+
+def test_a_text_of_one_token_is_refused() -> None:
+    with pytest.raises(ModelError, match="fewer than two tokens"):
+        text_loss(small_model(), "T")
+
 
 HOW_TO = "lm-eval.md"
 RETURNED = {
@@ -107,7 +139,7 @@ def harness(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
         module = ModuleType(name)
         module.__dict__.update(content)
         monkeypatch.setitem(sys.modules, name, module)
-    for place in ("kgedit.llm.harness.find_spec", "kgedit.runs.given_run.find_spec"):
+    for place in ("kgedit.llm.ability.find_spec", "kgedit.runs.given_run.find_spec"):
         monkeypatch.setattr(place, lambda name: True)
     return calls
 
@@ -142,7 +174,7 @@ def test_an_unknown_task_a_wrong_file_and_a_missing_package_are_told(
     (tmp_path / "none.yaml").write_text("dataset_path: json\n", encoding="utf-8")
     with pytest.raises(ModelError, match="names no task"):
         measure_tasks(small_model(), [str(tmp_path / "none.yaml")])
-    monkeypatch.setattr("kgedit.llm.harness.find_spec", lambda name: None)
+    monkeypatch.setattr("kgedit.llm.ability.find_spec", lambda name: None)
     with pytest.raises(MissingExtraError, match=r"kgedit\[lm-eval\]"):
         measure_tasks(small_model(), ["towns"])
 

@@ -13,8 +13,7 @@ from world.small_models import small_model
 from kgedit.llm.answer_cache import AnswerCache
 from kgedit.llm.generation import Question, ask, end_of_answer
 from kgedit.llm.presets import PRESETS, STOPS
-from kgedit.llm.replies import Reply, truncate
-from kgedit.llm.sentences import first_sentence, sentence_end
+from kgedit.llm.replies import Reply, first_sentence, sentence_end, truncate
 
 KEPT = [
     # said by SmolLM2, and cut by newline_period as "The coach of Kasımpaşa S", "R", "A: A", ...

@@ -1,10 +1,46 @@
-"""Saves and resumes training within a call: weights, optimizer and random state at the end of an epoch."""
+"""What training methods share: seeds, examples from cases, and resuming within a call.
+
+Seeds are derived from the cases being edited, so that a resumed run draws the same numbers as an uninterrupted one. A
+training state has weights, optimizer and random state at the end of an epoch.
+"""
 
 from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 import torch
 
 from kgedit.editing.editor import EditorState
+from kgedit.llm.contexts import Context
+from kgedit.records.cases import Case
+
+
+def seed_for(seed: int, cases: Sequence[Case]) -> int:
+    """Derive a seed for one call of ``apply`` from the run's seed and the cases."""
+    names = "\n".join(f"{case.timestep} {case.case_id}" for case in cases)
+    return int.from_bytes(hashlib.sha256(f"{seed}\n{names}".encode()).digest()[:6], "big")
+
+
+@contextmanager
+def seeded(seed: int, device: torch.device) -> Iterator[None]:
+    """Context in which torch is seeded; the caller's random state is restored afterwards."""
+    # A model may be distributed over all GPUs.
+    devices = list(range(torch.cuda.device_count())) if device.type == "cuda" else []
+    with torch.random.fork_rng(devices=devices):
+        torch.manual_seed(seed)
+        yield
+
+
+def examples(cases: Sequence[Case], contexts: Sequence[Context]) -> list[tuple[str, str]]:
+    """Build (prompt, answer) pairs for every case in every context, case by case."""
+    return [(context.prompt(case.question), case.answer) for case in cases for context in contexts]
+
+
+def smaller_batch(batch: int, *, count: int, epochs: int, least_steps: int) -> int:
+    """Number of examples per step: `batch`, or fewer so that all epochs over `count` examples have `least_steps`."""
+    return min(batch, max(1, count * epochs // least_steps)) if least_steps else batch
 
 
 def training_state(

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from kgedit.errors import SpecError
-from kgedit.llm.surgery.layer_lists import parse_layers
+from kgedit.llm.surgery.layers import parse_layers
 
 
 @pytest.fixture(autouse=True)

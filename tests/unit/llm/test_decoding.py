@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 from world.small_models import small_model
 
+from kgedit.llm.decoding import sample_random_prefixes
 from kgedit.llm.language_model import LanguageModel
-from kgedit.llm.random_prefixes import sample_random_prefixes
 
 
 def _ranks(model: LanguageModel, prefix: list[int], first: int) -> list[int]:
