@@ -30,7 +30,7 @@ from kgedit.records.cases import Case, Fact
 from kgedit.records.runs import UNEDITED, Answer, EditCost, ModelState, RunSpec
 from kgedit.runs.edited_cases import write_edited_cases
 from kgedit.runs.scoring import write_scores
-from kgedit.verbs.reports import report
+from kgedit.verbs.report import report
 
 OPENS_IN, FILTERS_IN = 2.0, 0.1
 """Maximum seconds to open the page, and to filter."""

@@ -36,7 +36,7 @@ from kgedit.store.snapshots import Snapshot, list_snapshots
 from kgedit.timesteps.qaedit.build import english_categorizer, word_by_rules
 from kgedit.timesteps.qaedit.rephrasing import english_rephraser
 from kgedit.timesteps.qaedit.subjects import Names, SubjectFinder, read_names
-from kgedit.verbs.qaedit import build_qaedit
+from kgedit.verbs.build_qaedit import build_qaedit
 
 Row = dict[str, Any]
 

@@ -23,7 +23,7 @@ from typing import Literal
 
 from playwright.sync_api import Browser, sync_playwright
 
-from kgedit.verbs.exploring import explore_server
+from kgedit.verbs.explore import explore_server
 
 _MILLISECONDS_TO_SETTLE = 500
 

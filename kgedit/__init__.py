@@ -30,20 +30,20 @@ if TYPE_CHECKING:
     from kgedit.timesteps.audit import Audit
     from kgedit.timesteps.stream import Stream
     from kgedit.timesteps.timestep import Timestep
-    from kgedit.verbs.boards import Leaderboard, leaderboard, submit
-    from kgedit.verbs.describing import describe, describe_page
+    from kgedit.verbs.build_qaedit import build_qaedit
+    from kgedit.verbs.describe import describe, describe_page
     from kgedit.verbs.edited_model import EditedModel
     from kgedit.verbs.editing import ask, edit, load_edited, load_model, make_case
-    from kgedit.verbs.exploring import explore_server
+    from kgedit.verbs.explore import explore_server
     from kgedit.verbs.home import Home
+    from kgedit.verbs.leaderboard import Leaderboard, leaderboard, submit
     from kgedit.verbs.one_command import Outcome, up
-    from kgedit.verbs.publishing import publish
-    from kgedit.verbs.qaedit import build_qaedit
-    from kgedit.verbs.reports import Report, report
-    from kgedit.verbs.running import read_run, run, scores
-    from kgedit.verbs.statistics import build_statistics
-    from kgedit.verbs.sweeping import Sweep, sweep
-    from kgedit.verbs.tracing import trace_model
+    from kgedit.verbs.publish import publish
+    from kgedit.verbs.report import Report, report
+    from kgedit.verbs.run_edit import read_run, run, scores
+    from kgedit.verbs.stats import build_statistics
+    from kgedit.verbs.sweep import Sweep, sweep
+    from kgedit.verbs.trace import trace_model
 
 __version__ = "0.1.0"
 
@@ -101,20 +101,20 @@ __all__ = [
 
 _MODULES = {
     "kgedit.analysis.runs": ("Run",),
-    "kgedit.verbs.boards": ("Leaderboard", "leaderboard", "submit"),
-    "kgedit.verbs.describing": ("describe", "describe_page"),
+    "kgedit.verbs.leaderboard": ("Leaderboard", "leaderboard", "submit"),
+    "kgedit.verbs.describe": ("describe", "describe_page"),
     "kgedit.verbs.edited_model": ("EditedModel",),
     "kgedit.verbs.editing": ("ask", "edit", "load_edited", "load_model", "make_case"),
-    "kgedit.verbs.exploring": ("explore_server",),
+    "kgedit.verbs.explore": ("explore_server",),
     "kgedit.verbs.home": ("Home",),
     "kgedit.verbs.one_command": ("Outcome", "up"),
-    "kgedit.verbs.publishing": ("publish",),
-    "kgedit.verbs.qaedit": ("build_qaedit",),
-    "kgedit.verbs.reports": ("Report", "report"),
-    "kgedit.verbs.running": ("read_run", "run", "scores"),
-    "kgedit.verbs.statistics": ("build_statistics",),
-    "kgedit.verbs.sweeping": ("Sweep", "sweep"),
-    "kgedit.verbs.tracing": ("trace_model",),
+    "kgedit.verbs.publish": ("publish",),
+    "kgedit.verbs.build_qaedit": ("build_qaedit",),
+    "kgedit.verbs.report": ("Report", "report"),
+    "kgedit.verbs.run_edit": ("read_run", "run", "scores"),
+    "kgedit.verbs.stats": ("build_statistics",),
+    "kgedit.verbs.sweep": ("Sweep", "sweep"),
+    "kgedit.verbs.trace": ("trace_model",),
     "kgedit.timesteps.audit": ("Audit",),
     "kgedit.timesteps.stream": ("Stream",),
     "kgedit.timesteps.timestep": ("Timestep",),

@@ -16,7 +16,7 @@ from kgedit.cli.progress import Update, bars, say
 from kgedit.errors import ModelError
 
 if TYPE_CHECKING:
-    from kgedit.verbs.qaedit import ModelHelp, QaeditFile
+    from kgedit.verbs.build_qaedit import ModelHelp, QaeditFile
 
 _FILE = click.Path(dir_okay=False, path_type=Path)
 _PARTS = click.Choice(("subject", "rephrase", "category"))
@@ -83,7 +83,7 @@ def build_qaedit(
     part. A file for `run-edit --edits` and EasyEdit is written to --out, and its provenance next to it
     (.provenance.json).
     """
-    from kgedit.verbs import qaedit
+    from kgedit.verbs import build_qaedit as qaedit
 
     helper = _helper(model)
     if estimate:
@@ -127,7 +127,7 @@ def _helper(options: Mapping[str, Any]) -> ModelHelp | None:
         return None
     from kgedit.llm.remote.client import Effort
     from kgedit.llm.remote.server import OPENAI, ChatServer
-    from kgedit.verbs.qaedit import ModelHelp
+    from kgedit.verbs.build_qaedit import ModelHelp
 
     return ModelHelp(
         model=options["model"],

@@ -59,7 +59,7 @@ def compare_verbalizers(
     from kgedit.cli.query import print_rows
     from kgedit.resources import home
     from kgedit.timesteps.timestep import Timestep
-    from kgedit.verbs.verbalizing import WordingOptions, compare
+    from kgedit.verbs.verbalize import WordingOptions, compare
 
     options = ServerOptions(**asked_by)
     verbalizers = {without_credentials(name): _verbalizer(name, options) for name in dict.fromkeys(names)}

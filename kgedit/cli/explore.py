@@ -20,7 +20,7 @@ def explore(port: int, browser: str | None, opens: bool) -> None:
     which contains a token, gets answers. Press Ctrl-C to stop. The first start creates small files in
     $KGEDIT_HOME/explore.
     """
-    from kgedit.verbs.exploring import explore_server
+    from kgedit.verbs.explore import explore_server
 
     server = explore_server(port=port, browser=browser, told=say)
     click.echo(server.url)

@@ -71,7 +71,7 @@ def mine_templates(
     from kgedit.resources import home
     from kgedit.store.snapshots import open_snapshot
     from kgedit.timesteps.verbalizing.mining import facts_to_state, wanted_statements
-    from kgedit.verbs.verbalizing import mine_clozes
+    from kgedit.verbs.verbalize import mine_clozes
 
     options = ServerOptions(**asked_by)
     verbalizer = one_verbalizer(model, local, options)

@@ -200,7 +200,7 @@ def run_edit(
     # Peft still calls functions that transformers renames, which no user can change.
     warnings.filterwarnings("ignore", category=FutureWarning, module="transformers")
     from kgedit.runs.spec import read_spec
-    from kgedit.verbs.running import run
+    from kgedit.verbs.run_edit import run
 
     given = read_spec(spec) if spec else None
     for note in given.notes if given else ():

@@ -2,29 +2,22 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from kgedit.cli import completion
-from kgedit.cli.examples import examples
 from kgedit.cli.formats import print_json, print_result, result_format, wants_json
-from kgedit.cli.interrupts import ResumableCommand
 from kgedit.cli.progress import say
-from kgedit.cli.timesteps import TIMESTEP, TIMESTEP_FORMS
+from kgedit.cli.verb_command import Given, verb_command
+from kgedit.verbs.shared_options import TIMESTEP_FORMS
+from kgedit.verbs.sweep import RunSweep
 
 if TYPE_CHECKING:
     from kgedit.analysis.tables import Table
-    from kgedit.verbs.sweeping import Sweep
+    from kgedit.verbs.sweep import Sweep
 
-_EPILOG = examples(
-    "kgedit sweep smoke",
-    "kgedit sweep --list",
-    "kgedit sweep module-study --print > my-study.yaml",
-    "kgedit sweep my-study.yaml --edits QAEdit_inter_1k.json --sample 20 --dry-run",
-    "kgedit sweep my-study.yaml --edits QAEdit_inter_1k.json --sample 20 --only 'ft_m*' --out runs/study",
-    before="""\
+_BEFORE = """\
 SPEC has the fields of a run spec in its parts:
   presets: {my_preset: {context: ..., generation: ..., truncation: ..., metric: ...}}
   base:                        # fields of every run
@@ -38,56 +31,49 @@ SPEC has the fields of a run spec in its parts:
   runs:                        # additional single runs
     - {method: lora, settings: {rank: 64}}
   exclude:                     # combinations to leave out
-    - {settings: {k: 10}, seed: 1}""",
-)
+    - {settings: {k: 10}, seed: 1}"""
+
+_MORE = (
+    click.argument("spec", required=False, shell_complete=completion.sweeps),
+    click.option("--list", "list_shipped", is_flag=True, help="List the specs that come with kgedit."),
+    click.option("--print", "print_spec", is_flag=True, help="Print a spec to edit and run."),
+    click.option("--timestep", "timesteps", multiple=True, metavar="TIMESTEP", shell_complete=completion.timesteps,
+                 help=f"Instead of the base's timesteps: {TIMESTEP_FORMS}."),
+    click.option("--edits", multiple=True, metavar="FILE", help="File of edits; after timesteps."),
+    click.option("--model", metavar="NAME", shell_complete=completion.models, help="Instead of the base's."),
+    click.option("--limit", metavar="N", help="Instead of the base's: at most N cases of each timestep."),
+    click.option("--sample", metavar="N", help="Instead of the base's: N cases of each timestep, drawn by the seed."),
+    click.option("--device", metavar="NAME", help="Instead of the base's: auto, cpu, cuda, cuda:N, cuda:all or mps."),
+    click.option("--dtype", metavar="NAME", help="Instead of the base's: auto, float32, bfloat16 or float16."),
+    result_format,
+)  # fmt: skip
 
 
-@click.command("sweep", cls=ResumableCommand, epilog=_EPILOG)
-@click.argument("spec", required=False, shell_complete=completion.sweeps)
-@click.option("--out", type=click.Path(path_type=Path, file_okay=False), help="Folder; default: under KGEDIT_HOME.")
-@click.option(
-    "--dry-run", is_flag=True, help="List the runs with their numbers of edits and questions, without running them."
+@verb_command(
+    RunSweep,
+    name="sweep",
+    more=_MORE,
+    several=True,
+    before_examples=_BEFORE,
+    examples=(
+        "kgedit sweep my-study.yaml --edits QAEdit_inter_1k.json --sample 20 --dry-run",
+        "kgedit sweep my-study.yaml --edits QAEdit_inter_1k.json --sample 20 \\\n    --only 'ft_m*' --out runs/study",
+        "kgedit sweep module-study --print > my-study.yaml",
+        "kgedit sweep --list",
+        "kgedit sweep smoke",
+    ),
 )
-@click.option("--only", multiple=True, metavar="NAME", help="Only runs whose name matches, with * and ?; repeat.")
-@click.option("--list", "list_shipped", is_flag=True, help="List the specs that come with kgedit.")
-@click.option("--print", "print_spec", is_flag=True, help="Print a spec to edit and run.")
-@click.option("--timestep", "timesteps", multiple=True, metavar=TIMESTEP, shell_complete=completion.timesteps,
-              help=f"Instead of the base's timesteps: {TIMESTEP_FORMS}.")  # fmt: skip
-@click.option("--edits", multiple=True, metavar="FILE", help="File of edits; after timesteps.")
-@click.option("--model", metavar="NAME", shell_complete=completion.models, help="Instead of the base's.")
-@click.option("--limit", metavar="N", help="Instead of the base's: at most N cases of each timestep.")
-@click.option("--sample", metavar="N", help="Instead of the base's: N cases of each timestep, drawn by the seed.")
-@click.option("--device", metavar="NAME", help="Instead of the base's: auto, cpu, cuda, cuda:N, cuda:all or mps.")
-@click.option("--dtype", metavar="NAME", help="Instead of the base's: auto, float32, bfloat16 or float16.")
-@click.option(
-    "--track", type=click.Choice(("trackio", "wandb")), help="Log each run's metrics there, as run-edit does."
-)
-@click.option("--overwrite", is_flag=True, help="Start every run over.")
-@result_format
-@click.pass_context
 def sweep(
-    context: click.Context,
-    /,
-    spec: str | None,
+    given: Given,
     *,
-    out: Path | None,
-    dry_run: bool,
-    only: tuple[str, ...],
+    spec: str | None,
     list_shipped: bool,
     print_spec: bool,
     timesteps: tuple[str, ...],
     edits: tuple[str, ...],
-    track: str | None,
-    overwrite: bool,
     **flags: Any,
 ) -> None:
-    """Run a grid of runs, with one report.
-
-    SPEC is a YAML file, or the name of a built-in one. Every run has a separate folder, named after what makes it
-    different, such as rag-k=10-seed=0. The same command skips finished runs and resumes an interrupted one; a failed
-    run does not stop the others. The unedited model is evaluated once for all of them. At the end, report.md and
-    report.csv compare all finished runs.
-    """
+    """Run the sweep, or list or print built-in specs."""
     if list_shipped:
         _list()
         return
@@ -101,10 +87,10 @@ def sweep(
         return
     base = {name: value for name, value in flags.items() if value is not None}
     base |= {"timesteps": [*timesteps, *edits]} if timesteps or edits else {}
-    done = _sweep(spec, out=out, base=base, only=only, dry_run=dry_run, track=track, overwrite=overwrite)
+    done = _sweep(given.with_values(spec=spec, base=base))
     for run in done.failed:
         say(f"Failed: {run.name}: {run.error}")
-    context.exit(1 if done.failed else 0)
+    click.get_current_context().exit(1 if done.failed else 0)
 
 
 def _list() -> None:
@@ -115,16 +101,7 @@ def _list() -> None:
     print_result(document, text="\n".join(f"{one.name:20} {one.about}\n{'':20} {one.command}" for one in found))
 
 
-def _sweep(
-    spec: str,
-    *,
-    out: Path | None,
-    base: dict[str, Any],
-    only: tuple[str, ...],
-    dry_run: bool,
-    track: str | None,
-    overwrite: bool,
-) -> Sweep:
+def _sweep(given: Given) -> Sweep:
     """Run the sweep with progress, and print its runs or its report."""
     import warnings
 
@@ -132,15 +109,12 @@ def _sweep(
     warnings.filterwarnings("ignore", category=FutureWarning, module="transformers")
     from kgedit.cli.progress import stages
     from kgedit.cli.report import print_tables
-    from kgedit.verbs.sweeping import sweep as run_sweep
 
     with stages() as progress:
-        done = run_sweep(
-            spec, out=out, base=base, only=only, dry_run=dry_run, overwrite=overwrite, track=track, progress=progress
-        )
+        done = given.make(RunSweep, progress=progress).run()
     if wants_json():
         print_json(_document(done))
-    elif dry_run:
+    elif given.values["dry_run"]:
         print_tables([_runs_table(done)])
     elif done.report:
         print_tables(done.report.tables)

@@ -123,6 +123,7 @@ def verb_command(
     optional: Iterable[str] = (),
     without: Iterable[str] = (),
     words: str | None = None,
+    several: bool = False,
     more: Sequence[Callable[..., Any]] = (),
     group: click.Group | None = None,
 ) -> Callable[[Callable[..., Any]], click.Command]:
@@ -140,6 +141,7 @@ def verb_command(
         optional: Fields that the command line may leave out although the verb requires them.
         without: Fields that are no options of this command.
         words: Field that is a text of several words on the command line, without quotes; None means none.
+        several: Whether the function receives `Given` for a single verb too, to change values before the verb is made.
         more: Decorators that add further options, such as `result_format`.
         group: Group that the command belongs to; None means none.
     """
@@ -154,7 +156,7 @@ def verb_command(
         def call(**values: Any) -> Any:
             options = {key: _given(fields[key], value) for key, value in values.items() if key in own}
             given = Given(options)
-            subject = given if len(verbs) > 1 else given.make(verbs[0])
+            subject = given if several or len(verbs) > 1 else given.make(verbs[0])
             return function(subject, **{key: value for key, value in values.items() if key not in own})
 
         for decorator in reversed(more):
@@ -290,7 +292,8 @@ def _marked(marker: Marker) -> _Kind:
     if isinstance(marker, OneOf):
         return _Kind(type=click.Choice(marker.names))
     exists, files, folders = marker.exists, marker.files, marker.folders
-    return _Kind(type=click.Path(exists=exists, file_okay=files, dir_okay=folders, path_type=Path))
+    path = click.Path(exists=exists, file_okay=files, dir_okay=folders, path_type=Path)
+    return _Kind(type=path, several=marker.several)
 
 
 def _of_values(origin: Any, inner: Sequence[Any]) -> _Kind:

@@ -69,8 +69,8 @@ def verbalize(
     """
     from kgedit.resources import home
     from kgedit.timesteps.timestep import Timestep
-    from kgedit.verbs.verbalizing import WordingOptions, find_wanted
-    from kgedit.verbs.verbalizing import verbalize as worded
+    from kgedit.verbs.verbalize import WordingOptions, find_wanted
+    from kgedit.verbs.verbalize import verbalize as worded
 
     options = ServerOptions(**asked_by)
     verbalizer = one_verbalizer(model, local, options)

@@ -165,6 +165,11 @@ def many(given: object) -> object:
     return given if isinstance(given, str) or not isinstance(given, Iterable) else tuple(given)
 
 
+def as_many(given: Any) -> tuple[Any, ...]:
+    """One value or several as a tuple."""
+    return tuple(given) if isinstance(given, Iterable) and not isinstance(given, str) else (given,)
+
+
 @dataclass(frozen=True, slots=True)
 class PathType:
     """Kind of a path on the command line.
@@ -173,11 +178,13 @@ class PathType:
         exists: Whether it must exist.
         files: Whether it may be a file.
         folders: Whether it may be a folder.
+        several: Whether the field takes several paths, although one path is a valid value too.
     """
 
     exists: bool = False
     files: bool = True
     folders: bool = True
+    several: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,7 +222,9 @@ ExistingPath = Annotated[str | Path, AfterValidator(_as_path), PathType(exists=T
 ExistingFile = Annotated[str | Path, AfterValidator(_as_path), PathType(exists=True, folders=False)]
 ExistingFolder = Annotated[str | Path, AfterValidator(_as_path), PathType(exists=True, files=False)]
 ManyFiles = Annotated[Sequence[ExistingFile], BeforeValidator(many)]
+ManyFolders = Annotated[Sequence[AnyFolder], BeforeValidator(many)]
 ManyPaths = Annotated[Sequence[AnyPath], BeforeValidator(many)]
+OneOrManyPaths = Annotated[str | Path | Sequence[str | Path], BeforeValidator(as_many), PathType(several=True)]
 Names = Annotated[Sequence[str], BeforeValidator(many)]
 Day = Annotated[str | datetime.date, BeforeValidator(_as_day), DayType()]
 

@@ -17,12 +17,12 @@ from kgedit.errors import GraphError
 from kgedit.resources import use_home
 from kgedit.sample.generate import SNAPSHOT_DATES, write_world
 from kgedit.store.snapshots import open_snapshot
-from kgedit.verbs.describing import describe_page
+from kgedit.verbs.describe import describe_page
 from kgedit.verbs.exporting import is_exported
 from kgedit.verbs.home import Home, Steps
 from kgedit.verbs.loading import is_loaded
-from kgedit.verbs.reports import report
-from kgedit.verbs.running import read_run, run
+from kgedit.verbs.report import report
+from kgedit.verbs.run_edit import read_run, run
 from kgedit.verbs.up_inputs import DatedState, UpInputs
 from kgedit.verbs.up_runs import RunFields
 from kgedit.verbs.up_summary import UpSummary, summarize, write_summary

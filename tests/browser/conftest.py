@@ -12,8 +12,8 @@ from playwright.sync_api import Browser, BrowserContext, Page, expect
 from world.hostile import HOSTILE
 from world.page_runs import NAMES, write_page_run, write_page_timestep
 
-from kgedit.verbs.describing import describe_page
-from kgedit.verbs.reports import report
+from kgedit.verbs.describe import describe_page
+from kgedit.verbs.report import report
 
 # Two workers and a graph server share two cores: five seconds, the default, can pass without a frame.
 expect.set_options(timeout=30_000)

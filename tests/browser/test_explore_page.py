@@ -12,7 +12,7 @@ from playwright.sync_api import Page, expect
 from world.explored import write_explored
 from world.hostile import HOSTILE
 
-from kgedit.verbs.exploring import explore_server
+from kgedit.verbs.explore import explore_server
 
 pytestmark = pytest.mark.browser
 

@@ -11,7 +11,7 @@ from world.submitted_runs import add_hashes
 
 from kgedit.cli import main, progress
 from kgedit.records.steps import listening, step
-from kgedit.verbs.publishing import publish
+from kgedit.verbs.publish import publish
 
 
 def test_work_tells_its_steps_to_whoever_listens_and_to_nobody_else(tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ from kgedit.explorer.exports import ExportTask
 from kgedit.explorer.server import ExploreServer, explore_app
 from kgedit.graph.status import browser_of_home
 from kgedit.timesteps.selected import read_selection
-from kgedit.verbs.exploring import explore_server
+from kgedit.verbs.explore import explore_server
 
 HOST, TOKEN = "127.0.0.1:8123", "a-token"
 WINDOW = {"from": DAYS[0], "to": DAYS[1]}

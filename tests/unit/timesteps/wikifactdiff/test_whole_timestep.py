@@ -24,7 +24,7 @@ from kgedit.timesteps.timestep import Timestep
 from kgedit.timesteps.wikifactdiff.export import WikiFactDiffSettings, export_timestep
 from kgedit.timesteps.wikifactdiff.scenarios import LOST
 from kgedit.timesteps.wikifactdiff.tables import own_table
-from kgedit.verbs.describing import describe, describe_page
+from kgedit.verbs.describe import describe, describe_page
 
 pytestmark = pytest.mark.slow
 

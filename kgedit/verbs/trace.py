@@ -6,33 +6,28 @@ import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-import pyarrow as pa
+from pydantic import BeforeValidator
 
 from kgedit.errors import ModelError, SpecError
-from kgedit.extras import names_extra
 from kgedit.resources import use_home
-from kgedit.verbs.home import Home, Steps, folder_of
+from kgedit.verbs.home import Steps, folder_of
 from kgedit.verbs.live_progress import step_line
-from kgedit.verbs.statistics import loaded_model
+from kgedit.verbs.options import OneOf, Verb, argument, flag, function_of, many, options, python_only
+from kgedit.verbs.shared_options import DeviceOptions, InHome
+from kgedit.verbs.stats import loaded_model
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from kgedit.editing.locate_then_edit.tracing import TracedFact
     from kgedit.llm.language_model import LanguageModel
     from kgedit.pages.marks import Figure
     from kgedit.records.cases import KnownFact
     from kgedit.timesteps.edit_files import Edits
 
-EFFECTS = pa.schema(
-    [
-        ("state", pa.string()),
-        ("position", pa.string()),
-        ("layer", pa.int64()),
-        ("effect", pa.float64()),
-        ("share", pa.float64()),
-    ]
-)
+EFFECTS = {"state": "string", "position": "string", "layer": "int64", "effect": "float64", "share": "float64"}
 """state: hidden (a block's output), mlp or attention. position: kind of token. layer: index of the block, the middle of
 the window for mlp and attention. effect: average indirect effect, in probability. share: share of the total effect."""
 
@@ -93,77 +88,102 @@ class Tracing:
         }
 
 
-@names_extra
-def trace_model(
-    model: Any,
-    edits: Edits | str | Path,
-    *,
-    tokenizer: Any = None,
-    limit: int = 100,
-    ask: str = "cloze",
-    context: str = "question_only",
-    states: Sequence[str] = (),
-    samples: int = 10,
-    noise: float = 3.0,
-    window: int | None = None,
-    seed: int = 0,
-    device: str = "auto",
-    dtype: str = "auto",
-    home: Home | str | Path | None = None,
-    progress: Steps | None = None,
-) -> Tracing:
-    """Find the layers and positions that mediate facts (ROME, arXiv 2202.05262 section 2).
+@options
+class TraceModel(DeviceOptions, InHome, Verb[Tracing]):
+    """Find the layers at which MODEL recalls facts.
 
-    Args:
-        model: See `build_statistics`; "tiny" is the model that runs on these edits use.
-        edits: An exported timestep or a file of edits; its known facts are traced if the model answers them correctly.
-        tokenizer: See `edit`.
-        limit: Maximum number of facts to trace, drawn by the seed.
-        ask: "cloze", a statement that ends just before the answer, as in the paper; or "question". Facts without a
-            cloze are asked as questions.
-        context: Text around the cloze or question, such as question_answer for models that do not answer a bare
-            question.
-        states: "hidden", "mlp" and "attention", or some of them; none means all.
-        samples: Number of noise samples per fact.
-        noise: Standard deviation of the noise, in standard deviations of the subjects' embeddings.
-        window: Number of adjacent MLPs or attentions restored together; None means 10 of 48 blocks, as in the paper.
-        seed: Seed of the facts and the noise.
-        device: Device of a model given by name.
-        dtype: Number format to load it in.
-        home: See `build_statistics`.
-        progress: Progress callback for the facts.
-
-    Raises:
-        SpecError: if `ask` or a state is invalid.
-        ModelError: if the model knows none of the facts, or has no such states.
+    Causal tracing (Meng et al. 2022, arXiv 2202.05262 section 2): noise on the subject's embeddings makes the model
+    forget a fact's answer; then the outputs of single blocks, or of several adjacent MLPs or attentions, are restored
+    at one token. Prints the effect of each layer at each kind of token, as a share of the decrease in the answer's
+    probability due to the noise, and the layers that ROME and MEMIT would edit. Only facts that the model answers
+    correctly are traced.
     """
-    from kgedit.editing.locate_then_edit.tracing import STATE_KINDS, TracingPlan, trace
-    from kgedit.timesteps.edit_files import open_edits
 
-    if unknown := [state for state in states if state not in STATE_KINDS]:
-        raise SpecError([f"states: {', '.join(STATE_KINDS)}, not {', '.join(unknown)}"])
-    if ask not in ("cloze", "question"):
-        raise SpecError([f"ask: cloze or question, not '{ask}'"])
-    kinds = tuple(kind for kind in STATE_KINDS if not states or kind in states)
-    own = TracingPlan(kinds, samples=samples, noise=noise, window=window, seed=seed)
-    with use_home(folder_of(home)):
-        opened = open_edits(Path(edits)) if isinstance(edits, str | Path) else edits
-        loaded = _tiny(opened, device, dtype) if model == TINY else loaded_model(model, tokenizer, device, dtype)
-        facts, asked = _known_facts(loaded, opened.known_facts(), ask=ask, context=context, limit=limit, seed=seed)
-        if not facts:
-            raise ModelError(
-                f"{loaded.name} answers none of the {asked} facts of {opened.name} right, so that nothing can be "
-                "traced. Give facts that it knows, or ask otherwise (--ask question, --context question_answer)."
+    model: Any = argument(
+        kw_only=False,
+        metavar="MODEL",
+        complete="models",
+        help='See `build_statistics`; "tiny" is the model that runs on these edits use.',
+    )
+    edits: Any = flag(
+        kw_only=False,
+        metavar="FILE",
+        help="Trace old answers and locality facts of this file of edits; in Python also an exported timestep.",
+    )
+    tokenizer: Any = python_only(default=None, help="See `edit`.")
+    limit: int = flag(default=100, ge=1, help="At most N facts that the model answers right, drawn by the seed.")
+    ask: Annotated[str, OneOf(("cloze", "question"))] = flag(
+        default="cloze",
+        group="Questions",
+        help="Wording of the facts; those without a cloze are asked as questions.",
+    )
+    context: str = flag(
+        default="question_only",
+        group="Questions",
+        metavar="NAME",
+        help="Text around it, such as question_answer for models that do not answer a bare cloze.",
+    )
+    states: Annotated[Sequence[Annotated[str, OneOf(("hidden", "mlp", "attention"))]], BeforeValidator(many)] = flag(
+        "--state", default=(), help="States that are restored; repeat. Default: all three."
+    )
+    samples: int = flag(default=10, ge=1, rare=True, help="Number of noise samples per fact.")
+    noise: float = flag(default=3.0, gt=0, rare=True, help="Noise in standard deviations of the subjects' embeddings.")
+    window: int | None = flag(
+        default=None,
+        ge=1,
+        rare=True,
+        metavar="N",
+        help="MLPs or attentions restored together. Default: 10 of 48 blocks, as published.",
+    )
+    seed: int = flag(default=0, help="Seed of the facts and the noise.")
+    progress: Steps | None = python_only(default=None, help="Progress callback for the facts.")
+
+    def run(self) -> Tracing:
+        """Trace them.
+
+        Raises:
+            SpecError: if `ask` or a state is invalid.
+            ModelError: if the model knows none of the facts, or has no such states.
+        """
+        import pyarrow as pa
+
+        from kgedit.editing.locate_then_edit.tracing import STATE_KINDS, TracingPlan, trace
+        from kgedit.timesteps.edit_files import open_edits
+
+        if unknown := [state for state in self.states if state not in STATE_KINDS]:
+            raise SpecError([f"states: {', '.join(STATE_KINDS)}, not {', '.join(unknown)}"])
+        if self.ask not in ("cloze", "question"):
+            raise SpecError([f"ask: cloze or question, not '{self.ask}'"])
+        kinds = tuple(kind for kind in STATE_KINDS if not self.states or kind in self.states)
+        own = TracingPlan(kinds, samples=self.samples, noise=self.noise, window=self.window, seed=self.seed)
+        with use_home(folder_of(self.home)):
+            opened = open_edits(Path(self.edits)) if isinstance(self.edits, str | Path) else self.edits
+            loaded = self._loaded(opened)
+            facts, asked = _known_facts(
+                loaded, opened.known_facts(), ask=self.ask, context=self.context, limit=self.limit, seed=self.seed
             )
-        update = (progress or step_line)(f"trace {loaded.name}", len(facts), "facts")
-        averages = trace(loaded, facts, own, advance=lambda done, _total: update(done, done))
-    rows = [
-        {"state": state, "position": position, "layer": layer, "effect": effect, "share": effect / averages.total}
-        for (state, position), effects in averages.indirect.items()
-        for layer, effect in enumerate(effects)
-    ]
-    table = pa.Table.from_pylist(rows, schema=EFFECTS)
-    return Tracing(table, len(facts), asked, averages.total, averages.rome_layer, averages.memit_layers)
+            if not facts:
+                raise ModelError(
+                    f"{loaded.name} answers none of the {asked} facts of {opened.name} right, so that nothing can be "
+                    "traced. Give facts that it knows, or ask otherwise (--ask question, --context question_answer)."
+                )
+            update = (self.progress or step_line)(f"trace {loaded.name}", len(facts), "facts")
+            averages = trace(loaded, facts, own, advance=lambda done, _total: update(done, done))
+        rows = [
+            {"state": state, "position": position, "layer": layer, "effect": effect, "share": effect / averages.total}
+            for (state, position), effects in averages.indirect.items()
+            for layer, effect in enumerate(effects)
+        ]
+        table = pa.Table.from_pylist(rows, schema=pa.schema(EFFECTS))
+        return Tracing(table, len(facts), asked, averages.total, averages.rome_layer, averages.memit_layers)
+
+    def _loaded(self, edits: Edits) -> Any:
+        if self.model == TINY:
+            return _tiny(edits, self.device, self.dtype)
+        return loaded_model(self.model, self.tokenizer, self.device, self.dtype)
+
+
+trace_model = function_of(TraceModel)
 
 
 def tracing_figure(tracing: Tracing, *, model: str) -> Figure:

@@ -5,17 +5,37 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, Any
+
+from pydantic import BeforeValidator
 
 from kgedit.errors import TimestepError
-from kgedit.extras import names_extra
 from kgedit.html_tables import html_table
+from kgedit.verbs.options import (
+    AnyFile,
+    AnyFolder,
+    ExistingPath,
+    Names,
+    PathType,
+    Verb,
+    argument,
+    as_many,
+    flag,
+    function_of,
+    options,
+)
 from kgedit.verbs.written_files import write_files
 
 if TYPE_CHECKING:
     from kgedit.analysis.runs import Run
     from kgedit.analysis.tables import Table
     from kgedit.pages.report_page import Page
+
+
+if TYPE_CHECKING:
+    Runs = Run | str | Path | Iterable[Run | str | Path]
+else:  # importing Run would import pyarrow
+    Runs = Annotated[Sequence[Annotated[Any, PathType()]], BeforeValidator(as_many)]
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -61,75 +81,122 @@ class Report:
         )
 
 
-@names_extra
-def report(
-    runs: Run | str | Path | Iterable[Run | str | Path],
-    *,
-    out: str | Path | None = None,
-    markdown: str | Path | None = None,
-    csv: str | Path | None = None,
-    json: str | Path | None = None,
-    html: str | Path | None = None,
-    figures: str | Path | None = None,
-    easyedit: str | Path | None = None,
-    brief: bool = False,
-    only: Sequence[str] = (),
-    by: Sequence[str] = (),
-    counts: str | Path | Mapping[str, int] | None = None,
-    knowledge_cutoff: str | None = None,
-    rescore: bool = False,
-    overwrite: bool = False,
-) -> Report:
-    """Compare finished runs.
+@options
+class ReportRuns(Verb[Report]):
+    """Compare finished runs in tables.
 
-    Args:
-        runs: Runs or their folders, and EasyEdit's results files, which are shown in a separate table.
-        out: Folder for report.md, report.json, report.csv and tables/ with a CSV file per table; None writes none.
-        markdown: File for the tables, instead of report.md.
-        csv: File for the scores, instead of report.csv.
-        json: File for the tables with numbers, instead of report.json.
-        html: File for an HTML page with charts and every answer.
-        figures: Folder for the page's figures as SVG and PNG; requires kgedit[figures].
-        easyedit: Folder for each run's results in EasyEdit's format, one file per run.
-        brief: Whether to include only the overviews, in which every run is one row of each table.
-        only: Texts; only tables whose title contains one of them, ignoring case, are included. Empty means all.
-        by: Breakdowns of scores: relation, tag, kind, scenario, year, cutoff, category, popularity, subject_views,
-            object_views, subject_count, object_count, locality_basis; bleedover by neighbour_similarity,
-            neighbour_popularity; two-hop questions by two_hop_count, two_hop_views.
-        counts: Mapping from label or id to its number of mentions in a corpus, a file of such pairs, or texts in which
-            labels are counted (.txt, .jsonl, .parquet, or a folder of these). Used for breakdowns that end in _count,
-            and for neighbour_popularity, instead of the timestep's counts.
-        knowledge_cutoff: Last month of the model's pretraining texts, YYYY-MM; None means the published cutoff of a
-            listed model (kgedit/data/knowledge_cutoffs.yaml), and no cutoff for other models.
-        rescore: Whether to score the answers of every run again first, and replace its scores.json.
-        overwrite: Whether to replace files of an earlier report with other content.
-
-    Raises:
-        TimestepError: if a folder contains no finished run, a file exists, counts are missing or cannot be read, or no
-            title contains any text of `only`.
-        MissingExtraError: if figures are requested and the packages that draw them are not installed.
+    Each RUN is a folder written by run-edit, or a results file of EasyEdit: its stated scores are shown in a separate
+    table, without intervals and tests, because it has no answers. First come overviews: every run under the presets
+    side by side, and by axis, with 95 % intervals clustered by relation and numbers of questions; and means over seeds.
+    Then paired tests (permutations of whole relations) between methods on the same questions, one table per axis and
+    preset with its cost, the accuracy matrix over timesteps, two-hop questions by their hops, errors by class, and
+    forward time. Last come tables over several models: means over models and by timestep, forced against free answers
+    with averages over methods, and unsolved questions. The order of rows does not depend on the order of the arguments.
+    Only runs with the same cases, model, training format and evaluation share a table; other runs form separate groups
+    and are not ranked together. A table too wide for the terminal is split. The page of --html is a single file that
+    makes no network requests: a verdict in sentences, the comparison, charts with their numbers, a browser of all
+    answers, and provenance.
     """
+
+    runs: Runs = argument(
+        kw_only=False, metavar="RUN...", complete="runs", help="Runs or their folders, and results files of EasyEdit."
+    )
+    by: Names = flag(
+        default=(),
+        metavar="NAME",
+        complete="breakdowns",
+        help="Break scores down by relation, tag, kind, scenario, year, cutoff, category, popularity, subject_views, "
+        "object_views, subject_count, object_count, locality_basis or hops, bleedover by neighbour_similarity or "
+        "neighbour_popularity, or two-hop questions by two_hop_count or two_hop_views; repeat.",
+    )
+    only: Names = flag(
+        "--table", default=(), metavar="TEXT", help="Only tables with TEXT in their title, in any case; repeat."
+    )
+    brief: bool = flag(default=False, help="Only the overviews: every run in one row of each table.")
+    counts: ExistingPath | Mapping[str, int] | None = flag(
+        default=None,
+        rare=True,
+        help="Counts of labels or ids in a corpus (tab, CSV, JSON), or texts to count labels in; for tenths by count.",
+    )
+    knowledge_cutoff: str | None = flag(
+        default=None,
+        rare=True,
+        metavar="YYYY-MM",
+        help="Last month of the model's pretraining texts, for --by cutoff. Default: the published one of a listed "
+        "model.",
+    )
+    rescore: bool = flag(default=False, help="Score answers.jsonl again first, and replace scores.json.")
+    out: AnyFolder | None = flag(
+        default=None,
+        group="Output",
+        help="Write report.md, report.json, report.csv and a CSV file for each table here.",
+    )
+    html: AnyFile | None = flag(
+        default=None, group="Output", help="Write an HTML page: charts, and all answers with search."
+    )
+    figures: AnyFolder | None = flag(
+        default=None,
+        group="Output",
+        help="Write the page's figures here as SVG and PNG, sized for a paper (kgedit[figures]).",
+    )
+    markdown: AnyFile | None = flag(
+        default=None, group="Output", rare=True, help="Write the tables as Markdown to this file."
+    )
+    csv: AnyFile | None = flag(
+        default=None,
+        group="Output",
+        rare=True,
+        help="Write the scores as one CSV table to this file, shares as fractions of 1.",
+    )
+    json: AnyFile | None = flag(
+        default=None, group="Output", rare=True, help="Write the tables with numbers as JSON to this file."
+    )
+    easyedit: AnyFolder | None = flag(
+        default=None,
+        group="Output",
+        rare=True,
+        help="Write the results of each run here as EasyEdit does: one JSON file a run, by its teacher-forced preset.",
+    )
+    overwrite: bool = flag(default=False, group="Output", help="Replace files of an earlier report.")
+
+    def run(self) -> Report:
+        """Compare them.
+
+        Raises:
+            TimestepError: if a folder contains no finished run, a file exists, counts are missing or cannot be read, or
+                no title contains any text of `only`.
+            MissingExtraError: if figures are requested and the packages that draw them are not installed.
+        """
+        return _report(self)
+
+
+report = function_of(ReportRuns)
+
+
+def _report(wanted: ReportRuns) -> Report:
     from kgedit.analysis.report import overview_tables, report_tables
     from kgedit.analysis.results_files import results_files_table
     from kgedit.runs.easyedit_results import easyedit_results, read_easyedit_results
     from kgedit.runs.run_files import read_runs
 
-    _check_breakdowns(by)
-    markdown_file, csv_file = _target(markdown, out, "report.md"), _target(csv, out, "report.csv")
-    json_file, tables_folder = _target(json, out, "report.json"), Path(out) / "tables" if out is not None else None
-    html_file, figures_folder = (None if path is None else Path(path) for path in (html, figures))
+    _check_breakdowns(wanted.by)
+    out, overwrite = wanted.out, wanted.overwrite
+    markdown_file, csv_file = _target(wanted.markdown, out, "report.md"), _target(wanted.csv, out, "report.csv")
+    json_file, tables_folder = _target(wanted.json, out, "report.json"), Path(out) / "tables" if out else None
+    html_file, figures_folder = (None if path is None else Path(path) for path in (wanted.html, wanted.figures))
     if figures_folder and figures_folder.exists() and not overwrite:
         raise TimestepError(f"{figures_folder} is there already. Replace it: --overwrite")
-    folders, files = _folders_and_files(runs)
-    _check_files(files, folders, rescore=rescore, of_runs=(html, figures, easyedit, csv))
-    if rescore:
+    folders, files = _folders_and_files(wanted.runs)
+    of_runs_only = (wanted.html, wanted.figures, wanted.easyedit, wanted.csv)
+    _check_files(files, folders, rescore=wanted.rescore, of_runs=of_runs_only)
+    if wanted.rescore:
         _rescore(folders)
-    found = tuple(_with_cutoff(run, knowledge_cutoff) for run in read_runs(folders))
-    corpus_counts = _counts(found, by, counts)
-    tables_of = overview_tables if brief else report_tables
-    of_runs = tables_of(found, by=by, counts=corpus_counts) if found else []
+    found = tuple(_with_cutoff(run, wanted.knowledge_cutoff) for run in read_runs(folders))
+    corpus_counts = _counts(found, wanted.by, wanted.counts)
+    tables_of = overview_tables if wanted.brief else report_tables
+    of_runs = tables_of(found, by=wanted.by, counts=corpus_counts) if found else []
     stated = results_files_table([read_easyedit_results(file) for file in files], found)
-    made = Report(runs=found, tables=_chosen([*of_runs, *((stated,) if stated else ())], only))
+    made = Report(runs=found, tables=_chosen([*of_runs, *((stated,) if stated else ())], wanted.only))
     documents = ((markdown_file, made.to_markdown), (csv_file, made.to_csv), (json_file, made.to_json))
     texts = {path: text() for path, text in documents if path}
     tables = _tables(made, tables_folder) if tables_folder else {}
@@ -137,7 +204,9 @@ def report(
     pages = {html_file: page.html} if page and html_file else {}
     if tables_folder:
         _clear(tables_folder, keep=tables, overwrite=overwrite)
-    results = {Path(easyedit) / f"{run.folder.name}.json": easyedit_results(run.folder) for run in found if easyedit}
+    results = {}
+    if wanted.easyedit:
+        results = {Path(wanted.easyedit) / f"{run.folder.name}.json": easyedit_results(run.folder) for run in found}
     write_files(texts | tables | pages | results, overwrite=overwrite)
     if page and figures_folder:
         _write_figures(page, figures_folder)
@@ -249,8 +318,7 @@ def _folders_and_files(runs: Run | str | Path | Iterable[Run | str | Path]) -> t
     """Split into folders of runs and results files of EasyEdit, each file once."""
     from kgedit.analysis.runs import Run
 
-    given = [runs] if isinstance(runs, Run | str | Path) else runs
-    paths = [one.folder if isinstance(one, Run) else Path(one) for one in given]
+    paths = [one.folder if isinstance(one, Run) else Path(one) for one in as_many(runs)]
     files = {path.resolve(): path for path in paths if path.is_file()}
     return [path for path in paths if not path.is_file()], sorted(files.values())
 
