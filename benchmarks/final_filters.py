@@ -10,14 +10,14 @@ from __future__ import annotations
 
 from itertools import permutations
 
-from kgedit.timesteps.relation_words import RelationWords, said_stems
+from kgedit.timesteps.relation_words import RelationWords, question_stems
 from kgedit.wording.templates import ANY_CLASS, template_table
 
 
 def main() -> None:
     """Print the number of pairs and the share rejected."""
     rows = [row for row in template_table().to_pylist() if row["subject_class"] == ANY_CLASS]
-    asked = {row["property"]: said_stems(row["question"]) for row in rows}
+    asked = {row["property"]: question_stems(row["question"]) for row in rows}
     words = RelationWords(template_table())
     expressed = {name: words(name) for name in asked}
     refused = sum(not asked[one] & expressed[other] for one, other in permutations(asked, 2))

@@ -229,8 +229,8 @@ class _Block:
     def _row(self, name: str, words: dict[str, list[tuple[str, str]]]) -> tuple[Any, ...]:
         label, language = self._first(words.get("label", []))
         description, _ = self._first(words.get("description", []))
-        said = words.get("alias", [])
-        aliases = [text for wanted in self.parser.languages for language_, text in said if language_ == wanted]
+        given = words.get("alias", [])
+        aliases = [text for wanted in self.parser.languages for language_, text in given if language_ == wanted]
         return (
             name, "property" if name[0] == "P" else "item", label, language, description, without_repetition(aliases),
             self.titles.get(name), self.datatypes.get(name), None, None,

@@ -77,7 +77,7 @@ class XmlParser:
     bad_statements: ClassVar[tuple[str, ...]] = BAD_STATEMENTS
     notes: ClassVar[tuple[str, ...]] = LOADERS["wikidata_json"].notes
     framing = XmlPages()
-    lacks: ClassVar[tuple[str, ...]] = ("datatypes of properties that the dump does not hold",)
+    lacks: ClassVar[tuple[str, ...]] = ("datatypes of properties that the dump does not contain",)
     datatypes_by_property: ClassVar[bool] = True
 
     def __init__(self, options: LoaderOptions) -> None:

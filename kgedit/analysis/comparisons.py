@@ -167,13 +167,13 @@ def paired_table(runs: Sequence[Run], preset: str) -> Table | None:
 def limits_of_tests(results: Iterable[PairedResult]) -> str:
     """Note on the limits of these tests if there are few relations; "" otherwise."""
     counts = {result.relations for result in results}
-    said = []
+    notes = []
     if 1 in counts:
-        said.append("Questions of a single relation are taken as independent.")
+        notes.append("Questions of a single relation are taken as independent.")
     few = [count for count in counts if count > 1 and smallest_p(count) >= SURE]
     if few:
-        said.append(f"With {max(few)} relations p cannot be below {smallest_p(max(few)):.2g}.")
-    return " ".join(said)
+        notes.append(f"With {max(few)} relations p cannot be below {smallest_p(max(few)):.2g}.")
+    return " ".join(notes)
 
 
 @dataclass(frozen=True, slots=True)

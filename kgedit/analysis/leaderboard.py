@@ -100,7 +100,7 @@ def standings_csv(standings: Sequence[Standings]) -> str:
             who = (row.name, runs[0].spec.method, " ".join(run.folder.name for run in runs), seeds)
             for measure in MEASURES:
                 if (placed := row.cells.get(measure)) is not None:
-                    told = as_values(placed.estimate)
-                    numbers = (told["mean"], told["low"], told["high"], told["n"], placed.first, placed.last)
+                    values = as_values(placed.estimate)
+                    numbers = (values["mean"], values["low"], values["high"], values["n"], placed.first, placed.last)
                     writer.writerow([*group, *who, measure, *("" if value is None else value for value in numbers)])
     return lines.getvalue()

@@ -53,9 +53,9 @@ def presets_table(runs: Sequence[Run]) -> Table:
     """One row per run, one column per preset: the same edits under each evaluation, with their costs."""
     presets = preset_names(runs)
     free = {preset.name for run in runs for preset in run.spec.presets if preset.generation != "teacher_forcing"}
-    told, first = who(runs), presets[0]
+    identity, first = who(runs), presets[0]
     rows = []
-    for run, cells in zip(runs, told.cells, strict=True):
+    for run, cells in zip(runs, identity.cells, strict=True):
         updates = [run.pooled("own", "update", preset) for preset in presets]
         contains = [mean(run.pooled("own", "update", preset).get("contains")) for preset in presets if preset in free]
         empty = [_empty(run, preset) for preset in presets if preset in free]
@@ -64,7 +64,7 @@ def presets_table(runs: Sequence[Run]) -> Table:
         others = (estimate(main_score(rephrased)), estimate(kept.get("unchanged")))
         rows.append((*cells, *scores, *contains, *empty, *others, run.cpu_seconds_per_edit, gibibytes(run)))
     columns = (
-        *told.columns,
+        *identity.columns,
         *(Column(preset, preset_unit(runs, preset)) for preset in presets),
         *(Column(f"contains, {preset}", "percent") for preset in presets if preset in free),
         *(Column(f"empty, {preset}", "percent") for preset in presets if preset in free),
@@ -98,15 +98,15 @@ def _without_interval(found: MeanChange) -> Estimate | None:
 
 def overview_table(runs: Sequence[Run], preset: str) -> Table:
     """One row per run, one column per evaluated axis: the preset's own metric before and after the edits."""
-    asked, told = asked_axes(runs, preset), who(runs)
+    asked, identity = asked_axes(runs, preset), who(runs)
     rows = tuple(
         (*cells, *(change(*(own_score(run, stage, axis, preset) for stage in COMPARED_STAGES)) for axis in asked))
-        for run, cells in zip(runs, told.cells, strict=True)
+        for run, cells in zip(runs, identity.cells, strict=True)
     )
     return with_counts(
         Table(
             title=f"Overview, preset {preset}",
-            columns=(*told.columns, *(Column(axis, preset_unit(runs, preset)) for axis in asked)),
+            columns=(*identity.columns, *(Column(axis, preset_unit(runs, preset)) for axis in asked)),
             rows=rows,
             note=f"{metrics_of(runs, preset)}, before any edit → right after a timestep's own edits, with the "
             "95 % interval clustered by relation. n: questions.",
@@ -215,16 +215,16 @@ def axis_table(runs: Sequence[Run], axis: Axis, *, preset: str) -> Table | None:
     if not found:
         return None
     side = sorted({metric for scores in measured for metric, score in scores.items() if not score.main})
-    told = who(runs)
+    identity = who(runs)
     rows = []
-    for run, cells, after, before in zip(runs, told.cells, measured, earlier, strict=True):
+    for run, cells, after, before in zip(runs, identity.cells, measured, earlier, strict=True):
         main = main_score(after)
         counts = (main.n, main.relations) if main else (None, None)
         sides = (mean(after.get(metric)) for metric in side)
         costs = (run.seconds_per_edit, run.questions_per_second(preset))
         rows.append((*cells, mean(main_score(before)), estimate(main), *counts, *sides, *costs))
     columns = (
-        *told.columns,
+        *identity.columns,
         Column("before", preset_unit(runs, preset)),
         Column("after", preset_unit(runs, preset), heading="after [95 %]"),
         Column("n", "count"),

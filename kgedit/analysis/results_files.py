@@ -71,7 +71,7 @@ def results_files_table(files: Sequence[ResultsFile], runs: Sequence[Run]) -> Ta
         *(Column(axis, "percent", with_counts=True) for axis in axes),
         *(Column(name, "percent") for name in ("same tokens", "same answers")),
     )
-    rows = tuple((*told, *(scores.get(axis) for axis in axes), *kept) for told, scores, kept in shown)
+    rows = tuple((*head, *(scores.get(axis) for axis in axes), *kept) for head, scores, kept in shown)
     unread = sorted({name for file in files for name in file.unread})
     note = (
         "Token match in %, before any edit → after. A results file has no answers: its scores are its own means over "
@@ -90,7 +90,7 @@ _Shown = tuple[tuple[Cell, ...], dict[Axis, MeanChange], tuple[Cell, Cell]]
 def _of_file(file: ResultsFile, runs: Sequence[Run]) -> _Shown:
     own = set(file.edits)
     common = max((len(own & _edits(run)) for run in runs), default=None)
-    told = (file.path.name, f"{PROVENANCE} {file.sha256[:12]}", len(file.edits), common)
+    head = (file.path.name, f"{PROVENANCE} {file.sha256[:12]}", len(file.edits), common)
     scores = {
         axis: MeanChange(score.before, None if score.after is None else Estimate(score.after, n=score.n))
         for axis, score in file.scores.items()
@@ -99,15 +99,15 @@ def _of_file(file: ResultsFile, runs: Sequence[Run]) -> _Shown:
     local = file.scores.get("locality")
     kept = local.after if local else None
     by_kind = (None, kept) if file.whole_answers else (kept, None)
-    return (*told, ", ".join(file.protocols) or "not stated"), scores, by_kind
+    return (*head, ", ".join(file.protocols) or "not stated"), scores, by_kind
 
 
 def _of_run(number: int, run: Run, files: Sequence[ResultsFile]) -> _Shown:
     preset = next((one.name for one in run.spec.presets if one.generation == "teacher_forcing"), None)
     common = max(len(_edits(run) & set(file.edits)) for file in files)
-    told = (f"#{number} {run.spec.method}", f"run {run.folder.name}", len(run.cases), common)
+    head = (f"#{number} {run.spec.method}", f"run {run.folder.name}", len(run.cases), common)
     if preset is None:
-        return (*told, "no teacher-forced preset"), {}, (None, None)
+        return (*head, "no teacher-forced preset"), {}, (None, None)
     scores: dict[Axis, MeanChange] = {}
     for axis in AXES:
         before, after = (run.pooled(stage, axis, preset).get("token_match") for stage in ("before", "own"))
@@ -115,7 +115,7 @@ def _of_run(number: int, run: Run, files: Sequence[ResultsFile]) -> _Shown:
             shown = None if after is None else Estimate(after.mean, n=after.n)
             scores[axis] = MeanChange(None if before is None else before.mean, shown)
     unchanged = run.pooled("own", "locality", preset).get("unchanged")
-    return (*told, f"preset {preset}"), scores, (None, unchanged.mean if unchanged else None)
+    return (*head, f"preset {preset}"), scores, (None, unchanged.mean if unchanged else None)
 
 
 def _numbered(runs: Sequence[Run]) -> list[tuple[int, Run]]:

@@ -276,8 +276,8 @@ def _apart(variant: Variant, alike: Sequence[Variant]) -> str:
     own, others = _settings(variant), [_settings(other) for other in alike]
     names = sorted({name for other in others for name in other})
     differing = [name for name in names if len({repr(other.get(name)) for other in others}) > 1]
-    said = ", ".join(f"{name} {own[name]}" for name in differing if own.get(name) is not None)
-    return said or ("defaults" if differing else f"#{','.join(map(str, variant.numbers))}")
+    text = ", ".join(f"{name} {own[name]}" for name in differing if own.get(name) is not None)
+    return text or ("defaults" if differing else f"#{','.join(map(str, variant.numbers))}")
 
 
 def _settings(variant: Variant) -> dict[str, object]:

@@ -100,13 +100,13 @@ class Who:
 
 def who(runs: Sequence[Run]) -> Who:
     """Columns that identify runs, with one tuple of cells per run."""
-    told: dict[str, list[str]] = {
+    settings: dict[str, list[str]] = {
         "protocol": [run.spec.protocol for run in runs],
         "model": [run.model for run in runs],
         "edits": [f"{run.scores.edits.edits:,}" for run in runs],
         "seed": [str(run.spec.seed) for run in runs],
     }
-    differing = {name: values for name, values in told.items() if len(set(values)) > 1}
+    differing = {name: values for name, values in settings.items() if len(set(values)) > 1}
     rows: tuple[tuple[Cell, ...], ...] = tuple(
         (index + 1, run.spec.method, *(values[index] for values in differing.values()))
         for index, run in enumerate(runs)

@@ -49,16 +49,16 @@ def wikifactdiff_table(runs: Sequence[Run]) -> Table | None:
     if cloze is None:
         return None
     text = next((one.name for one in presets if one.metric == _FLUENCY), None)
-    told = who(runs)
+    identity = who(runs)
     before = next((cells for run in runs if any(cells := _measures(run, "before", cloze, text))), None)
     rows = [
         (*cells, *_measures(run, "own", cloze, text), run.seconds_per_edit)
-        for run, cells in zip(runs, told.cells, strict=True)
+        for run, cells in zip(runs, identity.cells, strict=True)
     ]
-    blanks: tuple[Cell, ...] = (None,) * (len(told.columns) - 2)
+    blanks: tuple[Cell, ...] = (None,) * (len(identity.columns) - 2)
     first: list[tuple[Cell, ...]] = [(None, _UNEDITED, *blanks, *before, None)] if before else []
     columns = (
-        *told.columns,
+        *identity.columns,
         *(Column(name, "percent") for name, _, _ in _MEASURES),
         Column("fluency", "plain"),
         Column("s/edit", "seconds"),

@@ -80,7 +80,7 @@ def save_edited(
     """
     capabilities, model = editor.capabilities, editor.model
     if folder.exists():
-        raise ModelError(f"{folder} is there already. Nothing was changed. Give another folder.")
+        raise ModelError(f"{folder} already exists. Nothing was changed. Give another folder.")
     if not capabilities.edits_anything:
         raise ModelError(f"{method} edits nothing, so there is nothing to save.")
     weights = capabilities.changes_weights
@@ -164,7 +164,7 @@ def read_saved(folder: Path) -> SavedEdits:
     """
     path = folder / "kgedit.json"
     if not path.is_file():
-        raise ModelError(f"{folder} holds no edited model (no kgedit.json). Save one: kgedit run-edit --save-model")
+        raise ModelError(f"{folder} contains no edited model (no kgedit.json). Save one: kgedit run-edit --save-model")
     with decoding(path, fix=_SAVE_AGAIN):
         raw = json.loads(path.read_bytes())
         written_by = raw.get("format", 0)

@@ -146,6 +146,6 @@ def measure_functionality(snapshot: Snapshot, *, bounds: Bounds = BOUNDS, disagr
         )
 
 
-def told(bounds: Bounds) -> dict[str, float]:
+def bounds_record(bounds: Bounds) -> dict[str, float]:
     """The bounds as recorded in provenance."""
     return asdict(bounds)

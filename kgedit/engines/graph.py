@@ -75,7 +75,7 @@ class GraphEngine:
     def changed_statements(self, window: Window) -> pa.Table:
         if not self.holds_statements:
             raise TimestepError(
-                "The graph does not hold all statements, which the profile wikifactdiff compares. Rebuild it: "
+                "The graph does not contain all statements, which the profile wikifactdiff compares. Rebuild it: "
                 "kgedit graph rebuild. Or export without it: --engine store"
             )
         found = self._graph.table(read_query("changed_statements").text, _days(window))

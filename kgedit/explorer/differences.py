@@ -119,7 +119,7 @@ class Windows:
             StoreError: if a date is not loaded, the dates are reversed, or the order is unknown.
         """
         if order not in ORDERS:
-            raise StoreError(f"'{order}' is no order. Orders: {', '.join(ORDERS)}.")
+            raise StoreError(f"'{order}' is not an order. Orders: {', '.join(ORDERS)}.")
         name = self.table_of(older, newer)
         judged, parameters = _judged(name, filters)
         passes = " AND ".join(f"ok_{facet}" for facet in FACETS)

@@ -87,7 +87,7 @@ class Exports:
             StoreError: if a snapshot is not loaded.
         """
         if profile not in PROFILES:
-            raise TimestepError(f"'{profile}' is no profile. Profiles: {', '.join(PROFILES)}.")
+            raise TimestepError(f"'{profile}' is not a profile. Profiles: {', '.join(PROFILES)}.")
         if not _NAME.fullmatch(name):
             raise TimestepError(f"'{name}' cannot be a name. Use up to 40 small letters, digits and hyphens.")
         if not selection.num_rows:

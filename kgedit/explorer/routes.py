@@ -126,7 +126,7 @@ class Routes:
     def _item(self, request: Request) -> dict[str, Any]:
         entity = request.path_params["entity"]
         if not is_entity_id(entity):
-            raise KgeditError(f"'{entity[:40]}' is no id. Give one like Q183.")
+            raise KgeditError(f"'{entity[:40]}' is not an id. Give one like Q183.")
         history = read_history(self._explorer, entity)
         if history is None:
             raise UnknownError(f"No loaded snapshot has {entity}.")
@@ -217,9 +217,9 @@ async def _body(request: Request) -> dict[str, Any]:
     except RecursionError as error:
         raise KgeditError("The request is JSON nested too deeply.") from error
     except UnicodeEncodeError as error:
-        raise KgeditError("The request holds text that is not valid Unicode.") from error
+        raise KgeditError("The request contains text that is not valid Unicode.") from error
     except ValueError as error:
-        raise KgeditError(f"The request is no JSON: {error}") from error
+        raise KgeditError(f"The request is not valid JSON: {error}") from error
     if not isinstance(asked, dict):
         raise KgeditError("The request must be a JSON object.")
     return asked

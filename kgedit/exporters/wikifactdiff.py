@@ -110,9 +110,9 @@ def _term(row: Row, name: str) -> Row:
 
 def _object(row: Row) -> Row:
     """An entity with its id; a literal has no id, and its aliases are its other spellings."""
-    told = {"label": row["object_label"], "description": row["object_description"]}
-    told |= {"aliases": list(row["object_aliases"] or ())}
-    return told if row["object"].startswith("V") else {"id": row["object"]} | told
+    described = {"label": row["object_label"], "description": row["object_description"]}
+    described |= {"aliases": list(row["object_aliases"] or ())}
+    return described if row["object"].startswith("V") else {"id": row["object"]} | described
 
 
 def _neighbour(row: Row) -> Row:

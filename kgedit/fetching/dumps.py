@@ -175,7 +175,7 @@ def fetch_dump(
     """
     target, part = folder / dump.name, folder / f"{dump.name}.part"
     if target.exists() and not overwrite:
-        raise SourceError(f"{target} is there already. Load it, or add --overwrite.")
+        raise SourceError(f"{target} already exists. Load it, or add --overwrite.")
     with disk_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
         size = _size_of(dump, manners)

@@ -28,7 +28,7 @@ class FetchedPages:
 
     def __init__(self, target: Path, plan: Mapping[str, Any], *, overwrite: bool) -> None:
         if target.exists() and not overwrite:
-            raise SourceError(f"{target} is there already. Name another file, or add --overwrite.")
+            raise SourceError(f"{target} already exists. Name another file, or add --overwrite.")
         self.target = target
         self.folder = target.with_name(f".{target.name}.pages")
         marker = self.folder / "plan.json"

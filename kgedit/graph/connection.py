@@ -294,9 +294,9 @@ class Graph:
         foreign = nodes[""] - sum(nodes[label] for label in LABELS)
         if foreign > 0:
             raise GraphError(
-                f"The database '{self.address.database or 'default'}' at {self.address.uri} holds {foreign} nodes that "
-                f"are not kgedit's. Use an empty one (KGEDIT_GRAPH_DATABASE, KGEDIT_GRAPH_URI); kgedit's own server "
-                f"is used when KGEDIT_GRAPH_URI is not set."
+                f"The database '{self.address.database or 'default'}' at {self.address.uri} contains {foreign} nodes "
+                f"that are not kgedit's. Use an empty one (KGEDIT_GRAPH_DATABASE, KGEDIT_GRAPH_URI); kgedit's own "
+                f"server is used when KGEDIT_GRAPH_URI is not set."
             )
 
     def _refuse_all_but_reading(self, cypher: str, parameters: Parameters | None, timeout: float) -> None:
@@ -370,5 +370,7 @@ def _column(name: str, values: Sequence[Any]) -> pa.Array:
             f"strings, booleans or lists of them."
         ) from error
     if pa.types.is_struct(column.type):
-        raise GraphError(f"The column '{name}' of the query's result holds maps or nodes. Let the query return values.")
+        raise GraphError(
+            f"The column '{name}' of the query's result contains maps or nodes. Let the query return values."
+        )
     return column

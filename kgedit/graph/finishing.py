@@ -125,4 +125,4 @@ def _check_rows(graph: Graph, rows: Mapping[str, int]) -> None:
         pattern = "(:Term)" if name == "Term" else f"()-[:{name}]->()"
         found = graph.rows(f"MATCH {pattern} RETURN count(*) AS n")[0]["n"]
         if found != count:
-            raise GraphError(f"The graph holds {found:,} {name} records, and {count:,} were given to the import.")
+            raise GraphError(f"The graph contains {found:,} {name} records, and {count:,} were given to the import.")

@@ -130,7 +130,7 @@ def refuse_what_bolt_cannot_carry(cypher: str, parameters: Mapping[str, Any]) ->
                     f"Parameter {name}: {_short(value)} does not fit 64 bits. Give a number between -2^63 and 2^63-1."
                 )
             elif isinstance(value, str) and not _is_unicode(value):
-                raise GraphError(f"Parameter {name} holds text that is not valid Unicode: {value!a:.60}")
+                raise GraphError(f"Parameter {name} contains text that is not valid Unicode: {value!a:.60}")
 
 
 def _is_unicode(text: str) -> bool:

@@ -169,7 +169,7 @@ def _choose_scope(home: Path, asked: Scope | None, found: Sequence[_Found], *, r
     own = found[0].scope if found else None
     if asked is not None and own is not None and asked != own and not rebuild:
         raise GraphError(
-            f"The graph holds {own.describe()}; this asks for {asked.describe()}. "
+            f"The graph contains {own.describe()}; this asks for {asked.describe()}. "
             "Leave the options out to keep it as it is, or write it anew with them: kgedit graph rebuild"
         )
     return asked or own or kept_scope(home) or Scope()

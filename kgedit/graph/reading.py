@@ -73,4 +73,4 @@ def check_item(graph: Graph, item: str) -> None:
         GraphError: if it is missing.
     """
     if not graph.rows("MATCH (i:Item {id: $item}) RETURN i.id AS id", {"item": item}):
-        raise GraphError(f"The graph holds no item {item}. Find one by its name: kgedit find NAME")
+        raise GraphError(f"The graph contains no item {item}. Find one by its name: kgedit find NAME")

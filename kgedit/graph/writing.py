@@ -94,8 +94,8 @@ def _write_part(
         place = {"load": load, "before": written, "after": written + batch.num_rows}
         if not graph.write_batch(text, {**constants, **place, "rows": batch.to_pylist()}):
             raise GraphError(
-                f"The graph holds something else than the snapshot store: rows of the step '{step}' find nothing there "
-                "to change. Build it anew: kgedit graph rebuild"
+                f"The graph does not match the snapshot store: rows of the step '{step}' find nothing there to change. "
+                "Build it again: kgedit graph rebuild"
             )
         written += batch.num_rows
         count.add(batch.num_rows)

@@ -136,7 +136,7 @@ def read_gate(embedder: str = DEFAULT_EMBEDDER, path: Path | None = None) -> Gat
         return Gate(_logistic(fitted["short"]), _logistic(fitted["long"]))
     except (OSError, yaml.YAMLError, KeyError, TypeError, ValueError) as error:
         raise KgeditError(
-            f"{path} holds no gate of a memory ({error}). Write one: python benchmarks/gate.py --write {path}"
+            f"{path} contains no gate of a memory ({error}). Write one: python benchmarks/gate.py --write {path}"
         ) from error
 
 

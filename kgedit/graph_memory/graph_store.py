@@ -135,7 +135,7 @@ def _snapshots(graph: Graph, as_of: datetime.date | None) -> tuple[tuple[int, ..
     held = tuple(day for day in sorted(graph.snapshot_dates()) if as_of is None or day <= day_number(as_of))
     if not held:
         when = "" if as_of is None else f" of {as_of} or before"
-        raise GraphError(f"The graph holds no snapshot{when}. Load one: kgedit load-dump PATH --date YYYY-MM-DD")
+        raise GraphError(f"The graph contains no snapshot{when}. Load one: kgedit load-dump PATH --date YYYY-MM-DD")
     return held, held[-1]
 
 

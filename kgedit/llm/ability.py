@@ -153,7 +153,7 @@ def _name_in(path: Path) -> str:
         # The harness's own tags, such as !function, are ignored.
         name = yaml.load(path.read_text(encoding="utf-8"), Loader=_AnyTag).get("task")
     except (OSError, UnicodeDecodeError, yaml.YAMLError, AttributeError) as error:
-        raise ModelError(f"{path} is no task of lm-evaluation-harness: {error}. Give a YAML file of one.") from error
+        raise ModelError(f"{path} is not a task of lm-evaluation-harness: {error}. Give a YAML file of one.") from error
     if not isinstance(name, str):
         raise ModelError(f"{path} names no task: it needs a line 'task: NAME'.")
     return name

@@ -141,14 +141,14 @@ def _load(path: Path, device: str) -> tuple[Any, Any]:
     disable_progress_bar()  # type: ignore[no-untyped-call]
     if not path.is_dir():
         raise ModelError(
-            f"There is no folder {path}. Give one that holds an encoder, such as RoBERTa: --bertscore-model"
+            f"There is no folder {path}. Give one that contains an encoder, such as RoBERTa: --bertscore-model"
         )
     try:
         tokenizer = AutoTokenizer.from_pretrained(path, local_files_only=True)
         module: Any = AutoModel.from_pretrained(path, local_files_only=True, dtype=torch.float32)
     except (OSError, ValueError, KeyError) as error:
         first = (str(error).splitlines() or [type(error).__name__])[0]
-        raise ModelError(f"The folder {path} holds no encoder that transformers can read. ({first})") from error
+        raise ModelError(f"The folder {path} contains no encoder that transformers can read. ({first})") from error
     if getattr(module.config, "is_encoder_decoder", False):
         raise ModelError(f"{path} is an encoder with a decoder. Give an encoder alone, such as BERT or RoBERTa.")
     return tokenizer, module.to(device).eval()

@@ -205,7 +205,7 @@ def read_instructions(group: Group, folder: Path | None = None) -> Instructions:
     known = ", ".join(f"{name}.txt" for name in shipped)
     if not found or found.keys() - shipped.keys():
         wrong = next((path.name for name, path in found.items() if name not in shipped), "no .txt file")
-        raise ModelError(f"{folder} holds {wrong}. The files that it may replace are {known}.")
+        raise ModelError(f"{folder} contains {wrong}. The files that it may replace are {known}.")
     own = {name: read_template(path) for name, path in found.items()}
     for name, text in own.items():
         wanted, there = (set(_INSTRUCTION_SLOT.findall(one)) for one in (shipped[name], text))

@@ -249,16 +249,18 @@ def model_not_found(name: str, reason: str) -> ModelError:
     wanted = "config.json, tokenizer.json and safetensors files, as transformers' save_pretrained writes them"
     path = Path(name)
     if path.is_dir():
-        return ModelError(f"The folder {name} holds no model that transformers can read; it needs {wanted}. ({reason})")
+        return ModelError(
+            f"The folder {name} contains no model that transformers can read; it needs {wanted}. ({reason})"
+        )
     if path.is_file():
         return ModelError(f"{name} is a file. Give the folder of a model; it needs {wanted}.")
     built_in = f"Built-in models: {', '.join(sorted(BUILT_IN))}."
     if path.is_absolute() or name.startswith((".", "~")) or name.count("/") > 1:
         return ModelError(f"There is no folder {name}. Give a folder with {wanted}. {built_in}")
     return ModelError(
-        f"There is no model '{name}'.{did_you_mean(name, BUILT_IN)} {built_in} It is no folder either, and neither the "
-        f"Hugging Face hub nor its local cache has it. Give a folder with {wanted}; or, where there is a network, run "
-        f"hf download {name} and set HF_HOME to that cache. ({reason})"
+        f"There is no model '{name}'.{did_you_mean(name, BUILT_IN)} {built_in} It is not a folder either, and neither "
+        f"the Hugging Face hub nor its local cache has it. Give a folder with {wanted}; or, where there is a network, "
+        f"run hf download {name} and set HF_HOME to that cache. ({reason})"
     )
 
 

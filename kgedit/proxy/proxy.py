@@ -292,11 +292,11 @@ def _read_upstream(given: str) -> tuple[str, tuple[str, str] | None]:
     """Address of the upstream without /v1, and the user and password in it or None."""
     address, credentials = split_credentials(given)
     if not is_web_address(address) or "?" in address or "#" in address:
-        raise KgeditError(f"'{address}' is no address of a server. Give one like http://127.0.0.1:8000/v1")
+        raise KgeditError(f"'{address}' is not an address of a server. Give one like http://127.0.0.1:8000/v1")
     try:
         httpx2.URL(address)
     except httpx2.InvalidURL as error:
-        raise KgeditError(f"'{address}' is no address of a server: {error}") from error
+        raise KgeditError(f"'{address}' is not an address of a server: {error}") from error
     return address.rstrip("/").removesuffix("/v1"), credentials
 
 

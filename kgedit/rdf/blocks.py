@@ -141,7 +141,7 @@ class RdfBlock:
 
     def _begin(self) -> None:
         self.group: dict[bytes, RdfEntity] = {}
-        self.said: dict[bytes, list[tuple[str, str, bytes, bytes]]] = {}
+        self.statements: dict[bytes, list[tuple[str, str, bytes, bytes]]] = {}
         self.articles: dict[bytes, bytes] = {}
         self.names: dict[bytes, bytes] = {}
         self.revisions: dict[bytes, bytes] = {}
@@ -185,7 +185,7 @@ class RdfBlock:
             entity = self._entity(subject)
             (entity.statements if role == "claim" else entity.direct).append((name, value))
         elif subject.startswith(_STATEMENT):
-            self.said.setdefault(subject, []).append((role, name, predicate, value))
+            self.statements.setdefault(subject, []).append((role, name, predicate, value))
         elif role == "type":
             self._add_type(subject, value)
         elif role == "about":
@@ -242,7 +242,7 @@ class RdfBlock:
                 self.group.pop(address, None)
         for address, entity in self.group.items():
             self._add_entity(address, entity)
-        for lines in self.said.values():
+        for lines in self.statements.values():
             # The rest belongs to no entity; triples that only name a statement's classes are ignored.
             left = any(role != "type" for role, *_ in lines)
             self.counts["statements"] += left
@@ -310,7 +310,7 @@ class RdfBlock:
 
     def statement(self, subject: str, property_id: str, node: bytes) -> Iterator[Statement]:
         """Yield a statement, unless it has to wait or cannot be read."""
-        lines = self.said.pop(node, None)
+        lines = self.statements.pop(node, None)
         if lines is None or not is_property_id(property_id):
             self.counts["statements"] += 1
             self.counts["malformed statement" if lines is None else "unusable property id"] += 1

@@ -94,8 +94,8 @@ def lines_of(triples: Iterable[tuple[Any, Any, Any]]) -> list[bytes]:
 def _refuse_what_is_elsewhere(text: bytes, path: Path) -> None:
     """Refuse a context given by its address, which would be downloaded each time the file is read."""
 
-    def checked(pair: dict[str, Any], said: Any) -> dict[str, Any]:
-        for context in said if isinstance(said, list) else [said]:
+    def checked(pair: dict[str, Any], contexts: Any) -> dict[str, Any]:
+        for context in contexts if isinstance(contexts, list) else [contexts]:
             if isinstance(context, str) or (isinstance(context, dict) and "@import" in context):
                 _refuse(path)
         return pair

@@ -70,7 +70,7 @@ def _problems_of_serving(name: str, model: str | None, capabilities: Capabilitie
     saved = Path(model or "") / "kgedit.json"
     if saved.is_file() and json.loads(saved.read_text(encoding="utf-8")).get("weights") != "model":
         found.append(
-            f"{model} holds edits beside the weights, which the backend {name} does not read: take the backend "
+            f"{model} contains edits beside the weights, which the backend {name} does not read: take the backend "
             f"{DEFAULT}, or save a model that was edited by a method that changes weights"
         )
     return found

@@ -183,7 +183,7 @@ def read_easyedit_results(path: Path) -> ResultsFile:
         raise TimestepError(f"{path} cannot be read as results of EasyEdit: {error}. {_WANTED}") from error
     listed = [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
     if not listed or len(listed) != len(rows) or not any(isinstance(row.get("post"), dict) for row in listed):
-        raise TimestepError(f"{path} holds no results of EasyEdit. {_WANTED}")
+        raise TimestepError(f"{path} contains no results of EasyEdit. {_WANTED}")
     stated: dict[tuple[Axis, str], list[float]] = defaultdict(list)
     unread, protocols, locality = set[str](), set[str](), set[str]()
     for row in listed:

@@ -46,14 +46,14 @@ def old_answers(cases: pa.Table) -> Mapping[int, tuple[str, ...]]:
 
 def _row(case: Case) -> dict[str, object]:
     fact = case.fact
-    said = case.start_time or case.point_in_time
+    start = case.start_time or case.point_in_time
     return {
         "case": case_hash(case.timestep, case.case_id),
         "timestep": case.timestep,
         "case_id": case.case_id,
         "tag": case.tag,
         "kind": case.kind,
-        "year": _year(said) if said else None,
+        "year": _year(start) if start else None,
         "relation": fact.property,
         "relation_label": fact.property_label,
         "subject": fact.subject,
@@ -64,7 +64,7 @@ def _row(case: Case) -> dict[str, object]:
         "popularity": case.popularity,
         "category": case.category,
         "scenario": case.scenario,
-        "since": said,
+        "since": start,
         **asdict(case.specificity),
     }
 

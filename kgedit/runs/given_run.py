@@ -134,8 +134,8 @@ def _preset_problem(item: ErrorDetails, given: object) -> str:
         return f"the preset {given!r} is not a name, nor a mapping of {', '.join(GivenPreset.model_fields)}"
     if item["type"] == "extra_forbidden":
         return f"preset '{given.get('name')}': {unknown('field', path[0], list(GivenPreset.model_fields))}"
-    said = f"{path[0]} is missing" if item["type"] == "missing" else f"{path[0]}: {explain(item)}"
-    return f"preset '{given.get('name')}': {said}"
+    problem = f"{path[0]} is missing" if item["type"] == "missing" else f"{path[0]}: {explain(item)}"
+    return f"preset '{given.get('name')}': {problem}"
 
 
 TASK = "lm-eval:"

@@ -105,7 +105,7 @@ class RemoteJudge:
 
     def _out_of_money(self, asked: ChatReplies, of: int, what: str) -> ModelError:
         return ModelError(
-            f"The budget of ${self.budget} does not hold all: {asked.not_asked:,} of {of:,} answers {what}, "
+            f"The budget of ${self.budget} does not cover all: {asked.not_asked:,} of {of:,} answers {what}, "
             f"${asked.dollars or 0:.4f} are spent. What was judged is kept and costs nothing when the command is given "
             "again, with a larger --budget."
         )
@@ -173,7 +173,7 @@ def _line(key: str, reply: ChatReply | FailedCall) -> VerdictLine:
     if isinstance(reply, FailedCall):
         return VerdictLine(key=key, verdict=None, reason=f"no reply: {reply.reason}")
     verdict = read_verdict(reply.text)
-    return VerdictLine(key=key, verdict=verdict, reason="" if verdict else "the reply is no verdict")
+    return VerdictLine(key=key, verdict=verdict, reason="" if verdict else "the reply is not a verdict")
 
 
 def _error_line(wrong: WrongAnswer, reply: ChatReply | FailedCall | None) -> ErrorLine:
@@ -181,7 +181,7 @@ def _error_line(wrong: WrongAnswer, reply: ChatReply | FailedCall | None) -> Err
         reason = f"no reply: {reply.reason}" if reply else "not asked"
         return ErrorLine(key=wrong.key, error=None, reason=reason)
     error = wrong.read(reply.text)
-    return ErrorLine(key=wrong.key, error=error, reason="" if error else "the reply is no class")
+    return ErrorLine(key=wrong.key, error=error, reason="" if error else "the reply is not a class")
 
 
 def _write(runs: Sequence[Path], lines: Mapping[str, VerdictLine], *, judge: str, where: str, prompt: str) -> None:

@@ -65,7 +65,9 @@ def read_spec(folder: Path) -> RunSpec:
     try:
         return msgspec.convert(yaml.safe_load(path.read_text(encoding="utf-8")), RunSpec)
     except (yaml.YAMLError, msgspec.ValidationError, UnicodeDecodeError) as error:
-        raise TimestepError(f"{path} is no spec of a run: {error}. Run kgedit run-edit into a new folder.") from error
+        raise TimestepError(
+            f"{path} is not a spec of a run: {error}. Run kgedit run-edit into a new folder."
+        ) from error
 
 
 def require_run(folder: Path) -> Path:
@@ -170,9 +172,9 @@ def read_scores(folder: Path) -> RunScores:
     try:
         scores = msgspec.json.decode(path.read_bytes(), type=RunScores)
     except msgspec.DecodeError as error:
-        raise TimestepError(f"{path} holds no scores of this kgedit: {error}. {again}") from error
+        raise TimestepError(f"{path} contains no scores of this kgedit: {error}. {again}") from error
     if scores.intervals != INTERVAL_METHOD:
-        raise TimestepError(f"{path} holds intervals of another method than this kgedit's. {again}")
+        raise TimestepError(f"{path} contains intervals of another method than this kgedit's. {again}")
     if scores.answers_sha256 != answers_sha256(folder):
         raise TimestepError(f"{path} does not belong to the answers.jsonl in the same folder. {again}")
     return scores
@@ -253,7 +255,7 @@ def _record(path: Path, kind: type[Record]) -> Record | None:
     try:
         return msgspec.json.decode(path.read_bytes(), type=kind) if path.is_file() else None
     except msgspec.DecodeError as error:
-        message = f"{path} is no {kind.__name__} of this kgedit: {error}. Run kgedit run-edit into a new folder."
+        message = f"{path} is not a {kind.__name__} of this kgedit: {error}. Run kgedit run-edit into a new folder."
         raise TimestepError(message) from error
 
 
@@ -267,7 +269,7 @@ def _lines(path: Path, kind: type[Record]) -> Iterator[Record]:
                 yield decoder.decode(line)
             except msgspec.DecodeError as error:
                 raise TimestepError(
-                    f"Line {number} of {path} is no {kind.__name__}: {error}. "
+                    f"Line {number} of {path} is not a valid {kind.__name__}: {error}. "
                     "If the run was interrupted there, resume it; else restore the file."
                 ) from error
 
@@ -302,4 +304,4 @@ def read_headed(
         others = msgspec.json.decode(f"[{','.join(rows[1:])}]", type=list[line])  # type: ignore[valid-type]
         return msgspec.json.decode(rows[0], type=head), others
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise TimestepError(f"{path} holds no {holds}: {error}. Delete it and {again}") from error
+        raise TimestepError(f"{path} contains no {holds}: {error}. Delete it and {again}") from error

@@ -148,7 +148,7 @@ def refuse_other_content(path: Path) -> None:
         raise SpecError([f"{path} is a file; give another folder (--out)"])
     is_run = (path / "spec.yaml").is_file()
     if path.is_dir() and not is_run and any(found.name != _LOCK for found in path.iterdir()):
-        raise SpecError([f"{path} is not empty and holds no run (no spec.yaml); give another --out"])
+        raise SpecError([f"{path} is not empty and contains no run (no spec.yaml); give another --out"])
 
 
 def _in_use(path: Path) -> None:
@@ -187,7 +187,7 @@ def _compare(path: Path, spec: RunSpec, environment: RunEnvironment) -> None:
     ]
     if differing:
         differing.append("give another --out, or --overwrite to start over")
-        raise SpecError([f"{path} holds another run", *differing])
+        raise SpecError([f"{path} contains another run", *differing])
 
 
 def _as_json(record: Preparation | RunEnvironment) -> str:

@@ -59,7 +59,7 @@ def choose_cases(timesteps: Sequence[Edits], spec: RunSpec) -> tuple[dict[str, l
         )
         if not cases:
             raise TimestepError(
-                f"The timestep {timestep.name} holds no cases, so there is nothing to edit. Its timestep.json tells "
+                f"The timestep {timestep.name} contains no cases, so there is nothing to edit. Its timestep.json tells "
                 "which filters dropped them; export it again with more properties or dates further apart."
             )
         if spec.population == "repl":
@@ -98,7 +98,7 @@ def _replacements(cases: Sequence[Case], name: str) -> list[Case]:
         why = (
             "says of no case whether it is in it. Take a timestep of --profile wikifactdiff, or its wikifactdiff.jsonl"
             if all(case.in_replacement_set is None for case in cases)
-            else "holds none of its cases. Leave out --population"
+            else "contains none of its cases. Leave out --population"
         )
         raise TimestepError(f"--population repl takes WikiFactDiff's replacement set; the timestep {name} {why}.")
     return found
@@ -156,7 +156,7 @@ def write_selection(folder: Path, cases: Mapping[str, list[Case]], counts: Seque
     names = "".join(f"{timestep}\t{case.case_id}\n" for timestep, own in cases.items() for case in own)
     path = folder / _NAMES
     if path.is_file() and path.read_text(encoding="utf-8") != names:
-        raise SpecError([f"{folder} holds a run of other cases (see {path}); give another --out, or --overwrite"])
+        raise SpecError([f"{folder} contains a run of other cases (see {path}); give another --out, or --overwrite"])
     replace_file(path, names)
     replace_file(folder / _RECORD, msgspec.json.format(msgspec.json.encode(list(counts)), indent=1) + b"\n")
 

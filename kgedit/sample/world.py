@@ -283,7 +283,7 @@ def _statement(property_id: str, text: str, line: int) -> SampleStatement:
         elif word == "rank" and tail.split(" ")[0] in _RANKS:
             ranks.append(_mention(tail, line))
         else:
-            raise wrong(line, f"'{clause}' is no clause of a statement")
+            raise wrong(line, f"'{clause}' is not a clause of a statement")
     return SampleStatement(property_id, tuple(values), tuple(ranks), tuple(qualifiers), tuple(references), reach, line)
 
 

@@ -266,7 +266,7 @@ def _refuse_other(snapshot: Snapshot, differences: Sequence[str]) -> None:
     if differences:
         listed = "\n".join(f"  - {difference}" for difference in differences)
         raise StoreError(
-            f"The snapshot of {snapshot.name} in {snapshot.folder.parent} is there already, and was loaded otherwise:\n"
+            f"The snapshot of {snapshot.name} in {snapshot.folder.parent} already exists, and was loaded otherwise:\n"
             f"{listed}\nNothing was changed. To replace it, add --overwrite."
         )
 
@@ -304,7 +304,7 @@ def _prepare(staging: Path, identity: dict[str, Any]) -> None:
 
 def _check_entities(counts: Counter[str], load: Load, source: DumpFile) -> None:
     if counts["lines"] == 0:
-        raise SourceError(f"{source.path} holds no line that could be an entity. Is it a Wikidata dump?")
+        raise SourceError(f"{source.path} contains no line that could be an entity. Is it a Wikidata dump?")
     if counts["entities"] == 0:
         beside = (*READ, *load.bad_statements, MISSING_VALUE, *load.notes)
         found = ", ".join(f"{count:,} {reason}" for reason, count in sorted(counts.items()) if reason not in beside)

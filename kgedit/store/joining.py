@@ -240,17 +240,17 @@ class _Join:
             written = [stack.enter_context(_SnapshotFiles(target)) for target in targets]
             for start in range(0, len(self._blocks), _PARTS_AT_ONCE):
                 numbers = self._blocks[start : start + _PARTS_AT_ONCE]
-                said = self._rows(_CLAIMS, numbers)
+                claim_rows = self._rows(_CLAIMS, numbers)
                 known = self._rows(_ENTITIES, numbers).cast(ENTITIES)
                 for files in written:
-                    files.write(self._connection, said, known)
-                self._tell(said.num_rows + known.num_rows)
+                    files.write(self._connection, claim_rows, known)
+                self._report(claim_rows.num_rows + known.num_rows)
             for files in written:
                 left_out = make_redirects(self._connection, self._over("{entities}"), files.target.redirects)
                 files.write_redirects(self._connection.sql(REDIRECT_ROWS).to_arrow_table(), left_out)
         return written
 
-    def _tell(self, rows: int) -> None:
+    def _report(self, rows: int) -> None:
         self._written += rows
         self._progress(1000 * self._written // max(self._to_write, 1), self._written)
 

@@ -81,7 +81,7 @@ def read_redirects(path: Path, until: int) -> GivenRedirects:
             if match is None:
                 if number == 1 or not line.strip():
                     continue
-                raise SourceError(f"Line {number} of {path} is no redirect: {line.strip()!r}. {_FORM}")
+                raise SourceError(f"Line {number} of {path} is not a redirect: {line.strip()!r}. {_FORM}")
             redirects += 1
             source, target, *day = match.groups()
             first = int("".join(day)) if day[0] else 0
@@ -94,7 +94,7 @@ def read_redirects(path: Path, until: int) -> GivenRedirects:
                 others.setdefault(source, {known}).add(target)
             latest[source] = (first, target)
     if lines and not redirects:
-        raise SourceError(f"{path} holds no redirect. {_FORM}")
+        raise SourceError(f"{path} contains no redirect. {_FORM}")
     targets = {source: target for source, (_, target) in latest.items()}
     return GivenRedirects(targets, sum(len(found) - 1 for found in others.values()))
 

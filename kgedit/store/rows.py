@@ -110,16 +110,16 @@ def _claim_row(subject: str, statement: Statement, counts: Counter[str]) -> tupl
     main = read_snak(snak)
     kind, entity, value, unit, language, precision, calendar, _bounds = main
     content = canonical_text(snak.property, main)
-    said = f"{subject}\x1e{statement.rank}\x1e{content}"
+    content_read = f"{subject}\x1e{statement.rank}\x1e{content}"
     qualifiers: list[str] = []
     separators: list[str] = []
     times: tuple[Any, ...] = _NO_TIMES
     if statement.qualifiers:
         found: dict[str, tuple[Any, ...]] = {}
-        said += _read_qualifiers(statement.qualifiers, qualifiers, separators, found, counts)
+        content_read += _read_qualifiers(statement.qualifiers, qualifiers, separators, found, counts)
         if found:
             times = tuple(chain.from_iterable(found.get(name, _NO_TIME) for name in TIME_QUALIFIERS))
-    version = int.from_bytes(blake2b(said.encode(), digest_size=8).digest(), "little", signed=True)
+    version = int.from_bytes(blake2b(content_read.encode(), digest_size=8).digest(), "little", signed=True)
     statement_id = statement.id
     if statement_id is None or not is_statement_id(statement_id):
         counts["unusable statement id"] += statement_id is not None
@@ -145,14 +145,14 @@ def _read_qualifiers(
     if isinstance(by_property, list):
         counts["qualifiers written as a list"] += 1
         return "\x1e" + "\x1e".join(sorted(map(str, by_property)))
-    said = ""
+    content_read = ""
     for property_id in sorted(by_property):
         snaks = by_property[property_id]
         read = [(canonical_text(property_id, value), value[1]) for value in _read_leniently(snaks, counts)]
         if len(read) > 1:
             read.sort(key=_first)
         for text, _ in read:
-            said += f"\x1e{text}"
+            content_read += f"\x1e{text}"
         if not is_property_id(property_id):
             counts["unreadable qualifier"] += 1
             continue
@@ -161,7 +161,7 @@ def _read_qualifiers(
             times[property_id] = _one_time(property_id, snaks, counts)
         elif property_id == SEPARATOR:
             separators += [entity for _, entity in read if entity]
-    return said
+    return content_read
 
 
 def _first(pair: tuple[str, Any]) -> str:

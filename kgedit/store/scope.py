@@ -31,10 +31,10 @@ class Scope:
     def __post_init__(self) -> None:
         wrong = [name for name in self.properties if not is_property(name)]
         if wrong:
-            raise GraphError(f"{', '.join(map(repr, wrong))} is no property. Give ids such as P6.")
+            raise GraphError(f"{', '.join(map(repr, wrong))} is not a property. Give ids such as P6.")
         if self.around_changes and self.changed_pairs:
             raise GraphError(
-                "A graph holds the neighbourhood of changes (--around-changes) or the changed pairs of subject and "
+                "A graph contains the neighbourhood of changes (--around-changes) or the changed pairs of subject and "
                 "property (--changed-pairs), which are part of it. Give one of the two."
             )
         object.__setattr__(self, "properties", tuple(sorted(set(self.properties), key=lambda name: int(name[1:]))))

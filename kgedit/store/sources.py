@@ -126,7 +126,7 @@ class DumpFile:
                 pass
             self.position, self.sha256 = through.position, through.digest.hexdigest()
         if empty:
-            raise SourceError(f"{self.path} holds nothing. Download it again.")
+            raise SourceError(f"{self.path} contains nothing. Download it again.")
 
     def head(self, size: int) -> bytes:
         """The first `size` bytes, decompressed; fewer if the file is shorter or truncated.

@@ -16,7 +16,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from kgedit.engines.functionality import BOUNDS, declared_relations, measured_relations, told
+from kgedit.engines.functionality import BOUNDS, bounds_record, declared_relations, measured_relations
 from kgedit.engines.protocol import CHANGED_EDGES, Engine
 from kgedit.store.engine import select
 from kgedit.store.window import Window
@@ -233,9 +233,9 @@ def keep_functional(engine: Engine, window: Window, kept: pa.Table, by: str) -> 
     return split_by_reason(judged, _FILTERS[by])
 
 
-def told_verdict(by: str) -> dict[str, Any]:
+def verdict_record(by: str) -> dict[str, Any]:
     """Entry of the manifest for the verdict that a profile used."""
-    return {"verdict": by} | (told(BOUNDS) if by == "data" else {})
+    return {"verdict": by} | (bounds_record(BOUNDS) if by == "data" else {})
 
 
 def find_changed_facts(window: Window, changes: pa.Table, cases: pa.Table) -> pa.Table:

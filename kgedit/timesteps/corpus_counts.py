@@ -91,7 +91,7 @@ def _from_json(text: str, path: Path) -> dict[str, int]:
 
 def _no_pair(path: Path, where: str) -> TimestepError:
     return TimestepError(
-        f"{where.capitalize()} of {path} is no label with a whole number. Give a line for each: label, tab, count."
+        f"{where.capitalize()} of {path} is not a label with a whole number. Give a line for each: label, tab, count."
     )
 
 

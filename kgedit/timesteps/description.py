@@ -65,7 +65,7 @@ def describe_edits(edits: Edits, *, count_tokens: CountTokens | None = None) -> 
     rows = [
         _row("cases", "cases", cases.num_rows),
         *_counted("probes", Counter(probe.axis for case in edits.cases() for probe in case.probes), shares=False),
-        *(_told_by_timestep(edits) if isinstance(edits, Timestep) else ()),
+        *(_rows_of_manifest(edits) if isinstance(edits, Timestep) else ()),
         *(_counted("not used", edits.left_out, shares=False) if isinstance(edits, EditFile) else ()),
         *_contents(edits),
         *_new_entities(edits),
@@ -184,7 +184,7 @@ def _scenarios(edits: Edits) -> Mapping[str, int]:
     return told if isinstance(told, dict) else {}
 
 
-def _told_by_timestep(timestep: Timestep) -> Iterator[Row]:
+def _rows_of_manifest(timestep: Timestep) -> Iterator[Row]:
     days = timestep.name.split("_")
     if len(days) == 2 and all(day.isdigit() for day in days):
         yield from (_row("dates", name, int(day)) for name, day in zip(("from", "to"), days, strict=True))

@@ -36,7 +36,7 @@ from kgedit.timesteps.changes import (
     keep_kinds,
     make_cases,
     read_statements,
-    told_verdict,
+    verdict_record,
 )
 from kgedit.timesteps.funnel import Filtered
 from kgedit.timesteps.kinds import (
@@ -370,7 +370,7 @@ def _provenance(settings: WikiBigEditSettings) -> dict[str, Any]:
         "relation_families": families_version(),
         "templates": template_version(settings.templates),
         "personas": persona_version(settings.personas),
-        "functional_by": told_verdict(settings.functional_by),
+        "functional_by": verdict_record(settings.functional_by),
         "ask_as_of": dates_version() if settings.ask_as_of else None,
         "changed_locality": settings.changed_locality,
         "persona_style": settings.persona_style,

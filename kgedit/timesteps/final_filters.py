@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from kgedit.store.engine import select
 from kgedit.timesteps.funnel import Filter, Filtered, reason_column, split_by_reason
-from kgedit.timesteps.relation_words import said_stems
+from kgedit.timesteps.relation_words import question_stems
 
 FEWEST_WORDS = 3
 MOST_WORDS = 60
@@ -140,7 +140,7 @@ def count_faults(judged: pa.Table) -> dict[str, dict[str, Any]]:
 
 
 def _is_unexpressed(words: Words, *, rest: str, relations: list[str], persona: str | None) -> bool:
-    said = said_stems(rest)
+    said = question_stems(rest)
     return any(own and not own & said for own in (words(relation, persona) for relation in relations))
 
 

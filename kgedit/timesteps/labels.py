@@ -128,7 +128,7 @@ def describe_subjects(connection: duckdb.DuckDBPyConnection, labels: pa.Table) -
     found = select(_query(rules), connection=connection, labels=labels.select(["subject", "subject_label"])).to_pylist()
     rows = []
     for row in found:
-        name = rules.said(row["label"], subject_class=row["subject_class"], by_class=row["by_class"])
+        name = rules.in_sentence(row["label"], subject_class=row["subject_class"], by_class=row["by_class"])
         rows.append(
             {
                 "subject": row["subject"],
@@ -143,7 +143,7 @@ def describe_subjects(connection: duckdb.DuckDBPyConnection, labels: pa.Table) -
 def _hinted(name: str, row: dict[str, str | None], rules: NameRules) -> str | None:
     country, description = row["country"], row["description"]
     if row["subject_class"] == "organization" and country and country.casefold() not in name.casefold():
-        return f"{name} of {rules.said(country, subject_class='place')}"
+        return f"{name} of {rules.in_sentence(country, subject_class='place')}"
     if description and len(description.split()) <= MAX_HINT_WORDS and not set("{}()?;") & set(description):
         return f"{name} ({description.strip()})"
     return f"{name} ({country})" if country and country.casefold() not in name.casefold() else None

@@ -32,7 +32,7 @@ _PALE = frozenset(
         """
     about answer asks called concept database element entity first following give given goes instance item items known
     list look looks main name named names object people person place places property question records recorded right
-    said same statement subject tell thing things time title used uses value values wikidata work works
+    replacement same statement subject tell thing things time title used uses value values wikidata work works
     """
     )
 )
@@ -74,7 +74,7 @@ class RelationWords:
 
 def expressing_stems(texts: Iterable[str]) -> frozenset[str]:
     """Stems that express a relation with these wordings: of its content words, or if it has none, of pale words."""
-    return frozenset(stem for text in set(texts) for stem in stems([text]) or said_stems(text))
+    return frozenset(stem for text in set(texts) for stem in stems([text]) or question_stems(text))
 
 
 def stems(texts: Iterable[str]) -> frozenset[str]:
@@ -82,7 +82,7 @@ def stems(texts: Iterable[str]) -> frozenset[str]:
     return _stems(" ".join(texts), _GRAMMAR | _PALE)
 
 
-def said_stems(question: str) -> frozenset[str]:
+def question_stems(question: str) -> frozenset[str]:
     """Stems of all words except function words, to be matched with those of a relation."""
     return _stems(question, _GRAMMAR)
 
@@ -107,11 +107,11 @@ def wordings(template: Mapping[str, object]) -> list[str]:
 
 
 def _replaced_stems(words: Mapping[str, str]) -> list[tuple[frozenset[str], frozenset[str]]]:
-    return [(said_stems(word), stems([said])) for word, said in words.items()]
+    return [(question_stems(word), stems([replacement])) for word, replacement in words.items()]
 
 
 def _in_a_voice(relation: frozenset[str], replaced: Sequence[tuple[frozenset[str], frozenset[str]]]) -> frozenset[str]:
-    return relation.union(*(said for words, said in replaced if words & relation))
+    return relation.union(*(replacement for words, replacement in replaced if words & relation))
 
 
 def _stems(text: str, left_out: frozenset[str]) -> frozenset[str]:

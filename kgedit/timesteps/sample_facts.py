@@ -23,9 +23,9 @@ def sample_facts() -> tuple[KnownFact, ...]:
     facts = [
         KnownFact(
             fact,
-            question=_said(templates[fact.property]["question"], fact.subject_label),
-            rephrase=_said(templates[fact.property]["rephrase"], fact.subject_label),
-            cloze=_said(templates[fact.property]["cloze"], fact.subject_label),
+            question=_filled_in(templates[fact.property]["question"], fact.subject_label),
+            rephrase=_filled_in(templates[fact.property]["rephrase"], fact.subject_label),
+            cloze=_filled_in(templates[fact.property]["cloze"], fact.subject_label),
             answer=fact.object_label,
         )
         for entity in world.entities.values()
@@ -36,8 +36,8 @@ def sample_facts() -> tuple[KnownFact, ...]:
     return tuple(dict.fromkeys(facts))
 
 
-def _said(wording: str, label: str) -> str:
-    text = wording.replace("{subject}", name_rules().said(label))
+def _filled_in(wording: str, label: str) -> str:
+    text = wording.replace("{subject}", name_rules().in_sentence(label))
     return text[0].upper() + text[1:] if text.startswith("the ") else text
 
 

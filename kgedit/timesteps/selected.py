@@ -44,7 +44,7 @@ def read_selection(path: Path) -> pa.Table:
         with path.open(encoding="utf-8-sig", newline="") as file:
             lines = csv.reader(file)
             if [cell.strip() for cell in next(lines, [])] != SELECTION.names:
-                raise TimestepError(f"{path} is no selection. Its first line must be: subject,property")
+                raise TimestepError(f"{path} is not a selection. Its first line must be: subject,property")
             for line in filter(None, lines):
                 subject, relation = (*(cell.strip() or None for cell in line), None, None)[:2]
                 if len(line) > 2 or not _are_ids(subject, relation):

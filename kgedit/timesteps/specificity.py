@@ -45,7 +45,9 @@ def month_of(path: Path) -> int:
     """
     match = _NAME.fullmatch(path.name)
     if match is None or not 1 <= int(match[2]) <= 12:
-        raise TimestepError(f"{path} is no file of page views. Its name must be pageviews-YYYYMM-user, as Wikimedia's.")
+        raise TimestepError(
+            f"{path} is not a file of page views. Its name must be pageviews-YYYYMM-user, as Wikimedia's."
+        )
     return int(match[1] + match[2])
 
 

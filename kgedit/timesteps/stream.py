@@ -101,7 +101,7 @@ class Stream:
         folder = Path(folder)
         path = folder / "stream.json"
         if not path.is_file():
-            raise TimestepError(f"{folder} is no stream. Make one: kgedit export-timestep --all")
+            raise TimestepError(f"{folder} is not a stream. Make one: kgedit export-timestep --all")
         manifest = read_manifest(path, key="timesteps", fix=_WRITE_AGAIN)
         check_folder(folder, fix=_WRITE_AGAIN, also=table_checksums(manifest))
         return cls(folder, manifest)

@@ -204,16 +204,18 @@ _CLASS_OF_ANSWER = {"person": "person", "work": "work"}
 def _statements(worded: pa.Table) -> pa.Array:
     """The update as a sentence: the cloze, the answer with its article, and one full stop."""
     rows = worded.select(["cloze", "object_label", "answer_type"]).to_pylist()
-    sentences = [f"{row['cloze']} {_said_after(row['cloze'], row['object_label'], row['answer_type'])}" for row in rows]
+    sentences = [
+        f"{row['cloze']} {_answer_after(row['cloze'], row['object_label'], row['answer_type'])}" for row in rows
+    ]
     return pa.array([_ended(sentence) for sentence in sentences], pa.string())
 
 
-def _said_after(cloze: str, label: str, answer_type: str) -> str:
+def _answer_after(cloze: str, label: str, answer_type: str) -> str:
     if _BEFORE_KINDS.search(cloze):
         return with_indefinite_article(label)
     if not _BEFORE_ARTICLES.search(cloze) or _BEFORE_TITLES.search(cloze):
         return label
-    return name_rules().said_as_answer(label, subject_class=_CLASS_OF_ANSWER.get(answer_type, ""))
+    return name_rules().as_answer(label, subject_class=_CLASS_OF_ANSWER.get(answer_type, ""))
 
 
 def _ended(sentence: str) -> str:
@@ -285,13 +287,13 @@ def _in_plural(wording: str) -> str:
         wording = _replaced(wording, rf"^{singular.capitalize()} \{{subject\}}", f"{plural.capitalize()} {{subject}}")
         wording = _replaced(wording, rf"\b{singular} \{{subject\}}", f"{plural} {{subject}}")
         wording = _replaced(wording, rf"{_CLAUSE}{singular}\b", rf"\1{{subject}} {plural}")
-    for pattern, said in _REGULAR:
-        wording = _replaced(wording, pattern, said)
+    for pattern, replacement in _REGULAR:
+        wording = _replaced(wording, pattern, replacement)
     return wording
 
 
-def _replaced(wording: str, pattern: str, said: str) -> str:
-    return f"regexp_replace({wording}, {_quoted(pattern)}, {_quoted(said)}, 'g')"
+def _replaced(wording: str, pattern: str, replacement: str) -> str:
+    return f"regexp_replace({wording}, {_quoted(pattern)}, {_quoted(replacement)}, 'g')"
 
 
 def _quoted(text: str) -> str:

@@ -23,7 +23,13 @@ from kgedit.store.files import replace_folder, write_json
 from kgedit.store.snapshots import Snapshot, list_snapshots
 from kgedit.store.working_folder import working_folder
 from kgedit.timesteps.timestep import Timestep
-from kgedit.timesteps.verbalizing.comparing import Said, said_by_model, said_by_templates, side_by_side, summarize
+from kgedit.timesteps.verbalizing.comparing import (
+    VerbalizerTexts,
+    side_by_side,
+    summarize,
+    texts_of_model,
+    texts_of_templates,
+)
 from kgedit.timesteps.verbalizing.mining import Mined, mine, mined_catalogue, wanted_statements
 from kgedit.timesteps.verbalizing.prompting import prompts_version
 from kgedit.timesteps.verbalizing.rewording import (
@@ -199,17 +205,17 @@ def compare(
         ModelError: if a model cannot be queried.
     """
     wanted = find_wanted(timestep, options)
-    said: dict[str, list[Said]] = {}
+    by_verbalizer: dict[str, list[VerbalizerTexts]] = {}
     asked: dict[str, ChatReplies] = {}
     for name, verbalizer in verbalizers.items():
         if verbalizer is None:
-            said[name] = said_by_templates(wanted)
+            by_verbalizer[name] = texts_of_templates(wanted)
             continue
         replies = verbalizer.word(wanted, progress=partial(progress, name) if progress else None)
-        said[name] = said_by_model(wanted, replies.replies)
+        by_verbalizer[name] = texts_of_model(wanted, replies.replies)
         if replies.asked:
             asked[name] = replies.asked
-    return Comparison(summarize(wanted, said), side_by_side(wanted, said), asked)
+    return Comparison(summarize(wanted, by_verbalizer), side_by_side(wanted, by_verbalizer), asked)
 
 
 def mine_clozes(

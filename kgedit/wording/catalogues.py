@@ -44,7 +44,9 @@ def read_catalogue(path: Path) -> dict[str, Any]:
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise TimestepError(f"The catalogue {path} is not valid YAML in UTF-8. Mend it:\n{error}") from error
     if not isinstance(content, dict):
-        raise TimestepError(f"The catalogue {path} holds no mapping. Give it keys, as the files under prompts/ have.")
+        raise TimestepError(
+            f"The catalogue {path} contains no mapping. Give it keys, as the files under prompts/ have."
+        )
     return content
 
 

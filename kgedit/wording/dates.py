@@ -93,7 +93,7 @@ def _checked(path: Path) -> dict[str, Any]:
     for key, slots in _SLOTS.items():
         text = content.get(key, "")
         if not isinstance(text, str):
-            problems.append(f"'{key}' is no text")
+            problems.append(f"'{key}' is not text")
             continue
         problems += [f"'{key}' must hold {{{slot}}} exactly once" for slot in slots if text.count(f"{{{slot}}}") != 1]
     months = content.get("months", [])

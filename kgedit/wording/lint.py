@@ -29,7 +29,7 @@ def entry_problems(name: str, entry: object, *, slots: tuple[str, ...]) -> list[
         slots: Names that each wording must contain in braces, once each.
     """
     if not isinstance(entry, dict):
-        return [f"{name}: is no mapping with at least a phrase"]
+        return [f"{name}: is not a mapping with at least a phrase"]
     problems = _shape_problems(name, entry)
     if problems:
         return problems
@@ -45,9 +45,9 @@ def variant_problems(
     """Problems of the wordings for one class of subjects."""
     named = f"{name} ({subject_class})"
     if subject_class not in SUBJECT_CLASSES:
-        return [f"{named}: is no class of subjects; there are {', '.join(SUBJECT_CLASSES)}"]
+        return [f"{named}: is not a class of subjects; there are {', '.join(SUBJECT_CLASSES)}"]
     if not isinstance(variant, dict) or not variant:
-        return [f"{named}: is no mapping of wordings"]
+        return [f"{named}: is not a mapping of wordings"]
     problems = [f"{named}: unknown key '{key}'" for key in variant if key not in _WORDINGS | _SETTINGS]
     merged = merged_variant(entry, variant)
     problems += _shape_problems(named, merged)
@@ -75,19 +75,19 @@ def _shape_problems(name: str, entry: Mapping[str, object]) -> list[str]:
     if not isinstance(entry.get("phrase"), str):
         problems.append(f"{name}: phrase is missing or no text")
     if "question" in entry and not isinstance(entry["question"], str):
-        problems.append(f"{name}: question is no text")
+        problems.append(f"{name}: question is not text")
     for key in ("rephrase", "cloze"):
         value = entry.get(key)
         if value is not None and not isinstance(value, str) and not _is_list_of_texts(value):
             problems.append(f"{name}: {key} is neither a text nor a list of texts")
         elif value is not None and len(set(texts(value))) < len(texts(value)):
-            problems.append(f"{name}: {key} holds a text twice")
+            problems.append(f"{name}: {key} contains a text twice")
     if entry.get("answer", "thing") not in ANSWERS:
         problems.append(f"{name}: answer must be one of {', '.join(ANSWERS)}")
     if entry.get("tense", "present") not in ("present", "past"):
         problems.append(f"{name}: tense must be present or past")
     if not isinstance(entry.get("kind", ""), str):
-        problems.append(f"{name}: kind is no text")
+        problems.append(f"{name}: kind is not text")
     if not isinstance(entry.get("variants") or {}, dict):
         problems.append(f"{name}: variants must be a mapping")
     return problems
@@ -127,15 +127,15 @@ def _text_faults(text: str, slots: tuple[str, ...]) -> list[str]:
     for slot in slots:
         rest = rest.replace(f"{{{slot}}}", "")
     if "{" in rest or "}" in rest:
-        faults.append("holds a stray brace")
+        faults.append("contains a stray brace")
     if " ".join(text.split()) != text:
-        faults.append("holds spaces at an end or in a row")
+        faults.append("contains spaces at an end or in a row")
     if re.search(r"\b(a|an|the) \{subject\}", text, re.IGNORECASE):
         faults.append("has an article before the subject, which brings its own")
     if "{subject}'" in text:
         faults.append("puts a possessive on the subject, which may be a phrase")
     if re.search(r"\b[PQ]\d+\b", text):
-        faults.append("holds the id of an entity")
+        faults.append("contains the id of an entity")
     if re.search(r"\ba [aeio]\w|\ban [bcdfgjklmnpqrstvwxyz]\w", rest) and not re.search(r"\ba (one|eu)", rest):
         faults.append("has the wrong one of a and an")
     if re.search(r"\b(\w+) \1\b", rest, re.IGNORECASE):

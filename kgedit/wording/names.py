@@ -62,16 +62,16 @@ class NameRules:
             return False
         return by_class or bool(self.article.search(label))
 
-    def said(self, label: str, *, subject_class: str = "", by_class: bool = False) -> str:
+    def in_sentence(self, label: str, *, subject_class: str = "", by_class: bool = False) -> str:
         """A label as used inside a sentence: trimmed, with "the" if it takes it."""
         label = " ".join(label.split())
         takes = self.takes_article(label, subject_class=subject_class, by_class=by_class)
         return f"the {label}" if takes else label
 
-    def said_as_answer(self, label: str, *, subject_class: str = "") -> str:
-        """A label as used in an answer: like `said`, but some common nouns take "the" ("the automotive industry")."""
+    def as_answer(self, label: str, *, subject_class: str = "") -> str:
+        """A label as an answer: like `in_sentence`, but some common nouns take "the" ("the automotive industry")."""
         common = label[:1].islower() and self.common.search(label)
-        return f"the {label}" if common else self.said(label, subject_class=subject_class)
+        return f"the {label}" if common else self.in_sentence(label, subject_class=subject_class)
 
 
 def with_indefinite_article(label: str) -> str:
@@ -117,7 +117,7 @@ def name_rules() -> NameRules:
             if key not in content
         ],
     )
-    refuse(path, [f"'{name}' is no class of subjects" for name in content["classes"] if name not in SUBJECT_CLASSES])
+    refuse(path, [f"'{name}' is not a class of subjects" for name in content["classes"] if name not in SUBJECT_CLASSES])
     article = content["article"]
     return NameRules(
         classes={name: tuple(ids) for name, ids in content["classes"].items()},

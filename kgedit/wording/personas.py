@@ -122,7 +122,7 @@ def _checked(path: Path) -> dict[str, Any]:
 def frame_faults(frame: object) -> list[str]:
     """Problems of one frame."""
     if not isinstance(frame, str):
-        return ["is no text"]
+        return ["is not text"]
     faults = []
     rest = frame.replace("{question}", "", 1)
     if rest == frame or "{" in rest or "}" in rest:
@@ -134,5 +134,5 @@ def frame_faults(frame: object) -> list[str]:
     if "?" in rest:
         faults.append("asks a question of its own")
     if " ".join(frame.split()) != frame:
-        faults.append("holds spaces at an end or in a row")
+        faults.append("contains spaces at an end or in a row")
     return faults

@@ -187,7 +187,7 @@ def _checked(path: Path) -> dict[str, Any]:
         refuse(path, [*problems, "'generic' and 'templates' must be mappings"])
     for name, entry in templates.items():
         if not re.fullmatch(r"P[1-9]\d*", str(name)):
-            problems.append(f"'{name}' is no property id")
+            problems.append(f"'{name}' is not a property id")
         problems += entry_problems(str(name), entry, slots=("subject",))
     if "generic" in content:
         problems += entry_problems("generic", generic, slots=("subject", "property"))
@@ -201,11 +201,11 @@ def _checked(path: Path) -> dict[str, Any]:
 
 def _expression_problems(pattern: object) -> list[str]:
     if not isinstance(pattern, str):
-        return ["not_nouns: is no text"]
+        return ["not_nouns: is not text"]
     try:
         _expression(pattern)
     except re.error as error:
-        return [f"not_nouns: is no regular expression: {error}"]
+        return [f"not_nouns: is not a regular expression: {error}"]
     return []
 
 

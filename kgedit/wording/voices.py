@@ -103,7 +103,7 @@ def voice_faults(content: Mapping[str, Any]) -> list[str]:
         for text in texts or ():
             if not isinstance(text, str) or text.count("{relation}") != 1 or text.count("?") != 1 or text[-1] != "?":
                 faults.append(f'{kind}: must hold {{relation}} once and end in its only "?": {text}')
-    faults += [f"the words for '{word}' are no text" for word, said in words.items() if not isinstance(said, str)]
+    faults += [f"the words for '{word}' are not text" for word, said in words.items() if not isinstance(said, str)]
     return faults
 
 

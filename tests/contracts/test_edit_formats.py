@@ -98,11 +98,11 @@ def test_an_edit_that_lacks_what_it_needs_is_counted_by_reason(name: str, tmp_pa
     ("content", "found"),
     [
         ('{"question": "a",\n "answer": "b"}', "it is one JSON dict with question, answer"),
-        ('{"question": "a"}\n{"question"', "line 2 is no JSON"),
+        ('{"question": "a"}\n{"question"', "line 2 is not valid JSON"),
         ("[]", "its list is empty"),
         ('["a", "b"]', "its first entry is a str"),
         ('[{"question": "a", "answer": "b"}]', "its first object has question, answer"),
-        ("<html>", "it is no JSON"),
+        ("<html>", "it is not valid JSON"),
         ("PAR1 and no more", "it begins as Parquet does"),
         (b"\xff\xfe\x00", "neither Parquet nor text"),
     ],

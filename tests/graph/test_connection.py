@@ -279,7 +279,7 @@ def test_a_database_with_other_nodes_is_refused(graph: Graph) -> None:
     graph.write("CREATE (:Term {id: 'Q1'}), (:Snapshot {date: 20240101})")
     graph.refuse_foreign_content()
     graph.write("CREATE (:Person), (:Person), ()")
-    with pytest.raises(GraphError, match="holds 3 nodes that are not kgedit's"):
+    with pytest.raises(GraphError, match="contains 3 nodes that are not kgedit's"):
         graph.refuse_foreign_content()
 
 

@@ -337,7 +337,7 @@ def test_a_graph_that_lacks_what_a_delta_ends_is_told_to_be_rebuilt(
     for _ in range(2):  # nothing of the batch was written: giving the command again does not pass over it
         result = CliRunner().invoke(main, ["load-dump", str(twin), "--date", date], env={"KGEDIT_HOME": str(home)})
         assert result.exit_code == 1
-        assert "Build it anew: kgedit graph rebuild" in result.stderr
+        assert "Build it again: kgedit graph rebuild" in result.stderr
     kgedit(home, "graph", "rebuild", "--evidence")
     with Graph.open(home) as graph:
         assert content(graph) == expected_content(home)

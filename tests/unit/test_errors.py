@@ -24,10 +24,10 @@ def test_a_missing_extra_says_how_to_install_it() -> None:
 
 
 def test_python_callers_read_arguments_and_commands_their_options() -> None:
-    error = errors.TimestepError("changes.html is there already. Replace it: --overwrite")
-    assert str(error) == "changes.html is there already. Replace it: overwrite=True"
+    error = errors.TimestepError("changes.html already exists. Replace it: --overwrite")
+    assert str(error) == "changes.html already exists. Replace it: overwrite=True"
     with errors.shown_by_command():
-        assert str(error) == "changes.html is there already. Replace it: --overwrite"
+        assert str(error) == "changes.html already exists. Replace it: --overwrite"
     assert str(errors.StoreError("Leave out --kinds.")) == "Leave out kinds."
     assert str(errors.SpecError(["give another --out, or --overwrite"])).endswith("give another out, or overwrite=True")
 

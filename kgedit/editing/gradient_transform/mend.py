@@ -246,7 +246,7 @@ class Mend(Editor[MendSettings]):
         except (RuntimeError, KeyError, ValueError) as error:
             wanted = f"{self.settings.matrices} of the last {len(self.layers)} blocks with rank {self.settings.rank}"
             reason = str(error).splitlines()[0]
-            problem = f"settings.network: {path} holds no network for {wanted} of this model ({reason})"
+            problem = f"settings.network: {path} contains no network for {wanted} of this model ({reason})"
             raise SpecError([problem]) from error
 
     def _digest(self, lessons: Lessons) -> str:

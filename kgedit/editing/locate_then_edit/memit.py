@@ -318,7 +318,7 @@ class AlphaEdit(SeveralLayersEditor[AlphaEditSettings]):
             return super().notes()
         return [
             *super().notes(),
-            f"the null space holds {threshold:g} of C's trace; the threshold of {own.threshold:g} is not applied: the "
+            f"the null space contains {threshold:g} of C's trace; the threshold of {own.threshold:g} is not applied: the "
             f"statistics have {tokens:.3g} tokens for each dimension, fewer than {own.enough:g} (settings.enough)",
         ]
 

@@ -126,9 +126,9 @@ def question_tables(timestep: Timestep) -> dict[str, pa.Table]:
     """Axis -> rows of QUESTIONS, in the order of AXES; axes without questions are left out."""
     rows: dict[str, list[dict[str, object]]] = {axis: [] for axis in AXES}
     for case in timestep.cases(two_hop_rephrases=True):
-        told = _case(case) | {"projected": timestep.is_projected}
+        of_edit = _case(case) | {"projected": timestep.is_projected}
         for probe in case.probes:
-            rows[probe.axis].append(_probe(probe) | told)
+            rows[probe.axis].append(_probe(probe) | of_edit)
     return {axis: pa.Table.from_pylist(found, schema=QUESTIONS) for axis, found in rows.items() if found}
 
 

@@ -72,7 +72,7 @@ def refuse_to_replace(folder: Path, *, overwrite: bool) -> None:
     if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
         return
     if not overwrite:
-        raise TimestepError(f"{folder} is there already. Replace it: --overwrite")
+        raise TimestepError(f"{folder} already exists. Replace it: --overwrite")
     if not (folder / MANIFEST).is_file():
         raise TimestepError(f"{folder} was not written by kgedit publish (no {MANIFEST}). Name another folder.")
     with decoding(folder / MANIFEST, fix="Remove the folder, or publish to another one."):
@@ -80,7 +80,7 @@ def refuse_to_replace(folder: Path, *, overwrite: bool) -> None:
     others = sorted({str(path) for path in _files(folder)} - written)
     if others:
         raise TimestepError(
-            f"{folder} holds what kgedit did not write: {', '.join(others[:5])}. Nothing was changed. Publish to "
+            f"{folder} contains what kgedit did not write: {', '.join(others[:5])}. Nothing was changed. Publish to "
             "another folder and copy it over."
         )
 
@@ -142,13 +142,13 @@ def _manifest(publication: Publication, folder: Path) -> dict[str, Any]:
         "license": about.license,
         "url": about.url,
         "date": about.date,
-        "timesteps": [_told(one) for one in publication.timesteps],
+        "timesteps": [_describe(one) for one in publication.timesteps],
         "runs": [] if publication.results is None else _runs(publication.results),
         "files": files,
     }
 
 
-def _told(step: PublishedTimestep) -> dict[str, Any]:
+def _describe(step: PublishedTimestep) -> dict[str, Any]:
     return {
         "config": step.config,
         "profile": step.timestep.manifest.get("profile"),

@@ -60,7 +60,7 @@ class OpenAIBackend(Backend):
         seconds = time.perf_counter() - started
         if found.not_asked:
             raise ModelError(
-                f"The budget of ${self._spending.budget} does not hold all questions; ${found.dollars or 0:.4f} are "
+                f"The budget of ${self._spending.budget} does not cover all questions; ${found.dollars or 0:.4f} are "
                 "spent. What was answered is kept: give the same command again, with a larger --backend-budget."
             )
         self._check(found.replies)

@@ -68,7 +68,7 @@ def read_prices(path: Path = SHIPPED) -> dict[str, Price]:
         prices = msgspec.convert(yaml.safe_load(path.read_text(encoding="utf-8")), dict[str, Price])
     except (OSError, UnicodeDecodeError, yaml.YAMLError, msgspec.ValidationError) as error:
         raise ModelError(
-            f"{path} is no table of prices: {error}. It needs lines like 'gpt-4o-mini: {{prompt: 0.15, reply: 0.6}}' "
+            f"{path} is not a table of prices: {error}. Write lines like 'gpt-4o-mini: {{prompt: 0.15, reply: 0.6}}', "
             "in US dollars per million tokens."
         ) from error
     wrong = [model for model, price in prices.items() if min(price.prompt, price.reply, price.batch) < 0]

@@ -107,7 +107,7 @@ def _folders(path: Path) -> Iterator[Path]:
     kept = [one for one in found if inside != path or (one / "entry.json").is_file() or (one / "spec.yaml").is_file()]
     if not kept:
         raise TimestepError(
-            f"{path} holds neither entries of a board nor runs. Put a run there: kgedit submit RUN --to {path}"
+            f"{path} contains neither entries of a board nor runs. Put a run there: kgedit submit RUN --to {path}"
         )
     yield from kept
 

@@ -98,7 +98,7 @@ def check_run(folder: Path, *, timesteps: Sequence[Path] = ()) -> CheckedRun:
         preparation=preparation,
         selection=selection or (),
         scores=scores,
-        timesteps=tuple(_told(edits) for edits in opened),
+        timesteps=tuple(_submitted(edits) for edits in opened),
         cases=case_table([case for own in edited.values() for case in own]),
     )
 
@@ -198,8 +198,8 @@ def _case_faults(
     if keys != named:
         away, more = len(set(keys) - set(named)), len(set(named) - set(keys))
         yield (
-            f"edited_cases.txt does not hold the cases that the spec chooses: {away:,} are missing, {more:,} are not "
-            f"among them, of {len(keys):,}"
+            f"edited_cases.txt does not contain the cases that the spec chooses: {away:,} are missing, {more:,} are "
+            f"not among them, of {len(keys):,}"
         )
     if [(one.timestep, one.edited) for one in selection] != [(name, len(own)) for name, own in edited.items()]:
         yield "selection.json does not record the numbers of cases that the spec selects"
@@ -231,7 +231,7 @@ def _table_of_cases(folder: Path, cases: Sequence[Case]) -> Iterator[str]:
     except (OSError, pa.ArrowException):
         same = False
     if not same:
-        yield "cases.parquet does not hold the edited cases of the timestep"
+        yield "cases.parquet does not contain the edited cases of the timestep"
 
 
 def _edit_faults(folder: Path, cases: Sequence[Case]) -> Iterator[str]:
@@ -263,12 +263,12 @@ def _score_faults(folder: Path, spec: RunSpec, scores: RunScores) -> Iterator[st
         yield f"the spec asks for {len(spec.ability_tasks)} tasks, and ability_tasks.jsonl has {len(tasks)}"
 
 
-def _told(edits: Edits) -> SubmittedTimestep:
+def _submitted(edits: Edits) -> SubmittedTimestep:
     tables: Mapping[str, Mapping[str, str]] = edits.manifest.get("tables", {}) if isinstance(edits, Timestep) else {}
     return SubmittedTimestep(
         name=edits.name,
         sha256=edits.sha256,
-        tables={name: told["sha256"] for name, told in sorted(tables.items())},
+        tables={name: stated["sha256"] for name, stated in sorted(tables.items())},
         cases=sum(1 for _ in edits.cases()),
     )
 
@@ -279,13 +279,13 @@ TOLERANCE = 2e-6
 _OF_A_SCORE = ("stage", "model_state", "timestep", "axis", "preset", "metric")
 
 
-def score_differences(told: RunScores, computed: RunScores, *, leave_out: frozenset[str] = frozenset()) -> list[str]:
+def score_differences(stated: RunScores, computed: RunScores, *, leave_out: frozenset[str] = frozenset()) -> list[str]:
     """Differences, each as a reason; of several different scores, the first ones and their number.
 
     Args:
         leave_out: Fields of RunScores that are not compared.
     """
-    one, other = (_plain(scores, leave_out) for scores in (told, computed))
+    one, other = (_plain(scores, leave_out) for scores in (stated, computed))
     reasons = _of_scores(one.pop("scores"), other.pop("scores"))
     paths = list(_differing(one, other, ""))
     if paths:
@@ -298,8 +298,8 @@ def _plain(scores: RunScores, leave_out: frozenset[str]) -> dict[str, Any]:
     return {name: value for name, value in plain.items() if name not in leave_out}
 
 
-def _of_scores(told: list[dict[str, Any]], computed: list[dict[str, Any]]) -> list[str]:
-    one, other = ({_key(score): score for score in scores} for scores in (told, computed))
+def _of_scores(stated: list[dict[str, Any]], computed: list[dict[str, Any]]) -> list[str]:
+    one, other = ({_key(score): score for score in scores} for scores in (stated, computed))
     wrong = [key for key in (*one, *(key for key in other if key not in one)) if _wrong(one.get(key), other.get(key))]
     if not wrong:
         return []
@@ -317,8 +317,8 @@ def _key(score: Mapping[str, Any]) -> tuple[object, ...]:
     return tuple((state["timestep"], state["edits"]) if state and n == "model_state" else score[n] for n in _OF_A_SCORE)
 
 
-def _wrong(told: Mapping[str, Any] | None, computed: Mapping[str, Any] | None) -> bool:
-    return told is None or computed is None or next(_differing(told, computed, ""), None) is not None
+def _wrong(stated: Mapping[str, Any] | None, computed: Mapping[str, Any] | None) -> bool:
+    return stated is None or computed is None or next(_differing(stated, computed, ""), None) is not None
 
 
 def _differing(one: Any, other: Any, path: str) -> Iterator[str]:

@@ -165,13 +165,13 @@ def read_entry(folder: Path) -> BoardEntry:
     submission = _read_submission(folder)
     reasons = [] if submission.name == folder.name else [f"entry.json is that of {submission.name}"]
     reasons += [f"entry.json has no hash of {name}" for name in _NEEDED if name not in submission.files]
-    for name, told in submission.files.items():
+    for name, stated in submission.files.items():
         path = folder / name
         if not is_path_component(name) or path.is_symlink():
-            reasons.append(f"{name!r} is no file of the entry's own: it was not opened")
+            reasons.append(f"{name!r} is not a file of the entry's own: it was not opened")
         elif not path.is_file():
             reasons.append(f"{name} is missing")
-        elif sha256_of(path) != told:
+        elif sha256_of(path) != stated:
             reasons.append(f"{name} was changed: its hash is not that in entry.json")
     if reasons:
         raise SubmissionError(folder, reasons)
@@ -222,21 +222,21 @@ def _own_metrics(spec: RunSpec) -> Mapping[str, str]:
 
 
 def _scores_faults(submission: Submission, answers: Sequence[Answer], cases: pa.Table) -> list[str]:
-    told, spec = submission.scores, submission.spec
+    stated, spec = submission.scores, submission.spec
     # Verdicts of a judge and scores of an encoder are not among the answers; results of rules are.
-    also = [name for name in told.also if name != "judge" and name not in BERTSCORES]
+    also = [name for name in stated.also if name != "judge" and name not in BERTSCORES]
     computed = score_answers(
         lambda: answers,
         spec.presets,
-        answers_sha256=told.answers_sha256,
+        answers_sha256=stated.answers_sha256,
         train_context=spec.train_context,
         costs=(),
         preparation=None,
         also=also,
     )
     known = {score.metric for score in computed.scores}
-    by_rules = tuple(score for score in told.scores if score.metric in known)
-    reasons = score_differences(replace(told, scores=by_rules), computed, leave_out=_NOT_OF_ANSWERS)
+    by_rules = tuple(score for score in stated.scores if score.metric in known)
+    reasons = score_differences(replace(stated, scores=by_rules), computed, leave_out=_NOT_OF_ANSWERS)
     asked = {(row["timestep"], row["case_id"]) for row in cases.select(["timestep", "case_id"]).to_pylist()}
     answered = {(answer.timestep, answer.case_id) for answer in answers}
     if asked != answered:

@@ -97,10 +97,10 @@ def answer_faults(answers: Iterable[Answer], expected: Mapping[AnswerKey, Expect
     ]
 
 
-def _reason(keys: Sequence[AnswerKey], said: str) -> list[str]:
+def _reason(keys: Sequence[AnswerKey], problem: str) -> list[str]:
     if not keys:
         return []
     first = keys[0]
     state = "before any edit" if first.model_state == UNEDITED else f"after {first.model_state.timestep}"
     where = f"{first.case_id}, {first.axis}, preset {first.preset}, {state}"
-    return [f"{said}: {len(keys):,}; the first: {where}"]
+    return [f"{problem}: {len(keys):,}; the first: {where}"]

@@ -164,7 +164,7 @@ def differences(planned: PlannedRun, folder: Path, counter: SweepCounter) -> lis
         return []
     there, here = asdict(as_recorded(read_spec(folder))), asdict(as_recorded(planned.spec))
     found = [
-        f"{folder} holds another run: {name} is {there[name]!r} there and {here[name]!r} here"
+        f"{folder} contains another run: {name} is {there[name]!r} there and {here[name]!r} here"
         for name in here
         if there[name] != here[name]
     ]
@@ -172,5 +172,7 @@ def differences(planned: PlannedRun, folder: Path, counter: SweepCounter) -> lis
     if not found and environment is not None:
         read = tuple(timestep.sha256 for timestep in environment.timesteps)
         if read != counter.sha256s(planned.spec):
-            found.append(f"{folder} holds a run of edits that have changed since: {', '.join(planned.spec.timesteps)}")
+            found.append(
+                f"{folder} contains a run of edits that have changed since: {', '.join(planned.spec.timesteps)}"
+            )
     return found

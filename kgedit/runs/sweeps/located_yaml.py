@@ -46,10 +46,10 @@ class LocatedYaml:
 
     def located(self, path: KeyPath, problem: str) -> LocatedProblem:
         """A problem with its position: "study.yaml:12: grid.settings.k: must be at least 1"."""
-        said = f"{_dotted(path)}: {problem}" if path else problem
+        located_text = f"{_dotted(path)}: {problem}" if path else problem
         line = self._line(path)
         ahead = "" if self.file is None else f"{self.file}{f':{line}' if line else ''}: "
-        return LocatedProblem(line, ahead + said)
+        return LocatedProblem(line, ahead + located_text)
 
     def _line(self, path: KeyPath) -> int:
         """Line of a value, or of the nearest enclosing one that has a line."""

@@ -108,13 +108,15 @@ class _Planner:
 
     def problems_of_presets(self) -> list[LocatedProblem]:
         """Problems of the sweep's own presets, used or not."""
-        told = []
+        located_problems = []
         for name, preset in self.parts.presets.items():
             for module, problem in problems_of_own_preset(name, preset.value):
                 self.bad_presets.add(name)
-                said = problem.removeprefix(f"{module}: ") if module else problem
-                told.append(self.parts.source.located((*preset.path, module) if module else preset.path, said))
-        return told
+                shortened = problem.removeprefix(f"{module}: ") if module else problem
+                located_problems.append(
+                    self.parts.source.located((*preset.path, module) if module else preset.path, shortened)
+                )
+        return located_problems
 
     def plan(self) -> SweepPlan:
         """Runs without a problem."""
@@ -139,12 +141,12 @@ class _Planner:
     def problems(self) -> list[LocatedProblem]:
         """Problems found during planning, each once; those of a whole run with the names of the runs."""
         located = self.parts.source.located
-        told = []
+        located_problems = []
         for (path, problem, of_run), names in self.found.items():
             more = f" and {len(names) - 1} more" if len(names) > 1 else ""
-            told.append(located(path, f"{names[0]}{more}: {problem}" if of_run else problem))
+            located_problems.append(located(path, f"{names[0]}{more}: {problem}" if of_run else problem))
         unused = [entry.path for entry in self.parts.exclusions if entry.path not in self.used_exclusions]
-        return told + [located(path, "leaves out no run: none is like this") for path in unused]
+        return located_problems + [located(path, "leaves out no run: none is like this") for path in unused]
 
     def _combinations(self) -> Iterator[tuple[SweepEntry, dict[FieldName, PlacedValue]]]:
         for entry in self.parts.entries:
@@ -305,8 +307,8 @@ def problems_of_own_preset(name: str, given: Any) -> Iterator[tuple[str, str]]:
         yield "", f"must be a mapping of {', '.join(GivenPreset.model_fields)}, not {given!r}"
     else:
         for problem in problems_of({"method": "none", "presets": [{"name": name, **given}]}):
-            said = problem.removeprefix(f"preset '{name}': ")
-            yield next((module for module in given if said.startswith(f"{module}:")), ""), said
+            shortened = problem.removeprefix(f"preset '{name}': ")
+            yield next((module for module in given if shortened.startswith(f"{module}:")), ""), shortened
 
 
 def _problems_of_setting(name: str, value: Any, method: object) -> list[str]:

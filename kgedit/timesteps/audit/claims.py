@@ -243,13 +243,13 @@ _MENTIONED = f"""
 
 _NAMES = """
     CREATE TABLE names AS
-    WITH said AS (
+    WITH every_name AS (
         SELECT id, unnest([label] || coalesce(aliases, [])) AS name FROM new_entities
         UNION ALL
         SELECT coalesce(target, id), unnest([label] || coalesce(aliases, []))
         FROM old_entities LEFT JOIN redirects USING (id)
     )
-    SELECT DISTINCT id, bare(name) AS name FROM said
+    SELECT DISTINCT id, bare(name) AS name FROM every_name
     WHERE name IS NOT NULL AND bare(name) IN (SELECT name FROM wanted) AND id[1] = 'Q'
 """
 

@@ -195,7 +195,7 @@ _ROWS = """
                max(severity) FILTER (part = 'locality') AS locality,
                max(severity) FILTER (part = 'two hops') AS two_hops
         FROM worst GROUP BY place
-    ), told AS (
+    ), reasons_of AS (
         SELECT place, list(reason ORDER BY verdict = 'invalid' DESC, probe) FILTER (reason IS NOT NULL) AS reasons
         FROM part GROUP BY place
     )
@@ -204,7 +204,7 @@ _ROWS = """
            named(j.locality) AS locality, named(j.two_hops) AS two_hops, coalesce(v.subject, e.subject) AS subject,
            coalesce(v.property, e.property) AS property, coalesce(v.object, e.object) AS object, e.question, e.answer,
            k.kind, k.confidence AS kind_confidence
-    FROM claimed_edits e JOIN judged j USING (place) JOIN told t USING (place) JOIN edit_verdict v USING (place)
+    FROM claimed_edits e JOIN judged j USING (place) JOIN reasons_of t USING (place) JOIN edit_verdict v USING (place)
     LEFT JOIN edit_kind k ON k.subject = v.subject AND k.property = v.property
     ORDER BY e.place
 """

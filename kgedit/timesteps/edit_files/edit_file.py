@@ -90,8 +90,8 @@ class EditFile:
             raise TimestepError(
                 f"{path} has the form {edit_format.name}, and none of its objects is an edit: {reasons}."
             )
-        sha256, told = hashlib.sha256(content).hexdigest(), dict(sorted(left_out.items()))
-        return cls(path, sha256, edit_format, read, told, unused, archived)
+        sha256, sorted_counts = hashlib.sha256(content).hexdigest(), dict(sorted(left_out.items()))
+        return cls(path, sha256, edit_format, read, sorted_counts, unused, archived)
 
     @property
     def name(self) -> str:
@@ -191,14 +191,14 @@ def _recognise(path: Path, rows: Sequence[Any]) -> EditFormat:
 def _not_edits(path: Path, found: str) -> TimestepError:
     forms = "\n".join(f"  {name}: {EDIT_FORMATS[name].described_needs()}" for name in EDIT_FORMATS)
     return TimestepError(
-        f"{path} is no file of edits that kgedit reads: {found}.\n"
+        f"{path} is not a file of edits that kgedit reads: {found}.\n"
         f"A JSON list, JSON Lines or Parquet is read whose objects have the fields of one form:\n{forms}"
     )
 
 
 def _check(row: Any, edit_format: EditFormat, where: str) -> None:
     if not isinstance(row, Mapping):
-        raise TimestepError(f"{where} is no JSON object. Each needs {edit_format.described_needs()}.")
+        raise TimestepError(f"{where} is not a JSON object. Each needs {edit_format.described_needs()}.")
     for name in edit_format.texts:
         value = row.get(name)
         if value is None or isinstance(value, str | list) or (isinstance(value, float) and math.isnan(value)):

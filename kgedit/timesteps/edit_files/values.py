@@ -167,7 +167,7 @@ def _read_text(text: str) -> list[Any]:
     except ValueError as error:
         lines = text.splitlines()
         if len(lines) < 2 or not text.startswith("{"):
-            raise NotRowsError(f"it is no JSON: {error}, beginning {text[:_SHOWN]!r}") from error
+            raise NotRowsError(f"it is not valid JSON: {error}, beginning {text[:_SHOWN]!r}") from error
         return [_line(number, line) for number, line in enumerate(lines, start=1) if line.strip()]
     if isinstance(whole, list):
         return whole
@@ -181,4 +181,4 @@ def _line(number: int, line: str) -> Any:
     try:
         return json.loads(line)
     except ValueError as error:
-        raise NotRowsError(f"line {number} is no JSON: {error}") from error
+        raise NotRowsError(f"line {number} is not valid JSON: {error}") from error

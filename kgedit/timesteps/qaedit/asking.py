@@ -110,12 +110,14 @@ def ask_parts(
     """
     worded = list(by_rules)
     kept: Counter[str] = Counter()
-    told: dict[Part, ChatReplies] = {}
+    replies_by_part: dict[Part, ChatReplies] = {}
     for part in (part for part in PARTS if part in parts):
-        told[part] = asked = client.ask(requests_for(part, questions, model, instructions), progress=progress)
+        replies_by_part[part] = asked = client.ask(
+            requests_for(part, questions, model, instructions), progress=progress
+        )
         if asked.not_asked:
             raise ModelError(
-                f"The budget does not hold all: {asked.not_asked:,} of {len(questions):,} requests for the {part} are "
+                f"The budget does not cover all: {asked.not_asked:,} of {len(questions):,} requests for the {part} are "
                 f"not sent, ${asked.dollars or 0:.4f} are spent. Replies so far are kept and cost nothing when the "
                 "command is given again, with a larger --budget."
             )
@@ -125,7 +127,7 @@ def ask_parts(
             worded[index] = read
             if reason:
                 kept[f"{part}: {reason}"] += 1
-    return AskedParts(tuple(worded), told, dict(sorted(kept.items())))
+    return AskedParts(tuple(worded), replies_by_part, dict(sorted(kept.items())))
 
 
 _Read = tuple[Worded, str]
@@ -135,7 +137,7 @@ _Read = tuple[Worded, str]
 def _subject(question: str, words: Worded, reply: ChatReply | FailedCall) -> _Read:
     text, reason = _line(reply)
     if not reason and (not name_key(text) or text not in question):
-        reason = "the reply is no part of the question"
+        reason = "the reply is not part of the question"
     if not reason and len(text) > 0.9 * len(question):
         reason = "the reply is the question"
     if reason:
@@ -162,7 +164,7 @@ def _category(_question: str, words: Worded, reply: ChatReply | FailedCall) -> _
     text, reason = _line(reply)
     name = next((name for name in english_categorizer().names if name.casefold() == text.strip(".").casefold()), None)
     if not reason and name is None:
-        reason = "the reply is no category"
+        reason = "the reply is not a category"
     if reason or name is None:
         return words, reason
     return dataclasses.replace(words, category=Category(name, MODEL)), ""

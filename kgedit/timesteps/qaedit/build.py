@@ -264,7 +264,7 @@ def refuse_to_replace(path: Path, *, overwrite: bool) -> None:
         TimestepError: if it exists, or its folder does not.
     """
     if path.exists() and not overwrite:
-        raise TimestepError(f"{path} is there already. Replace it: --overwrite")
+        raise TimestepError(f"{path} already exists. Replace it: --overwrite")
     if not path.absolute().parent.is_dir():
         raise TimestepError(f"There is no folder {path.absolute().parent} for the file. Make it: mkdir -p")
 
@@ -276,10 +276,10 @@ def write_rows(path: Path, rows: Sequence[Mapping[str, Any]], provenance: Mappin
         The provenance with the number of rows and the hash of the list.
     """
     content = "".join(_lines(rows)).encode()
-    told = {**provenance, "rows": len(rows), "sha256": hashlib.sha256(content).hexdigest()}
+    record = {**provenance, "rows": len(rows), "sha256": hashlib.sha256(content).hexdigest()}
     replace_file(path, content)
-    replace_file(provenance_path(path), json.dumps(told, indent=2, ensure_ascii=False) + "\n")
-    return told
+    replace_file(provenance_path(path), json.dumps(record, indent=2, ensure_ascii=False) + "\n")
+    return record
 
 
 def rules_hash() -> str:

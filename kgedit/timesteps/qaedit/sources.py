@@ -74,7 +74,7 @@ class QuestionFile:
     questions: pa.Table
     left_out: Mapping[str, int]
 
-    def told(self) -> dict[str, Any]:
+    def provenance(self) -> dict[str, Any]:
         """JSON record of the source for a provenance, without its folder."""
         return {
             "file": self.path.name,
@@ -279,7 +279,7 @@ def _object(text: bytes) -> dict[str, Any] | None:
 
 
 def _unknown(path: Path, found: str) -> TimestepError:
-    return TimestepError(f"{path} is no set of questions that kgedit reads: {found}.\nIt reads:\n{FORMS}")
+    return TimestepError(f"{path} is not a set of questions that kgedit reads: {found}.\nIt reads:\n{FORMS}")
 
 
 def _sha256(path: Path) -> str:

@@ -46,7 +46,7 @@ reasons with counts.
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class VerbalizerTexts:
     """One verbalizer's texts for one record, unchanged.
 
     Attributes:
@@ -58,52 +58,58 @@ class Said:
     faults: tuple[str, ...]
 
 
-def said_by_templates(wanted: Sequence[Wanted]) -> list[Said]:
+def texts_of_templates(wanted: Sequence[Wanted]) -> list[VerbalizerTexts]:
     """Texts of the templates for records."""
     found = []
     for one, faults in zip(wanted, faults_of([(one.asking, one.templates) for one in wanted]), strict=True):
         passed = tuple(text for text, fault in zip(one.templates, faults, strict=True) if fault is None)
-        found.append(Said(passed, tuple(fault for fault in faults if fault)))
+        found.append(VerbalizerTexts(passed, tuple(fault for fault in faults if fault)))
     return found
 
 
-def said_by_model(wanted: Sequence[Wanted], replies: Sequence[ChatReply | FailedCall]) -> list[Said]:
+def texts_of_model(wanted: Sequence[Wanted], replies: Sequence[ChatReply | FailedCall]) -> list[VerbalizerTexts]:
     """Texts of a model for records."""
     judged = judge_replies(wanted, replies)
-    return [Said(tuple(passed), tuple(reason for reason, _ in failed)) for passed, failed in judged]
+    return [VerbalizerTexts(tuple(passed), tuple(reason for reason, _ in failed)) for passed, failed in judged]
 
 
-def summarize(wanted: Sequence[Wanted], said: Mapping[str, Sequence[Said]]) -> pa.Table:
+def summarize(wanted: Sequence[Wanted], by_verbalizer: Mapping[str, Sequence[VerbalizerTexts]]) -> pa.Table:
     """Compare verbalizers; the schema of the result is SUMMARY.
 
     Args:
         wanted: Records.
-        said: Verbalizer -> its texts for each record.
+        by_verbalizer: Verbalizer -> its texts for each record.
     """
     rows = []
     for axis in dict.fromkeys(one.axis for one in wanted):
-        for name, texts in said.items():
-            own = [(one, told) for one, told in zip(wanted, texts, strict=True) if one.axis == axis]
+        for name, texts in by_verbalizer.items():
+            own = [(one, texts_of_one) for one, texts_of_one in zip(wanted, texts, strict=True) if one.axis == axis]
             rows.append({"verbalizer": name, "axis": axis} | _measures(own))
     return pa.Table.from_pylist(rows, schema=SUMMARY)
 
 
-def side_by_side(wanted: Sequence[Wanted], said: Mapping[str, Sequence[Said]]) -> pa.Table:
+def side_by_side(wanted: Sequence[Wanted], by_verbalizer: Mapping[str, Sequence[VerbalizerTexts]]) -> pa.Table:
     """First text of every verbalizer for each record: columns axis, fact, and one per verbalizer."""
     rows = []
     for index, one in enumerate(wanted):
         row = {"axis": one.axis, "fact": _fact(one)}
-        for name, texts in said.items():
-            told = texts[index]
-            row[name] = told.passed[0] if told.passed else f"({told.faults[0]})" if told.faults else "(none)"
+        for name, texts in by_verbalizer.items():
+            texts_of_one = texts[index]
+            row[name] = (
+                texts_of_one.passed[0]
+                if texts_of_one.passed
+                else f"({texts_of_one.faults[0]})"
+                if texts_of_one.faults
+                else "(none)"
+            )
         rows.append(row)
-    names = ["axis", "fact", *said]
+    names = ["axis", "fact", *by_verbalizer]
     return pa.Table.from_pylist(rows, schema=pa.schema([(name, pa.string()) for name in names]))
 
 
-def _measures(own: Sequence[tuple[Wanted, Said]]) -> dict[str, Any]:
-    passed = [(one, text) for one, told in own for text in told.passed]
-    faults = Counter(fault for _, told in own for fault in told.faults)
+def _measures(own: Sequence[tuple[Wanted, VerbalizerTexts]]) -> dict[str, Any]:
+    passed = [(one, text) for one, texts_of_one in own for text in texts_of_one.passed]
+    faults = Counter(fault for _, texts_of_one in own for fault in texts_of_one.faults)
     asked = len(passed) + faults.total()
     overlaps = [max((overlap(text, other) for other in one.templates), default=0.0) for one, text in passed]
     return {

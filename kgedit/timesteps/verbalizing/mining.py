@@ -142,9 +142,11 @@ def wanted_statements(facts: pa.Table) -> list[Wanted]:
         for index, row in enumerate(same):
             record = _record(row, same[(index + 1) % len(same)])
             asking = Asking(subject=row["subject_label"], relations=(), answer=row["object_label"])
-            said = f"The {row['property_label']} of {row['subject_label']} is {row['object_label']}."
+            sentence = f"The {row['property_label']} of {row['subject_label']} is {row['object_label']}."
             case_id = f"{row['subject']}:{name}:{row['object']}"
-            wanted.append(Wanted(axis="statements", case_id=case_id, record=record, templates=(said,), asking=asking))
+            wanted.append(
+                Wanted(axis="statements", case_id=case_id, record=record, templates=(sentence,), asking=asking)
+            )
     return wanted
 
 

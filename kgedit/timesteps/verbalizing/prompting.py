@@ -181,12 +181,12 @@ def _prompt(name: str, path: Path, _version: str) -> Prompt:
     content = read_catalogue(path)
     needed = ("version", "questions", "max_tokens", "instructions", "examples")
     refuse(path, [f"the key '{key}' is missing" for key in needed if not content.get(key)])
-    told = content["examples"] if isinstance(content["examples"], dict) else {"": content["examples"]}
+    by_persona = content["examples"] if isinstance(content["examples"], dict) else {"": content["examples"]}
     texts = content["questions"]
     try:
         examples = {
             persona: tuple(WorkedExample(one["given"], tuple(one["questions"])) for one in own)
-            for persona, own in told.items()
+            for persona, own in by_persona.items()
         }
     except (TypeError, KeyError) as error:
         raise TimestepError(f"{path}: an example lacks {error}. Give each 'given' and 'questions'.") from error

@@ -143,7 +143,7 @@ class RemoteVerbalizer:
             asked = _with_trial(asked, tried, kept=structured, own_purse=self.batch)
         if asked.not_asked:
             raise ModelError(
-                f"The budget of ${self.budget} does not hold all: {asked.not_asked:,} of {len(wanted):,} wordings are "
+                f"The budget of ${self.budget} does not cover all: {asked.not_asked:,} of {len(wanted):,} wordings are "
                 f"not asked for, ${asked.dollars or 0:.4f} are spent. What was worded is kept and costs nothing when "
                 "the command is given again, with a larger --budget."
             )

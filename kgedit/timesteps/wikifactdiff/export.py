@@ -28,7 +28,7 @@ from kgedit.store.files import replace_folder, write_json
 from kgedit.store.snapshots import Snapshot
 from kgedit.store.window import Window
 from kgedit.store.working_folder import working_folder
-from kgedit.timesteps.changes import DROPPED, told_verdict
+from kgedit.timesteps.changes import DROPPED, verdict_record
 from kgedit.timesteps.labels import is_id
 from kgedit.timesteps.profiles import FUNCTIONAL_BY, PERSONA_STYLES, behaviour
 from kgedit.timesteps.relation_words import RelationWords
@@ -374,7 +374,7 @@ def _provenance(settings: WikiFactDiffSettings) -> dict[str, Any]:
         "personas": persona_version(settings.personas),
         "persona_style": settings.persona_style,
         "names": names_version(),
-        "functional_by": told_verdict(settings.functional_by),
+        "functional_by": verdict_record(settings.functional_by),
         "ask_as_of": dates_version() if settings.ask_as_of else None,
         **specificity_provenance(None, settings.counts),
     }

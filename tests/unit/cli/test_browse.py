@@ -118,5 +118,5 @@ def test_a_server_whose_browser_is_not_known_is_named(opened: SimpleNamespace) -
 def test_an_item_that_the_graph_does_not_hold_is_named_and_how_to_find_one() -> None:
     ran = browse("--item", "Q999999999")
     assert ran.exit_code == 1
-    assert ran.stderr == "Error: The graph holds no item Q999999999. Find one by its name: kgedit find NAME\n"
+    assert ran.stderr == "Error: The graph contains no item Q999999999. Find one by its name: kgedit find NAME\n"
     assert not ran.stdout

@@ -193,11 +193,11 @@ def test_a_model_does_what_it_can_and_the_rules_do_the_rest(folder: Path) -> Non
     assert {tide[f"{part}_by"] for part in ("subject", "rephrase", "category")} == {"model"}
     assert (pier["subject"], pier["subject_by"], pier["rephrase_by"]) == ("old pier", "phrase", "time it did")
     assert provenance(folder)["model"]["kept"] == {
-        "category: the reply is no category": 4,
+        "category: the reply is not a category": 4,
         "rephrase: the reply repeats the question": 4,
-        "subject: the reply is no part of the question": 4,
+        "subject: the reply is not part of the question": 4,
     }
-    assert "left to the rules: subject: the reply is no part of the question: 4" in shown.stderr
+    assert "left to the rules: subject: the reply is not part of the question: 4" in shown.stderr
 
 
 def test_the_users_own_instructions_are_sent_and_recorded(folder: Path, tmp_path: Path) -> None:

@@ -175,7 +175,7 @@ def test_runs_that_were_not_submitted_are_ranked_too(tmp_path: Path) -> None:
     result = command("leaderboard", tmp_path / "runs")
     assert result.exit_code == 0, result.output
     assert re.search(r"rag +1 +85\.7", result.stdout), "of 100 % of the updates and 75 % of the unrelated answers"
-    assert "holds neither entries of a board nor runs" in command("leaderboard", tmp_path).stderr
+    assert "contains neither entries of a board nor runs" in command("leaderboard", tmp_path).stderr
 
 
 def _of_damage(tmp_path: Path, *, right: int = 1, **options: int | bool) -> Path:

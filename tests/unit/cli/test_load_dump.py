@@ -150,7 +150,7 @@ def test_what_would_replace_a_snapshot_is_refused(dump: Path, options: tuple[str
         ("page.json.gz", b"<html>404</html>", "is an HTML or XML page"),
         ("plain.json.gz", b"[\n]\n", "Rename it or download it again"),
         ("empty.json", b"", "is empty"),
-        ("bare.json", b"[\n]\n", "holds no line that could be an entity"),
+        ("bare.json", b"[\n]\n", "contains no line that could be an entity"),
         ("prose.json", b"once upon\na time\n", "No item or property is among the 2 lines"),
         ("cut.json", lines([entity("Q1")])[:-3], "the dump is truncated"),
     ],

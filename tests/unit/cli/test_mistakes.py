@@ -83,7 +83,7 @@ MISTAKES = [
     # Files and folders.
     (1, "load-dump nofile.json --date 2022-01-04 --no-graph", "There is no file nofile.json. Give the path of a"),
     (1, "load-dump empty --date 2022-01-04 --no-graph", "empty is not a file. Give the path of a Wikidata dump"),
-    (1, "load-dump dump.json --date 2022-01-04 --no-graph --redirects notes.txt", "notes.txt holds no redirect."),
+    (1, "load-dump dump.json --date 2022-01-04 --no-graph --redirects notes.txt", "notes.txt contains no redirect."),
     (1, "load-dump dump.json --date 2022-01-04 --no-graph --source-format json", "Did you mean 'wikidata_json'?"),
     (1, "write-sample /proc/x", "/proc/x: No such file or directory. Check the path, its permissions"),
     (1, "build-qaedit nofile --out o.json", "The questions nofile cannot be read: No such file or directory."),
@@ -121,7 +121,7 @@ MISTAKES = [
     (1, f"run-edit --timestep {NAME} --model tiny --method ft_m --set stps=3", "did you mean 'steps'?"),
     (1, f"run-edit --timestep {NAME} --model tiny --method none --protocol seq", "did you mean 'sequential'?"),
     (1, f"run-edit --timestep {NAME} --model tiny --method none --device gpu", "There is no device 'gpu'. Use auto"),
-    (1, f"run-edit --timestep {NAME} --model tiny --method none --out empty/../kgedit-data", "holds no run"),
+    (1, f"run-edit --timestep {NAME} --model tiny --method none --out empty/../kgedit-data", "contains no run"),
     (1, "score x --metric rouge", "There is no metric 'rouge'. Known: archive_drop, archived, bertscore,"),
     (1, "score x --metric f1", "There is no metric 'f1'. Did you mean 'token_f1'?"),
     (1, "export-timestep --from 2021-01-04 --to 2023-02-27 --kinds updates --out x", "Did you mean 'update'?"),
@@ -132,7 +132,7 @@ MISTAKES = [
     (1, "submit norun --to board", "There is no run norun. Name the folder that kgedit run-edit wrote."),
     (1, "score norun --metric fluency", "There is no run norun."),
     (1, "report empty", "The folder empty is not a run: it has no spec.yaml."),
-    (1, "leaderboard empty", "empty holds neither entries of a board nor runs."),
+    (1, "leaderboard empty", "empty contains neither entries of a board nor runs."),
 ]
 
 

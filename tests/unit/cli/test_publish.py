@@ -164,7 +164,7 @@ def test_a_licence_that_the_hub_does_not_name_is_other(timesteps: list[Path], tm
 @pytest.mark.parametrize(
     ("prepare", "more", "said"),
     [
-        ({"publication.json": '{"files": {}}'}, (), "is there already"),
+        ({"publication.json": '{"files": {}}'}, (), "already exists"),
         ({"notes.txt": "mine"}, ("--overwrite",), "was not written by kgedit publish"),
         ({"publication.json": '{"files": {}}', ".git/HEAD": "mine"}, ("--overwrite",), r".git/HEAD. Nothing was"),
     ],

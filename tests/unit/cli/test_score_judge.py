@@ -133,9 +133,9 @@ def test_a_judge_is_told_what_the_users_file_says(run: Path, tmp_path: Path) -> 
         (
             "judge.txt",
             "{fence} {record}",
-            "holds judge.txt. The files that it may replace are error_class.txt, verdict.txt",
+            "contains judge.txt. The files that it may replace are error_class.txt, verdict.txt",
         ),
-        ("verdict.md", "{fence} {record}", "holds no .txt file"),
+        ("verdict.md", "{fence} {record}", "contains no .txt file"),
     ],
 )
 def test_instructions_that_cannot_be_used_are_refused_before_anybody_is_asked(
@@ -163,7 +163,7 @@ def test_what_is_no_verdict_counts_in_no_score_and_is_told(run: Path) -> None:
         shown = score(run, *by(server, "--attempts", 2))
     assert shown.exit_code == 0, shown.output
     assert "ft: not judged: no reply: 500: 1 distinct answers" in shown.stdout
-    assert "ft: not judged: the reply is no verdict: 2 distinct answers" in shown.stdout
+    assert "ft: not judged: the reply is not a verdict: 2 distinct answers" in shown.stdout
     scores = read_scores(run)
     (own,) = [one for one in scores.scores if (one.metric, one.stage, one.timestep) == ("judge", "own", T1)]
     assert (own.mean, own.n) == (0.5, 2)
@@ -281,7 +281,7 @@ def test_a_budget_stops_before_it_is_exceeded_and_more_money_finishes(run: Path,
         (["--judge-model", "m", "--judge-local", "n"], "Give one judge"),
         (["--estimate"], "--judge-model NAME"),
         (["--judge-model", "m", "--budget", "1"], "--prices FILE"),
-        (["--judge-model", "m", "--prices", "absent.yaml"], "is no table of prices"),
+        (["--judge-model", "m", "--prices", "absent.yaml"], "is not a table of prices"),
     ],
 )
 def test_a_judge_that_cannot_be_asked_is_told_what_it_lacks(run: Path, arguments: list[str], said: str) -> None:

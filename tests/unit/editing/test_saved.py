@@ -144,11 +144,11 @@ def test_files_get_the_usual_mode(timestep: Timestep, tmp_path: Path) -> None:
 
 
 def test_a_folder_that_cannot_be_read_says_why(timestep: Timestep, tmp_path: Path) -> None:
-    with pytest.raises(ModelError, match="holds no edited model"):
+    with pytest.raises(ModelError, match="contains no edited model"):
         load_saved(tmp_path)
     editor = _edited("prompt", small_model(), timestep)
     folder = save_edited(editor, tmp_path / "edited", method="prompt", edits=[])
-    with pytest.raises(ModelError, match="is there already"):
+    with pytest.raises(ModelError, match="already exists"):
         save_edited(editor, folder, method="prompt", edits=[])
     raw = json.loads((folder / "kgedit.json").read_text(encoding="utf-8"))
     for change, said in (({"format": 99}, "newer than this one"), ({"seed": "x"}, "cannot be read")):

@@ -140,7 +140,7 @@ def test_what_is_asked_for_is_answered(client: TestClient) -> None:
     ("path", "status", "said"),
     [
         ("items/Q404", 404, "No loaded snapshot has Q404"),
-        ("items/Q1' OR 1", 400, "is no id"),
+        ("items/Q1' OR 1", 400, "is not an id"),
         ("items/..%2F..%2Fetc", 404, ""),
         ("nothing", 404, ""),
         ("changes", 400, "'from' must be"),

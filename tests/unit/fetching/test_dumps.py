@@ -189,7 +189,7 @@ def test_a_part_left_by_a_killed_fetch_is_continued(tmp_path: Path) -> None:
     with serving(server_of(CONTENT)) as server:
         assert fetched(tmp_path, server).read_bytes() == CONTENT
         assert server.headers[-1]["range"] == "bytes=1234-"
-        with pytest.raises(SourceError, match="is there already"):
+        with pytest.raises(SourceError, match="already exists"):
             fetched(tmp_path, server)
 
 

@@ -139,7 +139,7 @@ def test_a_fetch_that_fails_leaves_no_file_and_asks_only_for_the_rest_when_it_is
         made = fetched(tmp_path, endpoint.address, entities)
     assert first not in asked
     assert made.entities == len(entities)
-    with pytest.raises(SourceError, match="is there already"):
+    with pytest.raises(SourceError, match="already exists"):
         fetched(tmp_path, endpoint.address, entities)
 
 

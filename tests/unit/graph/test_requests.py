@@ -36,7 +36,7 @@ def test_larger_integers_are_refused_at_any_depth(given: object) -> None:
 
 
 def test_text_that_is_not_unicode_is_refused() -> None:
-    with pytest.raises(GraphError, match="Parameter label holds text that is not valid Unicode"):
+    with pytest.raises(GraphError, match="Parameter label contains text that is not valid Unicode"):
         refuse_what_bolt_cannot_carry("RETURN 1", {"label": [{"\udcff": 1}]})
     with pytest.raises(GraphError, match="not valid UTF-8"):
         refuse_what_bolt_cannot_carry("RETURN '\udcff'", {})

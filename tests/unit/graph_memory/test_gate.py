@@ -41,7 +41,7 @@ def test_an_embedder_without_a_gate_takes_the_default_one() -> None:
 def test_a_file_that_holds_no_gate_is_refused_with_its_name(tmp_path: Path) -> None:
     path = tmp_path / "gates.yaml"
     path.write_text("gates: {all-minilm-l6-v2: {short: {intercept: 1}}}\n", encoding="utf-8")
-    with pytest.raises(KgeditError, match=r"gates\.yaml holds no gate"):
+    with pytest.raises(KgeditError, match=r"gates\.yaml contains no gate"):
         read_gate(DEFAULT_EMBEDDER, path)
 
 

@@ -310,7 +310,7 @@ def test_a_saved_model_with_edits_beside_its_weights_is_not_served(installed: di
         (Path(installed["model"]) / "kgedit.json").write_text(f'{{"weights": "{weights}"}}')
         raw = {**installed, "method": "none", "backend": "vllm"}
         if refused:
-            with pytest.raises(SpecError, match="holds edits beside the weights"):
+            with pytest.raises(SpecError, match="contains edits beside the weights"):
                 resolve(raw)
         else:
             assert resolve(raw).backend == "vllm"

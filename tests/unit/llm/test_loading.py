@@ -37,7 +37,7 @@ def test_a_model_that_is_nowhere_is_an_error_that_says_what_to_do(
     with pytest.raises(ModelError, match="smollm2-135m, tiny") as caught:
         load_model(str(tmp_path / "nothing-here"), device="cpu", dtype="float32")
     assert "config.json" in str(caught.value)
-    with pytest.raises(ModelError, match="holds no model"):
+    with pytest.raises(ModelError, match="contains no model"):
         load_model(str(tmp_path), device="cpu", dtype="float32")
 
 

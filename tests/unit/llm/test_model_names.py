@@ -14,10 +14,13 @@ from kgedit.llm.loading import model_not_found
     [
         ("smollm2", "There is no model 'smollm2'. Did you mean 'smollm2-135m'? Built-in models: smollm2-135m, tiny."),
         ("Tiny", "Did you mean 'tiny'?"),
-        ("meta/llama", "There is no model 'meta/llama'. Built-in models: smollm2-135m, tiny. It is no folder either"),
+        (
+            "meta/llama",
+            "There is no model 'meta/llama'. Built-in models: smollm2-135m, tiny. It is not a folder either",
+        ),
         ("./my-model", "There is no folder ./my-model. Give a folder with config.json"),
         ("/models/a/b", "There is no folder /models/a/b."),
-        ("empty", "The folder empty holds no model that transformers can read"),
+        ("empty", "The folder empty contains no model that transformers can read"),
         ("notes.txt", "notes.txt is a file. Give the folder of a model"),
     ],
 )

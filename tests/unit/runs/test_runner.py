@@ -430,7 +430,7 @@ def test_a_model_that_no_edit_changes_is_not_saved(world: dict[str, str], tmp_pa
         run(_spec(world, "none"), tmp_path / "run", save_model=tmp_path / "edited")
     with pytest.raises(SpecError, match="undoes every edit"):
         run(_spec(world, protocol="single"), tmp_path / "run", save_model=tmp_path / "edited")
-    with pytest.raises(SpecError, match="is there already"):
+    with pytest.raises(SpecError, match="already exists"):
         run(_spec(world), tmp_path / "run", save_model=tmp_path)
 
 
@@ -505,7 +505,7 @@ def test_a_folder_of_another_run_is_refused_with_the_difference(world: dict[str,
     with pytest.raises(SpecError, match=r"seed is 0 there and 1 here(.|\n)*overwrite=True"):
         run(_spec(world, "none", limit=1, seed=1), tmp_path / "run")
     run(_spec(world, "none", limit=1, seed=1), tmp_path / "run", overwrite=True)
-    with pytest.raises(SpecError, match="holds no run"):
+    with pytest.raises(SpecError, match="contains no run"):
         run(_spec(world, "none"), tmp_path, overwrite=True)
 
 
@@ -529,7 +529,7 @@ def test_a_run_is_not_resumed_with_another_context_or_with_other_resolved_settin
 
 def test_an_empty_timestep_is_an_error_that_says_so(world: dict[str, str], tmp_path: Path) -> None:
     write_timestep(tmp_path / "empty", towns=range(0))
-    with pytest.raises(TimestepError, match="holds no cases"):
+    with pytest.raises(TimestepError, match="contains no cases"):
         run(_spec(world, timesteps=[str(tmp_path / "empty")]), tmp_path / "run")
 
 

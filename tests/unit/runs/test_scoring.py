@@ -276,7 +276,7 @@ def test_a_broken_line_is_named(tmp_path: Path) -> None:
     run = write_run(tmp_path / "run", asked([1, 1]))
     path = run / "answers.jsonl"
     path.write_bytes(path.read_bytes()[:-20])
-    with pytest.raises(TimestepError, match=r"Line 2 of .*answers\.jsonl is no Answer"):
+    with pytest.raises(TimestepError, match=r"Line 2 of .*answers\.jsonl is not a valid Answer"):
         measure_run(run)
     write_lines(path, [cost()])
     with pytest.raises(TimestepError, match="Line 1"):
@@ -296,7 +296,7 @@ def test_what_is_no_run_or_not_finished_is_refused(tmp_path: Path) -> None:
     with pytest.raises(TimestepError, match="does not belong to"):
         read_scores(run)
     (run / "spec.yaml").write_text("method: 3\n", encoding="utf-8")
-    with pytest.raises(TimestepError, match="is no spec of a run"):
+    with pytest.raises(TimestepError, match="is not a spec of a run"):
         measure_run(run)
     (run / "answers.jsonl").unlink()
     with pytest.raises(TimestepError, match=r"no answers\.jsonl"):

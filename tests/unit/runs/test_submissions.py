@@ -145,7 +145,7 @@ def test_a_removed_case_is_found(run: Path, tmp_path: Path) -> None:
     told = reasons(run, tmp_path / "board")
     assert "questions without an answer in answers.jsonl: 20" in told
     assert "1 are missing, 0 are not among them, of 10" in told
-    assert "cases.parquet does not hold the edited cases" in told
+    assert "cases.parquet does not contain the edited cases" in told
 
 
 def test_another_timestep_and_a_changed_table_are_found(run: Path, timestep: Path, tmp_path: Path) -> None:
@@ -242,7 +242,7 @@ def test_a_file_that_is_not_the_entrys_own_is_not_opened(whole: Path, tmp_path: 
     change_entry(folder, lambda entry: entry["files"].update({name: "0" * 64}))
     with pytest.raises(SubmissionError) as refused:
         read_entry(folder)
-    assert refused.value.reasons == (f"{name!r} is no file of the entry's own: it was not opened",)
+    assert refused.value.reasons == (f"{name!r} is not a file of the entry's own: it was not opened",)
 
 
 def test_an_entry_without_the_hash_of_its_answers_is_not_shown(whole: Path, tmp_path: Path) -> None:

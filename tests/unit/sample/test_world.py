@@ -115,7 +115,7 @@ def test_a_statement_written_twice_is_told(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("new", "complaint"),
     [
-        ("- Q188740 Museum of Modern Art | within 1\n", "'within 1' is no clause of a statement"),
+        ("- Q188740 Museum of Modern Art | within 1\n", "'within 1' is not a clause of a statement"),
         ("- Q188740 Museum of Modern Art | in 4\n", "'4' is not a range of snapshots"),
     ],
 )

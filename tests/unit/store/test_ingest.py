@@ -231,7 +231,7 @@ def test_too_many_bad_statements_fail(tmp_path: Path) -> None:
 
 
 def test_a_dump_without_lines_fails(tmp_path: Path) -> None:
-    with pytest.raises(SourceError, match="holds no line that could be an entity"):
+    with pytest.raises(SourceError, match="contains no line that could be an entity"):
         load(tmp_path, write_dump(tmp_path / "dump.json", b"[\n]\n"), DATE)
 
 
@@ -470,7 +470,7 @@ def load_date() -> Any:
 
 @pytest.mark.parametrize("line", ["Q1", "Q1 Q2", "Q1\tnowhere", "Q1\tQ2\tyesterday", "Q1\tQ2\t2021-01-04\tmore"])
 def test_a_line_that_is_no_redirect_is_named(tmp_path: Path, line: str) -> None:
-    with pytest.raises(SourceError, match=r"Line 2 of .*redirects.tsv is no redirect"):
+    with pytest.raises(SourceError, match=r"Line 2 of .*redirects.tsv is not a redirect"):
         redirected(tmp_path, f"Q30\tQ1\n{line}\n")
     assert list_snapshots(tmp_path) == []
 

@@ -150,7 +150,7 @@ def test_an_empty_file_is_an_error(tmp_path: Path, suffix: str) -> None:
 @pytest.mark.parametrize("suffix", COMPRESSIONS)
 @pytest.mark.parametrize("content", [b"\n", b" \n\n"])
 def test_a_file_of_nothing_but_white_space_is_an_error(tmp_path: Path, suffix: str, content: bytes) -> None:
-    with pytest.raises(SourceError, match="holds nothing"):
+    with pytest.raises(SourceError, match="contains nothing"):
         blocks(written(tmp_path / f"dump{suffix}", COMPRESSIONS[suffix](content)))
 
 

@@ -70,7 +70,7 @@ def test_objects_show_themselves_in_a_line_and_as_html(tmp_path: Path) -> None:
 def test_folders_may_be_texts(tmp_path: Path) -> None:
     timestep = write_timestep(tmp_path / "timestep", towns=range(2))
     assert kgedit.Timestep.open(str(tmp_path / "timestep")) == timestep
-    with pytest.raises(TimestepError, match="is no stream"):
+    with pytest.raises(TimestepError, match="is not a stream"):
         kgedit.Stream.open(str(tmp_path / "timestep"))
 
 

@@ -54,7 +54,7 @@ def test_a_catalogue_of_another_language_is_taken_and_has_another_version(tmp_pa
         ({"wording": "As of {date}"}, "'wording' must hold {text} exactly once"),
         ({"date": "{day}/{year}"}, "'date' must hold {month} exactly once"),
         ({"months": ["January"]}, "'months' must be twelve names"),
-        ({"wording": 3}, "'wording' is no text"),
+        ({"wording": 3}, "'wording' is not text"),
     ],
 )
 def test_a_catalogue_that_breaks_its_contract_is_refused(

@@ -51,7 +51,7 @@ def test_two_hop_questions_read_as_before() -> None:
     lines = []
     for chain in CHAINS:
         first, second = chain.split(":")
-        phrase = ROWS[first]["phrase"].format(subject=name_rules().said(EXAMPLES[first]))
+        phrase = ROWS[first]["phrase"].format(subject=name_rules().in_sentence(EXAMPLES[first]))
         lines.append(f"{chain} {ROWS[second]['question'].format(subject=phrase)}")
     compare("two-hop.txt", lines)
 
@@ -71,5 +71,7 @@ def test_personas_reword_as_before() -> None:
         row = ROWS[name]
         for voice in voices():
             asked = voice.ask(row["phrase"], row["answer_type"], place)
-            lines.append(f"{name} {voice.persona}: {asked.replace('{subject}', name_rules().said(EXAMPLES[name]))}")
+            lines.append(
+                f"{name} {voice.persona}: {asked.replace('{subject}', name_rules().in_sentence(EXAMPLES[name]))}"
+            )
     compare("personas.txt", lines)

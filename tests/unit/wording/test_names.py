@@ -52,7 +52,7 @@ from kgedit.wording.names import name_rules, with_indefinite_article
     ],
 )
 def test_bodies_and_some_countries_take_the_article(label: str) -> None:
-    assert name_rules().said(label) == f"the {label}"
+    assert name_rules().in_sentence(label) == f"the {label}"
 
 
 @pytest.mark.parametrize(
@@ -86,25 +86,25 @@ def test_bodies_and_some_countries_take_the_article(label: str) -> None:
     ],
 )
 def test_most_names_take_none(label: str) -> None:
-    assert name_rules().said(label) == label
+    assert name_rules().in_sentence(label) == label
 
 
 def test_a_person_never_takes_one_whatever_the_label_looks_like() -> None:
-    assert name_rules().said("Bobby Union", subject_class="person") == "Bobby Union"
-    assert name_rules().said("Netherlands", subject_class="person") == "Netherlands"
+    assert name_rules().in_sentence("Bobby Union", subject_class="person") == "Bobby Union"
+    assert name_rules().in_sentence("Netherlands", subject_class="person") == "Netherlands"
 
 
 def test_an_instance_of_a_class_with_the_article_takes_it_and_labels_are_trimmed() -> None:
-    assert name_rules().said(" Kupa ", by_class=True) == "the Kupa"
-    assert name_rules().said("Kupa") == "Kupa"
-    assert name_rules().said("Lake  Geneva", by_class=True) == "Lake Geneva"
+    assert name_rules().in_sentence(" Kupa ", by_class=True) == "the Kupa"
+    assert name_rules().in_sentence("Kupa") == "Kupa"
+    assert name_rules().in_sentence("Lake  Geneva", by_class=True) == "Lake Geneva"
 
 
 def test_as_an_answer_some_common_nouns_take_the_article() -> None:
-    assert name_rules().said("automotive industry") == "automotive industry"
-    assert name_rules().said_as_answer("automotive industry") == "the automotive industry"
-    assert name_rules().said_as_answer("jazz") == "jazz"
-    assert name_rules().said_as_answer("Frank Ocean", subject_class="person") == "Frank Ocean"
+    assert name_rules().in_sentence("automotive industry") == "automotive industry"
+    assert name_rules().as_answer("automotive industry") == "the automotive industry"
+    assert name_rules().as_answer("jazz") == "jazz"
+    assert name_rules().as_answer("Frank Ocean", subject_class="person") == "Frank Ocean"
 
 
 @pytest.mark.parametrize(

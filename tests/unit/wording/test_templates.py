@@ -227,8 +227,8 @@ def test_a_catalogue_of_another_language_is_read(tmp_path: Path) -> None:
         ({"question": "Wer leitet die Regierung?"}, "P6: question must hold {subject} exactly once"),
         ({"question": "Wer ist {subject} von {subject}?"}, "P6: question must hold {subject} exactly once"),
         ({"question": "Wer leitet {subject}"}, 'P6: question or rephrase does not end in one "?": Wer leitet'),
-        ({"rephrase": "Wer leitet {subject} {now}?"}, "P6: rephrase holds a stray brace"),
-        ({"rephrase": "wer leitet  die Regierung von {subject}?"}, "P6: rephrase holds spaces"),
+        ({"rephrase": "Wer leitet {subject} {now}?"}, "P6: rephrase contains a stray brace"),
+        ({"rephrase": "wer leitet  die Regierung von {subject}?"}, "P6: rephrase contains spaces"),
         (
             {"rephrase": "Wer leitet die Regierung von: {subject}?"},
             "P6: says the same words twice: Wer leitet die Regierung von {subject}?",
@@ -241,10 +241,10 @@ def test_a_catalogue_of_another_language_is_read(tmp_path: Path) -> None:
         ({"question": "Who leads the {subject}?"}, "P6: question has an article before the subject"),
         ({"cloze": "{subject} is a"}, "P6: cloze ends in an article that the answer decides"),
         ({"cloze": "{subject} has a old chief called"}, "P6: cloze has the wrong one of a and an"),
-        ({"rephrase": "Who is who is P26 of {subject}?"}, "P6: rephrase holds the id of an entity"),
-        ({"cloze": ["Es leitet {subject}", "Es leitet {subject}"]}, "P6: cloze holds a text twice"),
+        ({"rephrase": "Who is who is P26 of {subject}?"}, "P6: rephrase contains the id of an entity"),
+        ({"cloze": ["Es leitet {subject}", "Es leitet {subject}"]}, "P6: cloze contains a text twice"),
         ({"cloze": "{subject} is led led by"}, "P6: cloze says a word twice in a row"),
-        ({"variants": {"planet": {"question": "x"}}}, "P6 (planet): is no class of subjects"),
+        ({"variants": {"planet": {"question": "x"}}}, "P6 (planet): is not a class of subjects"),
         ({"variants": {"team": {"question": "x"}}}, "P6 (team): question must hold {subject} exactly once"),
     ],
 )
@@ -259,7 +259,7 @@ def test_all_problems_of_a_catalogue_are_reported_at_once(tmp_path: Path) -> Non
     with pytest.raises(TimestepError) as caught:
         template_table(path)
     message = str(caught.value)
-    for part in (str(path), "'Q6' is no property id", "P7: phrase is missing", "P8: is no mapping"):
+    for part in (str(path), "'Q6' is not a property id", "P7: phrase is missing", "P8: is not a mapping"):
         assert part in message
 
 
@@ -267,7 +267,7 @@ def test_the_generic_wordings_of_labels_that_are_no_nouns_are_checked_too(tmp_pa
     path = write(tmp_path, generic_quoted={"phrase": "the {property}"}, not_nouns="(")
     with pytest.raises(TimestepError, match=r"generic_quoted: .* must hold \{subject\} exactly once") as caught:
         template_table(path)
-    assert "not_nouns: is no regular expression" in str(caught.value)
+    assert "not_nouns: is not a regular expression" in str(caught.value)
     plain = read_templates(write(tmp_path))
     assert generic_row(plain, "P1", "has fruit type")["question"] == generic_row(plain, "P1", "x")["question"].replace(
         "x", "has fruit type"

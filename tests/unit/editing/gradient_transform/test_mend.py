@@ -237,7 +237,7 @@ def test_what_is_missing_is_said(
     _editor(small_model(), timestep)
     (kept,) = (home() / "networks").iterdir()
     _editor(small_model(), timestep, network=str(kept))
-    with pytest.raises(SpecError, match="holds no network"):
+    with pytest.raises(SpecError, match="contains no network"):
         _editor(small_model(), timestep, rank=9, network=str(kept))
     bare = make_editor("mend", small_model())
     with pytest.raises(SpecError, match="the timestep has 0"):

@@ -265,5 +265,5 @@ def test_an_absolute_threshold_is_left_for_a_share_of_the_trace_where_statistics
     assert torch.equal(small.basis(1), relative.basis(1))
     assert small.basis(1).shape != absolute.basis(1).shape
     (note,) = small.details()["notes"]
-    assert "holds 0.1 of C's trace; the threshold of 0.02 is not applied" in note
+    assert "contains 0.1 of C's trace; the threshold of 0.02 is not applied" in note
     assert absolute.details()["notes"] == relative.details()["notes"] == []

@@ -96,7 +96,7 @@ def test_wikibios_text_and_labels_are_prompt_and_target(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "reason"),
     [
-        ([{"prompt": "x", "target_new": "y"}, "z"], "Edit 1 of .* is no JSON object"),
+        ([{"prompt": "x", "target_new": "y"}, "z"], "Edit 1 of .* is not a JSON object"),
         ([{"prompt": "x", "target_new": "y", "subject": 3}], "subject = 3, which must be a text"),
     ],
 )
