@@ -21,7 +21,10 @@ from kgedit.llm.embeddings import Vectors
 RelationPath = tuple[int, ...]
 Scores = NDArray[np.float64]
 _CONFLICT = 0.1
+"""Deducted from the cosine of a path whose answer the question word excludes."""
+
 _SHARPNESS = 20.0
+"""Of the smooth maximum: values up to about 1 / 20 below the largest count as well."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,41 +91,92 @@ def evidence_for(
     """Compute the features of one of the scored paths (kgedit.graph_memory.gate.Evidence)."""
     path, index = scores.paths[best], int(scores.windows[best])
     window = windows[index]
+    others = _OtherRelations.of(window, path, scores.paths, relations)
     similarity, words = float(scores.similarities[index, best]), float(scores.words[index, best])
-    reached, held, own = (
-        relations.catalogue.mask_of(relations.relations[number].identifier for number in numbers)
-        for numbers in ({n for each in scores.paths for n in each}, {each[0] for each in scores.paths}, path)
-    )
-    possible = ~relations.catalogue.conflicting(window.asking)
-    rivals, lacked = ~reached & possible, ~held & possible
-    asked = relations.catalogue.vectors.asked_like(window.vector)
-    phrases = (relations.catalogue.vectors.phrases @ window.vector).astype(np.float64)
-    whole, first, last = relations.vectors([path, path[:1], path[-1:]])
-    phrase, as_first = (float(each.phrase @ window.vector) for each in (whole, first))
-    first_asked, last_asked = (float((each.asked @ window.vector).max()) for each in (first, last))
     [covered] = relations.covered(window.stems, [path])
+    whole, first, last = relations.vectors([path, path[:1], path[-1:]])
+    phrase, first_phrase = (float(each.phrase @ window.vector) for each in (whole, first))
+    first_asked, last_asked = (float((each.asked @ window.vector).max()) for each in (first, last))
+    several = len(path) > 1
     return Evidence(
+        # How well the path fits the window.
         similarity=similarity,
         words=words,
         covered=covered,
-        margin=similarity - _most(asked[rivals]),
-        words_margin=covered - _most(relations.catalogue_covered(window.stems)[rivals]),
-        end_margin=similarity - _most(asked[reached & ~held & possible]),
-        rank=math.log1p(int((asked[rivals] > similarity).sum())),
         bridge=relations.bridged(window.stems, window.repeated, path),
         conflict=float(relations.conflicts(window.asking, [path])[0]),
         phrase=phrase,
-        phrase_margin=phrase - _most(phrases[rivals]),
-        phrase_rank=math.log1p(int((phrases[lacked] > phrase).sum())),
-        soft_margin=similarity - _softly_most(asked[lacked]),
-        soft_phrase_margin=phrase - _softly_most(phrases[lacked]),
-        # For one relation these are 0 but for rounding, which a fit would take for evidence.
-        over_first=similarity - first_asked if len(path) > 1 else 0.0,
-        over_last=similarity - last_asked if len(path) > 1 else 0.0,
-        first_margin=as_first - _most(phrases[~own]),
-        last_margin=last_asked - _most(asked[~own]),
         hops=len(path),
+        # How much better it fits than relations that the question could ask for instead.
+        margin=similarity - _most(others.asked[others.rivals]),
+        rank=math.log1p(int((others.asked[others.rivals] > similarity).sum())),
+        words_margin=covered - _most(others.covered[others.rivals]),
+        end_margin=similarity - _most(others.asked[others.ends]),
+        soft_margin=similarity - _softly_most(others.asked[others.lacked]),
+        phrase_margin=phrase - _most(others.phrases[others.rivals]),
+        phrase_rank=math.log1p(int((others.phrases[others.lacked] > phrase).sum())),
+        soft_phrase_margin=phrase - _softly_most(others.phrases[others.lacked]),
+        # How much better it fits than its first and last relation, and these than relations outside the path. For one
+        # relation the first two are 0 but for rounding, which a fit would take for evidence.
+        over_first=similarity - first_asked if several else 0.0,
+        over_last=similarity - last_asked if several else 0.0,
+        first_margin=first_phrase - _most(others.phrases[others.outside]),
+        last_margin=last_asked - _most(others.asked[others.outside]),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _OtherRelations:
+    """How well a window fits each relation of the catalogue, and which of them it could mean instead of a path.
+
+    All arrays are (relations,). Rivals, lacked relations and ends are without those whose answer the question word
+    excludes.
+
+    Attributes:
+        asked: Cosine with the relation's most similar question.
+        phrases: Cosine with the relation's noun phrase.
+        covered: Weighted share of the window's content words that occur in the relation's wordings.
+        rivals: Mask of relations that are on no path from the name.
+        lacked: Mask of relations that no path begins with.
+        ends: Mask of relations that are on a path although none begins with them.
+        outside: Mask of relations that are not on the path in question.
+    """
+
+    asked: Scores
+    phrases: Scores
+    covered: Scores
+    rivals: NDArray[np.bool_]
+    lacked: NDArray[np.bool_]
+    ends: NDArray[np.bool_]
+    outside: NDArray[np.bool_]
+
+    @classmethod
+    def of(
+        cls, window: QuestionWindow, path: RelationPath, paths: Sequence[RelationPath], relations: RelationIndex
+    ) -> _OtherRelations:
+        """Compare a window with the catalogue.
+
+        Args:
+            window: The window.
+            path: The path in question.
+            paths: All paths from the name.
+            relations: Relations by number, and the catalogue.
+        """
+        catalogue = relations.catalogue
+        reached, first, own = (
+            catalogue.mask_of(relations.relations[number].identifier for number in numbers)
+            for numbers in ({number for each in paths for number in each}, {each[0] for each in paths}, path)
+        )
+        possible = ~catalogue.conflicting(window.asking)
+        return cls(
+            asked=catalogue.vectors.asked_like(window.vector),
+            phrases=(catalogue.vectors.phrases @ window.vector).astype(np.float64),
+            covered=relations.catalogue_covered(window.stems),
+            rivals=~reached & possible,
+            lacked=~first & possible,
+            ends=reached & ~first & possible,
+            outside=~own,
+        )
 
 
 def _softly_most(values: Scores) -> float:
