@@ -78,7 +78,7 @@ def measured_relations(counted: str, claims: str, bounds: Bounds = BOUNDS) -> st
                CASE WHEN functional < {bounds.functional} THEN 'several'
                     WHEN dated_claims >= {bounds.dated} THEN 'temporal' ELSE 'single' END AS measured
         FROM {counted} LEFT JOIN stated USING (property)
-    """  # noqa: S608 - our own names and numbers
+    """
 
 
 def declared_relations(declared: str) -> str:
@@ -97,14 +97,14 @@ def declared_relations(declared: str) -> str:
                bool_or(list_contains(separators, '{POINT_IN_TIME}')) AS by_point,
                CASE WHEN temporal THEN 'temporal' ELSE 'single' END AS declared
         FROM {declared} GROUP BY property
-    """  # noqa: S608 - our own names
+    """
 
 
 EXCEPTIONS = f"""
     SELECT DISTINCT subject AS property FROM new_claims
     WHERE property = 'P2302' AND rank <> 'deprecated' AND object IN ('{SINGLE_VALUE}', '{SINGLE_BEST_VALUE}')
       AND list_contains(qualifier_properties, '{EXCEPTION_TO_CONSTRAINT}')
-"""  # noqa: S608 - our own names
+"""
 """SQL of properties whose constraint names entities that may violate it (P2303); the store does not keep these."""
 
 
@@ -140,7 +140,7 @@ def measure_functionality(snapshot: Snapshot, *, bounds: Bounds = BOUNDS, disagr
             LEFT JOIN (SELECT id, label FROM new_entities WHERE kind = 'property') ON id = property
             WHERE {"measured <> coalesce(declared, 'several')" if disagreeing else "true"}
             ORDER BY property[1], property[2:]::BIGINT
-            """,  # noqa: S608 - our own names
+            """,
             counted=engine.functional_by_data(window, properties, min_subjects=bounds.subjects),
             constrained=engine.functional_by_constraint(window),
         )

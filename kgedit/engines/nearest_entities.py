@@ -26,7 +26,7 @@ def find_nearest(window: Window, *, n: int) -> Iterator[pa.Table]:
         Columns NEAREST, about a million rows at a time.
     """
     names, subjects = (
-        window.select(f"SELECT id FROM {table} ORDER BY {place}")["id"]  # noqa: S608 - our own names
+        window.select(f"SELECT id FROM {table} ORDER BY {place}")["id"]
         for table, place in (("numbered", "number"), ("sought", "place"))
     )
     holders = window.select("SELECT holders FROM entity_feature ORDER BY number")["holders"].to_numpy()
@@ -60,7 +60,7 @@ def _table(blocks: list[Nearest], subjects: pa.ChunkedArray, names: pa.ChunkedAr
 def _matrix(window: Window, table: str, shape: tuple[int, int]) -> sparse.csr_array:
     """Convert a sorted table (line, feature, times) to a sparse matrix of feature counts."""
     narrow = "line::INTEGER AS line, feature::INTEGER AS feature, times::INTEGER AS times"
-    found = window.select(f"SELECT {narrow} FROM {table} ORDER BY line, feature")  # noqa: S608 - our own names
+    found = window.select(f"SELECT {narrow} FROM {table} ORDER BY line, feature")
     starts = np.searchsorted(found["line"].to_numpy(), np.arange(shape[0] + 1))
     times = found["times"].to_numpy().astype(np.float64)
     return sparse.csr_array((times, found["feature"].to_numpy(), starts), shape=shape)

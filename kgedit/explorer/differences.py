@@ -125,12 +125,12 @@ class Windows:
         passes = " AND ".join(f"ok_{facet}" for facet in FACETS)
         facets = self._explorer.table(f"WITH judged AS MATERIALIZED ({judged}) {_counts()}", parameters)
         rows = self._explorer.table(
-            f"SELECT {', '.join(_ROW)} FROM ({judged}) WHERE {passes} ORDER BY {ORDERS[order]} "  # noqa: S608 - our own names
+            f"SELECT {', '.join(_ROW)} FROM ({judged}) WHERE {passes} ORDER BY {ORDERS[order]} "
             "LIMIT $limit OFFSET $offset",
             parameters | {"limit": limit, "offset": offset},
         )
         counts = self._explorer.table(
-            f"SELECT (SELECT count(*) FROM {name}) AS total, (SELECT count(*) FROM ({judged}) WHERE {passes}) AS found",  # noqa: S608 - our own names
+            f"SELECT (SELECT count(*) FROM {name}) AS total, (SELECT count(*) FROM ({judged}) WHERE {passes}) AS found",
             parameters,
         ).to_pylist()[0]
         return Differences(counts["total"], counts["found"], rows, facets)
@@ -140,7 +140,7 @@ class Windows:
         judged, parameters = _judged(self.table_of(older, newer), filters)
         passes = " AND ".join(f"ok_{facet}" for facet in FACETS)
         return self._explorer.table(
-            f"SELECT subject, property FROM ({judged}) WHERE {passes} ORDER BY subject, property",  # noqa: S608 - our own names
+            f"SELECT subject, property FROM ({judged}) WHERE {passes} ORDER BY subject, property",
             parameters,
         )
 
@@ -180,7 +180,7 @@ class Windows:
         file = self.kinds_file(older, newer)
         kinds = f"(FROM {literal(file)})" if file.is_file() else _NO_KINDS
         self._explorer.run(
-            f"CREATE OR REPLACE TABLE {name} AS SELECT * FROM {literal(index.file('differences'))} "  # noqa: S608 - paths through literal()
+            f"CREATE OR REPLACE TABLE {name} AS SELECT * FROM {literal(index.file('differences'))} "
             f"LEFT JOIN {kinds} USING (subject, property)"
         )
 
@@ -198,7 +198,7 @@ def _judged(table: str, filters: Filters) -> tuple[str, dict[str, Any]]:
     if filters.text.strip():
         parameters["text"] = filters.text.strip()
         held = "contains(words, strip_accents(lower($text)))"
-    return f"SELECT *, {', '.join(columns)} FROM {table} WHERE {held}", parameters  # noqa: S608 - our own names
+    return f"SELECT *, {', '.join(columns)} FROM {table} WHERE {held}", parameters
 
 
 def _counts() -> str:
@@ -208,7 +208,7 @@ def _counts() -> str:
         others = " AND ".join(f"ok_{other}" for other in FACETS if other != facet)
         label = "any_value(property_label)" if facet == "relation" else "NULL"
         parts.append(
-            f"(SELECT '{facet}' AS facet, {column} AS value, {label} AS label, count(*) AS count FROM judged "  # noqa: S608 - our own names
+            f"(SELECT '{facet}' AS facet, {column} AS value, {label} AS label, count(*) AS count FROM judged "
             f"WHERE {others} AND {column} IS NOT NULL AND {column} <> '' GROUP BY {column} "
             f"ORDER BY count DESC, value LIMIT {_MOST_VALUES})"
         )

@@ -147,7 +147,7 @@ def read_history(explorer: Explorer, entity: str) -> History | None:
 def _places(explorer: Explorer, entity: str) -> dict[int, dict[str, Any]]:
     """Row ranges of the entity in the files of each snapshot that contains it."""
     parts = [
-        f"SELECT {snapshot.date} AS date, *, entity_row + 1 AS entity_until "  # noqa: S608 - paths through literal()
+        f"SELECT {snapshot.date} AS date, *, entity_row + 1 AS entity_until "
         f"FROM {literal(index.file('place'))} WHERE id = $id"
         for snapshot, index in zip(explorer.snapshots, explorer.indexes.places, strict=True)
     ]
@@ -189,7 +189,7 @@ def _rows(
         if place.get(between[0]) is None:
             continue
         parts.append(
-            f"SELECT {snapshot.date} AS date, file_row_number AS place, {', '.join(columns)} "  # noqa: S608 - our own names
+            f"SELECT {snapshot.date} AS date, file_row_number AS place, {', '.join(columns)} "
             f"FROM read_parquet({literal(getattr(snapshot, file))}, file_row_number = true) "
             f"WHERE file_row_number >= {place[between[0]]} AND file_row_number < {place[between[1]]}"
         )

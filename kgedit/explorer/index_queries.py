@@ -47,7 +47,7 @@ def make_places(snapshot: Snapshot) -> tuple[str, ...]:
         return f"""(
             SELECT subject AS id, min(file_row_number) AS {name}_first, max(file_row_number) + 1 AS {name}_until
             FROM read_parquet({literal(path)}, file_row_number = true) GROUP BY subject)
-        """  # noqa: S608 - paths through literal()
+        """
 
     return (
         f"""
@@ -58,7 +58,7 @@ def make_places(snapshot: Snapshot) -> tuple[str, ...]:
         FULL JOIN {ranges("claims", snapshot.claims)} USING (id)
         LEFT JOIN {ranges("facts", snapshot.facts)} USING (id)
         ORDER BY id
-        """,  # noqa: S608 - paths through literal()
+        """,
     )
 
 
@@ -72,20 +72,20 @@ def make_terms(snapshots: Sequence[Snapshot]) -> tuple[str, ...]:
     """
     newest = snapshots[-1]
     described = [
-        f"SELECT id, kind, label, description, aliases, {one.date} AS date FROM {literal(one.entities)} "  # noqa: S608 - paths through literal()
+        f"SELECT id, kind, label, description, aliases, {one.date} AS date FROM {literal(one.entities)} "
         "WHERE redirect_target IS NULL"
         for one in reversed(snapshots)
     ]
     facts = literal(newest.facts)
     return (
         f"CREATE TABLE entity AS {described[0]}",
-        *(f"INSERT INTO entity SELECT * FROM ({older}) o ANTI JOIN entity USING (id)" for older in described[1:]),  # noqa: S608 - our own names
+        *(f"INSERT INTO entity SELECT * FROM ({older}) o ANTI JOIN entity USING (id)" for older in described[1:]),
         f"""
         CREATE TABLE popular AS
         SELECT id, count(*) AS popularity FROM (
             SELECT subject AS id FROM {facts} UNION ALL SELECT object FROM {facts} WHERE kind IN ('item', 'property'))
         GROUP BY id
-        """,  # noqa: S608 - paths through literal()
+        """,
         f"""
         CREATE TABLE term AS
         SELECT e.*, r.redirect_target AS merged_into, coalesce(popularity, 0)::INTEGER AS popularity
@@ -93,7 +93,7 @@ def make_terms(snapshots: Sequence[Snapshot]) -> tuple[str, ...]:
         LEFT JOIN (SELECT id, redirect_target FROM {literal(newest.entities)} WHERE redirect_target IS NOT NULL) r
             USING (id)
         ORDER BY id
-        """,  # noqa: S608 - paths through literal()
+        """,
         _NAMES,
         _WORDS,
     )
@@ -106,7 +106,7 @@ _NAMES = f"""
           UNION ALL SELECT {key_of("alias")}, id, popularity, true
           FROM (SELECT id, popularity, unnest(aliases) AS alias FROM term))
     WHERE key <> '' ORDER BY key, id, is_alias
-"""  # noqa: S608 - our own names
+"""
 
 _WORDS = """
     CREATE TABLE word AS
@@ -123,24 +123,24 @@ def make_changes(older: Snapshot, newer: Snapshot) -> tuple[str, ...]:
     snapshots contains (id, in_old, in_new).
     """
     old_facts, new_facts = literal(older.facts), literal(newer.facts)
-    old, new = (f"(SELECT * FROM {literal(one.entities)} WHERE redirect_target IS NULL)" for one in (older, newer))  # noqa: S608 - paths through literal()
+    old, new = (f"(SELECT * FROM {literal(one.entities)} WHERE redirect_target IS NULL)" for one in (older, newer))
     return (
         f"""
         CREATE TABLE presence AS
         SELECT coalesce(o.id, n.id) AS id, o.id IS NOT NULL AS in_old, n.id IS NOT NULL AS in_new
         FROM {old} o FULL JOIN {new} n USING (id) WHERE o.id IS NULL OR n.id IS NULL ORDER BY id
-        """,  # noqa: S608 - paths through literal()
+        """,
         # Entities with one digest have the same facts (kgedit.store.digests).
         f"""
         CREATE TABLE touched AS
         SELECT id FROM (SELECT id, digest FROM {old} o UNION ALL SELECT id, digest FROM {new} n)
         GROUP BY id HAVING count(*) = 1 OR min(digest) <> max(digest)
-        """,  # noqa: S608 - paths through literal()
+        """,
         f"""
         CREATE TABLE side AS
         SELECT *, false AS is_new FROM {old_facts} WHERE subject IN (FROM touched)
         UNION ALL SELECT *, true FROM {new_facts} WHERE subject IN (FROM touched)
-        """,  # noqa: S608 - paths through literal()
+        """,
         _DIFFERENT,
         f"""
         CREATE TABLE named AS
@@ -150,13 +150,13 @@ def make_changes(older: Snapshot, newer: Snapshot) -> tuple[str, ...]:
             UNION SELECT unit FROM side SEMI JOIN different USING (subject, property) WHERE unit IS NOT NULL)
         SELECT id, coalesce(n.label, o.label) AS label
         FROM asked LEFT JOIN {old} o USING (id) LEFT JOIN {new} n USING (id)
-        """,  # noqa: S608 - paths through literal()
+        """,
         f"""
         CREATE TABLE popular AS
         SELECT id, count(*) AS popularity FROM (
             SELECT subject AS id FROM {new_facts} UNION ALL SELECT object FROM {new_facts} WHERE kind = 'item')
         WHERE id IN (SELECT subject FROM different) GROUP BY id
-        """,  # noqa: S608 - paths through literal()
+        """,
         _SAID,
         _CHANGE,
     )
@@ -231,17 +231,17 @@ def make_window(changes: Sequence[Path], presences: Sequence[Path], newer: Snaps
         newer: The newer snapshot.
     """
     entities = literal(newer.entities)
-    redirects = f"SELECT id, redirect_target AS target FROM {entities} WHERE redirect_target IS NOT NULL"  # noqa: S608 - paths through literal()
+    redirects = f"SELECT id, redirect_target AS target FROM {entities} WHERE redirect_target IS NOT NULL"
     rows = _described(_under_newer_ids(_composed(changes, presences), redirects))
-    return (f"CREATE TABLE differences AS SELECT * FROM ({rows}) ORDER BY subject, property",)  # noqa: S608 - our own names
+    return (f"CREATE TABLE differences AS SELECT * FROM ({rows}) ORDER BY subject, property",)
 
 
 def _composed(changes: Sequence[Path], presences: Sequence[Path]) -> str:
     """SQL: the older side of the first change of each subject and property, and the newer side of the last one."""
     if len(changes) == 1:
-        return f"SELECT * FROM {literal(changes[0])}"  # noqa: S608 - paths through literal()
-    steps = " UNION ALL ".join(f"SELECT *, {k} AS step FROM {literal(file)}" for k, file in enumerate(changes))  # noqa: S608 - paths through literal()
-    seen = " UNION ALL ".join(f"SELECT *, {k} AS step FROM {literal(file)}" for k, file in enumerate(presences))  # noqa: S608 - paths through literal()
+        return f"SELECT * FROM {literal(changes[0])}"
+    steps = " UNION ALL ".join(f"SELECT *, {k} AS step FROM {literal(file)}" for k, file in enumerate(changes))
+    seen = " UNION ALL ".join(f"SELECT *, {k} AS step FROM {literal(file)}" for k, file in enumerate(presences))
     olds, news = ("objects", "labels", "times"), ("objects", "labels", "times")
     before = ", ".join(f"old_{name} := old_{name}" for name in olds)
     after = ", ".join(f"new_{name} := new_{name}" for name in news)
@@ -262,7 +262,7 @@ def _composed(changes: Sequence[Path], presences: Sequence[Path]) -> str:
         FROM once LEFT JOIN (
             SELECT id, arg_min(in_old, step) AS in_old, arg_max(in_new, step) AS in_new FROM ({seen}) GROUP BY id
         ) p ON p.id = subject
-    """  # noqa: S608 - paths through literal()
+    """
 
 
 def _under_newer_ids(changes: str, redirects: str) -> str:
@@ -279,7 +279,7 @@ def _under_newer_ids(changes: str, redirects: str) -> str:
                         FROM change SEMI JOIN merged USING (subject, property))
                   LEFT JOIN redirect ON id = object GROUP BY ALL)
             GROUP BY subject, property
-        """  # noqa: S608 - our own names
+        """
 
     return f"""
         WITH change AS MATERIALIZED ({changes}), redirect AS MATERIALIZED ({redirects}), merged AS MATERIALIZED (
@@ -296,7 +296,7 @@ def _under_newer_ids(changes: str, redirects: str) -> str:
         FROM change c SEMI JOIN merged USING (subject, property)
         LEFT JOIN ({followed("old")}) o USING (subject, property)
         LEFT JOIN ({followed("new")}) n USING (subject, property)
-    """  # noqa: S608 - our own names
+    """
 
 
 def _described(changes: str) -> str:
@@ -310,4 +310,4 @@ def _described(changes: str) -> str:
                    array_to_string(old_labels, chr(31)), array_to_string(new_labels, chr(31)),
                    array_to_string(old_objects, chr(31)), array_to_string(new_objects, chr(31))))) AS words
         FROM ({changes}) WHERE old_objects <> new_objects
-    """  # noqa: S608 - our own names
+    """

@@ -66,7 +66,7 @@ class Kinds:
 
     def _write(self, older: int, newer: int) -> None:
         changes = self._explorer.table(
-            f"SELECT {', '.join(CHANGES.names)} FROM {self._windows.table_of(older, newer)} ORDER BY subject, property"  # noqa: S608 - our own names
+            f"SELECT {', '.join(CHANGES.names)} FROM {self._windows.table_of(older, newer)} ORDER BY subject, property"
         )
         target = self._windows.kinds_file(older, newer)
         target.parent.mkdir(exist_ok=True)

@@ -56,7 +56,7 @@ def _query(words: list[str], limit: int) -> tuple[str, dict[str, str | int]]:
     ranges = []
     for number, word in enumerate(dict.fromkeys(words)):
         parameters |= {f"word_{number}": word, f"after_{number}": word + _LAST}
-        ranges.append(f"SELECT id, popularity FROM word WHERE word >= $word_{number} AND word < $after_{number}")  # noqa: S608 - our own names
+        ranges.append(f"SELECT id, popularity FROM word WHERE word >= $word_{number} AND word < $after_{number}")
     all_of = " INTERSECT ".join(ranges)
     return (
         f"""
@@ -70,6 +70,6 @@ def _query(words: list[str], limit: int) -> tuple[str, dict[str, str | int]]:
         SELECT id, min(tier) AS tier, any_value(popularity) AS popularity
         FROM (FROM whole UNION ALL SELECT id, 4, popularity FROM with_words)
         GROUP BY id ORDER BY tier, popularity DESC, id LIMIT $limit
-        """,  # noqa: S608 - our own names
+        """,
         parameters,
     )

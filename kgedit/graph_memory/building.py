@@ -38,7 +38,7 @@ _FACTS = f"""
            f.since::BIGINT AS since, nullif(f.until, {OPEN_END})::BIGINT AS until
     FROM whole_facts f JOIN whole_terms s ON s.id = f.subject JOIN whole_terms o ON o.id = f.object
     WHERE f.subject[1] = 'Q' ORDER BY f.since, f.subject, f.property, f.object
-"""  # noqa: S608 - our own names
+"""
 
 
 @dataclass(frozen=True, slots=True)

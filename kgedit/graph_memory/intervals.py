@@ -71,7 +71,7 @@ def learn_dated_facts(
         f"""
         SELECT * REPLACE (CASE WHEN until <= $day THEN until END AS until), CASE {reasons} END AS reason
         FROM facts WHERE since <= $day ORDER BY since, subject, property, object
-        """,  # noqa: S608 - our own names
+        """,
         {"day": day},
         facts=facts,
     )
@@ -106,7 +106,7 @@ def _learn(memory: GraphMemory, facts: pa.Table, subjects: pa.Table) -> None:
                [] AS old_objects, [] AS old_answers,
                * EXCLUDE (subject_label, subject_description, subject_aliases, object_label)
         FROM worded ORDER BY since, subject, property, object
-        """,  # noqa: S608 - our own names
+        """,
         worded=worded,
     )
     days = sorted({day for name in ("since", "until") for day in rows[name].to_pylist() if day is not None})

@@ -96,7 +96,7 @@ _BEGUN = f"""
     SELECT subject AS id, min({VALUE_COMES}) AS comes FROM {{claims}}
     WHERE property IN {CREATION_DATES} AND subject[1] = 'Q' AND rank <> 'deprecated' AND snak = 'value'
     GROUP BY subject HAVING min({VALUE_COMES}) > $first
-"""  # noqa: S608 - our own names
+"""
 
 _CASES = " ".join(f"WHEN {placement.condition} THEN {place}" for place, placement in enumerate(PLACEMENTS))
 _ENDS_LATER = "(end_first > $date)"
@@ -129,7 +129,7 @@ _PLACED = f"""
                CASE WHEN {_ENDS_LATER} THEN ~version ELSE version END AS version),
            CASE {_CASES} END AS placement
     FROM ended ORDER BY place
-"""  # noqa: S608 - our own names
+"""
 """An end that is certainly after the day is removed, because it was not known then. Inverting ``version``
 marks the shortened statement as another version."""
 

@@ -53,7 +53,7 @@ def subclass_links(statements: str) -> str:
     Args:
         statements: A table, view or query in brackets with columns subject, property and object.
     """
-    return f"SELECT subject AS inner_id, object AS outer_id FROM {statements} WHERE property = '{SUBCLASS_OF}'"  # noqa: S608 - our own names
+    return f"SELECT subject AS inner_id, object AS outer_id FROM {statements} WHERE property = '{SUBCLASS_OF}'"
 
 
 def containment_links(statements: str) -> str:
@@ -63,7 +63,7 @@ def containment_links(statements: str) -> str:
         statements: As for subclass_links.
     """
     return (
-        f"SELECT subject AS inner_id, object AS outer_id FROM {statements} WHERE property IN {_listed(CONTAINMENT)} "  # noqa: S608 - our own names
+        f"SELECT subject AS inner_id, object AS outer_id FROM {statements} WHERE property IN {_listed(CONTAINMENT)} "
         f"UNION SELECT object, subject FROM {statements} WHERE property IN {_listed(PARTS)} AND object[1] = 'Q'"
     )
 
@@ -83,14 +83,14 @@ def below(roots: Iterable[tuple[str, str]], links: str, *, depth: int | None = N
                 FROM (VALUES {given})
                 UNION SELECT name, link.inner_id FROM {links} link JOIN reached ON link.outer_id = reached.id
             ) FROM reached
-        """  # noqa: S608 - our own names
+        """
     return f"""
         WITH RECURSIVE reached(name, id, depth) AS (
             SELECT name, id, 0 FROM (VALUES {given}) root(name, id)
             UNION SELECT name, link.inner_id, depth + 1
             FROM {links} link JOIN reached ON link.outer_id = reached.id WHERE depth < {depth}
         ) SELECT DISTINCT name, id FROM reached
-    """  # noqa: S608 - our own names
+    """
 
 
 def make_reached(connection: duckdb.DuckDBPyConnection, *, first: str, links: str, depth: int) -> None:
@@ -105,7 +105,7 @@ def make_reached(connection: duckdb.DuckDBPyConnection, *, first: str, links: st
         links: Table with the columns LINKS: all further steps.
         depth: At most so many steps.
     """
-    connection.execute(f"CREATE TABLE reached AS SELECT DISTINCT inner_id, outer_id, 1 AS depth FROM ({first})")  # noqa: S608 - our own names
+    connection.execute(f"CREATE TABLE reached AS SELECT DISTINCT inner_id, outer_id, 1 AS depth FROM ({first})")
     for step in range(1, depth):
         connection.execute(
             f"""
@@ -114,7 +114,7 @@ def make_reached(connection: duckdb.DuckDBPyConnection, *, first: str, links: st
             FROM reached r JOIN {links} link ON link.inner_id = r.outer_id
             ANTI JOIN reached seen ON seen.inner_id = r.inner_id AND seen.outer_id = link.outer_id
             WHERE r.depth = $depth
-            """,  # noqa: S608 - our own names
+            """,
             {"depth": step},
         )
 
@@ -171,7 +171,7 @@ def list_cycles(snapshot: Snapshot, *, spill: Path) -> pa.Table:
             f"""
             SELECT relation, cycle, id, label FROM members LEFT JOIN {literal(snapshot.entities)} USING (id)
             ORDER BY relation DESC, length(cycle), cycle, length(id), id
-            """,  # noqa: S608 - paths through literal()
+            """,
             connection=connection,
             members=members,
         )

@@ -46,7 +46,7 @@ def write_whole(snapshots: Sequence[Snapshot], scope: Scope, folder: Path) -> di
     views = ("whole_terms", "whole_redirects", "whole_facts", "whole_claims")
     with open_timeline(snapshots, scope, spill=folder / "spill") as connection:
         return {
-            step: _write(connection, f"SELECT {', '.join(names)} FROM {view}", folder / f"{step}.parquet")  # noqa: S608 - our own names and numbers
+            step: _write(connection, f"SELECT {', '.join(names)} FROM {view}", folder / f"{step}.parquet")
             for step, names, view in zip(WHOLE_STEPS, columns, views, strict=True)
             if scope.evidence or step != "claims_begun"
         }
@@ -63,7 +63,7 @@ def write_delta(older: Snapshot, newer: Snapshot, scope: Scope, folder: Path) ->
 
 def _selects(date: int, scope: Scope) -> dict[str, str]:
     def begin(rows: str) -> str:
-        return f"SELECT *, {date}::INTEGER AS since, {OPEN_END}::INTEGER AS until FROM ({rows})"  # noqa: S608 - our own names and numbers
+        return f"SELECT *, {date}::INTEGER AS since, {OPEN_END}::INTEGER AS until FROM ({rows})"
 
     changed = [f"o.{name} IS DISTINCT FROM n.{name}" for name in _CONTENT]
     begun = ["new_facts", *(["new_claims"] if scope.evidence else [])]
@@ -77,33 +77,33 @@ def _selects(date: int, scope: Scope) -> dict[str, str]:
             SELECT n.id, n.kind, n.label, n.description, n.aliases, n.datatype,
                    CASE WHEN o.id IS NULL THEN [{date}] END AS presence
             FROM entity_1 n LEFT JOIN entity_0 o USING (id) WHERE o.id IS NULL OR {" OR ".join(changed)}
-        """,  # noqa: S608 - our own names and numbers
+        """,
         "named": f"""
             {with_views} SELECT * FROM ({object_terms(begun, ["new_redirects"])}) ANTI JOIN all_entity_1 USING (id)
-        """,  # noqa: S608 - our own names and numbers
+        """,
         "left": only("entity", 0, 1),
         "redirects_ended": only("redirect", 0, 1),
         "redirects_begun": begin(only("redirect", 1, 0)),
         "facts_ended": f"""
             SELECT subject, object, property, start_time, coalesce(e.end_time, f.end_time) AS end_time, point_in_time
             FROM ({only("fact", 0, 1)}) f LEFT JOIN ends_1 e USING (subject, property, object)
-        """,  # noqa: S608 - our own names and numbers
+        """,
         "facts_changed": f"""
             SELECT n.subject, n.object, n.property, {", ".join(f"n.{name}" for name in _TIMES)}
             FROM fact_1 n JOIN fact_0 o USING (subject, property, object) WHERE {times_changed}
-        """,  # noqa: S608 - our own names and numbers
+        """,
         "facts_begun": facts_in_words(begin(only("fact", 1, 0)), first=0),
-        "claims_ended": f"SELECT subject, statement_id FROM ({only('claim', 0, 1)})",  # noqa: S608 - our own names and numbers
+        "claims_ended": f"SELECT subject, statement_id FROM ({only('claim', 0, 1)})",
         "claims_begun": claims_in_words(begin(only("claim", 1, 0))),
     }
-    selects["left"] = f"SELECT id FROM ({selects['left']})"  # noqa: S608 - our own names and numbers
+    selects["left"] = f"SELECT id FROM ({selects['left']})"
     ended = f"subject, object, property, end_time, {captions.ended(str(date))} AS years"
-    selects["facts_ended"] = f"SELECT {ended} FROM ({selects['facts_ended']})"  # noqa: S608 - our own names and numbers
-    selects["facts_changed"] = f"SELECT *, {captions.lasting()} AS years FROM ({selects['facts_changed']})"  # noqa: S608 - our own names and numbers
+    selects["facts_ended"] = f"SELECT {ended} FROM ({selects['facts_ended']})"
+    selects["facts_changed"] = f"SELECT *, {captions.lasting()} AS years FROM ({selects['facts_changed']})"
     return {step: selects[step] for step in DELTA_STEPS if scope.evidence or not step.startswith("claims")}
 
 
 def _write(connection: duckdb.DuckDBPyConnection, select: str, path: Path) -> Path:
     options = "(FORMAT parquet, ROW_GROUP_SIZE 20000)"
-    connection.execute(f"COPY (SELECT * FROM ({select}) ORDER BY ALL) TO {literal(path)} {options}")  # noqa: S608 - paths through literal()
+    connection.execute(f"COPY (SELECT * FROM ({select}) ORDER BY ALL) TO {literal(path)} {options}")
     return path

@@ -34,7 +34,7 @@ _DIGESTS = f"""
     SELECT e.*, xor({_number("kind", "label", "description", "datatype", "array_to_string(aliases, chr(29))")},
                     coalesce(number, 0)) AS digest
     FROM entities e LEFT JOIN of_rows USING (id) ORDER BY place
-"""  # noqa: S608 - our own names
+"""
 
 
 def with_digests(

@@ -61,7 +61,7 @@ _CURRENT = f"""
            {", ".join(name for name in FACTS.names if name.startswith(("start_", "end_", "point_")))},
            CASE WHEN object[1] = 'V' THEN {VALUE_TYPE} END AS value_type, value, unit, language, precision, calendar
     FROM fact JOIN held USING (place) ORDER BY first_place
-"""  # noqa: S608 - our own names and numbers
+"""
 
 
 def current_facts(connection: duckdb.DuckDBPyConnection, claims: pa.Table, date: int) -> pa.Table:

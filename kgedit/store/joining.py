@@ -125,7 +125,7 @@ _FIND_SHARED_IDS = f"""
            row_number() OVER (PARTITION BY statement_id, version ORDER BY block, file_row_number) AS copy
     FROM ({_KEPT_CLAIMS})
     WHERE hash(statement_id) IN (SELECT hash(statement_id) FROM {{claims}} GROUP BY ALL HAVING count(*) > 1)
-"""  # noqa: S608 - our own names; paths through literal()
+"""
 
 _CLAIMS = f"""
     SELECT c.* EXCLUDE (block, file_row_number)
@@ -136,7 +136,7 @@ _CLAIMS = f"""
          LEFT JOIN of_property ON of_property.id = c.property
     WHERE copy IS NULL OR copy = 1
     ORDER BY block, file_row_number
-"""  # noqa: S608 - our own names; paths through literal()
+"""
 
 _ENTITIES = """
     SELECT e.* EXCLUDE (block, file_row_number) FROM {entities} e LEFT JOIN repeated USING (id)
@@ -207,17 +207,17 @@ class _Join:
             paths += [path for path in late if path.is_file()]
         read = f"read_parquet([{', '.join(map(literal, paths))}], filename = true, file_row_number = true)"
         return (
-            f"(SELECT * EXCLUDE (filename) REPLACE ({_ROW_NUMBER} AS file_row_number), right(filename, 14) AS block "  # noqa: S608 - our own names; paths through literal()
+            f"(SELECT * EXCLUDE (filename) REPLACE ({_ROW_NUMBER} AS file_row_number), right(filename, 14) AS block "
             f"FROM {read})"
         )
 
     def _count(self, rows: str) -> int:
-        return int(self._connection.execute(self._over(f"SELECT count(*) FROM {rows}")).fetchall()[0][0])  # noqa: S608 - our own names; paths through literal()
+        return int(self._connection.execute(self._over(f"SELECT count(*) FROM {rows}")).fetchall()[0][0])
 
     def _find_restrictive_qualifiers(self) -> None:
         self._connection.execute(
             self._over(
-                "SET VARIABLE restrictive = (SELECT coalesce(list(DISTINCT subject), []) FROM {claims} "  # noqa: S608 - our own names; paths through literal()
+                "SET VARIABLE restrictive = (SELECT coalesce(list(DISTINCT subject), []) FROM {claims} "
                 f"WHERE property = '{INSTANCE_OF}' AND object = '{RESTRICTIVE_QUALIFIER}' AND rank <> 'deprecated' "
                 f"AND subject NOT IN {TIME_QUALIFIERS})"
             )

@@ -52,7 +52,7 @@ def _find_nodes(connection: duckdb.DuckDBPyConnection, parts: Path, numbers: lis
         for name in ("waiting", "nodes")
     )
     connection.execute(
-        f"CREATE TEMP TABLE node AS WITH needed AS (SELECT DISTINCT unnest(nodes) AS node FROM {waiting}) "  # noqa: S608 - paths through literal()
+        f"CREATE TEMP TABLE node AS WITH needed AS (SELECT DISTINCT unnest(nodes) AS node FROM {waiting}) "
         f"SELECT node, min(text) AS text FROM {nodes} SEMI JOIN needed USING (node) GROUP BY node"
     )
 
@@ -69,7 +69,7 @@ def _read_block(
         SELECT any_value(s.text) AS statement, list(n.text ORDER BY n.node) FILTER (n.text IS NOT NULL) AS values,
                count(n.text) = count(*) AS complete
         FROM statement s LEFT JOIN node n USING (node) GROUP BY place ORDER BY place
-        """  # noqa: S608 - paths through literal()
+        """
     ).to_arrow_table()
     claims = []
     for batch in found.to_batches(_STATEMENTS_AT_ONCE):

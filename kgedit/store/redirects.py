@@ -118,14 +118,14 @@ def make_redirects(connection: duckdb.DuckDBPyConnection, entities: str, given: 
         SELECT DISTINCT id AS source, redirect_target AS target, false AS by_file FROM {entities}
         WHERE redirect_target IS NOT NULL
         UNION ALL SELECT source, target, true FROM given
-        """  # noqa: S608 - our own names; paths through literal()
+        """
     )
     connection.unregister("given")
     connection.execute(
         f"""
         CREATE OR REPLACE TEMP TABLE described AS
         SELECT DISTINCT source FROM {entities} JOIN stated ON id = source WHERE redirect_target IS NULL
-        """  # noqa: S608 - our own names; paths through literal()
+        """
     )
     connection.execute(
         """
@@ -146,4 +146,4 @@ def make_redirects(connection: duckdb.DuckDBPyConnection, entities: str, given: 
 
 
 def _count(connection: duckdb.DuckDBPyConnection, rows: str) -> int:
-    return int(connection.execute(f"SELECT count(*) FROM {rows}").fetchall()[0][0])  # noqa: S608 - our own names
+    return int(connection.execute(f"SELECT count(*) FROM {rows}").fetchall()[0][0])

@@ -50,14 +50,14 @@ _VIEWS = {
         SELECT subject, property, object, kind, statement_id, start_time, end_time, point_time AS point_in_time,
                {", ".join(_VALUE)}
         FROM {{facts}} WHERE {{condition}}
-    """,  # noqa: S608 - our own names and numbers
+    """,
     "claim": f"""
         SELECT subject, property, {TERM} AS object, {KIND.format(id=f"({TERM})")} AS kind, statement_id, version, rank,
                restricted, start_time, start_precision, end_time, end_precision, end_first, point_time AS point_in_time,
                point_precision, CASE WHEN len(separators) > 0 THEN separators END AS separators,
                CASE WHEN claims.object IS NULL THEN {VALUE_TYPE} END AS value_type, {", ".join(_VALUE[1:])}
         FROM {{claims}} AS claims WHERE snak = 'value' AND {{condition}}
-    """,  # noqa: S608 - our own names and numbers
+    """,
     "redirect": "SELECT id AS source, redirect_target AS target FROM {entities} "
     "WHERE redirect_target IS NOT NULL AND {condition}",
     "entity": (
@@ -104,7 +104,7 @@ def open_timeline(
     if scope.follows_changes:
         _keep_what_is_near_a_change(connection, snapshots, scope)
     labels = " UNION ALL ".join(
-        f"SELECT {snapshot.date} AS since, id AS property, label AS property_label FROM all_entity_{k} "  # noqa: S608 - our own names and numbers
+        f"SELECT {snapshot.date} AS since, id AS property, label AS property_label FROM all_entity_{k} "
         "WHERE id[1] = 'P' AND label IS NOT NULL"
         for k, snapshot in enumerate(snapshots)
     )
@@ -149,7 +149,7 @@ def _find_touched(connection: duckdb.DuckDBPyConnection, snapshots: int) -> None
     """Create tables ``touched_1``, ...: ids of entities that are not the same in a snapshot and the one before it."""
     for k in range(1, snapshots):
         connection.execute(
-            f"CREATE TABLE touched_{k} AS SELECT coalesce(o.id, n.id) AS id FROM all_entity_{k - 1} o "  # noqa: S608 - our own names and numbers
+            f"CREATE TABLE touched_{k} AS SELECT coalesce(o.id, n.id) AS id FROM all_entity_{k - 1} o "
             f"FULL JOIN all_entity_{k} n ON o.id = n.id WHERE o.digest IS DISTINCT FROM n.digest"
         )
 
@@ -174,8 +174,8 @@ def only(name: str, here: int, there: int) -> str:
     anti-join of all of them would cost as much as the whole snapshot.
     """
     where = f"WHERE subject IN (FROM touched_{max(here, there)})" if name in ("fact", "claim") else ""
-    other = f"(SELECT {KEYS[name]} FROM {name}_{there} {where})"  # noqa: S608 - our own names and numbers
-    return f"SELECT * FROM (SELECT * FROM {name}_{here} {where}) ANTI JOIN {other} USING ({KEYS[name]})"  # noqa: S608 - our own names and numbers
+    other = f"(SELECT {KEYS[name]} FROM {name}_{there} {where})"
+    return f"SELECT * FROM (SELECT * FROM {name}_{here} {where}) ANTI JOIN {other} USING ({KEYS[name]})"
 
 
 def ends_of(k: int, ended: str) -> str:
@@ -185,7 +185,7 @@ def ends_of(k: int, ended: str) -> str:
         FROM claim_{k} SEMI JOIN ({ended}) ended USING (subject, property, object)
         WHERE subject IN (FROM touched_{k}) AND end_time IS NOT NULL AND rank <> 'deprecated' AND NOT restricted
         GROUP BY subject, property, object
-    """  # noqa: S608 - our own names and numbers
+    """
 
 
 def _keep_what_is_near_a_change(
@@ -194,12 +194,12 @@ def _keep_what_is_near_a_change(
     """Restrict the views to facts around changes, and create ``named``: ids of all terms of the graph."""
     ids = range(len(snapshots))
     moved = ["begun_fact", *(f"ended_fact_{k}" for k in ids[1:])]
-    rows = " UNION ALL ".join(f"SELECT subject, property, object FROM {table}" for table in moved)  # noqa: S608 - our own names and numbers
-    connection.execute(f"CREATE TABLE changed AS SELECT DISTINCT * FROM ({rows})")  # noqa: S608 - our own names and numbers
+    rows = " UNION ALL ".join(f"SELECT subject, property, object FROM {table}" for table in moved)
+    connection.execute(f"CREATE TABLE changed AS SELECT DISTINCT * FROM ({rows})")
     near = "SELECT subject AS id FROM changed"
     if scope.around_changes:
         near += " UNION SELECT object FROM changed"
-    connection.execute(f"CREATE TABLE near AS SELECT DISTINCT id FROM ({near})")  # noqa: S608 - our own names and numbers
+    connection.execute(f"CREATE TABLE near AS SELECT DISTINCT id FROM ({near})")
     condition = f"{scope.condition()} AND subject IN (FROM near)"
     if scope.changed_pairs:
         condition += " AND (subject, property) IN (SELECT (subject, property) FROM changed)"
@@ -213,7 +213,7 @@ def _keep_what_is_near_a_change(
     if scope.evidence:
         _find_moved(connection, "claim", snapshots)
     tables = _last_and_ended(kinds, len(snapshots))
-    named = " UNION ".join(f"SELECT {end} FROM {table}" for table in tables for end in ("object", "property"))  # noqa: S608 - our own names and numbers
+    named = " UNION ".join(f"SELECT {end} FROM {table}" for table in tables for end in ("object", "property"))
     connection.execute(f"CREATE TABLE named AS FROM near UNION {named}")
     # A redirect may lead out of the neighbourhood, and its target may redirect in another snapshot. Both are nodes.
     for k, snapshot in enumerate(snapshots):
@@ -221,7 +221,7 @@ def _keep_what_is_near_a_change(
         connection.execute(f"CREATE TABLE near_redirect_{k} AS FROM redirect_{k}")
         connection.execute(f"CREATE OR REPLACE VIEW redirect_{k} AS FROM near_redirect_{k}")
     for k in ids:
-        connection.execute(f"INSERT INTO named SELECT DISTINCT target FROM redirect_{k} ANTI JOIN named ON id = target")  # noqa: S608 - our own names and numbers
+        connection.execute(f"INSERT INTO named SELECT DISTINCT target FROM redirect_{k} ANTI JOIN named ON id = target")
 
 
 def _last_and_ended(kinds: Sequence[str], snapshots: int) -> list[str]:
@@ -238,9 +238,9 @@ def _find_moved(connection: duckdb.DuckDBPyConnection, name: str, snapshots: Seq
     Creates tables ``begun_<name>``: keys of rows that a snapshot has and the one before it lacks, with its date; and
     ``ended_<name>_1``, ...: rows that a snapshot lacks and the one before it has.
     """
-    connection.execute(f"CREATE TABLE begun_{name} AS SELECT {KEYS[name]}, 0 AS since FROM {name}_0 LIMIT 0")  # noqa: S608 - our own names and numbers
+    connection.execute(f"CREATE TABLE begun_{name} AS SELECT {KEYS[name]}, 0 AS since FROM {name}_0 LIMIT 0")
     for k in range(1, len(snapshots)):
-        rows = f"SELECT {KEYS[name]}, {snapshots[k].date} FROM ({only(name, k, k - 1)})"  # noqa: S608 - our own names and numbers
+        rows = f"SELECT {KEYS[name]}, {snapshots[k].date} FROM ({only(name, k, k - 1)})"
         connection.execute(f"INSERT INTO begun_{name} {rows}")
         connection.execute(f"CREATE TABLE ended_{name}_{k} AS {only(name, k - 1, k)}")
 
@@ -250,25 +250,25 @@ def _intervals(name: str, snapshots: Sequence[Snapshot]) -> str:
     keys, first, last = KEYS[name], snapshots[0].date, len(snapshots) - 1
 
     def dated(rows: str, until: int) -> str:
-        begun = f"SELECT {keys}, max(since) AS since FROM begun_{name} WHERE since < {until} GROUP BY ALL"  # noqa: S608 - our own names and numbers
+        begun = f"SELECT {keys}, max(since) AS since FROM begun_{name} WHERE since < {until} GROUP BY ALL"
         return (
-            f"SELECT r.*, coalesce(begun.since, {first})::INTEGER AS since, {until}::INTEGER AS until "  # noqa: S608 - our own names and numbers
+            f"SELECT r.*, coalesce(begun.since, {first})::INTEGER AS since, {until}::INTEGER AS until "
             f"FROM ({rows}) r LEFT JOIN ({begun}) begun USING ({keys})"
         )
 
     ended = [dated(f"FROM ended_{name}_{k}", snapshots[k].date) for k in range(1, last + 1)]
-    return " UNION ALL ".join([dated(f"SELECT * FROM {name}_{last}", OPEN_END), *ended])  # noqa: S608 - our own names and numbers
+    return " UNION ALL ".join([dated(f"SELECT * FROM {name}_{last}", OPEN_END), *ended])
 
 
 def _whole_facts(snapshots: Sequence[Snapshot]) -> str:
     first, intervals = snapshots[0].date, _intervals("fact", snapshots)
-    ends = [f"SELECT *, {snapshots[k].date}::INTEGER AS until FROM ends_{k}" for k in range(1, len(snapshots))]  # noqa: S608 - our own names and numbers
+    ends = [f"SELECT *, {snapshots[k].date}::INTEGER AS until FROM ends_{k}" for k in range(1, len(snapshots))]
     if not ends:
         return facts_in_words(intervals, first=first)
     rows = f"""
         SELECT f.* REPLACE (coalesce(e.end_time, f.end_time) AS end_time)
         FROM ({intervals}) f LEFT JOIN ({" UNION ALL ".join(ends)}) e USING (subject, property, object, until)
-    """  # noqa: S608 - our own names and numbers
+    """
     return facts_in_words(rows, first=first)
 
 
@@ -290,13 +290,13 @@ def facts_in_words(rows: str, *, first: int) -> str:
             FROM labelled
         )
         SELECT {", ".join(FACT_COLUMNS)} FROM captioned
-    """  # noqa: S608 - our own names and numbers
+    """
 
 
 def claims_in_words(rows: str) -> str:
     """SQL for CLAIM_COLUMNS of rows with since and until; `restricted` is NULL instead of false."""
-    said = f"SELECT * REPLACE (nullif(restricted, false) AS restricted) FROM ({rows})"  # noqa: S608 - our own names and numbers
-    return f"SELECT {', '.join(CLAIM_COLUMNS)} FROM ({said})"  # noqa: S608 - our own names and numbers
+    said = f"SELECT * REPLACE (nullif(restricted, false) AS restricted) FROM ({rows})"
+    return f"SELECT {', '.join(CLAIM_COLUMNS)} FROM ({said})"
 
 
 def _whole_terms(snapshots: Sequence[Snapshot], scope: Scope) -> str:
@@ -309,8 +309,8 @@ def _whole_terms(snapshots: Sequence[Snapshot], scope: Scope) -> str:
     kinds = ("fact", "claim") if scope.evidence else ("fact",)
     named = object_terms(_last_and_ended(kinds, len(snapshots)), [f"redirect_{k}" for k in ids])
     near = "SEMI JOIN named USING (id)" if scope.follows_changes else ""
-    moved = " UNION ".join(["SELECT id FROM begun_entity", *(f"SELECT id FROM ended_entity_{k}" for k in ids[1:])])  # noqa: S608 - our own names
-    described = " UNION ALL ".join(f"SELECT id FROM entity_{k}" for k in ids)  # noqa: S608 - our own names and numbers
+    moved = " UNION ".join(["SELECT id FROM begun_entity", *(f"SELECT id FROM ended_entity_{k}" for k in ids[1:])])
+    described = " UNION ALL ".join(f"SELECT id FROM entity_{k}" for k in ids)
     known = _columns("kind", "label", "description", "aliases", "datatype", "presence")
     return f"""
         WITH moved AS MATERIALIZED (SELECT id FROM ({moved}) {near}),
@@ -328,7 +328,7 @@ def _whole_terms(snapshots: Sequence[Snapshot], scope: Scope) -> str:
         SELECT {known} FROM came_or_left
         UNION ALL
         SELECT {_columns("kind", "label", *_VALUE)} FROM ({named}) ANTI JOIN ({described}) described USING (id)
-    """  # noqa: S608 - our own names and numbers
+    """
 
 
 def object_terms(rows: Iterable[str], redirects: Iterable[str]) -> str:
@@ -338,10 +338,10 @@ def object_terms(rows: Iterable[str], redirects: Iterable[str]) -> str:
         rows: Views with object, kind and a literal's columns.
         redirects: Views with source and target.
     """
-    named = [f"SELECT object AS id, kind, {', '.join(_VALUE)} FROM {view}" for view in rows]  # noqa: S608 - our own names and numbers
+    named = [f"SELECT object AS id, kind, {', '.join(_VALUE)} FROM {view}" for view in rows]
     nulls = ", ".join(f"NULL AS {name}" for name in _VALUE)
     named += [
-        f"SELECT {end}, {KIND.format(id=end)}, {nulls} FROM {view}"  # noqa: S608 - our own names and numbers
+        f"SELECT {end}, {KIND.format(id=end)}, {nulls} FROM {view}"
         for view in redirects
         for end in ("source", "target")
     ]
@@ -350,7 +350,7 @@ def object_terms(rows: Iterable[str], redirects: Iterable[str]) -> str:
     return f"""
         SELECT id, any_value(kind) AS kind, {values}, {one_line.format("value")} AS label
         FROM ({" UNION ALL ".join(named)}) GROUP BY id
-    """  # noqa: S608 - our own names and numbers
+    """
 
 
 def _columns(*known: str) -> str:

@@ -27,7 +27,7 @@ def entities_with_labels(snapshot: Snapshot) -> str:
 
     A WHERE clause may follow.
     """
-    return f"SELECT * REPLACE (nullif(label, id) AS label) FROM {literal(snapshot.entities)}"  # noqa: S608 - paths through literal()
+    return f"SELECT * REPLACE (nullif(label, id) AS label) FROM {literal(snapshot.entities)}"
 
 
 class Window:
@@ -52,13 +52,13 @@ class Window:
         self.connection = open_engine(spill, memory=memory)
         for name, snapshot in (("old", old), ("new", new)):
             facts, entities = literal(snapshot.facts), entities_with_labels(snapshot)
-            self._view(f"{name}_facts", f"SELECT * FROM {facts}")  # noqa: S608 - paths through literal()
+            self._view(f"{name}_facts", f"SELECT * FROM {facts}")
             claims = f"read_parquet({literal(snapshot.claims)}, file_row_number = true)"
-            self._view(f"{name}_claims", f"SELECT * RENAME (file_row_number AS place) FROM {claims}")  # noqa: S608
+            self._view(f"{name}_claims", f"SELECT * RENAME (file_row_number AS place) FROM {claims}")
             self._view(f"{name}_entities", f"{entities} WHERE redirect_target IS NULL")
         self._view(
             "new_redirects",
-            f"SELECT id, redirect_target AS target FROM {literal(new.entities)} WHERE redirect_target IS NOT NULL",  # noqa: S608
+            f"SELECT id, redirect_target AS target FROM {literal(new.entities)} WHERE redirect_target IS NOT NULL",
         )
 
     def select(self, query: str, parameters: Mapping[str, Any] | None = None, **tables: pa.Table) -> pa.Table:

@@ -63,7 +63,7 @@ def with_inherited(window: Window, changes: pa.Table) -> pa.Table:
         )
         SELECT {", ".join(CHANGES[:-1])}, coalesce(inherited, []) AS inherited
         FROM changes LEFT JOIN merged USING (subject, property) ORDER BY subject, property
-        """,  # noqa: S608 - our own names
+        """,
         changes=changes.select(list(CHANGES[:-1])),
     )
 
@@ -107,7 +107,7 @@ def filter_changes(changes: pa.Table, labels: pa.Table) -> Filtered:
         )
         SELECT {", ".join(CHANGES)}, added, old_answers, {reason_column(FILTERS)}
         FROM labelled ORDER BY subject, property
-        """,  # noqa: S608 - our own names and numbers
+        """,
         changes=changes,
         labels=labels,
     )
@@ -151,7 +151,7 @@ def keep_kinds(kept: pa.Table, kinds: pa.Table, wanted: Collection[str]) -> Filt
         f"""
         SELECT kept.*, kind, confidence AS kind_confidence, signals AS kind_signals, {reason_column(filters)}
         FROM kept JOIN kinds USING (subject, property) ORDER BY subject, property
-        """,  # noqa: S608 - names of kinds, checked
+        """,
         kept=kept,
         kinds=kinds,
     )
@@ -225,7 +225,7 @@ def keep_functional(engine: Engine, window: Window, kept: pa.Table, by: str) -> 
         f"""
         SELECT kept.*, {reason_column(_FILTERS[by])}
         FROM kept LEFT JOIN ({verdicts}) USING (property) ORDER BY subject, property
-        """,  # noqa: S608 - our own names
+        """,
         kept=kept,
         asked=asked,
         answer=answer,

@@ -115,7 +115,7 @@ def find_faults(questions: pa.Table, facts: pa.Table, words: Words) -> pa.Table:
     if not questions.num_rows:
         return questions.append_column("reason", pa.nulls(0, pa.string()))
     patterns = select(
-        f"SELECT DISTINCT {_REST} AS rest, relations, persona FROM questions JOIN facts USING (fact)",  # noqa: S608 - ours
+        f"SELECT DISTINCT {_REST} AS rest, relations, persona FROM questions JOIN facts USING (fact)",
         questions=questions,
         facts=facts,
     )
@@ -192,7 +192,7 @@ _JUDGED = rf"""
                          PARTITION BY fact, said, reason IS NULL ORDER BY number) > 1)
                 THEN '{REPEATS}' ELSE reason END AS reason
     FROM judged ORDER BY fact, number
-"""  # noqa: S608 - our own names and numbers
+"""
 """A clause that contains a question asks twice; "..., and which?" continues the same question."""
 
 
@@ -258,7 +258,7 @@ def judge_cases(worded: pa.Table, words: Words) -> FilteredQuestions:
         SELECT w.* REPLACE (l.rephrases[1] AS rephrase, l.rephrases AS rephrases, l.personas AS personas,
                             list_filter(clozes, lambda w: NOT {gives_away("w", "object_label")}) AS clozes), fault
         FROM worded w JOIN left_over l USING (case_id) ORDER BY case_id
-        """,  # noqa: S608 - our own names
+        """,
         worded=worded,
         judged=judged,
     )
@@ -337,7 +337,7 @@ def _numbered(rows: pa.Table) -> pa.Table:
 
 def _facts(rows: pa.Table, key: str, *, hidden: str = "[]") -> pa.Table:
     return select(
-        f"SELECT {key} AS fact, {NAMED} AS subject, object_label AS answer, object_aliases AS accepted, "  # noqa: S608 - ours
+        f"SELECT {key} AS fact, {NAMED} AS subject, object_label AS answer, object_aliases AS accepted, "
         f"{hidden} AS hidden, [] AS unlike FROM rows",
         rows=rows,
     ).cast(FACTS)

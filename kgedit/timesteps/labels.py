@@ -60,7 +60,7 @@ def pages_among(ids: str) -> str:
         SELECT DISTINCT subject AS id FROM new_facts
         WHERE property = '{INSTANCE_OF}' AND subject IN (SELECT id FROM {ids})
               AND object IN (SELECT id FROM ({below(roots, f"({subclass_links('new_facts')})")}))
-    """  # noqa: S608 - our own names
+    """
 
 
 def read_labels(window: Window, changes: pa.Table) -> pa.Table:
@@ -88,7 +88,7 @@ def read_labels(window: Window, changes: pa.Table) -> pa.Table:
         SELECT id, new.label, old.label AS old_label, coalesce(new.aliases, []) AS aliases,
                new.description, id IN (FROM page) AS is_page
         FROM old FULL JOIN new USING (id) ORDER BY id
-        """,  # noqa: S608 - our own names
+        """,
         changes=changes,
     ).cast(LABELS)
 
@@ -185,7 +185,7 @@ def _query(rules: NameRules) -> str:
         FROM wanted w LEFT JOIN chosen USING (subject) LEFT JOIN article USING (subject)
         LEFT JOIN country USING (subject) LEFT JOIN new_entities e ON e.id = w.subject
         ORDER BY w.subject
-    """  # noqa: S608 - our own rules
+    """
 
 
 def _values(pairs: Iterable[tuple[str, str]]) -> str:

@@ -196,7 +196,7 @@ def choose_probes(
             "SELECT * FROM waiting ANTI JOIN assigned USING (place) ORDER BY place", waiting=waiting, assigned=assigned
         )
     return select(
-        f"SELECT case_id, {', '.join(_FACT)}, score, basis, evidence FROM chosen "  # noqa: S608 - our own names
+        f"SELECT case_id, {', '.join(_FACT)}, score, basis, evidence FROM chosen "
         "JOIN cases USING (place) JOIN facts f USING (number) ORDER BY case_id",
         chosen=pa.concat_tables(chosen),
         cases=cases.select(["case_id"]).append_column("place", numbers),
@@ -220,7 +220,7 @@ _WAYS = {
     "label": f"""
         SELECT place, number, jaro_winkler_similarity(w.subject_label, f.subject_label) AS score, 0.0 AS likeness
         FROM waiting w JOIN facts f USING (property) WHERE {_ELIGIBLE}
-    """,  # noqa: S608 - our own names
+    """,
     "relation": f"""
         SELECT place, number, jaro_winkler_similarity(w.subject_label, f.subject_label) AS score, likeness
         FROM waiting w JOIN (
@@ -229,7 +229,7 @@ _WAYS = {
         ) r USING (property) JOIN facts f ON f.property = r.other
         JOIN classes own ON own.id = w.subject JOIN classes their ON their.id = f.subject
         WHERE {_ELIGIBLE} AND list_has_any(own.classes, their.classes)
-    """,  # noqa: S608 - our own names and numbers
+    """,
 }
 """Basis -> SQL of candidates for the cases that have no probe yet."""
 
@@ -242,7 +242,7 @@ _RANKED = f"""
     SELECT place, -choice.number AS number, choice.score AS score, rank
     FROM (SELECT place, unnest(choices) AS choice, generate_subscripts(choices, 1) AS rank FROM best)
     ORDER BY place, rank
-"""  # noqa: S608 - our own names and numbers
+"""
 """The best candidates of each case; the others, which are all facts of a relation for each case, are dropped."""
 
 
@@ -360,7 +360,7 @@ def _describe(window: Window, found: SimilarSubjects, pool: int, changed: pa.Tab
         LEFT JOIN entity p ON p.id = f.property LEFT JOIN evident USING (subject, property, object)
         WHERE {usable("s.label")} AND {usable("o.label")} AND s.id NOT IN (FROM page) AND o.id NOT IN (FROM page)
         ORDER BY f.property, f.subject
-        """,  # noqa: S608 - our own names and numbers
+        """,
         {"pool": pool},
         similar_facts=found.similar.select(["subject", "property", "object"]),
         pooled=found.static,

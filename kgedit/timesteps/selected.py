@@ -77,7 +77,7 @@ def keep_selected(changes: pa.Table, selection: pa.Table | None) -> Filtered:
     if selection is None:
         return Filtered(changes, changes.slice(0, 0).append_column("reason", pa.array([], pa.string())), {})
     judged = select(
-        f"SELECT *, {reason_column(_FILTERS)} FROM changes ORDER BY subject, property",  # noqa: S608 - our own names
+        f"SELECT *, {reason_column(_FILTERS)} FROM changes ORDER BY subject, property",
         changes=changes,
         selection=selection,
     )

@@ -137,7 +137,7 @@ def read_viewed(
         rows = {name: rows[name] + counts[name] for name in rows}
         connection.register("views", table)
         connection.execute(
-            f"INSERT INTO viewed SELECT ?, id, sum(views) FROM views JOIN {items} ON wiki_title = title GROUP BY id",  # noqa: S608 - our own names
+            f"INSERT INTO viewed SELECT ?, id, sum(views) FROM views JOIN {items} ON wiki_title = title GROUP BY id",
             [month],
         )
         connection.unregister("views")

@@ -184,4 +184,4 @@ def find_evidence(facts: str) -> str:
         FROM (SELECT subject, property, object, bool_or(start_first IS NOT NULL OR point_first IS NOT NULL) AS dated
               FROM new_facts SEMI JOIN {facts} USING (subject, property, object) GROUP BY ALL) f
         LEFT JOIN old_entities o ON o.id = f.subject LEFT JOIN new_entities n ON n.id = f.subject
-    """  # noqa: S608 - our own names
+    """

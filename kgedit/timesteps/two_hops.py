@@ -58,7 +58,7 @@ def find_shortcuts(window: Window, chains: pa.Table, cases: pa.Table) -> pa.Tabl
                (chain.subject, chain.object) IN (SELECT (one, other) FROM link)
                    OR first_property IN {OFFICES} AND second_property = '{POSITION_HELD}' AS follows_from_subject
         FROM chain ORDER BY ALL
-        """,  # noqa: S608 - our own names
+        """,
         chains=chains,
         cases=cases.select(["subject", "property", "object", "old_objects"]),
     )
@@ -79,7 +79,7 @@ def make_two_hops(chains: pa.Table, cases: pa.Table, templates: pa.Table, words:
         ``rephrases`` (the second template's, about the same phrase) and ``chosen``, ordered by both ids.
     """
     judged = judge_two_hops(_nested(chains, cases, templates), words)
-    reasoned = select(f"SELECT *, {reason_column(FILTERS)} FROM judged", judged=judged.rows)  # noqa: S608 - our own names
+    reasoned = select(f"SELECT *, {reason_column(FILTERS)} FROM judged", judged=judged.rows)
     filtered = split_by_reason(reasoned, FILTERS)
     kept = select(
         """
@@ -112,7 +112,7 @@ def _nested(chains: pa.Table, cases: pa.Table, templates: pa.Table) -> pa.Table:
                               AND second.object = chains.object
         LEFT JOIN templates t1 ON t1.property = first.property AND t1.subject_class = first.subject_class
         LEFT JOIN templates t2 ON t2.property = second.property AND t2.subject_class = second.subject_class
-        """,  # noqa: S608 - our own names
+        """,
         chains=chains,
         cases=cases.select(["case_id", *FACT, "object_aliases", "name", "subject_class"]),
         templates=templates,

@@ -73,7 +73,7 @@ def _for_each_class(templates: pa.Table) -> pa.Table:
         FROM templates o CROSS JOIN class c
         LEFT JOIN templates v ON v.property = o.property AND v.subject_class = c.subject_class
         WHERE o.subject_class = '{ANY_CLASS}' ORDER BY o.property, c.subject_class
-        """,  # noqa: S608 - our own names
+        """,
             templates=templates,
         )
         .select(TEMPLATES.names)
@@ -132,7 +132,7 @@ def word_facts(facts: pa.Table, templates: pa.Table, subjects: pa.Table) -> pa.T
                         ELSE n.property_label END AS property_label),
                {wordings}, template, {agreed("t.phrase", "name")} AS phrase, t.answer_type
         FROM named n JOIN templates t USING (property, subject_class) ORDER BY number
-        """,  # noqa: S608 - our own names
+        """,
         facts=numbered,
         templates=templates,
         subjects=subjects,
@@ -179,7 +179,7 @@ def word_cases(
     voiced = persona_voiced(worded, seed=seed, personas=personas, style=persona_style, as_of=as_of)
     judged = judge_cases(voiced, words)
     reasoned = select(
-        f"SELECT * EXCLUDE (fault), {reason_column(FILTERS)} FROM judged ORDER BY case_id",  # noqa: S608 - our own names
+        f"SELECT * EXCLUDE (fault), {reason_column(FILTERS)} FROM judged ORDER BY case_id",
         judged=judged.rows,
     )
     return split_by_reason(reasoned, FILTERS)._replace(questions=judged.counts)

@@ -318,8 +318,8 @@ class AlphaEdit(SeveralLayersEditor[AlphaEditSettings]):
             return super().notes()
         return [
             *super().notes(),
-            f"the null space contains {threshold:g} of C's trace; the threshold of {own.threshold:g} is not applied: the "
-            f"statistics have {tokens:.3g} tokens for each dimension, fewer than {own.enough:g} (settings.enough)",
+            f"the null space contains {threshold:g} of C's trace; the threshold of {own.threshold:g} is not applied: "
+            f"the statistics have {tokens:.3g} tokens for each dimension, fewer than {own.enough:g} (settings.enough)",
         ]
 
     def start(self, layer: int) -> torch.Tensor:

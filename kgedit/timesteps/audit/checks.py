@@ -145,7 +145,7 @@ def judge_edits(connection: duckdb.DuckDBPyConnection, *, date: int) -> None:
                 PARTITION BY place ORDER BY stage DESC, length(subject), subject, property, object) = 1
         )
         SELECT *, {verdict_of(CHECKS)} AS verdict, {reason_of(CHECKS)} AS reason FROM best
-        """  # noqa: S608 - our own names and numbers
+        """
     )
 
 
@@ -242,7 +242,7 @@ def judge_locality(connection: duckdb.DuckDBPyConnection) -> None:
             f"""
             CREATE VIEW {name}_values AS
             SELECT subject, property, list_sort(list(DISTINCT object)) AS objects FROM {name}_facts GROUP BY ALL
-            """  # noqa: S608 - our own names
+            """
         )
     _judge(
         connection,
@@ -284,7 +284,7 @@ def judge_two_hops(connection: duckdb.DuckDBPyConnection) -> None:
                        SELECT (subject, object) FROM either_facts WHERE property IN {JURISDICTION})
                    OR v.property IN {OFFICES} AND c.property = '{POSITION_HELD}' AS follows_from_subject
         FROM hop_candidate c JOIN claimed_hops h USING (place, probe) JOIN edit_verdict v USING (place)
-        """,  # noqa: S608 - our own names
+        """,
     )
 
 
@@ -297,5 +297,5 @@ def _judge(connection: duckdb.DuckDBPyConnection, name: str, checks: tuple[Check
             SELECT place, probe, max(CASE {stage} ELSE {len(checks)} END) AS stage FROM candidate GROUP BY place, probe
         )
         SELECT place, probe, {verdict_of(checks)} AS verdict, {reason_of(checks)} AS reason FROM staged
-        """  # noqa: S608 - our own names and numbers
+        """
     )

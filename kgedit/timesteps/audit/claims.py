@@ -169,7 +169,7 @@ def open_snapshots(
                 f"CREATE VIEW {name}_entities AS FROM {literal(snapshot.entities)} WHERE redirect_target IS NULL"
             )
         connection.execute(
-            f"CREATE TABLE redirects AS SELECT id, redirect_target AS target FROM {literal(new.entities)} "  # noqa: S608 - paths through literal()
+            f"CREATE TABLE redirects AS SELECT id, redirect_target AS target FROM {literal(new.entities)} "
             "WHERE redirect_target IS NOT NULL"
         )
         _add_claims(connection, claimed)
@@ -213,7 +213,7 @@ def _add_claims(connection: duckdb.DuckDBPyConnection, claimed: Claimed) -> None
             moved += ", coalesce((SELECT list(coalesce(target, old.id)) FROM unnest(old_objects) AS old(id) "
             moved += "LEFT JOIN redirects USING (id)), []) AS old_objects"
         replaced = f" REPLACE ({moved})" if moved else ""
-        connection.execute(f"CREATE TABLE claimed_{name} AS SELECT given.*{replaced} FROM given {joins}")  # noqa: S608 - our own names
+        connection.execute(f"CREATE TABLE claimed_{name} AS SELECT given.*{replaced} FROM given {joins}")
         connection.unregister("given")
 
 
@@ -238,7 +238,7 @@ _MENTIONED = f"""
     )
     SELECT DISTINCT place, probe, array_to_string(words[first:first + taken - 1], ' ') AS name
     FROM taken WHERE first + taken - 1 <= len(words)
-"""  # noqa: S608 - our own number
+"""
 """All runs of words of locality questions without a subject in the file."""
 
 _NAMES = """
@@ -278,7 +278,7 @@ def _add_facts(connection: duckdb.DuckDBPyConnection, old: Snapshot, new: Snapsh
         WHERE kind = 'item' AND object NOT IN (FROM meant) AND (SELECT count(*) FROM claimed_hops) > 0
           AND (subject IN (SELECT subject FROM claimed_edits)
                OR subject IN (SELECT id FROM names JOIN claimed_edits ON name = bare(subject_label)))
-        """  # noqa: S608 - paths through literal()
+        """
     )
     for name, snapshot in (("old", old), ("new", new)):
         connection.execute(
@@ -288,7 +288,7 @@ def _add_facts(connection: duckdb.DuckDBPyConnection, old: Snapshot, new: Snapsh
             FROM {literal(snapshot.facts)} f
             LEFT JOIN redirects s ON s.id = f.subject LEFT JOIN redirects o ON o.id = f.object
             WHERE coalesce(s.target, f.subject) IN (FROM meant)
-            """  # noqa: S608 - paths through literal()
+            """
         )
     connection.execute(
         f"""
@@ -298,5 +298,5 @@ def _add_facts(connection: duckdb.DuckDBPyConnection, old: Snapshot, new: Snapsh
                qualifier_properties, start_first, end_precision, end_until
         FROM {literal(new.claims)} c LEFT JOIN redirects ON redirects.id = c.object
         WHERE subject IN (FROM meant)
-        """  # noqa: S608 - paths through literal()
+        """
     )

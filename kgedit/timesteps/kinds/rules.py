@@ -165,7 +165,7 @@ def judge_kinds(signals: pa.Table, *, rules: tuple[KindRule, ...] = RULES) -> pa
     cases = " ".join(f"WHEN {rule.condition} THEN {number}" for number, rule in enumerate(rules))
     with open_in_memory() as connection:
         connection.register("signals", signals.append_column("row_", pa.array(range(signals.num_rows), pa.int64())))
-        found = connection.sql(f"SELECT CASE {cases} END AS rule FROM signals ORDER BY row_").to_arrow_table()  # noqa: S608 - our own names and numbers
+        found = connection.sql(f"SELECT CASE {cases} END AS rule FROM signals ORDER BY row_").to_arrow_table()
     numbers = found["rule"].combine_chunks()
     columns = {
         "kind": pa.array([rule.kind for rule in rules]),

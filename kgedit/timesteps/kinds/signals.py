@@ -256,7 +256,7 @@ def signals_of_known_values(values: pa.Table, snapshots: Sequence[Snapshot], *, 
         define_macros(connection)
         make_tables_of_values(connection, snapshots, numbered)
         words = ", ".join(f"p.{name}" for name in VALUES.names)
-        known = connection.sql(f"SELECT {words}, {computed} FROM pair p {_CONTAINMENT} ORDER BY row_").to_arrow_table()  # noqa: S608 - our own names
+        known = connection.sql(f"SELECT {words}, {computed} FROM pair p {_CONTAINMENT} ORDER BY row_").to_arrow_table()
     signals = signals_of_values(known)
     for signal in ENTITY_SIGNALS:
         place = signals.schema.get_field_index(signal.name)
@@ -284,7 +284,7 @@ def _compare_pairs(connection: duckdb.DuckDBPyConnection, old: int, until: int, 
         LEFT JOIN held_earlier h ON h.subject = p.subject AND h.property = p.property AND h.object = p.new_object
         LEFT JOIN subject_dates s ON s.subject = p.subject
         {_CONTAINMENT}
-    """  # noqa: S608 - our own names and numbers
+    """
     connection.execute(
         f"CREATE TABLE compared_pair AS {add_value_signals(pairs)}",
         {"old": old, "until": until, "earlier": earlier},
@@ -305,7 +305,7 @@ def _compare_pairs(connection: duckdb.DuckDBPyConnection, old: int, until: int, 
         SELECT {", ".join(SIGNALS_OF_CHANGES.names)}
         FROM judged JOIN (SELECT subject, property, {counted} FROM change) USING (subject, property)
         ORDER BY subject, property
-        """  # noqa: S608 - our own names and numbers
+        """
     ).to_arrow_table()
     return found.cast(SIGNALS_OF_CHANGES)
 

@@ -84,7 +84,7 @@ def make_tables_of_values(
             SELECT k.row_, {sides} FROM compared k {_joins("old")} {_joins("new")})
         SELECT p.* REPLACE ({given}), k.subject, k.property, k.property_label, k.value_type
         FROM looked_up p JOIN compared k USING (row_)
-        """  # noqa: S608 - our own names
+        """
     )
 
 
@@ -96,17 +96,16 @@ def ids(names: Iterable[str]) -> str:
 def _make_views(connection: duckdb.DuckDBPyConnection, old: Snapshot, new: Snapshot) -> None:
     for name, snapshot in (("old", old), ("new", new)):
         for part, path in (("facts", snapshot.facts), ("claims", snapshot.claims), ("entities", snapshot.entities)):
-            connection.execute(f"CREATE VIEW {name}_{part} AS SELECT * FROM {literal(path)}")  # noqa: S608 - paths through literal()
+            connection.execute(f"CREATE VIEW {name}_{part} AS SELECT * FROM {literal(path)}")
 
 
 def _make_known(connection: duckdb.DuckDBPyConnection, snapshots: Sequence[Snapshot]) -> None:
     """Create views ``known_facts`` and ``known_entities`` of all snapshots, oldest first, and table ``redirect``."""
     facts = " UNION ALL ".join(
-        f"SELECT subject, property, object FROM {literal(snapshot.facts)}"  # noqa: S608 - paths through literal()
-        for snapshot in snapshots
+        f"SELECT subject, property, object FROM {literal(snapshot.facts)}" for snapshot in snapshots
     )
     entities = " UNION ALL ".join(
-        f"SELECT id, label, description, aliases, redirect_target, {-number} AS age FROM {literal(snapshot.entities)}"  # noqa: S608 - paths through literal()
+        f"SELECT id, label, description, aliases, redirect_target, {-number} AS age FROM {literal(snapshot.entities)}"
         for number, snapshot in enumerate(snapshots)
     )
     connection.execute(f"CREATE VIEW known_facts AS {facts}")
@@ -143,7 +142,7 @@ def _make_changes(connection: duckdb.DuckDBPyConnection, changes: pa.Table) -> N
         CREATE TABLE compared AS
         SELECT subject, property, unnest(CASE WHEN gone_objects = [] THEN [NULL] ELSE gone_objects[:{MAX_VALUES}] END)
                AS old_object, added_objects FROM change
-        """  # noqa: S608 - our own names and numbers
+        """
     )
     connection.execute(
         f"""
@@ -151,7 +150,7 @@ def _make_changes(connection: duckdb.DuckDBPyConnection, changes: pa.Table) -> N
         SELECT subject, property, old_object,
                unnest(CASE WHEN added_objects = [] THEN [NULL] ELSE added_objects[:{MAX_VALUES}] END) AS new_object
         FROM compared
-        """  # noqa: S608 - our own names and numbers
+        """
     )
 
 
@@ -167,10 +166,10 @@ def _make_held(connection: duckdb.DuckDBPyConnection, earlier: Sequence[Snapshot
             FROM {name}_facts f SEMI JOIN change USING (subject, property) LEFT JOIN redirect r ON r.id = f.object
             QUALIFY row_number() OVER (PARTITION BY subject, property, coalesce(r.target, f.object)
                                        ORDER BY statement_id) = 1
-            """  # noqa: S608 - our own names and numbers
+            """
         )
     facts = " UNION ALL ".join(
-        f"SELECT subject, property, object FROM {literal(snapshot.facts)} SEMI JOIN change USING (subject, property)"  # noqa: S608 - paths through literal()
+        f"SELECT subject, property, object FROM {literal(snapshot.facts)} SEMI JOIN change USING (subject, property)"
         for snapshot in earlier
     )
     empty = "SELECT subject, property, NULL::VARCHAR AS object FROM change LIMIT 0"
@@ -179,7 +178,7 @@ def _make_held(connection: duckdb.DuckDBPyConnection, earlier: Sequence[Snapshot
         CREATE TABLE held_earlier AS
         SELECT DISTINCT subject, property, coalesce(target, object) AS object
         FROM ({facts or empty}) LEFT JOIN redirect ON redirect.id = object
-        """  # noqa: S608 - paths through literal()
+        """
     )
 
 
@@ -196,7 +195,7 @@ def _make_stated(connection: duckdb.DuckDBPyConnection) -> None:
             FROM (SELECT *, {TERM} AS term FROM {name}_claims SEMI JOIN change USING (subject, property))
             LEFT JOIN redirect ON redirect.id = term
             WHERE term IS NOT NULL GROUP BY ALL
-            """  # noqa: S608 - our own names and numbers
+            """
         )
 
 
@@ -208,7 +207,7 @@ def _make_names(connection: duckdb.DuckDBPyConnection) -> None:
         SELECT DISTINCT subject AS id, object AS class_id FROM known_facts
         WHERE property = '{INSTANCE_OF}'
           AND subject IN (SELECT old_object FROM compared UNION SELECT new_object FROM compared)
-        """  # noqa: S608 - our own names and numbers
+        """
     )
     connection.execute(
         """
@@ -239,7 +238,7 @@ def _make_contained(connection: duckdb.DuckDBPyConnection) -> None:
     connection.execute(
         f"""
         CREATE TABLE container AS SELECT DISTINCT inner_id, outer_id FROM ({containment_links("known_facts")})
-        """  # noqa: S608 - our own names and numbers
+        """
     )
     first = """
         WITH start AS (SELECT old_object AS id FROM compared WHERE new_object IS NOT NULL
@@ -317,7 +316,7 @@ def _make_pairs(connection: duckdb.DuckDBPyConnection) -> None:
                CASE WHEN old_object[1] = 'Q' AND new_object[1] = 'Q' THEN 'item'
                     WHEN old.value_type = new.value_type THEN new.value_type END AS value_type, {sides}
         FROM compared k LEFT JOIN named property_name ON property_name.id = k.property {joins}
-        """  # noqa: S608 - our own names and numbers
+        """
     )
 
 
@@ -335,5 +334,5 @@ def _make_subject_dates(connection: duckdb.DuckDBPyConnection) -> None:
         SELECT subject, min(first) FILTER (NOT is_end) AS began_first, min(until) FILTER (NOT is_end) AS began_until,
                max(first) FILTER (is_end) AS ended_first, max(until) FILTER (is_end) AS ended_until
         FROM dated GROUP BY subject
-        """  # noqa: S608 - our own names and numbers
+        """
     )

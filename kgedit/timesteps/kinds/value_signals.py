@@ -202,10 +202,10 @@ def add_value_signals(relation: str) -> str:
     query = relation
     for group in _DERIVED:
         columns = ", ".join(f"{sql} AS {name}" for name, sql in group.items())
-        query = f"SELECT *, {columns} FROM ({query})"  # noqa: S608 - our own names and numbers
+        query = f"SELECT *, {columns} FROM ({query})"
     derived = ", ".join(name for group in _DERIVED for name in group)
     signals = ", ".join(f"{signal.sql} AS {signal.name}" for signal in VALUE_SIGNALS)
-    return f"SELECT * EXCLUDE ({derived}), {signals} FROM ({query})"  # noqa: S608 - our own names and numbers
+    return f"SELECT * EXCLUDE ({derived}), {signals} FROM ({query})"
 
 
 def compare_values(values: pa.Table) -> pa.Table:
@@ -218,5 +218,5 @@ def compare_values(values: pa.Table) -> pa.Table:
         define_macros(connection)
         connection.register("compared", values.append_column("row_", pa.array(range(values.num_rows), pa.int64())))
         query = add_value_signals("SELECT * FROM compared")
-        found: pa.Table = connection.sql(f"SELECT * EXCLUDE (row_) FROM ({query}) ORDER BY row_").to_arrow_table()  # noqa: S608 - our own names and numbers
+        found: pa.Table = connection.sql(f"SELECT * EXCLUDE (row_) FROM ({query}) ORDER BY row_").to_arrow_table()
     return found

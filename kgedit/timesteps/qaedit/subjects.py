@@ -150,7 +150,7 @@ def _joined(snapshots: Sequence[Snapshot], questions: pa.ChunkedArray) -> pa.Tab
         WHERE name IS NOT NULL AND name <> id
           AND hash(array_to_string(({_WORDS.format("name")})[1:{_LONGEST}], ' ')) IN (SELECT run FROM runs)
         ORDER BY name, length(id), id
-        """  # noqa: S608 - our own names and paths
+        """
     with TemporaryDirectory() as spill, closing(open_engine(Path(spill))) as engine:
         engine.register("questions", pa.table({"question": questions}))
         return engine.sql(query).to_arrow_table()

@@ -259,7 +259,7 @@ def _entities(snapshot: Snapshot | None, properties: list[str]) -> dict[str, tup
         f"""
         SELECT id, coalesce(description, '') AS description, coalesce(aliases, []) AS aliases
         FROM read_parquet({literal(snapshot.entities)}) JOIN wanted USING (id) ORDER BY id
-        """,  # noqa: S608 - a path of ours
+        """,
         wanted=pa.table({"id": properties}),
     ).to_pylist()
     return {row["id"]: (row["description"], tuple(row["aliases"])) for row in rows}

@@ -164,7 +164,7 @@ _CANDIDATES = f"""
     FROM numbered c JOIN neighbours n ON n.subject = c.subject AND n.property = c.property
     WHERE basis = 'nearest' AND n.object <> c.object AND NOT list_contains(c.old_objects, n.object)
           AND n.question IS NOT NULL
-"""  # noqa: S608 - our own names and numbers
+"""
 
 _LOCALITY = """
     CREATE TABLE locality AS

@@ -211,7 +211,7 @@ def classify(
                CASE WHEN replaced THEN {len(rules) + 1} ELSE place END AS place,
                side <> 'both' OR refined OR {_differ()} AS differs
         FROM second_pass
-        """,  # noqa: S608 - our own names
+        """,
         {"old": old, "new": new},
     )
     workspace.unregister("rule_rows")
@@ -296,10 +296,10 @@ _DECLARED = f"""
         {EXCEPTIONS.replace("new_claims", "old_claims")} AND subject NOT IN (SELECT id FROM new_entities)
     ) AS exceptions
     FROM ({declared_relations("answer")})
-"""  # noqa: S608 - our own names
+"""
 
 _MEASURED = f"""
     CREATE TABLE functional AS
     SELECT property, measured = 'temporal' AS temporal, false AS by_point, false AS exceptions
     FROM ({measured_relations("answer", "new_claims")}) WHERE measured <> 'several'
-"""  # noqa: S608 - our own names
+"""

@@ -46,7 +46,7 @@ def compare(workspace: duckdb.DuckDBPyConnection) -> dict[str, int]:
     """
     for side in ("old", "new"):
         workspace.execute(
-            f"CREATE TABLE {side}_left AS SELECT row_number() OVER (ORDER BY subject, property, term, statement_id) "  # noqa: S608 - our own names
+            f"CREATE TABLE {side}_left AS SELECT row_number() OVER (ORDER BY subject, property, term, statement_id) "
             f"AS number, * FROM {side}_kept"
         )
     workspace.execute("CREATE TABLE pair (old_number BIGINT, new_number BIGINT, refined BOOLEAN)")
@@ -65,7 +65,7 @@ def compare(workspace: duckdb.DuckDBPyConnection) -> dict[str, int]:
 def _pair(workspace: duckdb.DuckDBPyConnection, alike: str, columns: tuple[str, ...]) -> None:
     own = ", ".join(("subject", "property", *columns))
     numbered = (
-        f"SELECT *, row_number() OVER (PARTITION BY {own} ORDER BY number) AS nth FROM {{0}}_left "  # noqa: S608 - our own names
+        f"SELECT *, row_number() OVER (PARTITION BY {own} ORDER BY number) AS nth FROM {{0}}_left "
         "WHERE number NOT IN (SELECT {0}_number FROM pair)"
     )
     workspace.execute(
@@ -74,7 +74,7 @@ def _pair(workspace: duckdb.DuckDBPyConnection, alike: str, columns: tuple[str, 
         WITH o AS ({numbered.format("old")}), n AS ({numbered.format("new")})
         SELECT o.number, n.number, false
         FROM o JOIN n ON o.subject = n.subject AND o.property = n.property AND o.nth = n.nth AND {alike}
-        """  # noqa: S608 - our own names
+        """
     )
 
 
@@ -112,7 +112,7 @@ _FACTS = f"""
            coalesce(refined, false) AS refined, {_sided("old")}, {_sided("new")}
     FROM old_left o LEFT JOIN pair ON pair.old_number = o.number
     FULL JOIN new_left n ON n.number = pair.new_number
-"""  # noqa: S608 - our own names
+"""
 
 
 def find_new_entities(
@@ -153,12 +153,12 @@ def find_new_entities(
             SELECT DISTINCT ON (id) id, first, until, property, created FROM dated ORDER BY id, {order}
         )
         SELECT id, first, until, property, created FROM absent LEFT JOIN created USING (id)
-        """  # noqa: S608 - our own names
+        """
     )
     after = day_number(datetime.date(new // 10000, new // 100 % 100, new % 100) + datetime.timedelta(days=1))
     in_window = "first > $old" if behaviour.entities_by_filtered_part else "first > $old AND until <= $after"
     workspace.execute(
-        f"CREATE TABLE new_entity AS SELECT id FROM absent_entity WHERE {in_window} AND $after > 0 AND NOT $slice",  # noqa: S608 - our own names
+        f"CREATE TABLE new_entity AS SELECT id FROM absent_entity WHERE {in_window} AND $after > 0 AND NOT $slice",
         {"old": old, "after": after, "slice": older_is_slice},
     )
     workspace.execute(_CREATED_ENTITIES)

@@ -204,7 +204,7 @@ def _add_specificity(workspace: duckdb.DuckDBPyConnection, settings: WikiFactDif
     found, counted = measure_specificity(workspace, cases, counts=settings.counts)
     workspace.register("found", found)
     columns = ", ".join(SPECIFICITY)
-    workspace.execute(f"CREATE OR REPLACE TABLE cases AS SELECT c.*, {columns} FROM cases c JOIN found USING (case_id)")  # noqa: S608 - our own names
+    workspace.execute(f"CREATE OR REPLACE TABLE cases AS SELECT c.*, {columns} FROM cases c JOIN found USING (case_id)")
     workspace.unregister("found")
     return {"specificity": counted} if settings.pageviews or settings.counts else {}
 
@@ -297,7 +297,7 @@ _UPDATES = f"""
     FROM update_group g JOIN named s ON s.id = g.subject LEFT JOIN known p ON p.id = g.property
     JOIN template t ON t.property = g.property AND t.subject_class = s.subject_class
     LEFT JOIN popularity ON popularity.id = g.subject
-"""  # noqa: S608 - our own names
+"""
 
 _OBJECTS = """
     CREATE TABLE objects AS
@@ -331,7 +331,7 @@ _NEIGHBOURS = f"""
     LEFT JOIN known p ON p.id = f.neighbour_property LEFT JOIN popularity pop ON pop.id = f.neighbour
     JOIN updates u ON u.subject = f.subject AND u.property = f.property
     LEFT JOIN evident e ON e.subject = f.neighbour AND e.property = f.neighbour_property AND e.object = f.object
-"""  # noqa: S608 - our own names
+"""
 
 _ORDERS = {
     "updates": "place",
@@ -351,7 +351,7 @@ def _write_tables(workspace: duckdb.DuckDBPyConnection, folder: Path) -> dict[st
     schemas: Mapping[str, pa.Schema] = OWN_TABLES | TABLES | {"dropped": DROPPED}
     for name, schema in schemas.items():
         path = folder / f"{name}.parquet"
-        rows = read_table(workspace, f"SELECT {_columns(workspace, name, schema)} FROM {name} ORDER BY {_ORDERS[name]}")  # noqa: S608 - our own names
+        rows = read_table(workspace, f"SELECT {_columns(workspace, name, schema)} FROM {name} ORDER BY {_ORDERS[name]}")
         pq.write_table(rows.cast(schema), path, compression="zstd")
         written[name] = {"rows": rows.num_rows, "sha256": hashlib.sha256(path.read_bytes()).hexdigest()}
     return written

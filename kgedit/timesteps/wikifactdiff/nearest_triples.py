@@ -67,7 +67,7 @@ def find_neighbours(
             FROM found JOIN update_group g USING (subject)
             JOIN unchanged_triple t ON t.subject = found.neighbour AND t.property = g.property
             QUALIFY place <= {int(k)}
-            """,  # noqa: S608 - our own numbers
+            """,
             found=found,
         )
 
@@ -153,5 +153,5 @@ def find_unchanged_triples(workspace: duckdb.DuckDBPyConnection) -> None:
         f"""
         DELETE FROM unchanged_triple t USING known s, triple_object o
         WHERE s.id = t.subject AND o.object = t.object AND {gives_away("s.label", "o.label")}
-        """  # noqa: S608 - our own names
+        """
     )

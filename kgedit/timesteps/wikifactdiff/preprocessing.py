@@ -83,7 +83,7 @@ def preprocess(
         workspace.execute(_judge(side, behaviour), {"let_through": let_through.get(side, [])})
         found = count_by(workspace, "reason", f"{side}_judged")
         reasons = [reason for reason, _ in REASONS] + [LATER_POINT, PREFERRED]
-        keep = f"CREATE TABLE {side}_kept AS SELECT * EXCLUDE (reason) FROM {side}_judged WHERE reason IS NULL"  # noqa: S608 - our own names
+        keep = f"CREATE TABLE {side}_kept AS SELECT * EXCLUDE (reason) FROM {side}_judged WHERE reason IS NULL"
         workspace.execute(keep)
         funnel[side] = {
             "read": count_rows(workspace, f"{side}_judged"),
@@ -113,7 +113,7 @@ _READ = f"""
            c.qualifier_properties
     FROM {{side}}_claims c LEFT JOIN redirect s ON s.id = c.subject LEFT JOIN redirect o ON o.id = c.object
     WHERE coalesce(s.target, c.subject) IN (FROM touched)
-"""  # noqa: S608 - our own names
+"""
 """An item merged into another counts as that one, also as an object."""
 
 
@@ -168,7 +168,7 @@ def _judge(side: str, behaviour: Behaviour) -> str:
                     WHEN keeps_preferred AND NOT (keeps_latest AND has_point) AND preferred_ones = 1
                          AND rank <> 'preferred' THEN '{PREFERRED}' END AS reason
         FROM ranked
-    """  # noqa: S608 - our own names
+    """
 
 
 _TERM = """coalesce(object, 'V' || md5(concat_ws(chr(31), value_type, coalesce(value, ''), coalesce(unit, ''),
@@ -193,7 +193,7 @@ def _let_through(workspace: duckdb.DuckDBPyConnection) -> dict[str, list[int]]:
             WHERE len(qualifier_properties) > 0 AND snak = 'value' AND property NOT IN (FROM meta)
             QUALIFY row_number() OVER (PARTITION BY qualifier_properties ORDER BY place) <= len(qualifier_properties)
             ORDER BY place
-            """  # noqa: S608 - our own names
+            """
         ).fetchall()
         found[side] = list(_missed(firsts, restrictive))
     return found

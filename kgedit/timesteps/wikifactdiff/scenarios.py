@@ -85,7 +85,7 @@ def find_updates(
                    ORDER BY decision = 'static' DESC, coalesce(new_statement_id, old_statement_id)) AS nth
         FROM classified JOIN worded_value USING (term)
         WINDOW same AS (PARTITION BY subject, property, {same}, decision IN ('new', 'obsolete', 'static'))
-        """  # noqa: S608 - our own names
+        """
     )
     workspace.register("selection", pa.table({"subject": [], "property": []}) if selection is None else selection)
     workspace.execute(
@@ -120,7 +120,7 @@ def _find_unnamed_properties(workspace: duckdb.DuckDBPyConnection, templates: Pa
         SELECT DISTINCT f.property FROM (SELECT property FROM classified UNION SELECT property FROM old_facts) f
         LEFT JOIN known ON id = f.property
         WHERE (label IS NULL OR {is_id("label")}) AND f.property NOT IN (FROM named_property)
-        """  # noqa: S608 - our own names
+        """
     )
     workspace.unregister("named_property")
 
@@ -162,7 +162,7 @@ def _kept() -> str:
                new = 1 AND obsolete = 1 AND facts = 2 AND NOT subject_is_new
                    AND (property <> '{POPULATION}' OR {number} % {POPULATION_UNDERSAMPLED_BY} = 0) AS in_replacement_set
         FROM judged_group WHERE reason IS NULL
-    """  # noqa: S608 - our own names
+    """
 
 
 _OBJECTS = """
@@ -247,5 +247,5 @@ def find_dropped(workspace: duckdb.DuckDBPyConnection) -> None:
                old_objects, old_labels, new_objects, new_labels, reason
         FROM reason_of JOIN listed USING (subject, property)
         LEFT JOIN known s ON s.id = subject LEFT JOIN known p ON p.id = property
-        """  # noqa: S608 - our own names
+        """
     )

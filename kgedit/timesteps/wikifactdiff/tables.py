@@ -203,4 +203,4 @@ _PROBES = f"""
         PARTITION BY c.case_id, n.basis ORDER BY round(n.similarity, {ALIKE}) DESC, {EVIDENCE_RANK} DESC, n.place
     ) <= $most
     ORDER BY c.case_id, n.basis, n.place
-"""  # noqa: S608 - our own names
+"""

@@ -194,7 +194,7 @@ _UNITS = f"""
     )
     SELECT unit, coalesce(label, symbol) AS unit_name
     FROM used LEFT JOIN known ON id = unit LEFT JOIN symbol USING (unit)
-"""  # noqa: S608 - our own names
+"""
 """Name of a unit: its label, or its symbol if it has no label."""
 
 
@@ -248,6 +248,6 @@ def prepare_subjects(workspace: duckdb.DuckDBPyConnection, facts: str) -> None:
                         WHERE {gives_away("h.hinted_name", "a.answer")})
                     THEN name ELSE hinted_name END AS name
         FROM described d JOIN known k ON k.id = d.subject
-        """  # noqa: S608 - our own names
+        """
     )
     workspace.unregister("described")

@@ -64,12 +64,12 @@ def read_table(workspace: duckdb.DuckDBPyConnection, query: str) -> pa.Table:
 
 def count_rows(workspace: duckdb.DuckDBPyConnection, table: str) -> int:
     """Number of rows of a table; `table` may end in a WHERE clause."""
-    return int(workspace.execute(f"SELECT count(*) FROM {table}").fetchall()[0][0])  # noqa: S608 - our own names
+    return int(workspace.execute(f"SELECT count(*) FROM {table}").fetchall()[0][0])
 
 
 def count_by(workspace: duckdb.DuckDBPyConnection, column: str, table: str) -> dict[str, int]:
     """Number of rows of a table by a column's value, sorted by it; nulls do not count."""
-    query = f"SELECT {column}, count(*) FROM {table} WHERE {column} IS NOT NULL GROUP BY 1 ORDER BY 1"  # noqa: S608 - our own names
+    query = f"SELECT {column}, count(*) FROM {table} WHERE {column} IS NOT NULL GROUP BY 1 ORDER BY 1"
     return dict(workspace.execute(query).fetchall())
 
 
@@ -101,12 +101,12 @@ def _find_classes(connection: duckdb.DuckDBPyConnection) -> None:
     )
     connection.execute(f"CREATE TABLE meta AS {_properties_of(PROPERTY_ABOUT_WIKIMEDIA)}")
     connection.execute(
-        f"CREATE TABLE restrictive AS SELECT id FROM (({_properties_of(RESTRICTIVE_QUALIFIER)}) "  # noqa: S608 - our own names
+        f"CREATE TABLE restrictive AS SELECT id FROM (({_properties_of(RESTRICTIVE_QUALIFIER)}) "
         f"EXCEPT ({_properties_of(NON_RESTRICTIVE_QUALIFIER)}) UNION ({_properties_of(ONLINE_ACCOUNT_PROPERTY)}) "
         f"UNION SELECT '{REVIEW_SCORE_BY}') WHERE id NOT IN {TIME_QUALIFIERS}"
     )
     pages = below((("page", name) for name in WIKIMEDIA_PAGE_CLASSES), _SUBCLASS_LINKS)
-    connection.execute(f"CREATE TABLE page_class AS SELECT id FROM ({pages})")  # noqa: S608 - our own names
+    connection.execute(f"CREATE TABLE page_class AS SELECT id FROM ({pages})")
     in_page_class = f"property = '{INSTANCE_OF}' AND {_SAID} AND object IN (FROM page_class)"
     connection.execute(_EDGES.format(name="page_instance", condition=in_page_class))
     connection.execute("CREATE TABLE page AS SELECT DISTINCT subject AS id FROM page_instance")
@@ -115,7 +115,7 @@ def _find_classes(connection: duckdb.DuckDBPyConnection) -> None:
 def _properties_of(root: str) -> str:
     """SQL of the properties whose class is `root` or at most _PROPERTY_CLASS_DEPTH steps below it."""
     classes = below([("class", root)], _SUBCLASS_LINKS, depth=_PROPERTY_CLASS_DEPTH)
-    return f"SELECT DISTINCT subject AS id FROM property_class WHERE object IN (SELECT id FROM ({classes}))"  # noqa: S608 - our own names
+    return f"SELECT DISTINCT subject AS id FROM property_class WHERE object IN (SELECT id FROM ({classes}))"
 
 
 def measure_popularity(
@@ -169,4 +169,4 @@ _POPULARITY = f"""
                 ELSE 'median of all' END AS basis
     FROM known k LEFT JOIN own USING (id) LEFT JOIN by_class USING (id)
     WHERE k.kind = 'item' AND EXISTS (FROM own)
-"""  # noqa: S608 - our own names
+"""
