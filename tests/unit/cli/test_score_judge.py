@@ -266,7 +266,7 @@ def test_a_budget_stops_before_it_is_exceeded_and_more_money_finishes(run: Path,
     with fault_server(quiz) as server:
         stopped = score(run, *by(server, "--budget", "0.0013", "--prices", prices))
         assert stopped.exit_code == 1
-        assert "The budget of $0.0013 does not hold all" in stopped.stderr
+        assert "The budget of $0.0013 does not cover all" in stopped.stderr
         assert 0 < server.paid.total() < 4
         assert not (run / "verdicts.jsonl").exists()
         assert score(run, *by(server, "--budget", "1", "--prices", prices)).exit_code == 0

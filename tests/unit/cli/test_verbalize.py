@@ -272,7 +272,7 @@ def test_a_budget_stops_before_it_is_exceeded_and_more_money_finishes(timestep: 
         given = at(server, "--axis", "update", "--prices", prices)
         stopped = verbalize(timestep, *given, "--budget", "0.0215")
         assert stopped.exit_code == 1
-        assert "The budget of $0.0215 does not hold all" in stopped.stderr
+        assert "The budget of $0.0215 does not cover all" in stopped.stderr
         assert 0 < server.paid.total() < 5
         assert not (tmp_path / "worded").exists()
         assert verbalize(timestep, *given, "--budget", "1").exit_code == 0

@@ -53,5 +53,5 @@ def test_a_partial_graph_leaves_unchanged_facts_to_the_store(tmp_path: Path, sco
         nearest = [list(one.nearest_entities(window, ids, documents, n=5)) for one in (engine, store)]
         assert nearest[0] == nearest[1]
         assert nearest[0][0]["neighbour"].to_pylist() == ["Q2", "Q3"]
-        with pytest.raises(TimestepError, match="does not hold all statements"):
+        with pytest.raises(TimestepError, match="does not contain all statements"):
             engine.changed_statements(window)

@@ -251,7 +251,7 @@ def test_no_more_is_spent_than_the_budget_holds(server: FaultServer, tmp_path: P
     prices = tmp_path / "prices.yaml"
     prices.write_text("llama: {prompt: 1, reply: 1}\n", encoding="utf-8")
     poor = OpenAIBackend(small_model(), server.url, spending=Spending(0.00014, prices))
-    with pytest.raises(ModelError, match=r"The budget of \$0.00014 does not hold all"):
+    with pytest.raises(ModelError, match=r"The budget of \$0.00014 does not cover all"):
         poor.ask(_asked("wild"))
     paid = server.paid.total()
     assert 0 < paid < 4
