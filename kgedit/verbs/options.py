@@ -28,7 +28,7 @@ from pydantic.dataclasses import dataclass as pydantic_dataclass
 from pydantic.json_schema import GenerateJsonSchema
 from pydantic_core import PydanticOmit
 
-from kgedit.errors import SpecError
+from kgedit.errors import SpecError, StoreError
 from kgedit.extras import names_extra
 from kgedit.wikidata.times import read_day
 
@@ -208,11 +208,15 @@ def _as_path(given: str | Path) -> Path:
 
 
 def _as_day(given: object) -> object:
+    """Parse a day; pydantic passes errors that are no ValueError on unchanged."""
     if isinstance(given, datetime.datetime):
         return given.date()
     if not isinstance(given, str):
         return given
-    return read_day(given)
+    try:
+        return read_day(given)
+    except ValueError as error:
+        raise StoreError(str(error)) from error
 
 
 AnyPath = Annotated[str | Path, AfterValidator(_as_path), PathType()]
