@@ -69,7 +69,7 @@ def label_facts(memory: GraphMemory, finding: Finding) -> dict[Fact, tuple[str, 
 
 def ask_all(memory: GraphMemory, questions: Sequence[EverydayQuestion]) -> list[Outcome]:
     """Search the memory once per text."""
-    findings = memory.find([question.text for question in questions])
+    findings = memory.find([question.turns for question in questions])
     return [
         Outcome(question, label_facts(memory, finding), finding.probability)
         for question, finding in zip(questions, findings, strict=True)

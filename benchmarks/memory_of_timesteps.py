@@ -18,6 +18,7 @@ from memory import OPEN, Timed, kept, share
 
 from kgedit.graph_memory.gate import read_gate
 from kgedit.graph_memory.graph_memory import GraphMemory
+from kgedit.graph_memory.matching import read_matcher
 from kgedit.llm.embeddings import load_embedder
 from kgedit.records.cases import Case
 from kgedit.timesteps.timestep import Timestep
@@ -43,12 +44,15 @@ def main() -> None:
     parser.add_argument("timesteps", type=Path, nargs="+")
     parser.add_argument("--embedder", default="all-minilm-l6-v2")
     parser.add_argument("--reduced", action="store_true", help="embed in bfloat16 where the processor can")
+    parser.add_argument("--worded", action="store_true", help="without the relation matcher")
     parser.add_argument("--show", action="store_true", help="print questions that pass or close and should not")
     given = parser.parse_args()
     embed = Timed(load_embedder(given.embedder, device="cpu", reduced=given.reduced))
     for folder in given.timesteps:
         cases = list(Timestep.open(folder).cases())
-        memory = GraphMemory(embed, gate=read_gate(given.embedder))
+        memory = GraphMemory(
+            embed, gate=read_gate(given.embedder), matcher=None if given.worded else read_matcher(given.embedder)
+        )
         memory.learn(cases)
         print(f"| {folder.name}: {len(cases)} cases | questions | @2 / 4 / 8 | rows | pass |")
         print("| :-- | --: | --: | --: | --: |")

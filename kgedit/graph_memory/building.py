@@ -19,6 +19,7 @@ from kgedit.errors import KgeditError, StoreError
 from kgedit.graph_memory.gate import read_gate
 from kgedit.graph_memory.graph_memory import GraphMemory
 from kgedit.graph_memory.intervals import DATED_FACTS, Learned, learn_dated_facts, unhinted_names
+from kgedit.graph_memory.matching import read_matcher
 from kgedit.graph_memory.memory_file import read_memory_file, write_memory_file
 from kgedit.llm.embeddings import Vectors, embedder_on_demand
 from kgedit.store.scope import Scope
@@ -166,7 +167,11 @@ def open_memory(path: Path, *, embedder: str, device: str) -> GraphMemory:
     Raises:
         KgeditError: if the file is not a memory.
     """
-    memory = GraphMemory(embedder_on_demand(embedder, device=device, reduced=True), gate=read_gate(embedder))
+    memory = GraphMemory(
+        embedder_on_demand(embedder, device=device, reduced=True),
+        gate=read_gate(embedder),
+        matcher=read_matcher(embedder),
+    )
     memory.load_tables(read_memory_file(path).tables)
     return memory
 

@@ -27,14 +27,9 @@ def find_conflicts(facts: FactTable, relation_ids: Sequence[str]) -> pa.Table:
     Returns:
         A table with the schema CONFLICTS: one row per value, in the order in which rows were learned.
     """
-    counts, relations = facts.several_hold()
-    if not len(counts):
-        return CONFLICTS.empty_table()
-    rows = np.bincount(relations, weights=counts > 0)
-    several = np.bincount(relations, weights=counts > 1)
-    exceptional = several <= np.maximum(1, _MOST_WITH_SEVERAL * rows)
+    relations = facts.relations_of(np.arange(facts.rows, dtype=np.int32))
     found = []
-    for row in np.flatnonzero((counts > 1) & exceptional[relations]).tolist():
+    for row in sorted(conflicting_rows(facts)):
         subject = facts.subject_of(row)
         found += [
             {
@@ -49,3 +44,14 @@ def find_conflicts(facts: FactTable, relation_ids: Sequence[str]) -> pa.Table:
             for value in facts.values(row)
         ]
     return pa.Table.from_pylist(found, schema=CONFLICTS)
+
+
+def conflicting_rows(facts: FactTable) -> frozenset[int]:
+    """Rows with several current values, of relations where at most one row in ten has them."""
+    counts, relations = facts.several_hold()
+    if not len(counts):
+        return frozenset()
+    rows = np.bincount(relations, weights=counts > 0)
+    several = np.bincount(relations, weights=counts > 1)
+    exceptional = several <= np.maximum(1, _MOST_WITH_SEVERAL * rows)
+    return frozenset(np.flatnonzero((counts > 1) & exceptional[relations]).tolist())

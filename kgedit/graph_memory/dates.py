@@ -7,6 +7,7 @@ An imprecise date covers every day that it may mean: a value that ended in 2021 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,24 +19,66 @@ HOLDS = 2**31 - 1
 UNKNOWN_END = HOLDS - 1
 
 _ISO = re.compile(r"(\d{4})(?:-(\d\d))?(?:-(\d\d))?")
-_MONTHS = (
-    *("january", "february", "march", "april", "may", "june"),
-    *("july", "august", "september", "october", "november", "december"),
-)
+_MONTHS = {
+    name: number
+    for names in (
+        "january february march april may june july august september october november december",
+        "januar februar märz april mai juni juli august september oktober november dezember",
+    )
+    for number, name in enumerate(names.split(), start=1)
+}
+_PARTS = {
+    **dict.fromkeys(("start of", "beginning of", "early", "first days of", "anfang"), 1),
+    **dict.fromkeys(("spring of", "spring", "frühjahr"), 4),
+    **dict.fromkeys(("summer of", "summer", "mid", "mid-", "middle of", "mitte", "sommer"), 7),
+    **dict.fromkeys(("autumn of", "autumn", "fall of", "herbst"), 10),
+    **dict.fromkeys(("end of", "late", "last days of", "ende"), 12),
+}
+"""Parts of a year, as the month that is taken for them."""
+
+_UNITS = ("one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
+_TEENS = ("ten", "eleven", "twelve", "thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen")
+_TENS = ("twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety")
+_NUMBERS = {
+    **{f"oh {word}": number for number, word in enumerate(_UNITS, start=1)},
+    **{word: number for number, word in enumerate(_TEENS, start=10)},
+    **{word: 10 * number for number, word in enumerate(_TENS, start=2)},
+    **{
+        f"{ten}{between}{unit}": 10 * tens + units
+        for tens, ten in enumerate(_TENS, start=2)
+        for units, unit in enumerate(_UNITS, start=1)
+        for between in (" ", "-")
+    },
+}
+_CENTURIES = {"nineteen": 1900, "twenty": 2000}
+
 _MONTH = f"(?P<month>{'|'.join(_MONTHS)})"
 _YEAR = r"(?P<year>[12]\d{3})"
-_DAY = r"(?P<day>\d{1,2})(?:st|[nr]d|th)?"
-_BEFORE = r"\b(?:(?:back\s+)?(?:as\s+of|as\s+at|in|on|during|by)\s+(?:the\s+year\s+)?)"
-_DATES = tuple(
-    re.compile(rf",?\s*{_BEFORE}{date}\b,?", re.IGNORECASE)
-    for date in (
-        rf"{_DAY}\s+{_MONTH},?\s+{_YEAR}",
-        rf"{_MONTH}\s+{_DAY},?\s+{_YEAR}",
-        rf"{_YEAR}-(?P<month_number>\d\d)-(?P<day>\d\d)",
-        rf"{_MONTH},?\s+{_YEAR}",
-        rf"{_YEAR}-(?P<month_number>\d\d)",
-        _YEAR,
-    )
+_YEAR_IN_WORDS = (
+    f"(?P<century>{'|'.join(_CENTURIES)})[ -](?P<rest>{'|'.join(sorted(_NUMBERS, key=lambda word: -len(word)))})"
+)
+_DAY = r"(?P<day>\d{1,2})(?:st|[nr]d|th|\.)?"
+_PART = f"(?:the )?(?P<part>{'|'.join(sorted(_PARTS, key=lambda word: -len(word)))})"
+_BEFORE = (
+    r"\b(?:(?:back\s+)?(?:as\s+of|as\s+at|at|in|on|during|by|im|am|seit|circa|around)\s+(?:the\s+year\s+|jahre?\s+)?)"
+)
+_DATES = (
+    *(
+        re.compile(rf",?\s*{_BEFORE}{date}\b,?", re.IGNORECASE)
+        for date in (
+            rf"{_DAY}\s+{_MONTH},?\s+{_YEAR}",
+            rf"{_MONTH}\s+{_DAY},?\s+{_YEAR}",
+            rf"{_YEAR}-(?P<month_number>\d\d)-(?P<day>\d\d)",
+            rf"{_MONTH},?\s+(?:of\s+)?{_YEAR}",
+            rf"{_YEAR}-(?P<month_number>\d\d)",
+            rf"{_PART}\s*{_YEAR}",
+            _YEAR,
+            _YEAR_IN_WORDS,
+        )
+    ),
+    # A year by itself, after a verb or at the end: "Wer war 2019 Kanzler?", "mayor of boston 2015".
+    re.compile(r"(?<=\bwa[rs] )(?P<year>(?:19|20)\d\d)\b", re.IGNORECASE),
+    re.compile(rf"(?<=\w )(?:{_PART}\s*|{_MONTH}\s+)?(?P<year>(?:19|20)\d\d)(?=\s*[?.!]*\s*$)", re.IGNORECASE),
 )
 
 
@@ -98,17 +141,28 @@ def holding(since: NDArray[np.int32], until: NDArray[np.int32], period: Period |
 
 
 def read_date(question: str) -> DatedQuestion:
-    """Remove the first date that follows "in", "on", "as of" or a similar word from a question, and return both."""
+    """Remove the date from a question, and return both: one after "in", "as of" or a similar word, else a bare year."""
     for pattern in _DATES:
         found = pattern.search(question)
         if found is None:
             continue
-        parts = found.groupdict()
-        month = _MONTHS.index(parts["month"].lower()) + 1 if parts.get("month") else int(parts.get("month_number") or 0)
-        as_of = date_text(10_000 * int(parts["year"]) + 100 * month + int(parts.get("day") or 0))
         left = f"{question[: found.start()]} {question[found.end() :]}".strip()
-        return DatedQuestion(re.sub(r"\s+([?.!,])", r"\1", left), as_of)
+        return DatedQuestion(re.sub(r"\s+([?.!,]|\s)", r"\1", left), date_text(_number_of(found.groupdict())))
     return DatedQuestion(question, "")
+
+
+def _number_of(parts: Mapping[str, str | None]) -> int:
+    """Number of the date that one of the patterns found, from its named groups."""
+    if parts.get("century"):
+        year = _CENTURIES[str(parts["century"]).lower()] + _NUMBERS[str(parts["rest"]).lower()]
+    else:
+        year = int(parts["year"] or 0)
+    month = int(parts.get("month_number") or 0)
+    if name := parts.get("month"):
+        month = _MONTHS[name.lower()]
+    if part := parts.get("part"):
+        month = _PARTS[part.lower()]
+    return 10_000 * year + 100 * month + int(parts.get("day") or 0)
 
 
 def _latest(numbers: NDArray[np.int32]) -> NDArray[np.int32]:

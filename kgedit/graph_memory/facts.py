@@ -77,7 +77,7 @@ class FactTable:
         self.ids, self._texts = TextColumn(), TextColumn()
         self._label, self._things = NumberColumn(), KeyedNumbers()
         self._subject, self._relation, self._wording = NumberColumn(), NumberColumn(), NumberColumn()
-        self._rows, self._values = KeyedNumbers(), KeyedNumbers()
+        self._rows, self._values, self._with_thing = KeyedNumbers(), KeyedNumbers(), KeyedNumbers()
         self._row, self._thing, self._value_label, self._case = (NumberColumn() for _ in range(4))
         self._since, self._until = NumberColumn(), NumberColumn()
 
@@ -148,6 +148,7 @@ class FactTable:
         """Add values at the ends of their rows."""
         start, count = len(self), len(new.rows)
         self._values.add(new.rows.astype(np.uint64), np.arange(start, start + count))
+        self._with_thing.add(new.things.astype(np.uint64), np.arange(start, start + count))
         for column, entries in (
             (self._row, new.rows),
             (self._thing, new.things),
@@ -194,18 +195,37 @@ class FactTable:
                 self.set_interval(value, since, end if end > since else UNKNOWN_END)
                 return
 
-    def values(self, row: int, period: Period | None = None) -> list[MemoryValue]:
-        """Values of a row that hold in a period (None means now), in the order in which they were learned."""
+    def values(self, row: int, period: Period | None = None, *, ended: bool = False) -> list[MemoryValue]:
+        """Values of a row that hold in a period (None means now), in the order in which they were learned.
+
+        Args:
+            row: Number of the row.
+            period: Time in which the values must hold; None means now.
+            ended: Whether a row without a current value has the value that ended last; needs no period.
+        """
         numbers = np.array(self.values_of(row), dtype=np.int64)
         kept = numbers[holding(self._since.view[numbers], self._until.view[numbers], period)]
+        if ended and period is None and not len(kept):
+            kept = numbers[[int(self._until.view[numbers].argmax())]]
         return [self.value(number) for number in kept.tolist()]
 
     def all_values(self, row: int) -> list[MemoryValue]:
         """Values of a row, including ended ones."""
         return [self.value(number) for number in self.values_of(row)]
 
-    def steps(self, subjects: Numbers, period: Period | None = None) -> tuple[NDArray[np.int64], Numbers, Numbers]:
-        """Every fact of some subjects that holds in a period; None means now.
+    def rows_with(self, thing: int) -> list[int]:
+        """Rows that have or had an entity as a value, in the order in which they were learned."""
+        _, values = self._with_thing.find(np.array([thing], dtype=np.uint64))
+        return sorted(set(self._row.view[values].tolist()))
+
+    def row_things(self, first: int) -> list[tuple[int, int]]:
+        """Row and entity of each value from a number on."""
+        return list(zip(self._row.view[first:].tolist(), self._thing.view[first:].tolist(), strict=True))
+
+    def steps(
+        self, subjects: Numbers, period: Period | None = None, *, ended: bool = False
+    ) -> tuple[NDArray[np.int64], Numbers, Numbers]:
+        """Every fact of some subjects that holds in a period; None means now. Remaining arguments: see `values`.
 
         Returns:
             Arrays with one entry per fact: index of the subject in `subjects`, row, and number of the value's entity.
@@ -214,8 +234,22 @@ class FactTable:
         places, rows = self._rows.between(lows, lows | _MOST_RELATIONS)
         of_row, values = self._values.find(rows.astype(np.uint64))
         kept = holding(self._since.view[values], self._until.view[values], period)
+        if ended and period is None:
+            kept |= self._last_ended(of_row, values, kept, len(rows))
         of_row, values = of_row[kept], values[kept]
         return places[of_row], rows[of_row], self._thing.view[values]
+
+    def _last_ended(
+        self, of_row: NDArray[np.int64], values: Numbers, kept: NDArray[np.bool_], rows: int
+    ) -> NDArray[np.bool_]:
+        """Mask of the value that ended last, of each row without a kept value."""
+        without = np.ones(rows, dtype=bool)
+        without[of_row[kept]] = False
+        order = np.lexsort((self._until.view[values], of_row))
+        last = np.zeros(len(values), dtype=bool)
+        if len(order):
+            last[order[np.append(of_row[order][1:] != of_row[order][:-1], True)]] = True
+        return last & without[of_row]
 
     def subject_of(self, row: int) -> int:
         """Number of a row's subject."""
@@ -273,6 +307,7 @@ class FactTable:
         keys = (self._subject.view.astype(np.uint64) << _RELATION_BITS) | self._relation.view.astype(np.uint64)
         self._rows.add(keys, np.arange(self.rows))
         self._values.add(self._row.view.astype(np.uint64), np.arange(len(self)))
+        self._with_thing.add(self._thing.view.astype(np.uint64), np.arange(len(self)))
 
     def _usual_case(self, value: int) -> str:
         row = int(self._row.view[value])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from kgedit.graph_memory.facts import MemoryValue
-from kgedit.graph_memory.gate import Evidence
+from kgedit.graph_memory.gate import Evidence, MatchEvidence
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +43,7 @@ class Remembered:
         relation: Id of the relation.
         bridged: The question with the previous hop in parentheses, "Who owns Ajax (the sports team of Jonas)?";
             equal to `question` for the first hop.
+        conflict: Whether several values are current although other subjects have one.
     """
 
     question: str
@@ -51,6 +52,7 @@ class Remembered:
     subject: str
     relation: str
     bridged: str
+    conflict: bool = False
 
     @property
     def answer(self) -> str:
@@ -83,4 +85,4 @@ class Finding:
 
     paths: tuple[FoundPath, ...] = ()
     probability: float | None = None
-    evidence: Evidence | None = None
+    evidence: Evidence | MatchEvidence | None = None

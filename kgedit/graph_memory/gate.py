@@ -113,6 +113,83 @@ class Gate:
         return chosen.probability([getattr(evidence, name) for name in FEATURES])
 
 
+@dataclass(frozen=True, slots=True)
+class MatchEvidence:
+    """Features of the best path that the relation matcher found; probabilities are logarithms.
+
+    Attributes:
+        score: Probability of the path in its best window.
+        nothing: Probability in that window that no relation is asked for.
+        other: Probability in that window of a relation without paraphrases.
+        whole: Probability that the whole text asks for no relation.
+        held: Probability mass of all relations that the subject has, in that window.
+        two_hops: 1 for a path of two relations.
+        back: 1 for a path from a value to its subject.
+        derived: 1 for a nickname, short form or surname.
+        misspelt: 1 for a misspelt name.
+        nested: 1 for a name inside a longer one.
+        continued: 1 if a capitalized word is next to the name, as in "Paris Hilton".
+        small: 1 for a name without capitals in a text that has some.
+        words: Number of words of the name, at most 3.
+        length: Logarithm of the number of words of the text.
+    """
+
+    score: float
+    nothing: float
+    other: float
+    whole: float
+    held: float
+    two_hops: float
+    back: float
+    derived: float
+    misspelt: float
+    nested: float
+    continued: float
+    small: float
+    words: float
+    length: float
+
+
+MATCH_FEATURES = tuple(field.name for field in fields(MatchEvidence))
+
+
+@dataclass(frozen=True, slots=True)
+class MatchGate:
+    """A logistic function of MATCH_FEATURES; features without a weight have none.
+
+    Attributes:
+        intercept: Added to the weighted sum.
+        weights: Weight of each feature.
+    """
+
+    intercept: float
+    weights: Mapping[str, float]
+
+    def probability(self, evidence: MatchEvidence) -> float:
+        """Probability that the best path answers the question, in [0, 1]."""
+        total = self.intercept + sum(weight * getattr(evidence, name) for name, weight in self.weights.items())
+        return 1 / (1 + math.exp(-max(-40.0, min(40.0, total))))
+
+
+@cache
+def read_match_gate(path: Path | None = None) -> MatchGate:
+    """Read the gate of the relation matcher.
+
+    Args:
+        path: A file written by benchmarks/match_gate.py; None means the shipped file.
+
+    Raises:
+        KgeditError: if the file contains no such gate.
+    """
+    path = path or data_folder("prompts") / "memory" / "match_gate.yaml"
+    try:
+        fitted: Mapping[str, float] = yaml.safe_load(path.read_text(encoding="utf-8"))["gate"]
+        weights = {name: float(value) for name, value in fitted.items() if name != "intercept"}
+        return MatchGate(float(fitted["intercept"]), weights)
+    except (OSError, yaml.YAMLError, KeyError, TypeError, ValueError) as error:
+        raise KgeditError(f"{path} holds no gate of a matcher ({error}). Install kgedit again.") from error
+
+
 def shipped_gates() -> Path:
     """File with the shipped gates, by embedder."""
     return data_folder("prompts") / "memory" / "gates.yaml"

@@ -16,12 +16,15 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from kgedit.errors import KgeditError
-from kgedit.graph_memory.conflicts import find_conflicts
+from kgedit.graph_memory.conflicts import conflicting_rows, find_conflicts
 from kgedit.graph_memory.dates import UNKNOWN_END, date_number, period_of, read_date
 from kgedit.graph_memory.facts import FactTable
 from kgedit.graph_memory.findings import Finding, FoundPath, Remembered, Search
-from kgedit.graph_memory.gate import Gate, read_gate
+from kgedit.graph_memory.gate import Gate, read_gate, read_match_gate
 from kgedit.graph_memory.learning import Learner, MemoryChange, fresh_rows, table_of_cases
+from kgedit.graph_memory.matched_search import MatchedSearch
+from kgedit.graph_memory.matching import RelationMatcher
+from kgedit.graph_memory.other_names import OtherNames
 from kgedit.graph_memory.relations import SLOT, CatalogueWordings, RelationIndex
 from kgedit.graph_memory.retrieval import Retriever
 from kgedit.graph_memory.scoring import QuestionWindow
@@ -46,12 +49,19 @@ class GraphMemory:
         embed: Computes vectors of texts.
         catalogue: Wordings of relations; None means the shipped catalogue.
         gate: Gate fitted for the embedder; None means that of all-minilm-l6-v2 (kgedit.graph_memory.gate.read_gate).
+        matcher: Relation matcher trained for the embedder (kgedit.graph_memory.matching.read_matcher); None ranks
+            paths by the catalogue's wordings alone.
     """
 
     def __init__(
-        self, embed: Embedder, *, catalogue: CatalogueWordings | Path | None = None, gate: Gate | None = None
+        self,
+        embed: Embedder,
+        *,
+        catalogue: CatalogueWordings | Path | None = None,
+        gate: Gate | None = None,
+        matcher: RelationMatcher | None = None,
     ) -> None:
-        self._embed, self._gate = embed, gate or read_gate()
+        self._embed, self._gate, self._matcher = embed, gate or read_gate(), matcher
         self._catalogue = catalogue if isinstance(catalogue, CatalogueWordings) else CatalogueWordings(embed, catalogue)
         self.clear()
 
@@ -75,6 +85,13 @@ class GraphMemory:
         self._worded: list[str] = []
         self._alias_subjects, self._aliases = NumberColumn(), TextColumn()
         self._described, self._descriptions = NumberColumn(), TextColumn()
+        self._other_names = OtherNames(self._facts, self._relations.identifiers)
+        self._conflicts: frozenset[int] | None = None
+
+    def prepare(self) -> None:
+        """Index the names that are derived from facts now, instead of at the next search."""
+        if self._matcher is not None:
+            self._other_names.catch_up()
 
     def learn(self, cases: Iterable[Case]) -> None:
         """Add edits. Each one ends the old answers of its case."""
@@ -82,6 +99,7 @@ class GraphMemory:
 
     def learn_table(self, table: pa.Table) -> None:
         """Add facts of a table with the schema kgedit.graph_memory.learning.LEARNED, in its order."""
+        self._conflicts = None
         for start in range(0, table.num_rows, _LEARNED_AT_ONCE):
             self._learn_some(table.slice(start, _LEARNED_AT_ONCE))
 
@@ -120,6 +138,7 @@ class GraphMemory:
             objects: Ids of the values.
             until: First day on which each value no longer held, as an ISO date of any precision; "" if unknown.
         """
+        self._conflicts = None
         numbers = {name: number for number, name in enumerate(self._relations.identifiers)}
         columns = (column.to_pylist() for column in (subjects, relations, objects, until))
         for subject, relation, thing, end in zip(*columns, strict=True):
@@ -174,11 +193,14 @@ class GraphMemory:
         [number] = self._facts.numbers([identifier], [""]).tolist()
         self._add_aliases([number] * len(aliases), list(aliases))
 
-    def find(self, questions: Sequence[str], search: Search = _USUAL, *, as_of: str = "") -> list[Finding]:
+    def find(
+        self, questions: Sequence[str | Sequence[str]], search: Search = _USUAL, *, as_of: str = ""
+    ) -> list[Finding]:
         """Find the facts that questions need.
 
         Args:
-            questions: Texts of the questions.
+            questions: Texts of the questions. The turns of a conversation, user and assistant in turn, are a question
+                too: the last one, in which a pronoun or an omission may refer to the others.
             search: Search options.
             as_of: ISO date of any precision ("2019", "2021-03", "2021-03-31") on which the facts must hold; "" means
                 now, or the date in the question (`Search.dated`).
@@ -188,7 +210,27 @@ class GraphMemory:
         """
         found: list[Finding] = []
         for start in range(0, len(questions), _AT_ONCE):
-            found += self._find_some([composed(text) for text in questions[start : start + _AT_ONCE]], search, as_of)
+            turns = [[each] if isinstance(each, str) else list(each) for each in questions[start : start + _AT_ONCE]]
+            if self._matcher is None:
+                found += self._find_worded([composed(several[-1]) for several in turns], search, as_of)
+            else:
+                found += self._find_matched(turns, search, as_of)
+        return found
+
+    def _find_matched(self, turns: Sequence[Sequence[str]], search: Search, as_of: str) -> list[Finding]:
+        """Find by the matcher, and relations that it does not know by their wordings."""
+        assert self._matcher is not None
+        retriever = self._retriever()
+        matched = MatchedSearch(
+            self._names, self._other_names, self._relations, retriever, self._matcher, read_match_gate(), self._embed
+        )
+        found = matched.find(turns, search, as_of)
+        unknown = self._relations.identifiers_besides(self._matcher.asked)
+        open_places = [place for place, each in enumerate(found) if not each.paths and unknown]
+        worded = self._find_worded([composed(turns[place][-1]) for place in open_places], search, as_of)
+        for place, each in zip(open_places, worded, strict=True):
+            if each.paths and any(row.relation in unknown for row in each.paths[0].rows):
+                found[place] = each
         return found
 
     def conflicts(self) -> pa.Table:
@@ -291,7 +333,13 @@ class GraphMemory:
             self._worded.append(worded)
         return number
 
-    def _find_some(self, texts: Sequence[str], search: Search, as_of: str) -> list[Finding]:
+    def _retriever(self) -> Retriever:
+        if self._conflicts is None:
+            self._conflicts = conflicting_rows(self._facts)
+        return Retriever(self._facts, self._relations, self._worded, self.description, self._gate, self._conflicts)
+
+    def _find_worded(self, texts: Sequence[str], search: Search, as_of: str) -> list[Finding]:
+        """Find by the wordings of the catalogue."""
         dated = [read_date(text) if search.dated and not as_of else None for text in texts]
         asked = [text if date is None else date.text for text, date in zip(texts, dated, strict=True)]
         mentions = [self._mentions(text, misspelt=search.misspelt) for text in asked]
@@ -300,7 +348,7 @@ class GraphMemory:
             for text, several in zip(asked, mentions, strict=True)
         ]
         vectors = self._embedded({window for several in windows for each in several for window in each})
-        retriever = Retriever(self._facts, self._relations, self._worded, self.description, self._gate)
+        retriever = self._retriever()
         periods = [period_of(as_of or (date.as_of if date else "")) for date in dated]
         walks = [
             [retriever.walks(mention, search.hops, period) for mention in several]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -218,6 +218,10 @@ class RelationIndex:
             self._learn(number, asking, asking=True)
             self._learn(number, [name, phrase, *(text for row in rows for text in row["clozes"])], asking=False)
         return number
+
+    def identifiers_besides(self, known: Container[str]) -> frozenset[str]:
+        """Ids of the relations that are not among the given ones."""
+        return frozenset(name for name in self.identifiers if name not in known)
 
     def add_question(self, number: int, question: str) -> None:
         """Add a question to a relation."""

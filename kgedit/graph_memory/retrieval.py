@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kgedit.graph_memory.dates import Period
-from kgedit.graph_memory.facts import FactTable
+from kgedit.graph_memory.facts import FactTable, MemoryValue
 from kgedit.graph_memory.findings import Finding, FoundPath, Remembered, Search
 from kgedit.graph_memory.gate import Gate
 from kgedit.graph_memory.relations import SLOT, RelationIndex, content_stems
@@ -43,7 +43,7 @@ class _Scored:
 
 
 @dataclass(frozen=True, slots=True)
-class _Ranked:
+class RankedWalk:
     """A walk with its score and the number of its most recently learned value."""
 
     score: float
@@ -61,6 +61,7 @@ class Retriever:
         wordings: Questions of rows by number, with a slot for the subject.
         description: Description that distinguishes an entity from its namesakes, by number.
         gate: Accepts or rejects the best path.
+        conflicts: Rows with conflicting values.
     """
 
     facts: FactTable
@@ -68,6 +69,7 @@ class Retriever:
     wordings: Sequence[str]
     description: Callable[[int], str]
     gate: Gate
+    conflicts: Container[int] = frozenset()
 
     def find(
         self,
@@ -100,7 +102,7 @@ class Retriever:
         if probability < search.gate:
             return Finding((), probability, evidence)
         ranked = [walk for each in scored for walk in self._ranked(each, search.near)]
-        return Finding(self._taken(ranked, search, period), probability, evidence)
+        return Finding(self.taken(ranked, search, period), probability, evidence)
 
     def _scored(
         self,
@@ -115,15 +117,20 @@ class Retriever:
         totals = scores.totals + _PER_HOP * longer - _NESTED * mention.nested
         return _Scored(mention, windows, scores, totals, list(walks.values()))
 
-    def walks(self, mention: Mention, hops: int, period: Period | None) -> dict[RelationPath, list[Walk]]:
-        """Walks from the subjects of a mention, by relations, short ones first; no walk visits an entity twice."""
+    def walks(
+        self, mention: Mention, hops: int, period: Period | None, *, ended: bool = False
+    ) -> dict[RelationPath, list[Walk]]:
+        """Walks from the subjects of a mention, by relations, short ones first; no walk visits an entity twice.
+
+        With `ended`, rows without a current value are walked along the value that ended last.
+        """
         subjects: Numbers = np.array(mention.subjects, dtype=np.int32)
         found: dict[RelationPath, list[Walk]] = {}
         rows: list[Numbers] = []
         seen: list[Numbers] = [subjects]
         count = 0
         for _ in range(hops):
-            places, more, things = self.facts.steps(seen[-1], period)
+            places, more, things = self.facts.steps(seen[-1], period, ended=ended)
             fresh = np.all([things != before[places] for before in seen], axis=0)
             places, more, things = places[fresh], more[fresh], things[fresh]
             rows, seen = [*(before[places] for before in rows), more], [*(before[places] for before in seen), things]
@@ -136,7 +143,7 @@ class Retriever:
             count += len(walked)
         return found
 
-    def _ranked(self, scored: _Scored, near: float) -> list[_Ranked]:
+    def _ranked(self, scored: _Scored, near: float) -> list[RankedWalk]:
         """Walks of one mention whose score is at most `near` below its best; descriptions rank namesakes."""
         bonus = self._bonus(scored.mention, scored.windows)
         most = max(bonus.values(), default=0.0)
@@ -148,7 +155,7 @@ class Retriever:
         ]
         least = max(score for score, _ in worth) - near
         return [
-            _Ranked(score, max(self.facts.learned(row) for row in walk), walk)
+            RankedWalk(score, max(self.facts.learned(row) for row in walk), walk)
             for score, walk in worth
             if score >= least
         ]
@@ -164,10 +171,26 @@ class Retriever:
             shares[subject] = _DESCRIBED * sum(stem in asked for stem in stems) / len(stems) if stems else 0.0
         return shares
 
-    def _taken(self, ranked: Sequence[_Ranked], search: Search, period: Period | None) -> tuple[FoundPath, ...]:
-        """Select whole paths, best first, the later learned among equals, until `search.k` rows are selected."""
+    def taken(
+        self,
+        ranked: Sequence[RankedWalk],
+        search: Search,
+        period: Period | None,
+        *,
+        history: Callable[[int], bool] = lambda _row: False,
+        ended: bool = False,
+    ) -> tuple[FoundPath, ...]:
+        """Select whole paths, best first, the later learned among equals, until `search.k` rows are selected.
+
+        Args:
+            ranked: Walks with their scores.
+            search: Search options; walks that score more than `near` below the best are left out.
+            period: Time in which values must hold; None means now.
+            history: Whether a row is given with all its values, ended ones included.
+            ended: See kgedit.graph_memory.facts.FactTable.values.
+        """
         least = max(each.score for each in ranked) - search.near
-        taken: list[_Ranked] = []
+        taken: list[RankedWalk] = []
         rows = set[int]()
         for each in sorted(ranked, key=lambda one: (one.score, one.learned, one.walk), reverse=True):
             if each.score < least:
@@ -181,7 +204,7 @@ class Retriever:
         return tuple(
             FoundPath(
                 tuple(
-                    self._remembered(row, before, period, shared)
+                    self._remembered(row, before, shared, self._values(row, period, history=history(row), ended=ended))
                     for before, row in zip((None, *each.walk), each.walk, strict=False)
                 ),
                 each.score,
@@ -189,7 +212,12 @@ class Retriever:
             for each in taken
         )
 
-    def _remembered(self, row: int, before: int | None, period: Period | None, shared: set[int]) -> Remembered:
+    def _values(self, row: int, period: Period | None, *, history: bool, ended: bool) -> tuple[MemoryValue, ...]:
+        return tuple(self.facts.all_values(row) if history else self.facts.values(row, period, ended=ended))
+
+    def _remembered(
+        self, row: int, before: int | None, shared: set[int], values: tuple[MemoryValue, ...]
+    ) -> Remembered:
         """The row of a path as a result; `before` is the previous row, or None."""
         subject = self.facts.subject_of(row)
         label = self.facts.label(subject)
@@ -202,11 +230,12 @@ class Retriever:
         wording = self.wordings[self.facts.wording_of(row)]
         return Remembered(
             question=wording.replace(SLOT, label),
-            values=tuple(self.facts.values(row, period)),
+            values=values,
             row=row,
             subject=self.facts.ids[subject],
             relation=self.relations.identifiers[self._relation_of(row)],
             bridged=wording.replace(SLOT, label + bridge),
+            conflict=row in self.conflicts and sum(not value.until for value in values) > 1,
         )
 
     def _relation_of(self, row: int) -> int:

@@ -7,14 +7,18 @@ are the whole text, the sentence with the name, its clause, and that clause with
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from kgedit.graph_memory.relations import MASK
+
+OTHER_MASK = "Y"
+"""Replaces names other than the subject's in texts that are read by the matcher."""
 
 _SENTENCE = re.compile(r"[^.!?]*[.!?]+[\"')\]]*\s*|[^.!?]+$")
 _BETWEEN_CLAUSES = re.compile(r"[,;:\u2013\u2014]+\s*|\s-+\s+")
 
 
-def windows_of(text: str, start: int, end: int) -> list[str]:
+def windows_of(text: str, start: int, end: int, others: Sequence[tuple[int, int]] = ()) -> list[str]:
     """Windows around a name: its sentence, the whole text, its clause, and that clause with the one before it.
 
     The last one is for questions that begin before a comma: "In politics, which group does X stand with?".
@@ -23,7 +27,15 @@ def windows_of(text: str, start: int, end: int) -> list[str]:
         text: The question, in composed Unicode form.
         start: Index of the name's first character.
         end: Index after the name's last character.
+        others: Half-open ranges of other names, which become OTHER_MASK; those that overlap the name stay.
     """
+    for first, last in sorted(others, reverse=True):
+        if first >= end:
+            text = f"{text[:first]}{OTHER_MASK}{text[last:]}"
+        elif last <= start:
+            text = f"{text[:first]}{OTHER_MASK}{text[last:]}"
+            shift = len(OTHER_MASK) - (last - first)
+            start, end = start + shift, end + shift
     masked = f"{text[:start]}{MASK}{text[end:]}"
     sentence_start, sentence = _sentence_at(masked, start)
     at = start - sentence_start

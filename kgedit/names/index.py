@@ -39,12 +39,16 @@ class Mention:
         start: Index of its first character.
         end: Index after its last character.
         nested: Whether it is part of a longer name.
+        derived: Whether it is a nickname, a short form or a surname (kgedit.names.nicknames).
+        misspelt: Whether a word of it is misspelt.
     """
 
     subjects: tuple[int, ...]
     start: int
     end: int
     nested: bool
+    derived: bool = False
+    misspelt: bool = False
 
 
 def composed(text: str) -> str:

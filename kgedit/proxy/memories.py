@@ -22,6 +22,7 @@ from kgedit.errors import KgeditError
 from kgedit.graph_memory.findings import Finding, Search
 from kgedit.graph_memory.gate import Gate
 from kgedit.graph_memory.graph_memory import GraphMemory
+from kgedit.graph_memory.matching import RelationMatcher
 from kgedit.graph_memory.memory_file import read_memory_file
 from kgedit.graph_memory.relations import CatalogueWordings
 from kgedit.llm.embeddings import Embedder, Vectors
@@ -47,6 +48,11 @@ class Loaded:
     sha256: str
     manifest: dict[str, Any]
     at: float
+
+    @property
+    def as_of(self) -> str:
+        """ISO date as of which the newest source is current; "" if no source has one."""
+        return max((str(source.get("as_of") or "") for source in self.manifest.get("sources", ())), default="")
 
 
 class CachedEmbedder:
@@ -82,17 +88,27 @@ class ServedMemory:
         gate: Gate fitted for the embedder.
         search: Search options.
         metrics: Counters to update.
+        matcher: Relation matcher trained for the embedder, or None.
     """
 
-    def __init__(self, path: Path, embed: Embedder, *, gate: Gate, search: Search, metrics: Metrics) -> None:
-        self.path, self.search = path, search
+    def __init__(
+        self,
+        path: Path,
+        embed: Embedder,
+        *,
+        gate: Gate,
+        search: Search,
+        metrics: Metrics,
+        matcher: RelationMatcher | None = None,
+    ) -> None:
+        self.path, self.search, self._matcher = path, search, matcher
         self._embed, self._gate, self._metrics = CachedEmbedder(embed), gate, metrics
         self._catalogue = CatalogueWordings(self._embed)
         # One thread searches and another loads: neither memory nor embedder is thread-safe. Warming up a new memory
         # uses the embedder and therefore runs in the first thread.
         self._asking = ThreadPoolExecutor(1, "kgedit-ask")
         self._loading = ThreadPoolExecutor(1, "kgedit-load")
-        self._waiting: list[tuple[str, asyncio.Future[Finding]]] = []
+        self._waiting: list[tuple[Sequence[str], asyncio.Future[Finding]]] = []
         self._worker: asyncio.Task[None] | None = None
         self._stamp: tuple[int, ...] | None = None
         self.loaded = self._load()
@@ -101,10 +117,10 @@ class ServedMemory:
         """Load the embedder and compute the catalogue's vectors, so that the first request does not wait for them."""
         await asyncio.get_running_loop().run_in_executor(self._asking, self._warm, self.loaded.memory)
 
-    async def find(self, question: str) -> Finding:
-        """Find the facts for a question."""
+    async def find(self, turns: Sequence[str]) -> Finding:
+        """Find the facts for the last turn of a conversation, user and assistant in turn."""
         future: asyncio.Future[Finding] = asyncio.get_running_loop().create_future()
-        self._waiting.append((question, future))
+        self._waiting.append((turns, future))
         if self._worker is None or self._worker.done():
             self._worker = asyncio.create_task(self._work())
         return await future
@@ -142,7 +158,7 @@ class ServedMemory:
         while self._waiting:
             batch, self._waiting = self._waiting[:_MOST_AT_ONCE], self._waiting[_MOST_AT_ONCE:]
             memory, started = self.loaded.memory, time.perf_counter()
-            questions = [question for question, _ in batch]
+            questions = [turns for turns, _ in batch]
             try:
                 found = await loop.run_in_executor(self._asking, memory.find, questions, self.search)
             except Exception as error:  # passed on to those who asked
@@ -159,9 +175,10 @@ class ServedMemory:
         # Taken first: a file that is replaced while it is read is loaded again, and not missed.
         self._stamp = self._stamp_of_file()
         file = read_memory_file(self.path)
-        memory = GraphMemory(self._embed, catalogue=self._catalogue, gate=self._gate)
+        memory = GraphMemory(self._embed, catalogue=self._catalogue, gate=self._gate, matcher=self._matcher)
         try:
             memory.load_tables(file.tables)
+            memory.prepare()
         except (KeyError, ValueError) as error:
             raise KgeditError(f"{self.path} lacks a table of a memory ({error}). Build it again.") from error
         return Loaded(memory, file.sha256, dict(file.manifest), time.time())

@@ -11,7 +11,7 @@ import json
 import logging
 import signal
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -26,17 +26,30 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from kgedit.errors import KgeditError
+from kgedit.graph_memory.findings import Remembered
 from kgedit.graph_memory.reading import reading_order
+from kgedit.proxy.bodies import ASKING, turns_in, with_facts
+from kgedit.proxy.explaining import EXPLAIN_HEADER, explained_body, explained_stream, fact_headers
 from kgedit.proxy.guard import HostNames, OnlyOurPages
 from kgedit.proxy.http import ClosingResponse, UnreadableBodyError, read_body
 from kgedit.proxy.memories import ServedMemory
 from kgedit.proxy.metrics import CONTENT_TYPE, Metrics
-from kgedit.proxy.placing import Placing, asked_in, with_facts
+from kgedit.proxy.placing import Placing
 from kgedit.untrusted import is_web_address, split_credentials
 
 LOG = logging.getLogger("kgedit.proxy")
-ASKING = ("/v1/chat/completions", "/v1/completions")
-"""Paths of requests that facts are added to."""
+PASSED_ON = {
+    # OpenAI's, vLLM's and llama.cpp's
+    **dict.fromkeys(
+        ("/v1/embeddings", "/v1/rerank", "/v1/score", "/v1/moderations", "/tokenize", "/detokenize"), "POST"
+    ),
+    **dict.fromkeys(("/rerank", "/score", "/pooling", "/classify"), "POST"),
+    **dict.fromkeys(("/v1/models", "/version", "/ping", "/props"), "GET"),
+    # Ollama's
+    **dict.fromkeys(("/api/embed", "/api/embeddings", "/api/show"), "POST"),
+    **dict.fromkeys(("/api/tags", "/api/ps", "/api/version"), "GET"),
+}
+"""Other paths, by method. Those that change the server's models are not passed on."""
 
 _HOP_BY_HOP = frozenset(
     (
@@ -63,6 +76,7 @@ class ProxySettings:
         most_bytes: Maximum size of a request.
         hosts: Host names of the proxy, besides loopback names and IP addresses.
         watch_seconds: Interval between checks of the memory file.
+        explain: Whether every response contains the facts that were added; a request can ask for it by a header.
     """
 
     upstream: str = field(repr=False)
@@ -72,6 +86,7 @@ class ProxySettings:
     most_bytes: int = 32 * 1024 * 1024
     watch_seconds: float = 1.0
     hosts: tuple[str, ...] = ()
+    explain: bool = False
 
 
 class Proxy:
@@ -132,19 +147,33 @@ class Proxy:
             return self._refused(path, error.status, str(error), closing=True)
         if any(part in (".", "..") for part in path.split("/")):
             return self._refused(path, 404, "A path with '.' or '..' is not passed on.")
-        added = 0
+        added: Sequence[Remembered] = ()
         if path in ASKING and request.method == "POST":
             body, added = await self._with_facts(path, body)
         try:
             response = await self._client.send(self._passed_on(request, body), stream=True)
+            answered = await self._explained(response, path, added) if self._explains(request, added) else None
         except httpx2.TimeoutException as error:
             return self._failed(path, 504, error)
         except httpx2.HTTPError as error:
             return self._failed(path, 502, error)
-        self._metrics.facts.add(added)
+        self._metrics.facts.add(len(added))
         if added:
             self._metrics.with_facts.add()
-        return _Relayed(response, self, path, added)
+        return answered or _Relayed(response, self, path, added)
+
+    def _explains(self, request: Request, added: Sequence[Remembered]) -> bool:
+        return bool(added) and (self._settings.explain or _is_set(request.headers.get(EXPLAIN_HEADER, "")))
+
+    async def _explained(self, response: httpx2.Response, path: str, added: Sequence[Remembered]) -> Response:
+        """The response with the facts in it; unchanged if it is neither JSON nor a stream of events."""
+        kind = response.headers.get("content-type", "")
+        if kind.startswith("text/event-stream") and "content-encoding" not in response.headers:
+            return _Relayed(response, self, path, added, explained_stream(response.aiter_raw(), added))
+        if not kind.startswith("application/json"):
+            return _Relayed(response, self, path, added)
+        content = await explained_body(response, added)
+        return _Relayed(response, self, path, added, _once(response.content if content is None else content))
 
     async def health(self, _request: Request) -> Response:
         """Report that the proxy runs, and its memory. Use /v1/models to check the upstream."""
@@ -200,22 +229,22 @@ class Proxy:
                 passed.headers.pop(name, None)
         return passed
 
-    async def _with_facts(self, path: str, content: bytes) -> tuple[bytes, int]:
-        """Body with facts added and the number of facts; unchanged if none is found or the body is not JSON."""
+    async def _with_facts(self, path: str, content: bytes) -> tuple[bytes, Sequence[Remembered]]:
+        """Body with facts added, and the facts; unchanged if none is found or the body is not JSON."""
         try:
             body = json.loads(content)
         except (ValueError, RecursionError):
-            return content, 0
-        if not isinstance(body, dict) or not (question := asked_in(path, body)):
-            return content, 0
+            return content, ()
+        if not isinstance(body, dict) or not (turns := turns_in(path, body)):
+            return content, ()
         try:
-            facts = reading_order((await self._memory.find(question)).paths)
-            text = self._settings.placing.text(facts)
-            return (json.dumps(with_facts(path, body, text)).encode(), len(facts)) if text else (content, 0)
+            facts = reading_order((await self._memory.find(turns)).paths)
+            text = self._settings.placing.text(facts, as_of=self._memory.loaded.as_of)
+            return (json.dumps(with_facts(path, body, text)).encode(), facts) if text else (content, ())
         except Exception as error:  # an answer without facts is better than none
             self._metrics.retrieval_errors.add()
             LOG.error("%s: no facts were sought (%s: %s)", path, type(error).__name__, error)
-            return content, 0
+            return content, ()
 
     def _failed(self, path: str, status: int, error: Exception) -> Response:
         kind = type(error).__name__
@@ -230,14 +259,24 @@ class Proxy:
 
 
 class _Relayed(StreamingResponse):
-    """Response of the upstream, streamed unchanged to the client."""
+    """Response of the upstream, streamed to the client: unchanged, or with another body."""
 
-    def __init__(self, upstream: httpx2.Response, proxy: Proxy, path: str, added: int) -> None:
-        super().__init__(upstream.aiter_raw(), upstream.status_code)
+    def __init__(
+        self,
+        upstream: httpx2.Response,
+        proxy: Proxy,
+        path: str,
+        added: Sequence[Remembered],
+        body: AsyncIterator[bytes] | None = None,
+    ) -> None:
+        super().__init__(upstream.aiter_raw() if body is None else body, upstream.status_code)
         self._upstream, self._proxy, self._path = upstream, proxy, path
         kept = _passed(upstream.headers.raw)
-        kept += [(name, value) for name, value in upstream.headers.raw if name.lower() == b"content-length"][:1]
-        kept.append((b"x-kgedit-facts", str(added).encode()))
+        if body is None:
+            kept += [(name, value) for name, value in upstream.headers.raw if name.lower() == b"content-length"][:1]
+        else:  # it is decoded and of another length
+            kept = [(name, value) for name, value in kept if name.lower() != b"content-encoding"]
+        kept += fact_headers(added)
         self.raw_headers = [(name.lower(), value) for name, value in kept]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -268,16 +307,23 @@ def proxy_app(memory: ServedMemory, settings: ProxySettings, metrics: Metrics) -
     return Starlette(
         routes=[
             *(Route(path, proxy.answer, methods=["POST"]) for path in ASKING),
-            Route("/v1/models", proxy.answer, methods=["GET"]),
+            *(Route(path, proxy.answer, methods=[method]) for path, method in PASSED_ON.items()),
             # A model's name may hold a slash: "org/name".
             Route("/v1/models/{model:path}", proxy.answer, methods=["GET"]),
-            Route("/v1/embeddings", proxy.answer, methods=["POST"]),
             Route("/health", proxy.health, methods=["GET"]),
             Route("/metrics", proxy.metrics, methods=["GET"]),
         ],
         middleware=[Middleware(OnlyOurPages, hosts=HostNames(settings.hosts))],
         lifespan=proxy.lifespan,
     )
+
+
+async def _once(content: bytes) -> AsyncIterator[bytes]:
+    yield content
+
+
+def _is_set(value: str) -> bool:
+    return value.strip().lower() in ("1", "true", "yes", "on")
 
 
 def _passed(headers: Headers) -> Headers:

@@ -13,6 +13,7 @@ from uvicorn.config import LOGGING_CONFIG
 
 from kgedit.graph_memory.findings import Search
 from kgedit.graph_memory.gate import read_gate
+from kgedit.graph_memory.matching import read_matcher
 from kgedit.llm.embeddings import embedder_on_demand
 from kgedit.proxy.http import TimedProtocol
 from kgedit.proxy.memories import ServedMemory
@@ -55,6 +56,7 @@ def make_server(
         gate=read_gate(embedder),
         search=search,
         metrics=metrics,
+        matcher=read_matcher(embedder),
     )
     # The address to listen on is an allowed host name too; 0.0.0.0 and :: are not names.
     settings = replace(settings, hosts=(*settings.hosts, host))

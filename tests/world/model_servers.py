@@ -55,8 +55,9 @@ class MadeUpModel:
 
     def app(self) -> Starlette:
         """Routes of the application."""
-        asking = [Route(f"/v1/{name}", self.answer, methods=["POST"]) for name in ("chat/completions", "completions")]
-        return Starlette(routes=[*asking, Route("/v1/models", self.models)])
+        paths = ("/v1/chat/completions", "/v1/completions", "/v1/responses", "/api/chat", "/api/generate")
+        asking = [Route(path, self.answer, methods=["POST"]) for path in paths]
+        return Starlette(routes=[*asking, Route("/v1/models", self.models), Route("/api/tags", self.models)])
 
     async def _pieces(self) -> AsyncIterator[bytes]:
         yield b"data: one\n\n"

@@ -22,6 +22,7 @@ from kgedit.editing.editor import (
 from kgedit.editing.in_context.text_index import embedder_beside
 from kgedit.graph_memory.gate import read_gate
 from kgedit.graph_memory.graph_memory import FoundPath, GraphMemory, Remembered, Search
+from kgedit.graph_memory.matching import read_matcher
 from kgedit.graph_memory.reading import reading_order
 from kgedit.hparams.memory_based import GraphRagSettings
 from kgedit.llm.contexts import Context
@@ -51,7 +52,9 @@ class GraphRetrieval(Editor[GraphRagSettings]):
     ) -> None:
         super().__init__(model, settings, contexts=contexts, seed=seed)
         self._memory = GraphMemory(
-            embedder_beside(model, settings.embedder, on=settings.embed_on), gate=read_gate(settings.embedder)
+            embedder_beside(model, settings.embedder, on=settings.embed_on),
+            gate=read_gate(settings.embedder),
+            matcher=read_matcher(settings.embedder),
         )
         self._search = Search(
             k=settings.k,

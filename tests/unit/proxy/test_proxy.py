@@ -73,8 +73,9 @@ def test_facts_of_both_hops_stand_behind_the_instruction_and_ahead_of_the_questi
     facts = body["messages"][1]["content"].splitlines()
     assert facts[0] == "<facts>"
     assert facts[2:] == [
-        '{"question": "Who is the head of government of Norway?", "answer": "Jonas"}',
-        '{"question": "Who is the spouse of Jonas (the head of government of Norway)?", "answer": "Marit"}',
+        '{"question": "Who is the head of government of Norway?", "answer": "Jonas", "since": "2022-01-01"}',
+        '{"question": "Who is the spouse of Jonas (the head of government of Norway)?", "answer": "Marit", '
+        '"since": "2022-01-01"}',
         "</facts>",
         SPOUSE,
     ]

@@ -1,0 +1,329 @@
+"""Trains the relation matcher of the graph memory on paraphrases, and writes it.
+
+    OMP_NUM_THREADS=1 python benchmarks/matcher.py --write prompts/memory --reduced
+
+Nouns of prompts/memory/paraphrases.yaml are put into frames, and two-hop questions nest the noun of one relation in the
+wordings of another. Wordings of the catalogue's other relations are the class "other". Some words are misspelt.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+import yaml
+
+from kgedit.graph_memory.matching import BACK, BUCKETS, DIRECT, NOTHING, OTHER, text_features
+from kgedit.graph_memory.relations import SLOT
+from kgedit.llm.embeddings import Vectors, load_embedder
+from kgedit.resources import data_folder
+from kgedit.wording.templates import template_table
+
+ANY = ""
+"""Label of a head that a text does not train."""
+DENSE_SCALE, SPARSE_SCALE = 4.0, 1.5
+NOUN_FRAMES = (
+    *(
+        "{n}",
+        "{n}",
+        "{n}?",
+        "{n} now",
+        "current {n}",
+        "{n} name?",
+        "name of {n}",
+        "{n} please",
+        "the {n} is",
+        "{n} ???",
+    ),
+    *("{wh} is {n}?", "{wh} is {n}?", "{wh}'s {n}?", "{wh} is the current {n}?", "so {wh}'s {n} now", "{wh} was {n}?"),
+    *("tell me {n}", "please tell me {n}", "give me {n}", "name {n}", "state {n}", "list {n}", "find {n} for me"),
+    *("I would like to know {wh} {n} is", "could you tell me {wh} {n} is?", "do you know {n}?", "look up {n}"),
+    *("can you remind me {wh} {n} is", "I need {n}", "what is the name of {n}?", "I was wondering {wh} {n} is"),
+    *("Y is {n}, right?", "is Y still {n}?", "is Y {n}?", "isn't Y {n}?", "I think Y is {n}", "so Y is still {n}"),
+    *("is {n} Y?", "{n} is Y, isn't it?", "was Y {n}?", "hey, any idea {wh} {n} is these days", "previous {n}"),
+    *("who used to be {n}", "{wh} was {n} before Y?", "former {n}", "since when is Y {n}", "until when was Y {n}?"),
+    *("when did Y stop being {n}?", "who preceded Y as {n}?", "who became {n} after Y", "excuse me, {wh} is {n}"),
+    *("answer in one word: {n}", "complete: {n} is", "fill in: ____ is {n}", "sorry, I meant {n}", "{wh} are {n}?"),
+    *("kindly let me know {wh} {n} is", "would you mind telling me {n}?", "I'd be grateful to learn {wh} {n} is"),
+    *(
+        "do you happen to know {n}",
+        "quick question: {n}?",
+        "the name of {n} please",
+        "{n}, who's that",
+        "Is it Y, {n}?",
+    ),
+    *("remind me of {n}", "I'm looking for {n}", "say {wh} {n} is", "can I get {n}?", "what's {n} called?"),
+    *("who is currently serving as {n}?", "who serves as {n}", "who is acting as {n} now", "isn't {n} Y?"),
+    *("in 2019 {wh} was {n}?", "my notes say Y is {n}", "I heard Y is {n}", "correct or not: Y is {n}."),
+    *("I read that Y is {n}. true?", "compare {n} and Y", "one more: {wh} is {n}", "may I ask {wh} {n} is"),
+)
+ABOUT_FRAMES = ("tell me about {n}", "tell me about {n}, please", "what do you know about {n}", "who's {n} again?")
+ASK_FRAMES = (
+    *("{a}", "{a}?", "{a}?", "{a} these days?", "{a} now", "{a} at the moment?", "hey, {a}?", "so {a} now"),
+    *(
+        "can you tell me {a}?",
+        "please tell me {a}",
+        "any idea {a}?",
+        "I wonder {a}",
+        "do you know {a}?",
+        "{a}, please?",
+    ),
+    *("I'd like to know {a}", "remind me {a}", "find out {a}", "say {a}", "listen, {a}?", "could you tell me {a}"),
+    *("kindly let me know {a}", "would you mind telling me {a}?", "I'd be grateful to learn {a}", "look, {a}?"),
+    *("quick question: {a}?", "do you happen to know {a}?", "one more thing, {a}", "ok {a}", "actually, {a}?"),
+    *("arr, {a}, ye salty dog?", "my dear Watson, {a}?", "pray tell, {a}?", "{a} again?", "{a} today", "{a} currently"),
+)
+SAY_FRAMES = (
+    *("{s}", "{s}.", "{s}, right?", "does it hold that {s}?", "is it true that {s}?", "I think {s}", "I read that {s}"),
+    *(
+        "so {s}?",
+        "{s}, correct?",
+        "{s}, doesn't it?",
+        "as far as I know {s}",
+        "I'm pretty sure {s}",
+        "is it still so, {s}",
+    ),
+)
+NOTHING_FRAMES = ("{t}", "{t}?", "{t}", "please, {t}", "can you tell me {t}?", "hi, {t}")
+WHOLE_QUESTION = re.compile(
+    r"^(?:who|what|which|where|whose|whom|to whom|in |on |at |of |for |is |has |did |does |how )"
+)
+ATTRIBUTE = re.compile(r"^(?:how|when|which|why|where|what is X's|does X|is X|what did|who are the parents)")
+STRAYS = ("Y", "Y", "Y", "Martin Keller", "Ana Ruiz", "Lee Chang", "Nordhafen", "Brightwell Ltd", "him", "it", "she")
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """A text with its classes; ANY trains nothing."""
+
+    text: str
+    asked: str
+    before: str
+
+
+@cache
+def read_paraphrases() -> Mapping[str, Any]:
+    """The shipped paraphrases."""
+    text = (data_folder("prompts") / "memory" / "paraphrases.yaml").read_text(encoding="utf-8")
+    found: Mapping[str, Any] = yaml.safe_load(text)
+    return found
+
+
+def make_examples(seed: int) -> list[Example]:
+    """All training texts, the same for the same seed."""
+    draw = random.Random(seed)
+    made = [*_single(draw), *_nested(draw), *_back(draw), *_nothing(draw), *_other(draw)]
+    return [Example(_varied(each.text, draw), each.asked, each.before) for each in made]
+
+
+def _single(draw: random.Random) -> Iterator[Example]:
+    for name, entry in read_paraphrases()["relations"].items():
+        for text in _wordings(entry, draw, subject="X", most=150):
+            yield Example(text, name, DIRECT)
+        yield from (Example(text, name, DIRECT) for text in _catalogue(name) for _ in range(2))
+        yield from (Example(text, name, DIRECT) for text in entry.get("de", ()) for _ in range(4))
+    for shared in read_paraphrases()["shared"]:
+        # Each text once per relation: their probabilities come out equal, and the subject decides.
+        entry = {**shared, "gives": "person"}
+        for text in _wordings(entry, draw, subject="X", most=260):
+            yield from (Example(text, name, DIRECT) for name in shared["relations"])
+        yield from (Example(text, name, DIRECT) for text in shared["de"] for name in shared["relations"])
+
+
+def _nested(draw: random.Random) -> Iterator[Example]:
+    relations = read_paraphrases()["relations"]
+    for first, inner in relations.items():
+        nouns = [noun for noun in inner["nouns"] if first != "P1308" and noun != "X"]
+        for last, outer in relations.items():
+            if nouns and first != last and _fits(inner["gives"], outer["of"]):
+                for text in _wordings(outer, draw, subject=nouns, most=20):
+                    yield Example(text, last, first)
+        for shared in read_paraphrases()["shared"]:
+            fitting = [name for name in shared["relations"] if nouns and _fits(inner["gives"], relations[name]["of"])]
+            if fitting:
+                entry = {**shared, "gives": "person"}
+                for text in _wordings(entry, draw, subject=nouns, most=12):
+                    yield from (Example(text, name, first) for name in fitting if name != first)
+        for text in read_paraphrases()["nothing"]:
+            if nouns and ATTRIBUTE.match(text) and draw.random() < 0.15:
+                yield Example(text.replace("X", _with_article(draw.choice(nouns)), 1), NOTHING, ANY)
+
+
+def _back(draw: random.Random) -> Iterator[Example]:
+    for name, entry in read_paraphrases()["relations"].items():
+        for text in entry.get("back", ()):
+            for frame in draw.sample(ASK_FRAMES, 5):
+                yield Example(frame.format(a=text.replace("Y", "X")), BACK + name, DIRECT)
+
+
+def _nothing(draw: random.Random) -> Iterator[Example]:
+    for text in read_paraphrases()["nothing"]:
+        for frame in draw.sample(NOTHING_FRAMES, 4):
+            yield Example(frame.format(t=text), NOTHING, ANY)
+
+
+def _other(draw: random.Random) -> Iterator[Example]:
+    rows = {row["property"]: row for row in template_table(None).to_pylist()}
+    for name in sorted(rows.keys() - read_paraphrases()["relations"].keys()):
+        row = rows[name]
+        for text in draw.sample([row["question"], *row["rephrases"], row["phrase"]], 2):
+            yield Example(text.replace(SLOT, "X"), OTHER, ANY)
+
+
+@cache
+def _catalogue(name: str) -> tuple[str, ...]:
+    rows = [row for row in template_table(None).to_pylist() if row["property"] == name]
+    texts = [text for row in rows for text in (row["question"], *row["rephrases"], row["phrase"], *row["clozes"])]
+    return tuple(dict.fromkeys(text.replace(SLOT, "X") for text in texts))
+
+
+def _wordings(entry: Mapping[str, Any], draw: random.Random, *, subject: str | list[str], most: int) -> list[str]:
+    """Wordings of a relation, framed; the subject is X or one of the nouns given."""
+    wh = {"person": "who", "place": "what", "city": "where", "venue": "where"}.get(entry["gives"], "what")
+    found = [
+        frame.format(n=_noun_in(frame, noun), wh=wh)
+        for noun in entry["nouns"]
+        for frame in draw.sample((*NOUN_FRAMES, *ABOUT_FRAMES), 9)
+    ]
+    found += [frame.format(a=text) for text in entry["asks"] for frame in draw.sample(ASK_FRAMES, 5)]
+    found += [frame.format(s=text) for text in entry.get("says", ()) for frame in draw.sample(SAY_FRAMES, 5)]
+    chosen = draw.sample(found, min(most, len(found)))
+    return [
+        re.sub(r"\bX\b", lambda _: "X" if subject == "X" else _with_article(draw.choice(subject)), text, count=1)
+        for text in chosen
+    ]
+
+
+def _noun_in(frame: str, noun: str) -> str:
+    """The noun, with an article within sentences."""
+    return noun if frame.startswith(("{n}", "current", "previous", "former")) else _with_article(noun)
+
+
+def _with_article(noun: str) -> str:
+    return noun if noun.startswith(("X", "where")) else f"the {noun}"
+
+
+def _fits(given: str, wanted: list[str]) -> bool:
+    return any({given, one} <= group for one in wanted for group in _ALIKE)
+
+
+_ALIKE = tuple(map(frozenset, (("place", "city"), ("org", "team"), ("person",), ("party",), ("office",), ("team",))))
+
+
+def _varied(text: str, draw: random.Random) -> str:
+    """The text with stray names, in other case, without marks or misspelt, each of the time."""
+    text = re.sub(r"\bY\b", lambda _: draw.choice(STRAYS), text)
+    if draw.random() < 0.4:
+        text = " ".join(word if word in ("X", "Y", "X's") else word.lower() for word in text.split())
+    elif WHOLE_QUESTION.match(text):
+        text = text[0].upper() + text[1:]
+    if draw.random() < 0.2:
+        text = text.rstrip("?.!")
+    if draw.random() < 0.15:
+        words = text.split()
+        places = [place for place, word in enumerate(words) if len(word) > 4 and word.isalpha()]
+        if places:
+            place = draw.choice(places)
+            words[place] = _misspelt(words[place], draw)
+        text = " ".join(words)
+    return text
+
+
+def _misspelt(word: str, draw: random.Random) -> str:
+    at = draw.randrange(1, len(word) - 1)
+    kind = draw.randrange(3)
+    if kind == 0:
+        return word[:at] + word[at + 1 :]
+    if kind == 1:
+        return word[:at] + word[at + 1] + word[at] + word[at + 2 :]
+    return word[:at] + draw.choice("aeiourst") + word[at + 1 :]
+
+
+def embed_cached(texts: list[str], embedder: str, cache_file: Path | None, *, reduced: bool) -> Vectors:
+    """Vectors of texts; those in the cache file are not computed again."""
+    known: dict[str, Vectors] = {}
+    if cache_file and cache_file.exists():
+        with np.load(cache_file, allow_pickle=False) as stored:
+            known = dict(zip(stored["texts"].tolist(), stored["vectors"], strict=True))
+    missing = [text for text in dict.fromkeys(texts) if text not in known]
+    if missing:
+        known.update(zip(missing, load_embedder(embedder, device="cpu", reduced=reduced)(missing), strict=True))
+    if cache_file:
+        np.savez(cache_file, texts=np.array(list(known)), vectors=np.stack(list(known.values())))
+    return np.stack([known[text] for text in texts])
+
+
+def train(examples: list[Example], vectors: Vectors, *, epochs: int, decay: float, seed: int) -> dict[str, Any]:
+    """Fit both heads; returns the arrays of the file."""
+    torch.manual_seed(seed)
+    asked, before = (sorted({getattr(each, name) for each in examples} - {ANY}) for name in ("asked", "before"))
+    targets = [
+        torch.tensor([places.get(getattr(each, name), -1) for each in examples])
+        for name, places in (
+            ("asked", {name: place for place, name in enumerate(asked)}),
+            ("before", {name: place for place, name in enumerate(before)}),
+        )
+    ]
+    features = [text_features(each.text) for each in examples]
+    offsets = torch.tensor(np.cumsum([0, *(len(places) for places, _ in features[:-1])]))
+    places = torch.tensor(np.concatenate([each for each, _ in features]))
+    weights = torch.tensor(np.concatenate([each for _, each in features]))
+    dense, classes = torch.tensor(vectors), len(asked) + len(before)
+    model = torch.nn.Linear(dense.shape[1], classes)
+    bag = torch.nn.EmbeddingBag(BUCKETS, classes, mode="sum")
+    torch.nn.init.zeros_(bag.weight)
+    torch.nn.init.zeros_(model.weight)
+    optimizer = torch.optim.Adam([*model.parameters(), *bag.parameters()], lr=0.02)
+    counts = torch.bincount(targets[0][targets[0] >= 0], minlength=len(asked)).float()
+    balance = (counts.mean() / counts).sqrt()
+    for _ in range(epochs):
+        optimizer.zero_grad()
+        scores = model(DENSE_SCALE * dense) + SPARSE_SCALE * bag(places, offsets, per_sample_weights=weights)
+        parts = scores[:, : len(asked)], scores[:, len(asked) :]
+        loss = torch.nn.functional.cross_entropy(parts[0], targets[0], weight=balance, ignore_index=-1)
+        loss = loss + torch.nn.functional.cross_entropy(parts[1], targets[1], ignore_index=-1)
+        penalty = decay * (model.weight.square().sum() + bag.weight.square().sum())
+        (loss + penalty).backward()
+        optimizer.step()
+    right = [
+        float((part.argmax(1) == target)[target >= 0].float().mean())
+        for part, target in zip(parts, targets, strict=True)
+    ]
+    print(f"{len(examples)} texts; loss {float(loss):.3f}; right, asked and before: {right[0]:.3f}, {right[1]:.3f}")
+    return {
+        "asked": np.array(asked),
+        "before": np.array(before),
+        "dense": (DENSE_SCALE * model.weight.detach().T).numpy().astype(np.float16),
+        "sparse": (SPARSE_SCALE * bag.weight.detach()).numpy().astype(np.float16),
+        "intercept": model.bias.detach().numpy(),
+    }
+
+
+def main() -> None:
+    """Train and write."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--embedder", default="all-minilm-l6-v2")
+    parser.add_argument("--write", type=Path, help="folder for the file")
+    parser.add_argument("--cache", type=Path, help="file of vectors, to train again")
+    parser.add_argument("--reduced", action="store_true", help="embed in bfloat16 where the processor can")
+    parser.add_argument("--epochs", type=int, default=150)
+    parser.add_argument("--decay", type=float, default=2e-5)
+    parser.add_argument("--seed", type=int, default=0)
+    given = parser.parse_args()
+    examples = make_examples(given.seed)
+    vectors = embed_cached([each.text for each in examples], given.embedder, given.cache, reduced=given.reduced)
+    fitted = train(examples, vectors, epochs=given.epochs, decay=given.decay, seed=given.seed)
+    if given.write:
+        np.savez_compressed(given.write / f"matcher-{Path(given.embedder).name}.npz", **fitted)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,165 @@
+"""Finds facts with the relation matcher: which name, which relations from it, and whether anything is asked at all.
+
+Every name in the text is masked in turn, and the matcher reads the windows around it. A path scores as probable as its
+relations are; paths back from a value ("Is Merkel still chancellor?") compete with paths from a subject. A gate, fitted
+on everyday questions, decides by the best path and by how its name is written.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from kgedit.graph_memory.facts import FactTable
+from kgedit.graph_memory.findings import Search
+from kgedit.graph_memory.gate import MatchEvidence
+from kgedit.graph_memory.matching import BACK, NOTHING, OTHER, Reading
+from kgedit.graph_memory.other_names import BACK_FROM
+from kgedit.graph_memory.retrieval import RankedWalk, Walk
+from kgedit.names.index import Mention
+
+_THROUGH = "P1308"
+"""Officeholder: "the chancellor's wife" names the office only, so the step to its holder is not worded."""
+_MOST_BACK = 12
+"""A value of more rows than this is too common to lead back from."""
+_BEFORE = re.compile(r"(\w+)[\s-]+$")
+_AFTER = re.compile(r"^[\s-]+(\w+)")
+
+
+@dataclass(frozen=True, slots=True)
+class NamedText:
+    """A name in a text, with what the windows around it ask for.
+
+    Attributes:
+        mention: The name.
+        text: The text, with the name where the mention says.
+        readings: Readings of the windows; the sentence first.
+        whole: Reading of the whole text.
+    """
+
+    mention: Mention
+    text: str
+    readings: Sequence[Reading]
+    whole: Reading
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A path from a name, with its score and walks.
+
+    Attributes:
+        named: The name.
+        path: Ids of the relations; a single one with BACK for a path from a value.
+        score: Logarithm of the probability, in the best window.
+        reading: Reading of that window.
+        walks: Rows along each walk.
+        evidence: Features of the best candidate of its name.
+    """
+
+    named: NamedText
+    path: tuple[str, ...]
+    score: float
+    reading: Reading
+    walks: Sequence[Walk]
+    evidence: MatchEvidence | None = None
+
+
+def candidates_of(
+    named: NamedText, walks: Mapping[tuple[int, ...], list[Walk]], facts: FactTable, relation_ids: Sequence[str]
+) -> list[Candidate]:
+    """Candidates from one name, best first: paths from its subjects, and rows that have it as a value."""
+    found = []
+    paths = {tuple(relation_ids[number] for number in numbers): several for numbers, several in walks.items()}
+    for path, several in paths.items():
+        worded = path[1:] if len(path) == 2 and path[0] == _THROUGH else path
+        held = {other[-1] for other in paths if other[:-1] == path[:-1]}
+        if (best := _best_reading(named, worded, held)) is not None:
+            found.append(Candidate(named, path, *best, several))
+    back: dict[str, list[Walk]] = {}
+    for subject in named.mention.subjects:
+        rows = facts.rows_with(subject)
+        for row in rows if len(rows) <= _MOST_BACK else ():
+            name = relation_ids[int(facts.relations_of(np.array([row]))[0])]
+            if name in BACK_FROM:
+                back.setdefault(name, []).append((row,))
+    for name, several in back.items():
+        asked = "P6" if name == _THROUGH else name
+        if (best := _best_reading(named, (BACK + asked,))) is not None:
+            found.append(Candidate(named, (BACK + name,), *best, several))
+    return sorted(found, key=lambda each: (-each.score, len(each.path), each.path))
+
+
+def _best_reading(named: NamedText, path: Sequence[str], held: Container[str] = ()) -> tuple[float, Reading] | None:
+    readings = enumerate(named.readings)
+    scored = [(score, place) for place, each in readings if (score := each.score(path, held)) is not None]
+    if not scored:
+        return None
+    score, place = max(scored, key=lambda one: (one[0], -one[1]))
+    return score, named.readings[place]
+
+
+def evidence_of(best: Candidate, others: Sequence[Candidate]) -> MatchEvidence:
+    """Evidence for the best candidate; `others` are all candidates of its name."""
+    mention, text, reading = best.named.mention, best.named.text, best.reading
+    written = text[mention.start : mention.end]
+    names = reading.matcher.asked
+    held = {each.path[-1] for each in others} & names.keys()
+    mass = sum(math.exp(reading.asked[names[name]]) for name in held)
+    return MatchEvidence(
+        score=max(best.score, -12.0),
+        nothing=float(reading.asked[names[NOTHING]]),
+        other=float(reading.asked[names[OTHER]]),
+        whole=float(best.named.whole.asked[names[NOTHING]]),
+        held=math.log(mass + 1e-6),
+        two_hops=float(len(best.path) > 1 and best.path[0] != _THROUGH),
+        back=float(best.path[0].startswith(BACK)),
+        derived=float(mention.derived),
+        misspelt=float(mention.misspelt),
+        nested=float(mention.nested),
+        continued=float(_is_continued(text, mention)),
+        small=float(written.islower() and not text.islower()),
+        words=float(min(3, len(written.split()))),
+        length=math.log(1 + len(text.split())),
+    )
+
+
+def _is_continued(text: str, mention: Mention) -> bool:
+    """Whether a capitalized word next to a name may belong to a longer name; the first word of a text may not."""
+    before, after = _BEFORE.search(text[: mention.start]), _AFTER.match(text[mention.end :])
+    starts = before is not None and not text[: before.start()].strip()
+    capital = [found.group(1) for found in (None if starts else before, after) if found is not None]
+    return any(word[0].isupper() and not word.isupper() for word in capital)
+
+
+def selected(
+    ranked: Sequence[tuple[Candidate, float]], search: Search, facts: FactTable, near: float
+) -> list[RankedWalk]:
+    """Walks of the best candidate of each name that asks for the same as the best one.
+
+    Args:
+        ranked: The best candidates of each name with their probabilities, best first.
+        search: Search options.
+        facts: Facts of the memory.
+        near: Candidates of the same name at most this much less probable, as a logarithm, are selected too.
+    """
+    best, most = ranked[0]
+    found: list[RankedWalk] = []
+    taken: list[Mention] = []
+    for candidate, probability in ranked:
+        mention = candidate.named.mention
+        same = mention == best.named.mention
+        overlaps = any(mention.start < each.end and each.start < mention.end for each in taken)
+        if candidate is not best and not (
+            candidate.score >= best.score - near
+            if same
+            else not overlaps and candidate.path[-1] == best.path[-1] and probability >= max(search.gate, most / 4)
+        ):
+            continue
+        taken.append(mention)
+        score = math.exp(candidate.score)
+        found += [RankedWalk(score, max(facts.learned(row) for row in walk), walk) for walk in candidate.walks]
+    return found

@@ -1,0 +1,282 @@
+"""Searches a memory with the relation matcher: questions in everyday wording, alone or after earlier turns.
+
+A follow-up is read three ways, in this order: by itself; with its pronoun replaced by a name of the earlier turns
+("Where was he born?"); and as the earlier question about another name or time ("And Google?", "Who was it before?").
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from kgedit.graph_memory.dates import Period, period_of
+from kgedit.graph_memory.facts import FactTable
+from kgedit.graph_memory.findings import Finding, Search
+from kgedit.graph_memory.gate import MatchGate
+from kgedit.graph_memory.matched import Candidate, NamedText, candidates_of, evidence_of, selected
+from kgedit.graph_memory.matching import BACK, RelationMatcher
+from kgedit.graph_memory.other_names import OtherNames, combined, is_written_as_name
+from kgedit.graph_memory.relations import MASK, RelationIndex, content_stems
+from kgedit.graph_memory.retrieval import Retriever
+from kgedit.graph_memory.times_asked import TimedQuestion, read_time
+from kgedit.graph_memory.windows import windows_of
+from kgedit.llm.embeddings import Embedder, Vectors
+from kgedit.names.index import Mention, NameIndex, composed, words_of
+
+_MOST_MENTIONS = 8
+_MOST_EARLIER_TURNS = 6
+_MOST_EARLIER_NAMES = 5
+_LEAST_MISSPELT = 5
+_LEAST_WORDINGS = 2
+"""Relations whose wordings have a word, from which on it is none of a name in lower case."""
+_SHORT_FOLLOW_UP = 9
+"""Words of a follow-up that repeats the earlier question about another name or time."""
+_NEAR = 0.35
+"""Second relations of the best name are given too if they are at least 70 % as probable (the logarithm is 0.35)."""
+_PRONOUN = re.compile(
+    r"\b(?P<of>his|her(?=\s+\w)|their|its|whose|seine?r?|ihre?r?)\b|\b(?:he|she|they|him|her|them|it|there|er|sie|dort"
+    r"|(?:that|this|the) (?:country|city|club|team|company|party|man|woman|person|firm|place))\b",
+    re.IGNORECASE,
+)
+
+Ranked = list[tuple[Candidate, float]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Masked:
+    """A name in a text and the windows around it."""
+
+    mention: Mention
+    text: str
+    windows: tuple[str, ...]
+    whole: str
+
+
+class MatchedSearch:
+    """Searches the parts of a memory.
+
+    Args:
+        names: Labels and aliases of subjects.
+        others: Further names.
+        relations: Relations by number.
+        retriever: Walks and results.
+        matcher: Relation matcher.
+        gate: Gate fitted for the matcher.
+        embed: Computes vectors of texts.
+    """
+
+    def __init__(
+        self,
+        names: NameIndex,
+        others: OtherNames,
+        relations: RelationIndex,
+        retriever: Retriever,
+        matcher: RelationMatcher,
+        gate: MatchGate,
+        embed: Embedder,
+    ) -> None:
+        self._names, self._others, self._relations = names, others, relations
+        self._retriever, self._matcher, self._gate, self._embed = retriever, matcher, gate, embed
+
+    @property
+    def _facts(self) -> FactTable:
+        return self._retriever.facts
+
+    def find(self, conversations: Sequence[Sequence[str]], search: Search, as_of: str) -> list[Finding]:
+        """Find the facts for the last turn of each conversation; one call of the embedder for all of them."""
+        self._others.catch_up()
+        turns = [[composed(turn) for turn in conversation[-_MOST_EARLIER_TURNS:]] for conversation in conversations]
+        times = [read_time(several[-1], dated=search.dated and not as_of) for several in turns]
+        own = [self._masked(time.text, search) for time in times]
+        # The last turn of the same speaker: user and assistant speak in turn.
+        asked_before = [
+            self._masked(read_time(several[-3]).text, search) if len(several) > 2 else [] for several in turns
+        ]
+        with_names = [
+            self._with_earlier_names(several, time) if not mine or len(several) > 1 else []
+            for several, time, mine in zip(turns, times, own, strict=True)
+        ]
+        everything = [each for group in (own, asked_before, with_names) for several in group for each in several]
+        vectors = self._embedded({window for each in everything for window in (*each.windows, each.whole)})
+        return [
+            self._found(_Asked(time, period_of(as_of or time.as_of), *groups), vectors, search)
+            for time, *groups in zip(times, own, asked_before, with_names, strict=True)
+        ]
+
+    def _found(self, asked: _Asked, vectors: Mapping[str, Vectors], search: Search) -> Finding:
+        """The first reading that the gate accepts, or else the most probable one."""
+
+        def rank(masked: Sequence[_Masked]) -> Ranked:
+            return self._ranked(masked, vectors, search, asked.period)
+
+        tried = [rank(asked.own)]
+        if not _passes(tried[0], search) and (asked.before or asked.with_names):
+            earlier = rank(asked.before)
+            repeated = self._repeated(earlier, asked, search) if _passes(earlier, search) else []
+            named = rank(asked.with_names)
+            tried += [repeated, named] if asked.time.asks_history else [named, repeated]
+        chosen = next((one for one in tried if _passes(one, search)), max(tried, key=_probability))
+        if not chosen:
+            return Finding()
+        if not _passes(chosen, search):
+            return Finding((), chosen[0][1], chosen[0][0].evidence)
+        walks = selected(chosen, search, self._facts, _NEAR)
+        # Scores are probabilities of alternatives that were selected already: none is left out here.
+        paths = self._retriever.taken(
+            walks, replace(search, near=2.0), asked.period, history=self._history(asked, chosen), ended=True
+        )
+        return Finding(paths, chosen[0][1], chosen[0][0].evidence)
+
+    def _history(self, asked: _Asked, chosen: Ranked) -> _History:
+        whole = asked.time.asks_history or chosen[0][0].path[0].startswith(BACK)
+        things = frozenset(thing for each in asked.own for thing in each.mention.subjects)
+        return _History(self._facts, whole, things)
+
+    def _repeated(self, earlier: Ranked, asked: _Asked, search: Search) -> Ranked:
+        """The earlier question about the names of this turn, or about another time."""
+        best, probability = earlier[0]
+        if len(words_of(asked.time.text)) > _SHORT_FOLLOW_UP:
+            return []
+        if not asked.own:
+            return earlier if asked.time.is_about_time else []
+        path = tuple(name.removeprefix(BACK) for name in best.path)
+        found = []
+        for each in asked.own:
+            walks = self._retriever.walks(each.mention, search.hops, asked.period, ended=True)
+            for numbers, several in walks.items():
+                if tuple(self._relations.identifiers[number] for number in numbers) == path:
+                    named = replace(best.named, mention=each.mention)
+                    found.append((Candidate(named, path, best.score, best.reading, several), probability))
+        return found
+
+    def _ranked(
+        self, masked: Sequence[_Masked], vectors: Mapping[str, Vectors], search: Search, period: Period | None
+    ) -> Ranked:
+        """The best candidates of each name, most probable first, and further ones of the best name."""
+        bests: Ranked = []
+        rest: list[tuple[int, Candidate]] = []
+        for each in masked:
+            readings = [self._matcher.read(window, vectors[window]) for window in each.windows]
+            whole = self._matcher.read(each.whole, vectors[each.whole])
+            named = NamedText(each.mention, each.text, readings, whole)
+            walks = self._retriever.walks(each.mention, search.hops, period, ended=True)
+            found = candidates_of(named, walks, self._facts, self._relations.identifiers)
+            if found:
+                evidence = evidence_of(found[0], found)
+                bests.append((replace(found[0], evidence=evidence), self._gate.probability(evidence)))
+                rest += [(len(bests) - 1, one) for one in found[1:]]
+        order = sorted(range(len(bests)), key=lambda place: -bests[place][1])
+        more = [(one, bests[place][1]) for place, one in rest if order and place == order[0]]
+        return [*(bests[place] for place in order), *more]
+
+    def _masked(self, text: str, search: Search) -> list[_Masked]:
+        mentions = self.mentions(text, misspelt=search.misspelt)
+        proper = [each for each in mentions if self._is_proper(each) and not self._is_wording(text, each)]
+        found = []
+        for each in mentions:
+            others = [(one.start, one.end) for one in proper if not one.nested and _apart(one, each)]
+            windows = windows_of(text, each.start, each.end, others)
+            # "Is X in NATO?" asks for another relation than "Is X in Y?": the sentence counts with its names, too.
+            named = windows_of(text, each.start, each.end)[:1] if others else []
+            whole = max(windows, key=len)
+            found.append(_Masked(each, text, tuple(dict.fromkeys([*windows, *named])), whole))
+        return found
+
+    def mentions(self, text: str, *, misspelt: bool) -> list[Mention]:
+        """Names in a composed text, at most `_MOST_MENTIONS`, those inside longer ones last."""
+        found = [*self._names.find(text), *self._others.find(text)]
+        found = [each for each in found if is_written_as_name(text, each) and not self._is_wording(text, each)]
+        if misspelt:
+            near = [*self._names.find_misspelt(text), *self._others.find_misspelt(text)]
+            found += [
+                replace(each, misspelt=True)
+                for each in near
+                if self._may_be_misspelt(text[each.start : each.end])
+                and all(_apart(each, one) or _is_within(one, each) for one in found)
+            ]
+        return sorted(combined(found), key=lambda one: (one.nested, one.start))[:_MOST_MENTIONS]
+
+    def _may_be_misspelt(self, written: str) -> bool:
+        """Whether no word of a wording is written: a misspelt name is no word that questions are made of."""
+        known = self._relations.catalogue.postings
+        return len(written) >= _LEAST_MISSPELT and not any(stem in known for stem in content_stems(written))
+
+    def _is_wording(self, text: str, mention: Mention) -> bool:
+        """Whether a name is written like the words of a question: "chancellor", "party", an alias or not."""
+        written = text[mention.start : mention.end]
+        known = self._relations.catalogue.postings
+        return (
+            written.islower()
+            and len(written.split()) == 1
+            and any(len(known.get(stem, ())) >= _LEAST_WORDINGS for stem in content_stems(written))
+        )
+
+    def _is_proper(self, mention: Mention) -> bool:
+        return any(self._facts.label(subject)[:1].isupper() for subject in mention.subjects)
+
+    def _with_earlier_names(self, turns: Sequence[str], time: TimedQuestion) -> list[_Masked]:
+        """The last turn with its first pronoun replaced by each name of the earlier turns, latest first."""
+        found = _PRONOUN.search(time.text)
+        if found is None or len(turns) < 2:
+            return []
+        ending = "'s" if found["of"] else ""
+        text = f"{time.text[: found.start()]}{MASK}{ending}{time.text[found.end() :]}"
+        names: dict[tuple[int, ...], Mention] = {}
+        for turn in reversed(turns[:-1]):
+            for each in self.mentions(turn, misspelt=False):
+                if self._is_proper(each):
+                    names.setdefault(each.subjects, replace(each, start=found.start(), end=found.start() + 1))
+        windows = tuple(windows_of(text, found.start(), found.start() + 1))
+        return [
+            _Masked(each, text, windows, max(windows, key=len)) for each in list(names.values())[:_MOST_EARLIER_NAMES]
+        ]
+
+    def _embedded(self, texts: Iterable[str]) -> dict[str, Vectors]:
+        ordered = sorted(texts)
+        return dict(zip(ordered, self._embed(ordered), strict=True)) if ordered else {}
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """A question with the ways to read it."""
+
+    time: TimedQuestion
+    period: Period | None
+    own: Sequence[_Masked]
+    before: Sequence[_Masked]
+    with_names: Sequence[_Masked]
+
+
+@dataclass(frozen=True, slots=True)
+class _History:
+    """Whether a row is given with its ended values: if the question asks for them, or names one of them."""
+
+    facts: FactTable
+    whole: bool
+    things: frozenset[int]
+
+    def __call__(self, row: int) -> bool:
+        return self.whole or any(self.facts.thing_of(value) in self.things for value in self.facts.values_of(row))
+
+
+def _passes(ranked: Ranked, search: Search) -> bool:
+    return _probability(ranked) >= search.gate if ranked else False
+
+
+def _probability(ranked: Ranked) -> float:
+    return ranked[0][1] if ranked else -1.0
+
+
+def _is_within(one: Mention, other: Mention) -> bool:
+    """Whether a derived name is a part of a longer one: "Lopez" in "Jenifer Lopez"."""
+    return (
+        one.derived
+        and other.start <= one.start
+        and one.end <= other.end
+        and one.end - one.start < other.end - other.start
+    )
+
+
+def _apart(one: Mention, other: Mention) -> bool:
+    return one.end <= other.start or other.end <= one.start

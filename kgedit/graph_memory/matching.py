@@ -1,0 +1,160 @@
+"""The relation matcher: which relation a text asks for, by a linear model trained on paraphrases.
+
+A text with its subject masked (kgedit.graph_memory.windows) has two readings: the relation that is asked for, and the
+relation that leads to its subject ("the spouse of the prime minister of X"), if any. The features are the text's vector
+and its words and letters, so that a misspelt word still counts. benchmarks/matcher.py trains it on
+prompts/memory/paraphrases.yaml, for one embedder; a memory with another embedder works without it.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+import zlib
+from collections.abc import Container, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kgedit.errors import KgeditError
+from kgedit.llm.embeddings import Vectors
+from kgedit.resources import data_folder
+
+OTHER, NOTHING, DIRECT = "other", "nothing", "direct"
+"""Classes besides properties: a relation without paraphrases, no relation; and no relation before the asked one."""
+BACK = "~"
+"""Prefix of classes that ask for the subject, given a value: "which country does Y lead?" is ~P6."""
+
+LEADING = ("P6", "P169", "P286", "P488", "P1037")
+"""Relations that "who runs X?" may ask for; a subject has one or two of them."""
+_LIKELY = 0.1
+"""Probability from which on a relation of LEADING counts in full for those that the subject lacks."""
+
+BUCKETS = 8192
+_GRAM = 4
+_WORD = re.compile(r"\w+")
+
+Scores = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What one text asks for, as logarithms of probabilities.
+
+    Attributes:
+        asked: By class of the asked relation, (classes,).
+        before: By class of the relation before it, (classes,).
+        matcher: Matcher that read the text; it has the names of the classes.
+    """
+
+    asked: Scores
+    before: Scores
+    matcher: RelationMatcher
+
+    def score(self, path: Sequence[str], held: Container[str] = ()) -> float | None:
+        """Score of a path of one or two relations; None if the matcher does not know one of them.
+
+        Args:
+            path: Ids of the relations.
+            held: Relations that the path's last subject has. Those of LEADING that it lacks count for the one that
+                it has, if that one is likely itself: "who runs Hamburg?" asks for its mayor.
+        """
+        first, last = (DIRECT if len(path) == 1 else path[0]), path[-1]
+        asked, before = self.matcher.asked.get(last), self.matcher.before.get(first)
+        if asked is None or before is None or len(path) > 2:
+            return None
+        score = float(self.asked[asked])
+        if last in LEADING:
+            own = float(np.exp(score))
+            others = sum(self.asks(name) for name in LEADING if name not in held and name != last)
+            score = float(np.log(min(1.0, own + min(1.0, own / _LIKELY) * others)))
+        return score + float(self.before[before])
+
+    def asks(self, name: str) -> float:
+        """Probability of a class of the asked relation."""
+        return float(np.exp(self.asked[self.matcher.asked[name]]))
+
+
+class RelationMatcher:
+    """A linear model of two softmax functions over the same features.
+
+    Args:
+        asked: Classes of the asked relation.
+        before: Classes of the relation before it.
+        dense: Weights of the vector, (dimensions, asked + before).
+        sparse: Weights of words and letters, (BUCKETS, asked + before).
+        intercept: Intercepts, (asked + before,).
+    """
+
+    def __init__(
+        self, asked: Sequence[str], before: Sequence[str], dense: Vectors, sparse: Vectors, intercept: Vectors
+    ) -> None:
+        self.asked = {name: place for place, name in enumerate(asked)}
+        self.before = {name: place for place, name in enumerate(before)}
+        self._dense, self._sparse, self._intercept = dense, sparse, intercept
+
+    def read(self, text: str, vector: Vectors) -> Reading:
+        """Read a masked text."""
+        places, weights = text_features(text)
+        scores = vector @ self._dense + weights @ self._sparse[places] + self._intercept
+        split = len(self.asked)
+        return Reading(_log_softmax(scores[:split]), _log_softmax(scores[split:]), self)
+
+
+def text_features(text: str) -> tuple[NDArray[np.int64], Vectors]:
+    """Buckets of the words, pairs of words and runs of letters of a text, and their weights."""
+    plain = "".join(each for each in unicodedata.normalize("NFKD", text) if not unicodedata.combining(each))
+    words = [word.lower() for word in _WORD.findall(plain)]
+    pairs = [f"{one} {other}" for one, other in zip(["^", *words], [*words, "$"], strict=True)]
+    grams = [
+        f"#{marked[start : start + _GRAM]}"
+        for word in words
+        if len(word) >= _GRAM
+        for marked in (f"<{word}>",)
+        for start in range(len(marked) - _GRAM + 1)
+    ]
+    places: list[int] = []
+    weights: list[float] = []
+    for group in (words, pairs, grams):
+        places += [zlib.crc32(each.encode()) % BUCKETS for each in group]
+        weights += [1 / max(1, len(group)) ** 0.5] * len(group)
+    return np.array(places, dtype=np.int64), np.array(weights, dtype=np.float32)
+
+
+def shipped_matchers() -> Path:
+    """Folder with the shipped matchers, one file per embedder."""
+    return data_folder("prompts") / "memory"
+
+
+@cache
+def read_matcher(embedder: str, folder: Path | None = None) -> RelationMatcher | None:
+    """Read a matcher.
+
+    Args:
+        embedder: Name of the embedder.
+        folder: Folder with files that benchmarks/matcher.py wrote; None means the shipped ones.
+
+    Returns:
+        The matcher; None if there is none for this embedder.
+
+    Raises:
+        KgeditError: if the file is damaged.
+    """
+    path = (folder or shipped_matchers()) / f"matcher-{Path(embedder).name}.npz"
+    if not path.exists():
+        return None
+    try:
+        with np.load(path, allow_pickle=False) as stored:
+            dense, sparse, intercept = (stored[name].astype(np.float32) for name in ("dense", "sparse", "intercept"))
+            return RelationMatcher(stored["asked"].tolist(), stored["before"].tolist(), dense, sparse, intercept)
+    except (OSError, ValueError, KeyError) as error:
+        raise KgeditError(f"{path} holds no relation matcher ({error}). Install kgedit again.") from error
+
+
+def _log_softmax(scores: Vectors) -> Scores:
+    shifted = scores.astype(np.float64) - float(scores.max())
+    logs: Scores = shifted - np.log(np.exp(shifted).sum())
+    return logs

@@ -1,0 +1,117 @@
+"""Other names that people use for an entity: by a list, by a short form of its label, or by a surname.
+
+"Man City", "the German chancellor", "Tesla" for "Tesla, Inc.", "Merkel". They are less certain than labels and aliases,
+so that an index keeps them apart.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from typing import Any
+
+import yaml
+
+from kgedit.errors import KgeditError
+from kgedit.names.index import name_key
+from kgedit.resources import data_folder
+
+_CLUB_LETTERS = "|".join(
+    r"\.?".join(letters) + r"\.?"
+    for letters in ("FC", "SC", "SV", "AC", "AS", "AFC", "RC", "FK", "KV", "SK", "CD", "UD", "PFC", "CF", "BC", "IF")
+)
+_CLUB = re.compile(
+    rf"^(?:\d\.\s*)?(?:{_CLUB_LETTERS}|VfL|VfB)\s+"
+    rf"|\s+(?:{_CLUB_LETTERS}|Football Club|Fotboll|Fodbold|Club de Fútbol|Calcio)$"
+)
+_COMPANY = re.compile(r",?\s+(?:Inc|Ltd|LLC|PLC|plc|Corp|Corporation|Group|Company|Platforms|AG|SE|GmbH|N\.V|S\.A)\.?$")
+_TEAM = re.compile(r"^(?P<country>.+?) (?P<women>women's )?national (?:association )?football team$")
+_TITLE = re.compile(r",? (?:Jr|Sr)\.?$|,.*$|\s+of [A-Z]\w+$")
+_LEAST_SURNAME = 4
+_PARTICLES = frozenset(
+    [
+        "al",
+        "bin",
+        "da",
+        "de",
+        "del",
+        "della",
+        "den",
+        "der",
+        "di",
+        "do",
+        "dos",
+        "du",
+        "e",
+        "el",
+        "la",
+        "le",
+        "ten",
+        "ter",
+        "und",
+        "van",
+        "von",
+        "y",
+    ]
+)
+
+
+@cache
+def shipped_nicknames() -> Mapping[str, tuple[str, ...]]:
+    """Names of prompts/memory/nicknames.yaml, by the key of the label (kgedit.names.index.name_key)."""
+    entries: Mapping[str, Sequence[str]] = _shipped()["names"]
+    return {name_key(label): tuple(names) for labels, names in entries.items() for label in labels.split(" / ")}
+
+
+@cache
+def capital_words() -> frozenset[str]:
+    """Words that are names only with a capital letter."""
+    return frozenset(_shipped()["capital"])
+
+
+@cache
+def _shipped() -> Mapping[str, Any]:
+    path = data_folder("prompts") / "memory" / "nicknames.yaml"
+    try:
+        entries: Mapping[str, Any] = yaml.safe_load(path.read_text(encoding="utf-8"))
+        return {"names": entries["names"], "capital": entries["capital"]}
+    except (OSError, yaml.YAMLError, KeyError, TypeError) as error:
+        raise KgeditError(f"{path} holds no nicknames ({error}). Install kgedit again.") from error
+
+
+def nicknames_of(label: str, *, person: bool) -> list[str]:
+    """Other names of an entity with this label, without the label.
+
+    Args:
+        label: Label of the entity.
+        person: Whether it is a person, who is also known by the surname.
+    """
+    found = [*shipped_nicknames().get(name_key(label), ()), *(_surnames(label) if person else _short_forms(label))]
+    return [name for name in dict.fromkeys(found) if name and name_key(name) != name_key(label)]
+
+
+def _surnames(label: str) -> Iterator[str]:
+    plain = _TITLE.sub("", label)
+    words = plain.split()
+    if not all(word[:1].isupper() or word.lower() in _PARTICLES for word in words):
+        return  # "chairman of the Social Democratic Party" has the relations of a person
+    if len(words) > 1 and len(words[-1]) >= _LEAST_SURNAME and words[-1][0].isupper():
+        yield words[-1]
+    if len(words) > 2 and words[-2][0].isupper() and len(words[-2]) > 2:
+        yield " ".join(words[-2:])
+        yield f"{words[0]} {words[-1]}"
+
+
+def _short_forms(label: str) -> Iterator[str]:
+    if "." in label:
+        yield label.replace(".", "")  # "FC Nantes" for "F.C. Nantes"
+    for pattern in (_CLUB, _COMPANY):
+        short = pattern.sub("", label)
+        if short != label and len(short) > 3:
+            yield short
+    if found := _TEAM.match(label):
+        country, women = found["country"], found["women"] or ""
+        kinds = ("national team", "national football team", "national side", "football team")
+        for name in (country, *shipped_nicknames().get(name_key(country), ())[:1]):
+            yield from (f"{name} {women}{kind}" for kind in kinds)
