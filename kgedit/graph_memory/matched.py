@@ -17,7 +17,7 @@ import numpy as np
 from kgedit.graph_memory.facts import FactTable
 from kgedit.graph_memory.findings import Search
 from kgedit.graph_memory.gate import MatchEvidence
-from kgedit.graph_memory.matching import BACK, NOTHING, OTHER, Reading
+from kgedit.graph_memory.matching import BACK, NOTHING, OTHER, TextReading
 from kgedit.graph_memory.other_names import BACK_FROM
 from kgedit.graph_memory.retrieval import RankedWalk, Walk
 from kgedit.names.index import Mention
@@ -38,13 +38,13 @@ class NamedText:
         mention: The name.
         text: The text, with the name where the mention says.
         readings: Readings of the windows; the sentence first.
-        whole: Reading of the whole text.
+        whole: TextReading of the whole text.
     """
 
     mention: Mention
     text: str
-    readings: Sequence[Reading]
-    whole: Reading
+    readings: Sequence[TextReading]
+    whole: TextReading
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class Candidate:
         named: The name.
         path: Ids of the relations; a single one with BACK for a path from a value.
         score: Logarithm of the probability, in the best window.
-        reading: Reading of that window.
+        reading: TextReading of that window.
         walks: Rows along each walk.
         evidence: Features of the best candidate of its name.
     """
@@ -63,7 +63,7 @@ class Candidate:
     named: NamedText
     path: tuple[str, ...]
     score: float
-    reading: Reading
+    reading: TextReading
     walks: Sequence[Walk]
     evidence: MatchEvidence | None = None
 
@@ -93,7 +93,7 @@ def candidates_of(
     return sorted(found, key=lambda each: (-each.score, len(each.path), each.path))
 
 
-def _best_reading(named: NamedText, path: Sequence[str], held: Container[str] = ()) -> tuple[float, Reading] | None:
+def _best_reading(named: NamedText, path: Sequence[str], held: Container[str] = ()) -> tuple[float, TextReading] | None:
     readings = enumerate(named.readings)
     scored = [(score, place) for place, each in readings if (score := each.score(path, held)) is not None]
     if not scored:

@@ -41,7 +41,7 @@ Scores = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class TextReading:
     """What one text asks for, as logarithms of probabilities.
 
     Attributes:
@@ -96,12 +96,12 @@ class RelationMatcher:
         self.before = {name: place for place, name in enumerate(before)}
         self._dense, self._sparse, self._intercept = dense, sparse, intercept
 
-    def read(self, text: str, vector: Vectors) -> Reading:
+    def read(self, text: str, vector: Vectors) -> TextReading:
         """Read a masked text."""
         places, weights = text_features(text)
         scores = vector @ self._dense + weights @ self._sparse[places] + self._intercept
         split = len(self.asked)
-        return Reading(_log_softmax(scores[:split]), _log_softmax(scores[split:]), self)
+        return TextReading(_log_softmax(scores[:split]), _log_softmax(scores[split:]), self)
 
 
 def text_features(text: str) -> tuple[NDArray[np.int64], Vectors]:
