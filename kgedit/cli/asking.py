@@ -1,10 +1,8 @@
-"""Options of commands that use a language model to word text: model, server and budget."""
+"""Estimates, dry runs and costs of commands that use a language model."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -18,109 +16,8 @@ if TYPE_CHECKING:
     from kgedit.timesteps.verbalizing.verbalizers import LocalVerbalizer, RemoteVerbalizer
     from kgedit.timesteps.verbalizing.wanted import Wanted
 
-AXES = ("update", "rephrase", "personas", "mhop", "locality")
-"""Axes of kgedit.timesteps.verbalizing.wanted, which a command does not import before it runs."""
-
-_FILE = click.Path(dir_okay=False, path_type=Path)
-
-COST_OPTIONS = (
-    click.option("--budget", metavar="USD", type=click.FloatRange(min=0), help="Stop before it costs more."),
-    click.option("--prices", metavar="FILE", type=_FILE, help="YAML of prices, instead of the shipped one."),
-    click.option("--workers", default=4, show_default=True, type=click.IntRange(1, 256), help="Concurrent calls."),
-    click.option("--attempts", default=6, show_default=True, type=click.IntRange(min=1), help="Attempts per call."),
-    click.option("--timeout", default=60.0, show_default=True, type=click.FloatRange(min=0, min_open=True),
-                 help="Timeout of one attempt in seconds."),
-)  # fmt: skip
-"""Options for budget and reasoning effort, for every command that calls a server."""
-
-_SERVER = (
-    click.option("--base-url", metavar="URL", help="The server, with /v1. Default: OpenAI's."),
-    click.option("--key-variable", metavar="VARIABLE", default="OPENAI_API_KEY", show_default=True,
-                 help="Environment variable that holds the server's key."),
-    click.option("--structured/--no-structured", default=None,
-                 help="Request replies that follow a JSON schema. Default: if the server supports it."),
-    click.option("--batch", is_flag=True, help="Use the Batch API: cheaper, within a day; resumes if interrupted."),
-    click.option("--poll", default=30.0, show_default=True, type=click.FloatRange(min=0),
-                 help="With --batch: seconds between two status checks."),
-    click.option("--tokenizer", metavar="NAME",
-                 help="For --estimate: local model with the same tokenizer; else four characters are a token."),
-    *COST_OPTIONS,
-    click.option("--device", default="auto", metavar="NAME", help="For local models: auto, cpu, cuda. Default auto."),
-    click.option("--prompts", metavar="FOLDER", type=click.Path(path_type=Path, exists=True, file_okay=False),
-                 help="Prompt files of your own, like those in prompts/verbalizer."),
-)  # fmt: skip
-
-
-def server_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options for model, server and budget to a command."""
-    for option in reversed(_SERVER):
-        command = option(command)
-    return command
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ServerOptions:
-    """Values of the options; the fields are named after them."""
-
-    base_url: str | None
-    key_variable: str
-    structured: bool | None
-    batch: bool
-    poll: float
-    budget: float | None
-    prices: Path | None
-    tokenizer: str | None
-    workers: int
-    attempts: int
-    timeout: float
-    device: str
-    prompts: Path | None
-
-    def remote(self, model: str, url: str | None = None) -> RemoteVerbalizer:
-        """Model behind a server.
-
-        Args:
-            url: Address of its server; None means --base-url.
-        """
-        from kgedit.llm.remote.batches import BatchWork
-        from kgedit.llm.remote.client import Effort
-        from kgedit.llm.remote.prices import SHIPPED
-        from kgedit.llm.remote.server import OPENAI, ChatServer
-        from kgedit.timesteps.verbalizing.verbalizers import RemoteVerbalizer
-
-        where = (url or self.base_url or OPENAI).rstrip("/")
-        return RemoteVerbalizer(
-            model=model,
-            server=ChatServer(url=where, key_variable=self.key_variable, timeout=self.timeout),
-            structured=self.structured,
-            batch=self.batch,
-            batch_work=BatchWork(poll=self.poll),
-            effort=Effort(workers=self.workers, attempts=self.attempts),
-            prices=self.prices or SHIPPED,
-            budget=self.budget,
-            tokenizer=self.tokenizer,
-            prompts=self.prompts,
-        )
-
-    def local(self, model: str) -> LocalVerbalizer:
-        """Model on this machine."""
-        from kgedit.timesteps.verbalizing.verbalizers import LocalVerbalizer
-
-        return LocalVerbalizer(model=model, device=self.device, prompts=self.prompts)
-
-
-def one_verbalizer(model: str | None, local: str | None, options: ServerOptions) -> RemoteVerbalizer | LocalVerbalizer:
-    """The verbalizer that was named.
-
-    Raises:
-        ModelError: if none or both are named.
-    """
-    if bool(model) == bool(local):
-        raise ModelError(
-            "Name one model: --model NAME for one of OpenAI's, with --base-url URL for one of any compatible server, "
-            "or --local NAME for a model on this machine."
-        )
-    return options.remote(model) if model else options.local(str(local))
+ESTIMATE = click.option("--estimate", is_flag=True, help="Print the estimated cost, without calling the model.")
+DRY_RUN = click.option("--dry-run", is_flag=True, help="Print the requests as JSON lines, without calling the model.")
 
 
 def tell_without_asking(

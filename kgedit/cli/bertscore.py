@@ -2,47 +2,50 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-import click
+from typing import TYPE_CHECKING
 
 from kgedit.cli.progress import bar, say
 from kgedit.errors import ModelError
+from kgedit.verbs.options import AnyFile, AnyFolder, flag, options
 
 if TYPE_CHECKING:
     from kgedit.records.scores import Encoding
 
-_OPTIONS = (
-    click.option("--bertscore-model", metavar="FOLDER", type=click.Path(file_okay=False, path_type=Path),
-                 help="Encoder on this machine, such as RoBERTa or BERT, in Hugging Face layout."),
-    click.option("--bertscore-layer", metavar="N", type=click.IntRange(min=0),
-                 help="Hidden layer that is compared. Default: the last."),
-    click.option("--bertscore-idf", is_flag=True, help="Weight tokens by their rarity among the accepted answers."),
-    click.option("--bertscore-baseline", metavar="FILE", type=click.Path(dir_okay=False, path_type=Path),
-                 help="CSV (LAYER, P, R, F) with scores of unrelated texts, for rescaling. Default: none."),
-)  # fmt: skip
 
-
-def bertscore_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options of BERTScore to a command."""
-    for option in reversed(_OPTIONS):
-        command = option(command)
-    return command
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
+@options
 class BertScoreOptions:
-    """Values of the options; the fields are named after them."""
+    """The encoder of `--metric bertscore`."""
 
-    bertscore_model: Path | None
-    bertscore_layer: int | None
-    bertscore_idf: bool
-    bertscore_baseline: Path | None
+    bertscore_model: AnyFolder | None = flag(
+        default=None,
+        group="Model",
+        rare=True,
+        help="Encoder on this machine, such as RoBERTa or BERT, in Hugging Face layout.",
+    )
+    bertscore_layer: int | None = flag(
+        default=None,
+        ge=0,
+        group="Model",
+        rare=True,
+        metavar="N",
+        help="Hidden layer that is compared. Default: the last.",
+    )
+    bertscore_idf: bool = flag(
+        default=False,
+        group="Model",
+        rare=True,
+        help="Weight tokens by their rarity among the accepted answers.",
+    )
+    bertscore_baseline: AnyFile | None = flag(
+        default=None,
+        group="Model",
+        rare=True,
+        help="CSV (LAYER, P, R, F) with scores of unrelated texts, for rescaling. Default: none.",
+    )
 
-    def check(self, runs: Sequence[Path], *, asked_for: bool) -> None:
+    def check_encoder(self, runs: Sequence[Path], *, asked_for: bool) -> None:
         """Check that there is an encoder, or scores of an earlier one.
 
         Raises:
@@ -71,10 +74,10 @@ def measure(runs: Sequence[Path], options: BertScoreOptions) -> None:
     from kgedit.runs.bert_scoring import EncoderSettings, measure_runs
 
     settings = EncoderSettings(
-        model=options.bertscore_model,
+        model=Path(options.bertscore_model),
         layer=options.bertscore_layer,
         idf=options.bertscore_idf,
-        baseline=options.bertscore_baseline,
+        baseline=None if options.bertscore_baseline is None else Path(options.bertscore_baseline),
     )
     with bar("Measuring", "answers") as progress:
         measured = measure_runs(runs, settings, progress=progress)

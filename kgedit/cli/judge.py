@@ -2,67 +2,74 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from kgedit.cli.asking import COST_OPTIONS, estimate_document, tell_asked, tell_estimate
+from kgedit.cli.asking import estimate_document, tell_asked, tell_estimate
 from kgedit.cli.formats import print_json, wants_json
 from kgedit.cli.progress import bar, say
 from kgedit.errors import ModelError
+from kgedit.verbs.options import AnyFolder, flag, options
+from kgedit.verbs.shared_options import CostOptions
 
 if TYPE_CHECKING:
     from kgedit.records.scores import Agreement
     from kgedit.runs.judging import RemoteJudge
 
-_FILE = click.Path(dir_okay=False, path_type=Path)
 
-_OPTIONS = (
-    click.option("--judge-model", metavar="NAME", help="Model of an OpenAI-compatible server, as it is named there."),
-    click.option("--judge-url", metavar="URL", help="The server, with /v1. Default: OpenAI's."),
-    click.option("--judge-key", metavar="VARIABLE", default="OPENAI_API_KEY", show_default=True,
-                 help="Environment variable that holds the server's key."),
-    click.option("--judge-local", metavar="NAME", help="Instead, a local model, as for --model of run-edit."),
-    click.option("--judge-tokenizer", metavar="NAME",
-                 help="For --estimate: local model with the judge's tokenizer; else four characters are a token."),
-    click.option("--prompts", metavar="FOLDER", type=click.Path(file_okay=False, path_type=Path),
-                 help="Your own verdict.txt or error_class.txt, in place of the shipped ones under prompts/judge."),
-    click.option("--judge-errors", is_flag=True,
-                 help="Also let a judge behind a server classify the error of each answer that it calls wrong."),
-    click.option("--estimate", is_flag=True, help="Print the estimated cost of the judge, without calling it."),
-    *COST_OPTIONS,
-)  # fmt: skip
+@options
+class JudgeOptions(CostOptions):
+    """The judge of `--metric judge`, and its budget."""
 
+    judge_model: str | None = flag(
+        default=None,
+        group="Model",
+        metavar="NAME",
+        help="Model of an OpenAI-compatible server, as it is named there.",
+    )
+    judge_url: str | None = flag(
+        default=None, group="Model", metavar="URL", help="The server, with /v1. Default: OpenAI's."
+    )
+    judge_key: str = flag(
+        default="OPENAI_API_KEY",
+        group="Model",
+        metavar="VARIABLE",
+        help="Environment variable that holds the server's key.",
+    )
+    judge_local: str | None = flag(
+        default=None, group="Model", metavar="NAME", help="Instead, a local model, as for --model of run-edit."
+    )
+    judge_tokenizer: str | None = flag(
+        default=None,
+        group="Model",
+        rare=True,
+        metavar="NAME",
+        help="For --estimate: local model with the judge's tokenizer; else four characters are a token.",
+    )
+    prompts: AnyFolder | None = flag(
+        default=None,
+        group="Model",
+        rare=True,
+        help="Your own verdict.txt or error_class.txt, in place of the built-in ones under prompts/judge.",
+    )
+    judge_errors: bool = flag(
+        default=False,
+        group="Model",
+        help="Also let a judge behind a server classify the error of each answer that it calls wrong.",
+    )
+    estimate: bool = flag(
+        default=False, group="Model", help="Print the estimated cost of the judge, without calling it."
+    )
 
-def judge_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options of a judge to a command."""
-    for option in reversed(_OPTIONS):
-        command = option(command)
-    return command
+    @property
+    def prompts_folder(self) -> Path | None:
+        """Folder of the user's prompt files; None means the built-in ones."""
+        return None if self.prompts is None else Path(self.prompts)
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JudgeOptions:
-    """Values of the options; the fields are named after them."""
-
-    judge_model: str | None
-    judge_url: str | None
-    judge_key: str
-    judge_local: str | None
-    judge_tokenizer: str | None
-    prompts: Path | None
-    judge_errors: bool
-    estimate: bool
-    budget: float | None
-    prices: Path | None
-    workers: int
-    attempts: int
-    timeout: float
-
-    def check(self, runs: Sequence[Path], *, asked_for: bool) -> None:
+    def check_judge(self, runs: Sequence[Path], *, asked_for: bool) -> None:
         """Check that there is exactly one judge, or verdicts of an earlier one.
 
         Raises:
@@ -110,10 +117,10 @@ class JudgeOptions:
             model=self.judge_model,
             server=ChatServer(url=url, key_variable=self.judge_key, timeout=self.timeout),
             effort=Effort(workers=self.workers, attempts=self.attempts),
-            prices=self.prices or SHIPPED,
+            prices=SHIPPED if self.prices is None else Path(self.prices),
             budget=self.budget,
             tokenizer=self.judge_tokenizer,
-            prompts=self.prompts,
+            prompts=self.prompts_folder,
         )
 
 
@@ -130,7 +137,9 @@ def judge(runs: Sequence[Path], options: JudgeOptions) -> None:
         elif options.judge_local:
             from kgedit.runs.judging import LocalModelJudge
 
-            judged = LocalModelJudge(model=options.judge_local, prompts=options.prompts).judge(runs, progress=progress)
+            judged = LocalModelJudge(model=options.judge_local, prompts=options.prompts_folder).judge(
+                runs, progress=progress
+            )
             say(f"Judged by {options.judge_local}: {judged:,} distinct answers")
         else:
             say("No judge is named: the verdicts that are in the run folders are kept.")

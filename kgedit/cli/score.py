@@ -2,44 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import click
 
-from kgedit.cli import completion
-from kgedit.cli.bertscore import BertScoreOptions, bertscore_options
-from kgedit.cli.examples import examples
+from kgedit.cli.bertscore import BertScoreOptions
 from kgedit.cli.formats import result_format, wants_json
-from kgedit.cli.interrupts import ResumableCommand
-from kgedit.cli.judge import JudgeOptions, judge_options
-
-_EPILOG = examples(
-    "kgedit score runs/ft_m --metric first_line --metric fluency",
-    "kgedit score runs/* --metric judge --judge-model gpt-4o-mini --estimate",
-    "kgedit score runs/* --metric judge --judge-model gpt-4o-mini --judge-errors --budget 2.50",
-    "kgedit score runs/ft_m --metric judge --judge-model qwen3 --judge-url http://127.0.0.1:8000/v1",
-    "kgedit score runs/ft_m --metric bertscore --bertscore-model ./roberta-large --bertscore-layer 17",
-)
+from kgedit.cli.judge import JudgeOptions
+from kgedit.cli.verb_command import verb_command
+from kgedit.verbs.options import ManyPaths, Names, argument, flag, options
 
 
-@click.command("score", cls=ResumableCommand, epilog=_EPILOG)
-@click.argument("runs", metavar="RUN...", nargs=-1, required=True, type=click.Path(path_type=Path),
-                shell_complete=completion.runs)  # fmt: skip
-@click.option(
-    "--metric",
-    "metrics",
-    metavar="NAME",
-    multiple=True,
-    required=True,
-    shell_complete=completion.metrics,
-    help="A metric; repeat.",
-)
-@result_format
-@judge_options
-@bertscore_options
-def score(runs: tuple[Path, ...], *, metrics: tuple[str, ...], **options: Any) -> None:
+@options
+class ScoreRuns(JudgeOptions, BertScoreOptions):
     """Score stored answers by further metrics.
 
     Each RUN is a folder written by run-edit. Its answers.jsonl is scored again without running the edited model, and
@@ -53,6 +29,26 @@ def score(runs: tuple[Path, ...], *, metrics: tuple[str, ...], **options: Any) -
     The metrics bertscore (F1), bertscore_precision and bertscore_recall compare each free answer with the accepted ones
     by the embeddings of an encoder, set by --bertscore-model. The scores go to bertscores.jsonl.
     """
+
+    runs: ManyPaths = argument(metavar="RUN...", complete="runs", help="Folders written by run-edit.")
+    metrics: Names = flag("--metric", metavar="NAME", complete="metrics", help="A metric; repeat.")
+
+
+@verb_command(
+    ScoreRuns,
+    name="score",
+    more=(result_format,),
+    examples=(
+        "kgedit score runs/ft_m --metric first_line --metric fluency",
+        "kgedit score runs/* --metric judge --judge-model gpt-4o-mini --estimate",
+        "kgedit score runs/* --metric judge --judge-model gpt-4o-mini \\\n    --judge-errors --budget 2.50",
+        "kgedit score runs/ft_m --metric judge --judge-model qwen3 \\\n    --judge-url http://127.0.0.1:8000/v1",
+        "kgedit score runs/ft_m --metric bertscore --bertscore-model ./roberta-large",
+    ),
+)
+def score(given: ScoreRuns) -> None:
+    """Score the answers, and print a table per metric."""
+    runs, metrics = [Path(run) for run in given.runs], tuple(given.metrics)
     from kgedit.cli.bertscore import measure
     from kgedit.cli.judge import judge, tell_judge_estimate
     from kgedit.cli.progress import say
@@ -65,27 +61,21 @@ def score(runs: tuple[Path, ...], *, metrics: tuple[str, ...], **options: Any) -
         name: f"{METRICS[name].formula}; {'higher' if METRICS[name].higher_is_better else 'lower'} is better."
         for name in metrics
     }
-    judging, encoding = _split(options)
     embeddings = any(name in BERTSCORES for name in metrics)
     for folder in runs:
         require_finished(folder)
-    judging.check(runs, asked_for="judge" in metrics)
-    encoding.check(runs, asked_for=embeddings)
-    if judging.estimate:
-        tell_judge_estimate(runs, judging)
+    given.check_judge(runs, asked_for="judge" in metrics)
+    given.check_encoder(runs, asked_for=embeddings)
+    if given.estimate:
+        tell_judge_estimate(runs, given)
         return
     if "judge" in metrics:
-        judge(runs, judging)
+        judge(runs, given)
     if embeddings:
-        measure(runs, encoding)
+        measure(runs, given)
     for folder in runs:
         say(f"Scored: {write_scores(folder, also=metrics)}")
     _show(runs, notes)
-
-
-def _split(options: Mapping[str, Any]) -> tuple[JudgeOptions, BertScoreOptions]:
-    encoding = {name: value for name, value in options.items() if name.startswith("bertscore_")}
-    return JudgeOptions(**{name: options[name] for name in options.keys() - encoding}), BertScoreOptions(**encoding)
 
 
 def _show(runs: Sequence[Path], notes: dict[str, str]) -> None:

@@ -1,48 +1,46 @@
-"""Rewords a timestep with a model, and writes the result next to the original."""
+"""`verbalize`, `compare-verbalizers` and `mine-templates`: a language model words questions and statements."""
 
 from __future__ import annotations
 
-import hashlib
-import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Annotated
 
-import pyarrow as pa
-import pyarrow.parquet as pq
+from pydantic import BeforeValidator
 
-from kgedit.checksums import SUMS, write_checksums
-from kgedit.errors import TimestepError
-from kgedit.exporters import EXPORTERS
-from kgedit.files import replace_file
-from kgedit.llm.remote.client import ChatReplies
-from kgedit.store.disk import disk_errors
-from kgedit.store.files import replace_folder, write_json
-from kgedit.store.snapshots import Snapshot, list_snapshots
-from kgedit.store.working_folder import working_folder
-from kgedit.timesteps.timestep import Timestep
-from kgedit.timesteps.verbalizing.comparing import (
-    VerbalizerTexts,
-    side_by_side,
-    summarize,
-    texts_of_model,
-    texts_of_templates,
+from kgedit.errors import ModelError, TimestepError
+from kgedit.verbs.home_folder import read_date
+from kgedit.verbs.options import (
+    AnyFile,
+    AnyFolder,
+    AnyPath,
+    Day,
+    ExistingFolder,
+    HomeVerb,
+    ManyFiles,
+    Names,
+    argument,
+    flag,
+    many,
+    options,
+    python_only,
 )
-from kgedit.timesteps.verbalizing.mining import Mined, mine, mined_catalogue, wanted_statements
-from kgedit.timesteps.verbalizing.prompting import prompts_version
-from kgedit.timesteps.verbalizing.rewording import (
-    choose_wordings,
-    count_wordings,
-    reworded_tables,
-    wordings_table,
-)
-from kgedit.timesteps.verbalizing.verbalizers import Progress, Replies, Verbalizer
-from kgedit.timesteps.verbalizing.wanted import AXES, Wanted, wanted_wordings
-from kgedit.wording.voices import keyed_number
+from kgedit.verbs.shared_options import AXES, Axis, OneVerbalizer, ServerOptions
 
-WORDINGS_FILE = "wordings.parquet"
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from kgedit.llm.remote.client import ChatReplies
+    from kgedit.timesteps.verbalizing.mining import Mined
+    from kgedit.timesteps.verbalizing.verbalizers import Verbalizer
+    from kgedit.timesteps.verbalizing.wanted import Wanted
+    from kgedit.verbs.verbalizing import Comparison, Verbalized
+
+TEMPLATES = "templates"
+"""Name of the templates among verbalizers."""
+
+Axes = Annotated[Sequence[Axis], BeforeValidator(many)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,183 +64,185 @@ class WordingOptions:
     seed: int = 0
 
 
-def find_wanted(timestep: Timestep, options: WordingOptions) -> list[Wanted]:
-    """Find the records of a timestep to reword."""
-    return wanted_wordings(
-        timestep,
-        axes=options.axes,
-        snapshot=_newer_snapshot(timestep, options.home),
-        personas=options.personas,
-        case_ids=_drawn(timestep, options),
+@options
+class TimestepToWord:
+    """The timestep to word, and its axes."""
+
+    timestep: AnyPath = argument(kw_only=False, complete="timesteps", help="An exported timestep.")
+    axes: Axes = flag("--axis", default=(), group="Questions", help="An axis to word; repeat. Default: all.")
+    seed: int = flag(default=0, group="Questions", help="Seed for drawing the cases.")
+
+
+@options
+class Verbalize(OneVerbalizer, TimestepToWord, HomeVerb["Verbalized"]):
+    """Reword a timestep's questions with a language model.
+
+    TIMESTEP is an exported timestep: its folder, its name in the home, or two dates as 2021-01-04..2023-02-27. A copy
+    with the model's questions is written to --out. Every question must pass the final filters (subject named, relation
+    expressed, answer not given away, answer repeated, one question, length); otherwise the template's question is kept.
+    wordings.parquet in the new folder records the source of each question and the reason, timestep.json the counts.
+
+    Replies are cached by content: the same command resumes an interrupted one, does not pay twice and writes the same
+    bytes. A server's key is read from the environment only.
+    """
+
+    out: AnyFolder | None = flag(default=None, group="Output", help="Folder to write.")
+    limit: int | None = flag(
+        default=None,
+        ge=1,
+        group="Questions",
+        metavar="N",
+        help="Number of cases to word; the rest keep template questions.",
+    )
+    personas: ExistingFolder | None = flag(
+        default=None, group="Questions", help="Folder of personas, if the timestep has your own."
+    )
+    overwrite: bool = flag(default=False, group="Output", help="Replace the folder if it exists.")
+    progress: Callable[[int, int], None] | None = python_only(default=None, help="Progress callback.")
+
+    def wanted(self, home: Path) -> list[Wanted]:
+        """Records that the model would word."""
+        from kgedit.timesteps.timestep import Timestep
+        from kgedit.verbs.verbalizing import find_wanted
+
+        return find_wanted(Timestep.open(Path(self.timestep)), self._wording(home))
+
+    def run(self, home: Path) -> Verbalized:
+        """Word them, and write the copy.
+
+        Raises:
+            TimestepError: if there is no folder to write, or it exists or is the timestep's own.
+            ModelError: if the model cannot be queried; existing wordings stay in the cache.
+        """
+        from kgedit.timesteps.timestep import Timestep
+        from kgedit.verbs.verbalizing import verbalize
+
+        if self.out is None:
+            raise TimestepError("Name the folder to write: --out FOLDER.")
+        return verbalize(
+            Timestep.open(Path(self.timestep)),
+            Path(self.out),
+            self.verbalizer(),
+            options=self._wording(home),
+            overwrite=self.overwrite,
+            progress=self.progress,
+        )
+
+    def _wording(self, home: Path) -> WordingOptions:
+        return WordingOptions(
+            axes=tuple(self.axes) or AXES,
+            home=home,
+            personas=None if self.personas is None else Path(self.personas),
+            prompts=self.prompts_folder,
+            limit=self.limit,
+            seed=self.seed,
+        )
+
+
+@options
+class CompareVerbalizers(ServerOptions, TimestepToWord, HomeVerb["Comparison"]):
+    """Compare templates and models on the same facts.
+
+    TIMESTEP is an exported timestep: its folder, its name in the home, or two dates as 2021-01-04..2023-02-27. Each
+    verbalizer words the same cases of it on all axes. By axis, the output shows the share of questions that pass the
+    final filters, the reasons for those that fail, and for those that pass: number of words, overlap with the
+    template's question, and the share of distinct word pairs. Nothing is written except the cache of replies.
+    """
+
+    names: Names = flag(
+        "--by",
+        kw_only=False,
+        group="Model",
+        metavar="VERBALIZER",
+        help="templates, local:NAME, NAME for --base-url, or NAME@URL; repeat.",
+    )
+    sample: int = flag(default=30, ge=1, group="Questions", help="Cases to word.")
+    progress: Callable[[str, int, int], None] | None = python_only(
+        default=None, help="Called with a verbalizer's name, the number of finished records, and their total."
     )
 
+    def run(self, home: Path) -> Comparison:
+        """Word them with each.
 
-@dataclass(frozen=True, slots=True)
-class Verbalized:
-    """A reworded timestep.
+        Raises:
+            ModelError: if a model cannot be queried, or a name is not a verbalizer.
+        """
+        from kgedit.timesteps.timestep import Timestep
+        from kgedit.untrusted import without_credentials
+        from kgedit.verbs.verbalizing import compare
 
-    Attributes:
-        timestep: The new timestep.
-        counts: Axis -> number of questions by source, and reasons.
-        asked: Cost of the requests; None for a local model.
+        axes = tuple(self.axes) or AXES
+        wording = WordingOptions(axes=axes, home=home, prompts=self.prompts_folder, limit=self.sample, seed=self.seed)
+        verbalizers = {without_credentials(name): self._verbalizer(name) for name in dict.fromkeys(self.names)}
+        return compare(Timestep.open(Path(self.timestep)), verbalizers, options=wording, progress=self.progress)
+
+    def _verbalizer(self, name: str) -> Verbalizer | None:
+        if name == TEMPLATES:
+            return None
+        if name.startswith("local:"):
+            return self.local_model(name.removeprefix("local:"))
+        model, _, url = name.partition("@")
+        if not model:
+            raise ModelError(f"'{name}' is not a verbalizer. Give templates, local:NAME, NAME or NAME@URL.")
+        return self.remote(model, url or None)
+
+
+@options
+class MineTemplates(OneVerbalizer, HomeVerb["tuple[Mined, ChatReplies | None]"]):
+    """Mine cloze templates from a model's statements.
+
+    As WikiFactDiff did with a language model: the model states facts of popular subjects of each relation ten times
+    each; statements that contain the subject and end with the object become templates, and the five most frequent are
+    kept. --out is a catalogue for `export-timestep --templates`, with the mined clozes in place of the built-in ones.
+    The output lists every kept template with the number of facts that were stated with it.
     """
 
-    timestep: Timestep
-    counts: dict[str, Any]
-    asked: ChatReplies | None
+    date: Day = flag(kw_only=False, complete="snapshot_dates", help="The snapshot whose facts are stated.")
+    properties: Names = flag(
+        "--property", default=(), metavar="PID", complete="properties", help="A relation; repeat. Default: all."
+    )
+    facts: int = flag(default=100, ge=1, help="Maximum number of facts per relation.")
+    most_popular: int = flag(default=100_000, ge=1, help="Number of items that count as popular.")
+    pageviews: ManyFiles = flag(
+        default=(),
+        help="A monthly file pageviews-YYYYMM-user, of the year before the snapshot; repeat. Popular are then the most "
+        "read items, as in the paper; else those that most facts have as their value.",
+    )
+    seed: int = flag(default=0, help="Seed for drawing the facts.")
+    out: AnyFile | None = flag(default=None, group="Output", help="Catalogue to write, a YAML file.")
+    overwrite: bool = flag(default=False, group="Output", help="Replace the file if it exists.")
+    progress: Callable[[int, int], None] | None = python_only(default=None, help="Progress callback.")
 
+    def stated(self, home: Path) -> pa.Table:
+        """Facts that the model states."""
+        from kgedit.store.snapshots import open_snapshot
+        from kgedit.timesteps.verbalizing.mining import facts_to_state
 
-def verbalize(
-    timestep: Timestep,
-    out: Path,
-    verbalizer: Verbalizer,
-    *,
-    options: WordingOptions,
-    overwrite: bool = False,
-    progress: Progress | None = None,
-) -> Verbalized:
-    """Reword a timestep with a model and write it to another folder; the same replies give the same bytes.
+        return facts_to_state(
+            open_snapshot(home, read_date(self.date)),
+            properties=tuple(self.properties),
+            per_relation=self.facts,
+            most_popular=self.most_popular,
+            pageviews=tuple(Path(file) for file in self.pageviews),
+            seed=self.seed,
+        )
 
-    Formats next to the timestep's tables are written again, other files are copied.
+    def run(self, home: Path) -> tuple[Mined, ChatReplies | None]:
+        """Have them stated, and write the catalogue.
 
-    Raises:
-        TimestepError: if the folder exists or is the timestep's own.
-        ModelError: if the model cannot be queried; existing wordings stay in the cache.
-    """
-    if out.resolve() == timestep.folder.resolve():
-        raise TimestepError(f"{out} is the timestep itself. Name another folder with --out.")
-    if out.exists() and not overwrite:
-        raise TimestepError(f"{out} is there already. Nothing was changed. To replace it, add --overwrite.")
-    wanted = find_wanted(timestep, options)
-    replies = verbalizer.word(wanted, progress=progress)
-    chosen = choose_wordings(wanted, replies.replies, prompts=options.prompts)
-    wordings = wordings_table(wanted, chosen)
-    counts = count_wordings(wordings)
-    about = _provenance(timestep, verbalizer, replies, options) | {"axes": counts}
-    with disk_errors(out, again="give the same command again"):
-        _write(timestep, out, wordings, about)
-    return Verbalized(Timestep.open(out), counts, replies.asked)
+        Raises:
+            TimestepError: if there is no file to write, it exists, or no template was found.
+            ModelError: if the model cannot be queried.
+        """
+        from kgedit.verbs.verbalizing import mine_clozes
 
-
-def _provenance(
-    timestep: Timestep, verbalizer: Verbalizer, replies: Replies, options: WordingOptions
-) -> dict[str, Any]:
-    snapshot = _newer_snapshot(timestep, options.home)
-    return {
-        "model": verbalizer.name,
-        "where": verbalizer.where,
-        "structured": replies.structured,
-        "prompts": prompts_version(options.prompts),
-        "descriptions": snapshot.name if snapshot else "templates",
-        "limit": options.limit,
-        "seed": options.seed,
-        "of": timestep.sha256,
-    }
-
-
-def _write(timestep: Timestep, out: Path, wordings: pa.Table, about: dict[str, Any]) -> None:
-    with working_folder(out) as aside:
-        forms = [form for form in EXPORTERS if list(timestep.folder.glob(f"{form}.*"))]
-        for path in sorted(timestep.folder.iterdir()):
-            if path.is_file() and path.stem not in {*forms, "timestep", SUMS}:
-                shutil.copyfile(path, aside / path.name)
-        written = dict(timestep.manifest.get("tables", {}))
-        for name, table in (*reworded_tables(timestep, wordings).items(), ("wordings", wordings)):
-            path = aside / f"{name}.parquet"
-            pq.write_table(table, path, compression="zstd")
-            written[name] = {"rows": table.num_rows, "sha256": hashlib.sha256(path.read_bytes()).hexdigest()}
-        write_json(aside / "timestep.json", timestep.manifest | {"verbalizer": about, "tables": written})
-        made = Timestep.open(aside)
-        for form in forms:
-            EXPORTERS[form](made)
-        write_checksums(aside)
-        replace_folder(aside, out)
-
-
-def _newer_snapshot(timestep: Timestep, home: Path | None) -> Snapshot | None:
-    if home is None:
-        return None
-    date = timestep.name.partition("_")[2]
-    return next((snapshot for snapshot in list_snapshots(home) if str(snapshot.date) == date), None)
-
-
-def _drawn(timestep: Timestep, options: WordingOptions) -> frozenset[str] | None:
-    if options.limit is None:
-        return None
-    ids: Sequence[str] = timestep.table("cases")["case_id"].to_pylist()
-    return frozenset(sorted(ids, key=lambda case_id: (keyed_number(case_id, options.seed), case_id))[: options.limit])
-
-
-@dataclass(frozen=True, slots=True)
-class Comparison:
-    """Results of several verbalizers on the same facts.
-
-    Attributes:
-        summary: Table with the schema kgedit.timesteps.verbalizing.comparing.SUMMARY.
-        questions: First question of each verbalizer, side by side.
-        asked: Cost of the requests to servers.
-    """
-
-    summary: pa.Table
-    questions: pa.Table
-    asked: dict[str, ChatReplies]
-
-
-def compare(
-    timestep: Timestep,
-    verbalizers: Mapping[str, Verbalizer | None],
-    *,
-    options: WordingOptions,
-    progress: Callable[[str, int, int], None] | None = None,
-) -> Comparison:
-    """Word the same facts with several verbalizers.
-
-    Args:
-        verbalizers: Verbalizers by display name; None means the templates.
-        progress: Called with a verbalizer's name, the number of finished records, and their total.
-
-    Raises:
-        ModelError: if a model cannot be queried.
-    """
-    wanted = find_wanted(timestep, options)
-    by_verbalizer: dict[str, list[VerbalizerTexts]] = {}
-    asked: dict[str, ChatReplies] = {}
-    for name, verbalizer in verbalizers.items():
-        if verbalizer is None:
-            by_verbalizer[name] = texts_of_templates(wanted)
-            continue
-        replies = verbalizer.word(wanted, progress=partial(progress, name) if progress else None)
-        by_verbalizer[name] = texts_of_model(wanted, replies.replies)
-        if replies.asked:
-            asked[name] = replies.asked
-    return Comparison(summarize(wanted, by_verbalizer), side_by_side(wanted, by_verbalizer), asked)
-
-
-def mine_clozes(
-    facts: pa.Table,
-    verbalizer: Verbalizer,
-    out: Path,
-    *,
-    prompts: Path | None = None,
-    overwrite: bool = False,
-    progress: Progress | None = None,
-) -> tuple[Mined, ChatReplies | None]:
-    """Have a model state facts and write a catalogue with templates mined from its statements.
-
-    Args:
-        facts: Facts from kgedit.timesteps.verbalizing.mining.facts_to_state.
-        out: YAML file to write.
-
-    Raises:
-        TimestepError: if the file exists, or no template was found.
-        ModelError: if the model cannot be queried.
-    """
-    if out.exists() and not overwrite:
-        raise TimestepError(f"{out} is there already. Nothing was changed. To replace it, add --overwrite.")
-    replies = verbalizer.word(wanted_statements(facts), progress=progress)
-    mined = mine(facts, replies.replies, prompts=prompts)
-    if not mined.kept:
-        reasons = ", ".join(f"{reason}: {count:,}" for reason, count in mined.dropped.items()) or "no facts"
-        raise TimestepError(f"No template was found in {facts.num_rows:,} facts ({reasons}). Try another model.")
-    replace_file(out, mined_catalogue(mined, name="mined"))
-    return mined, replies.asked
+        if self.out is None:
+            raise TimestepError("Name the catalogue to write: --out FILE.")
+        return mine_clozes(
+            self.stated(home),
+            self.verbalizer(),
+            Path(self.out),
+            prompts=self.prompts_folder,
+            overwrite=self.overwrite,
+            progress=self.progress,
+        )

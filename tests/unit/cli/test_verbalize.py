@@ -15,12 +15,13 @@ from world.batch_server import batch_server
 from world.fault_server import FaultServer, fault_server
 from world.small_timestep import TOWNS, write_timestep
 
-from kgedit.cli import asking, main
+from kgedit.cli import main
 from kgedit.exporters import EXPORTERS
 from kgedit.timesteps.tables import CASES
 from kgedit.timesteps.timestep import Timestep
 from kgedit.timesteps.verbalizing.prompting import read_prompt
 from kgedit.timesteps.verbalizing.wanted import AXES
+from kgedit.verbs import shared_options
 
 pytestmark = pytest.mark.slow
 
@@ -287,7 +288,7 @@ def test_a_limit_words_some_cases_and_leaves_the_others(timestep: Path, tmp_path
 
 
 def test_commands_offer_every_axis_that_can_be_worded() -> None:
-    assert asking.AXES == AXES
+    assert shared_options.AXES == AXES
 
 
 @pytest.mark.parametrize(
