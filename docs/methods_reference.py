@@ -1,6 +1,7 @@
 """Writes docs/reference/methods.md, every method with its settings, from the methods themselves: ``make docs``.
 
-So it does the table in docs/methods.md of what differs from papers and their code.
+It also writes the table in docs/methods.md of what differs from papers and their code, from
+kgedit/editing/deviations.yaml.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ from typing import Any
 import yaml
 
 from kgedit.editing import METHODS
-from kgedit.editing.editor import Capabilities, Deviation, Editor
+from kgedit.editing.deviations import Deviation, read_deviations
+from kgedit.editing.editor import Capabilities, Editor
 from kgedit.hparams.published import published_configs
 from kgedit.hparams.settings import Settings, defaults, meanings
 
@@ -56,15 +58,16 @@ def reference() -> str:
 
 def deviations() -> str:
     """The table of deviations: one row for each, with the methods that share it."""
+    by_method = read_deviations()
     sharing: dict[Deviation, list[str]] = {}
     for name in METHODS:
-        for row in METHODS[name].deviations.rows:
+        for row in by_method[name].rows:
             sharing.setdefault(row, []).append(name)
     rows = [
         "| " + " | ".join([", ".join(f"`{name}`" for name in names), *map(_cell, astuple(row))]) + " |"
         for row, names in sharing.items()
     ]
-    none = [f"`{name}`, since {why}" for name in METHODS if (why := METHODS[name].deviations.none_because)]
+    none = [f"`{name}`, since {why}" for name in METHODS if (why := by_method[name].none_because)]
     head = "| Method | What | Published | Here, by default | Why | Measured effect |"
     return "\n".join([head, "| :-- | :-- | :-- | :-- | :-- | :-- |", *rows, "", f"None: {'; '.join(none)}."])
 
@@ -117,7 +120,7 @@ def _section(name: str, method: type[Editor[Any]]) -> Iterator[str]:
         yield f"- Source: {capabilities.source}."
     if published := [config.model for config in published_configs(name)]:
         yield f"- Published values for: {', '.join(published)}."
-    if count := len(method.deviations.rows):
+    if count := len(read_deviations()[name].rows):
         yield f"- Differs from what is published in [{count} points](../methods.md#deviations-from-what-is-published)."
     yield f"- Code: `{method.__module__.replace('.', '/')}.py`.\n"
     yield from _settings(method.settings_type)

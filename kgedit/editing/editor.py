@@ -23,48 +23,6 @@ from kgedit.llm.saving import save_pretrained
 from kgedit.records.cases import Case, KnownFact
 from kgedit.records.runs import EditFailure, Protocol
 
-NOT_MEASURED = "not measured"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Deviation:
-    """One difference of a method from its paper or published code; docs/methods.md lists all of them in one table.
-
-    Attributes:
-        what: What differs.
-        published: Behaviour in the paper or its code; names which of them if the two differ.
-        ours: Default behaviour here.
-        why: The reason.
-        effect: Measured effect of the difference, with model and data.
-    """
-
-    what: str
-    published: str
-    ours: str
-    why: str
-    effect: str = NOT_MEASURED
-
-
-@dataclass(frozen=True, slots=True)
-class Deviations:
-    """All known differences of one method.
-
-    Attributes:
-        rows: The differences.
-        none_because: Reason why there are none; "" if there are any.
-
-    Raises:
-        ValueError: if both or neither are given.
-    """
-
-    rows: tuple[Deviation, ...] = ()
-    none_because: str = ""
-
-    def __post_init__(self) -> None:
-        if bool(self.rows) == bool(self.none_because):
-            raise ValueError("give either the deviations or the reason why there are none")
-
-
 OwnSettings = TypeVar("OwnSettings", bound=Settings)
 
 
@@ -250,8 +208,6 @@ class Editor(ABC, Generic[OwnSettings]):
     """
 
     capabilities: ClassVar[Capabilities]
-    deviations: ClassVar[Deviations]
-    """Differences from the paper or its code; optional for methods outside of kgedit."""
     settings_type: ClassVar[type[Settings]]
 
     def __init__(self, model: LanguageModel, settings: OwnSettings, *, contexts: Sequence[Context], seed: int) -> None:

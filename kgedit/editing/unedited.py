@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kgedit.editing.editor import NO_RUN, AppliedEdits, Capabilities, Deviations, Editor, EditorState, RunContext
+from kgedit.editing.editor import NO_RUN, AppliedEdits, Capabilities, Editor, EditorState, RunContext
 from kgedit.hparams.settings import NoSettings
 from kgedit.records.cases import Case
 
@@ -13,7 +13,6 @@ class Unedited(Editor[NoSettings]):
     """Leaves the model unchanged, under every protocol."""
 
     capabilities = Capabilities(protocols=("per_timestep", "sequential", "single"))
-    deviations = Deviations(none_because="there is nothing to differ from")
     settings_type = NoSettings
 
     def apply(self, cases: Sequence[Case], run: RunContext = NO_RUN) -> AppliedEdits:  # noqa: ARG002 - the contract's shape

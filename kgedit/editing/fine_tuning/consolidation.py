@@ -14,53 +14,14 @@ from typing import Any, TypeVar
 
 import torch
 
-from kgedit.editing.editor import NO_RUN, AppliedEdits, Capabilities, Deviation, Deviations, EditorState, RunContext
-from kgedit.editing.fine_tuning.selective import CONTINUAL_DEVIATIONS, LINEAR_ONLY_DEVIATION, SelectiveTuning
+from kgedit.editing.editor import NO_RUN, AppliedEdits, Capabilities, EditorState, RunContext
+from kgedit.editing.fine_tuning.selective import SelectiveTuning
 from kgedit.editing.training import examples, seed_for
 from kgedit.hparams.fine_tuning import ContinualSettings, EwcSettings, SynapticSettings
 from kgedit.llm.contexts import Context
 from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.training import backward, encode_targets
 from kgedit.records.cases import Case
-
-EWC_DEVIATIONS = Deviations((
-    *CONTINUAL_DEVIATIONS,
-    Deviation(
-        what="Fisher information",
-        published="of the network's outputs on earlier data",
-        ours="of the edits' answers, on at most 200 edits of a call (`fisher_examples`)",
-        why="it takes a backward pass for each edit",
-    ),
-    Deviation(
-        what="lambda",
-        published="400 in the experiments on Atari games; searched on MNIST",
-        ours="400 (`penalty`)",
-        why="it is the only published value",
-        effect="`tiny`, two calls of 40 edits, teacher-forced: first edits after both 57.6 in place of 44.7 without "
-        "penalty, second 37.7 in place of 55.7, unchanged 64.7 in place of 52.9; at 10,000 70.7, 9.8 and 69.1",
-    ),
-    LINEAR_ONLY_DEVIATION,
-))  # fmt: skip
-
-
-SI_DEVIATIONS = Deviations((
-    *CONTINUAL_DEVIATIONS,
-    Deviation(
-        what="negative path integrals",
-        published="not mentioned",
-        ours="count as 0",
-        why="the penalty would push such a parameter away from its earlier value",
-    ),
-    Deviation(
-        what="c and xi",
-        published="c = 0.1 and xi = 0.1 on permuted MNIST",
-        ours="the same (`penalty`, `damping`)",
-        why="no values are published for language models",
-        effect="`tiny`, two calls of 40 edits: the same answers as without the penalty; nearly the same with c = 10",
-    ),
-    LINEAR_ONLY_DEVIATION,
-))  # fmt: skip
-
 
 PenaltySettings = TypeVar("PenaltySettings", bound=ContinualSettings)
 
@@ -139,7 +100,6 @@ class ElasticWeights(ConsolidatedTuning[EwcSettings]):
         changes_weights=True,
         source="EWC, arXiv 1612.00796 section 2.1",
     )
-    deviations = EWC_DEVIATIONS
     settings_type = EwcSettings
 
     @property
@@ -196,7 +156,6 @@ class SynapticIntelligence(ConsolidatedTuning[SynapticSettings]):
         changes_weights=True,
         source="SI, arXiv 1703.04200 section 3",
     )
-    deviations = SI_DEVIATIONS
     settings_type = SynapticSettings
 
     @property

@@ -12,19 +12,9 @@ from typing import Any
 import torch
 
 from kgedit.editing.corpora import Corpus, TextBudget, corpus_of
-from kgedit.editing.editor import (
-    NO_RUN,
-    Advance,
-    AppliedEdits,
-    Capabilities,
-    Deviation,
-    Deviations,
-    EditorState,
-    RunContext,
-)
+from kgedit.editing.editor import NO_RUN, Advance, AppliedEdits, Capabilities, EditorState, RunContext
 from kgedit.editing.fine_tuning.curvature import Curvature, Projection, curvatures, text_batches, text_curvatures
 from kgedit.editing.fine_tuning.editor import BreadthFirstTuning, MatrixTuning
-from kgedit.editing.fine_tuning.ft import RATE_DEVIATION
 from kgedit.editing.training import examples
 from kgedit.errors import SpecError
 from kgedit.hparams.fine_tuning import CrispEditSettings
@@ -32,57 +22,6 @@ from kgedit.llm.contexts import Context
 from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.training import encode_targets
 from kgedit.records.cases import Case, KnownFact
-
-CRISPEDIT_DEVIATIONS = Deviations((
-    Deviation(
-        what="steps of a model without published values",
-        published="25 epochs of batches of 32, however many edits: 2,350 steps for 3,000 of them",
-        ours="up to 100 steps of Adam at least (`least_steps`): few edits are cut into smaller batches, or come by in "
-        "more epochs; a call ends at `stop_loss`",
-        why="twenty edits are one batch, and 25 steps do not learn them",
-        effect="SmolLM2-135M, 20 CounterFact edits: teacher-forced 55.8 as published, with gamma 0.99; 100 by default",
-    ),
-    Deviation(
-        what="gamma (`share`) of a model without published values",
-        published="0.99 in the configurations, 0.9 by default, 0.8 in the commands of the code's README",
-        ours="0.9",
-        why="it keeps as much as 0.99, and edits are learned in fewer and cheaper steps",
-        effect="SmolLM2-135M, 20 CounterFact edits, teacher-forced 100 in each case; unrelated answers unchanged "
-        "under synthetic, few_shot: 55, 80 at 0.8; 70, 90 at 0.9; 70, 75 at 0.99; 1.5, 2.2, 3.7 CPU s per edit",
-    ),
-    Deviation(
-        what="what past edits leave of the optimizer",
-        published="Adam goes on, its first moment projected",
-        ours="each call begins with a new Adam",
-        why="a call can then be resumed from the matrices and the curvature alone",
-        effect="none in a first call; in later calls not measured",
-    ),
-    Deviation(
-        what="curvature of past edits",
-        published="of prompt and target",
-        ours="of the loss of the targets, with their prompts masked",
-        why="it is the loss that edits are trained with",
-        effect="none below 100 edits (`chunk`); SmolLM2-135M, 20 CounterFact edits: cosine of the factors with and "
-        "without prompts 1.000 (inputs), 0.889 (gradients)",
-    ),
-    Deviation(
-        what="curvature of the text when weights have moved far",
-        published="taken anew, an option of the code, looked at after each step",
-        ours="an option too (`moved`), looked at between calls; past edits join in both",
-        why="a call can then be resumed",
-        effect="none by default: off on both sides",
-    ),
-    Deviation(
-        what="end of text",
-        published="no part of the target",
-        ours="part of the target (`learn_end`)",
-        why="the trainer is LocFT-BF's",
-        effect="`tiny`, 100 CounterFact edits, `learn_end: false`: teacher-forced update 72.9 in place of 67.9, exact "
-        "under wild 60 in place of 61, unchanged 12 in place of 7 and 8",
-    ),
-    RATE_DEVIATION,
-))  # fmt: skip
-
 
 _MERGED_AT_ONCE = 16
 """Number of past edits in one batch when their curvature is computed."""
@@ -106,7 +45,6 @@ class CrispEdit(BreadthFirstTuning[CrispEditSettings], MatrixTuning[CrispEditSet
         needs_known_facts=True,
         source="CrispEdit, arXiv 2602.15823; the trainer is LocFT-BF, arXiv 2509.22072",
     )
-    deviations = CRISPEDIT_DEVIATIONS
     settings_type = CrispEditSettings
 
     def __init__(

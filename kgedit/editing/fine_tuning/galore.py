@@ -7,22 +7,9 @@ from typing import Any
 
 import torch
 
-from kgedit.editing.editor import Capabilities, Deviation, Deviations
-from kgedit.editing.fine_tuning.selective import CONTINUAL_DEVIATIONS, LINEAR_ONLY_DEVIATION, SelectiveTuning
+from kgedit.editing.editor import Capabilities
+from kgedit.editing.fine_tuning.selective import SelectiveTuning
 from kgedit.hparams.fine_tuning import GaLoreSettings
-
-GALORE_DEVIATIONS = Deviations((
-    *CONTINUAL_DEVIATIONS,
-    Deviation(
-        what="rank, alpha and T",
-        published="rank 4 with alpha 4 for fine-tuning; a quarter of the width with alpha 0.25 and T = 200 for "
-        "pre-training",
-        ours="rank 4, alpha 4 (`scale`), T = 200 (`refresh`)",
-        why="editing is fine-tuning",
-    ),
-    LINEAR_ONLY_DEVIATION,
-))  # fmt: skip
-
 
 _BETAS = (0.9, 0.999)
 _EPSILON = 1e-8
@@ -41,7 +28,6 @@ class GaLore(SelectiveTuning[GaLoreSettings]):
         changes_weights=True,
         source="GaLore, arXiv 2403.03507 section 4",
     )
-    deviations = GALORE_DEVIATIONS
     settings_type = GaLoreSettings
 
     def _optimizer(self, weights: Sequence[torch.nn.Parameter]) -> torch.optim.Optimizer:

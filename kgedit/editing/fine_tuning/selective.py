@@ -8,7 +8,7 @@ from typing import Any
 
 from torch import nn
 
-from kgedit.editing.editor import Capabilities, Deviation, Deviations
+from kgedit.editing.editor import Capabilities
 from kgedit.editing.fine_tuning.editor import BreadthFirstTuning, EpochSettings
 from kgedit.errors import SpecError
 from kgedit.hparams.fine_tuning import BitFitSettings, LnTuningSettings
@@ -16,63 +16,6 @@ from kgedit.llm.contexts import Context
 from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.surgery.matrices import EditedParameter
 from kgedit.llm.surgery.structure import is_linear, is_norm
-
-CONTINUAL_DEVIATIONS = (
-    Deviation(
-        what="steps for few edits",
-        published="epochs over tasks of thousands of examples; WikiBigEdit names the method and no settings",
-        ours="25 epochs of batches of 32, and 100 steps at least (`least_steps`), until `stop_loss`",
-        why="they are to be compared with `locft_bf`, which trains so",
-    ),
-    Deviation(
-        what="learning rate",
-        published="of other models and tasks",
-        ours="derived from the model's width",
-        why="the papers train other models",
-    ),
-    Deviation(
-        what="optimizer between calls",
-        published="not described",
-        ours="each call begins with new moments",
-        why="a call can then be resumed",
-    ),
-)
-
-
-LINEAR_ONLY_DEVIATION = Deviation(
-    what="trained parameters",
-    published="all parameters of the network",
-    ours="the linear layers of the blocks (`layers`); embeddings and norms are frozen",
-    why="facts are edited there, and embeddings have rows for every token of the vocabulary",
-)
-
-
-BITFIT_DEVIATIONS = Deviations((
-    *CONTINUAL_DEVIATIONS,
-    Deviation(
-        what="models without biases",
-        published="BERT and RoBERTa, which have biases",
-        ours="where no block has one, linear layers get biases of zeros (`add_biases`)",
-        why="Llama and Mistral have none, and there would be nothing to train",
-    ),
-    Deviation(
-        what="head",
-        published="the head of the task is trained too",
-        ours="the language model's head is frozen",
-        why="the head is part of the pretrained model here",
-    ),
-))  # fmt: skip
-
-
-LN_TUNING_DEVIATIONS = Deviations((
-    *CONTINUAL_DEVIATIONS,
-    Deviation(
-        what="norms",
-        published="LayerNorm in vision transformers, with a new classifier for each task",
-        ours="every norm of the language model, RMSNorm included, with its head frozen",
-        why="it is the same method on another model",
-    ),
-))  # fmt: skip
 
 
 class SelectiveTuning(BreadthFirstTuning[EpochSettings]):
@@ -122,7 +65,6 @@ class BitFit(SelectiveTuning[BitFitSettings]):
         changes_weights=True,
         source="BitFit, arXiv 2106.10199",
     )
-    deviations = BITFIT_DEVIATIONS
     settings_type = BitFitSettings
 
     def chosen(self) -> Iterator[tuple[str, nn.Module, str]]:
@@ -170,7 +112,6 @@ class LnTuning(SelectiveTuning[LnTuningSettings]):
         changes_weights=True,
         source="LNFit, arXiv 2308.09610",
     )
-    deviations = LN_TUNING_DEVIATIONS
     settings_type = LnTuningSettings
 
     def chosen(self) -> Iterator[tuple[str, nn.Module, str]]:

@@ -17,17 +17,7 @@ import torch
 from safetensors import safe_open
 from safetensors.torch import load_file
 
-from kgedit.editing.editor import (
-    NO_RUN,
-    Advance,
-    AppliedEdits,
-    Capabilities,
-    Deviation,
-    Deviations,
-    Editor,
-    EditorState,
-    RunContext,
-)
+from kgedit.editing.editor import NO_RUN, Advance, AppliedEdits, Capabilities, Editor, EditorState, RunContext
 from kgedit.editing.gradient_transform.hypernetwork import Hypernetworks
 from kgedit.editing.gradient_transform.mend_training import (
     PUBLISHED_STEPS,
@@ -50,57 +40,6 @@ from kgedit.llm.training import encode_targets
 from kgedit.records.cases import Case, KnownFact
 from kgedit.resources import home
 from kgedit.timesteps.edit_files import EditFile
-
-MEND_DEVIATIONS = Deviations((
-    Deviation(
-        what="length of the training",
-        published="100,000 edits (EasyEdit), ended early after 20,000 to 30,000 without gain; the answers of a "
-        "validation set decide",
-        ours="`train_steps`: 1,000 edits on a CPU, 20,000 on a GPU, without early stopping; the run's details say "
-        "which share of the published length that is",
-        why="known facts are few, and hold no validation set",
-        effect="300 edits: CounterFact 91 % under teacher forcing, QAEdit 27 % (SmolLM2-135M, docs/methods.md)",
-    ),
-    Deviation(
-        what="learning rates of the training",
-        published="1e-6 for the network, 1e-4 for the edit rates, gradients of 10 edits summed, clipped at 100",
-        ours="3e-4 for the network, 0.03 for the logarithms of the edit rates, one edit a step, clipped at 1",
-        why="a hundredth of the steps is taken",
-        effect="`tiny`, 300 edits of training, 100 CounterFact edits, by the published rates nothing is learned: "
-        "teacher-forced update 0 in place of 52, rephrased 0 in place of 50, unchanged 100 in place of 46",
-    ),
-    Deviation(
-        what="rank of the network",
-        published="1,920",
-        ours="256",
-        why="widths of small models are below 1,920",
-        effect="SmolLM2-135M, 300 edits of training, 20 CounterFact edits, `rank: 1920`: teacher-forced update 90 in "
-        "place of 96.7, rephrased 40 in place of 44.2, unchanged 50 in place of 45; few_shot update 30 in place of 55",
-    ),
-    Deviation(
-        what="matrices",
-        published="up and down projections of GPT, gate, up and down of Llama, in the last three blocks",
-        ours="up and down of the last three blocks",
-        why="one default for all models; `matrices` for others",
-        effect="`tiny`, 300 edits of training, 100 CounterFact edits, `matrices: gate,up,down`: teacher-forced update "
-        "49 in place of 52, rephrased 49 in place of 50, unchanged 52 in place of 46",
-    ),
-    Deviation(
-        what="activation inside the network",
-        published="relu of the two-layer perceptron",
-        ours="values below 0 are cut with a gradient at 0",
-        why="everything begins at 0, where relu lets no gradient through",
-        effect="with relu no weight of the network ever gets a gradient, and only the edit rates learn",
-    ),
-    Deviation(
-        what="locality in training",
-        published="natural text, or another question of the data set",
-        ours="another known fact, divergence at its answer's tokens",
-        why="known facts are what a timestep has",
-        effect="none to measure with a file of edits, whose locality questions are among the known facts",
-    ),
-))  # fmt: skip
-
 
 Lessons = Sequence[KnownFact] | Sequence[TrainingEdit]
 """Training data of a network."""
@@ -127,7 +66,6 @@ class Mend(Editor[MendSettings]):
         needs_known_facts=True,
         source="MEND, arXiv 2110.11309",
     )
-    deviations = MEND_DEVIATIONS
     settings_type = MendSettings
 
     def __init__(self, model: LanguageModel, settings: MendSettings, *, contexts: Sequence[Context], seed: int) -> None:

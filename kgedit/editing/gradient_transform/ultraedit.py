@@ -14,17 +14,7 @@ from typing import Any
 
 import torch
 
-from kgedit.editing.editor import (
-    NO_RUN,
-    Advance,
-    AppliedEdits,
-    Capabilities,
-    Deviation,
-    Deviations,
-    Editor,
-    EditorState,
-    RunContext,
-)
+from kgedit.editing.editor import NO_RUN, Advance, AppliedEdits, Capabilities, Editor, EditorState, RunContext
 from kgedit.editing.gradient_transform.running_statistics import RunningCovariance, RunningStatistics
 from kgedit.editing.training import examples
 from kgedit.errors import SpecError
@@ -37,52 +27,6 @@ from kgedit.llm.surgery.layers import choose_matrices
 from kgedit.llm.surgery.matrices import EditedMatrix
 from kgedit.llm.training import TargetBatch, encode_targets
 from kgedit.records.cases import Case, KnownFact
-
-ULTRAEDIT_DEVIATIONS = Deviations((
-    Deviation(
-        what="statistics of a single vector",
-        published="its own z-score, 0 divided by 0",
-        ours="divided by its root mean square",
-        why="an edit of one token has no spread",
-        effect="none to measure: 0 divided by 0 is no change to compare with; it concerns a first edit of one token "
-        "(899 of 1,000 CounterFact targets)",
-    ),
-    Deviation(
-        what="learning rate of a model without published values",
-        published="1e-6 for the 7B models",
-        ours="1e-6 from 14,336 inner units up; below grows with the power 2.5 of what is missing",
-        why="the update shrinks with the number of inputs",
-        effect="SmolLM2-135M, 20 CounterFact edits: teacher-forced 0 at 1e-5, 0.65 at 2e-4, 0.85 at 5e-4",
-    ),
-    Deviation(
-        what="solve",
-        published="as wide as the layer, in the model's format",
-        ours="as wide as the batch, in float64: the same numbers, but for rounding",
-        why="a batch has fewer tokens than a layer inputs",
-        effect="SmolLM2-135M, 20 CounterFact edits: the change in float32 differs by 4e-5 to 2e-4 of its length",
-    ),
-    Deviation(
-        what="blocks of a model without published values",
-        published="chosen for each model",
-        ours="down-projections from 0.6 to 0.9 of the depth",
-        why="the span of the published ones",
-        effect="UltraEdit, SmolLM2-135M, 20 CounterFact edits, gate and up projections where Llama-3-8B has them: "
-        "teacher-forced update 40.8 in place of 70.8, rephrased 10.8 in place of 5.8, unchanged 30 in place of 60",
-    ),
-))  # fmt: skip
-
-
-STABLEEDIT_DEVIATIONS = Deviations((
-    *ULTRAEDIT_DEVIATIONS.rows,
-    Deviation(
-        what="edits of the warm-up",
-        published="other edits of the same data set",
-        ours="known facts of the older snapshot, as many as there are up to `warm_up`",
-        why="a timestep has no second set of edits",
-        effect="SmolLM2-135M, 100 CounterFact edits, teacher-forced update and unchanged: 73.7 and 7 after 2,000 "
-        "facts, 69.2 and 17 after 600; the change is the warm-up's for the most part (docs/methods.md)",
-    ),
-))  # fmt: skip
 
 
 class UltraEdit(Editor[UltraEditSettings]):
@@ -97,7 +41,6 @@ class UltraEdit(Editor[UltraEditSettings]):
         needs_known_facts=True,
         source="UltraEdit, arXiv 2505.14679 section 3",
     )
-    deviations = ULTRAEDIT_DEVIATIONS
     settings_type = UltraEditSettings
 
     def __init__(
@@ -243,7 +186,6 @@ class StableEdit(UltraEdit):
         needs_known_facts=True,
         source="StableEdit, arXiv 2605.11836; UltraEdit, arXiv 2505.14679 section 3",
     )
-    deviations = STABLEEDIT_DEVIATIONS
     settings_type = StableEditSettings
     settings: StableEditSettings
 

@@ -12,7 +12,6 @@ from kgedit.editing.editor import (
     NO_RUN,
     AppliedEdits,
     Capabilities,
-    Deviations,
     Editor,
     EditorState,
     Prefix,
@@ -29,8 +28,6 @@ from kgedit.llm.contexts import Context
 from kgedit.llm.language_model import LanguageModel
 from kgedit.records.cases import Case
 
-GRAPH_RAG_DEVIATIONS = Deviations(none_because="it is kgedit's own method (docs/graph-memory.md)")
-
 
 class GraphRetrieval(Editor[GraphRagSettings]):
     """Stores edits as a graph, and prepends the facts of the best paths to a question, first hop before second.
@@ -44,7 +41,6 @@ class GraphRetrieval(Editor[GraphRagSettings]):
         changes_prompt=True,
         source="kgedit, docs/graph-memory.md",
     )
-    deviations = GRAPH_RAG_DEVIATIONS
     settings_type = GraphRagSettings
 
     def __init__(

@@ -15,8 +15,6 @@ from kgedit.editing.editor import (
     Advance,
     AppliedEdits,
     Capabilities,
-    Deviation,
-    Deviations,
     Editor,
     EditorState,
     Prefix,
@@ -29,26 +27,6 @@ from kgedit.llm.contexts import Context, read_template
 from kgedit.llm.language_model import LanguageModel
 from kgedit.records.cases import Case, Fact, KnownFact
 from kgedit.resources import data_folder
-
-IKE_DEVIATIONS = Deviations((
-    Deviation(
-        what="where demonstrations come from",
-        published="the data set's training part",
-        ours="known facts of the older snapshot, without those that a probe asks for",
-        why="they would give the answer away",
-        effect="none with a file of edits: of CounterFact's 7,840, the 40 held back are the edits' own old answers "
-        "and locality questions, which no training part holds",
-    ),
-    Deviation(
-        what="several edits",
-        published="one edit at a time",
-        ours="each prompt gets the edit whose question is nearest to its own",
-        why="the sequential and the per-timestep protocol have more than one",
-        effect="20 CounterFact edits one by one and in a row, SmolLM2-135M, teacher-forced: update 80, rephrased 50 "
-        "both ways, unchanged 15 and 20 (docs/methods.md)",
-    ),
-))  # fmt: skip
-
 
 _KINDS = ("copy", "retain", "update", "retain", "update", "retain", "update", "retain")
 """1 copy, 3 update and 4 retain, repeated from the nearest demonstration on."""
@@ -68,7 +46,6 @@ class InContextEditing(Editor[IkeSettings]):
         needs_known_facts=True,
         source="IKE, arXiv 2305.12740",
     )
-    deviations = IKE_DEVIATIONS
     settings_type = IkeSettings
 
     def __init__(self, model: LanguageModel, settings: IkeSettings, *, contexts: Sequence[Context], seed: int) -> None:

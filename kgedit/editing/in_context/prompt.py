@@ -8,8 +8,6 @@ from kgedit.editing.editor import (
     NO_RUN,
     AppliedEdits,
     Capabilities,
-    Deviation,
-    Deviations,
     Editor,
     EditorState,
     Prefix,
@@ -19,17 +17,6 @@ from kgedit.editing.editor import (
 from kgedit.hparams.memory_based import PromptSettings
 from kgedit.records.cases import Case
 from kgedit.records.runs import EditFailure
-
-PROMPT_DEVIATIONS = Deviations((
-    Deviation(
-        what="how many facts are stated",
-        published="one edit at a time",
-        ours="the last call's, 50 at most (`most`)",
-        why="the sequential and the per-timestep protocol edit more than one",
-        effect="SmolLM2-135M, 20 CounterFact edits stated together and one by one: teacher-forced update 75 and 60, "
-        "rephrased 15.8 and 12.5, unchanged 40 and 30; few_shot update 35 and 25",
-    ),
-))  # fmt: skip
 
 
 class Prompting(Editor[PromptSettings]):
@@ -43,7 +30,6 @@ class Prompting(Editor[PromptSettings]):
         changes_prompt=True,
         source="the baseline PROMPT of WikiFactDiff, arXiv 2403.14364 section 6",
     )
-    deviations = PROMPT_DEVIATIONS
     settings_type = PromptSettings
     _facts: tuple[str, ...] = ()
 

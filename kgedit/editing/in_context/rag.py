@@ -8,8 +8,6 @@ from kgedit.editing.editor import (
     NO_RUN,
     AppliedEdits,
     Capabilities,
-    Deviation,
-    Deviations,
     Editor,
     EditorState,
     Prefix,
@@ -21,32 +19,6 @@ from kgedit.hparams.memory_based import RagSettings
 from kgedit.llm.contexts import Context
 from kgedit.llm.language_model import LanguageModel
 from kgedit.records.cases import Case
-
-RAG_DEVIATIONS = Deviations((
-    Deviation(
-        what="what is looked up",
-        published='in the released code the question cut at "? ", the gold answer with it',
-        ours="the question alone",
-        why="the answer is not known when a question is asked",
-        effect="none to gain: the question alone finds its pair for 100 of 100 CounterFact edits and their rephrased "
-        "questions",
-    ),
-    Deviation(
-        what="embeddings",
-        published="all-mpnet-base-v2",
-        ours="all-minilm-l6-v2, `embedder` for another",
-        why="it comes as a package and needs no hub",
-        effect="none to gain: they find the pair of every update and rephrased question (100 CounterFact edits)",
-    ),
-    Deviation(
-        what="wording of the pairs",
-        published="question and answer, in one form ahead of every prompt",
-        ours="as the context words its own question",
-        why="an answer then follows theirs in the same way",
-        effect="SmolLM2-135M, 20 CounterFact edits, `wording: question_answer`: teacher-forced update 30 in place of "
-        "55, rephrased 10.8 in place of 7.5, unchanged 25 in place of 45; none under few_shot, whose form that is",
-    ),
-))  # fmt: skip
 
 
 class Rag(Editor[RagSettings]):
@@ -61,7 +33,6 @@ class Rag(Editor[RagSettings]):
         changes_prompt=True,
         source="WikiBigEdit, arXiv 2503.05683 appendix C.3",
     )
-    deviations = RAG_DEVIATIONS
     settings_type = RagSettings
 
     def __init__(self, model: LanguageModel, settings: RagSettings, *, contexts: Sequence[Context], seed: int) -> None:

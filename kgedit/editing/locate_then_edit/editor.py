@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import torch
 
 from kgedit.editing.corpora import Corpus, TextBudget, corpus_of
-from kgedit.editing.editor import NO_RUN, Advance, Deviation, Editor, EditorState, RunContext
+from kgedit.editing.editor import NO_RUN, Advance, Editor, EditorState, RunContext
 from kgedit.editing.locate_then_edit.second_moments import SecondMoment, damped, second_moments
 from kgedit.editing.locate_then_edit.subject_prompts import (
     SubjectPrompt,
@@ -31,60 +31,6 @@ from kgedit.llm.surgery.layers import check_layers
 from kgedit.llm.surgery.matrices import EditedMatrix
 from kgedit.records.cases import Case, KnownFact
 from kgedit.records.runs import EditFailure
-
-SEARCH_DEVIATIONS = (
-    Deviation(
-        what="prompts of an edit",
-        published="the bare one, and 20 behind random prefixes of 5 and 10 tokens (ROME), or 5 of 10 (MEMIT), drawn "
-        "from the 5 likeliest tokens",
-        ours="the bare one and 5 behind random prefixes of 10 tokens, drawn from all tokens by a seed",
-        why="an edit costs as many forward passes as it has prompts",
-        effect="ROME, SmolLM2-135M, 20 CounterFact edits: cosine of the changes' directions with ours 0.979 by "
-        "prefixes of the 5 likeliest tokens (`prefix_likeliest: 5`), 0.983 by 21 prompts",
-    ),
-    Deviation(
-        what='where KL is measured in "SUBJECT is a"',
-        published="at the end (the papers), at the subject's last token (their code)",
-        ours="at the end; `drift_at: subject` as in the code",
-        why="what is said about the subject is to stay, which is what follows the prompt",
-        effect="MEMIT, SmolLM2-135M, 20 CounterFact edits, `drift_at: subject`: rephrased 27.5 in place of 17.5 "
-        "(teacher-forced), 85 in place of 80 (few_shot); unchanged 90 in place of 85, and 70 both ways; all learned",
-    ),
-    Deviation(
-        what="learning rate of the value search for models without published values",
-        published="0.5 for every model (0.1 for some of EasyEdit's)",
-        ours="0.5 from width 4,096 up, below times the root of what is missing",
-        why="a step of Adam then stays as long",
-        effect="SmolLM2-135M, ROME, 4 edits: 6.3 CPU seconds each at 0.5, 5.4 at 1.33, the same losses",
-    ),
-)
-STATISTICS_DEVIATIONS = (
-    Deviation(
-        what="text of the statistics",
-        published="100,000 articles of Wikipedia, about 44 million tokens",
-        ours="known facts of the older snapshot; `corpus: prose` is a neutral text, a path the user's own",
-        why="no text has to be downloaded; arXiv 2506.04226 finds 10 tokens for each dimension enough",
-        effect="MEMIT, SmolLM2-135M, 20 CounterFact edits, update, rephrased and unchanged under teacher forcing: "
-        "100, 17.5, 80 by 2,000 tokens of known facts; 98.3, 15.8, 55 by 1,720 of `prose`",
-    ),
-    Deviation(
-        what="number of tokens",
-        published="44 million, 2,700 to 6,900 for each dimension",
-        ours="26 for each dimension of the layer's inputs, 40,000 at least; the run's details say how many were read",
-        why="reading 44 million tokens takes days on a GPU",
-        effect="MEMIT, SmolLM2-135M, 20 CounterFact edits, update, rephrased and unchanged under teacher forcing: "
-        "100, 17.5, 85 by 40,000 tokens; 98.3, 15.8, 80 by 2,000, 1.3 for each dimension",
-    ),
-)
-DAMPING_DEVIATION = Deviation(
-    what="damping",
-    published="none",
-    ours="1e-4 of the mean eigenvalue is added to C (`damping`)",
-    why="C of few tokens has no inverse",
-    effect="MEMIT, SmolLM2-135M, 20 CounterFact edits: none; without it the change is 73.56 long in place of 73.55, "
-    "the same answers are right",
-)
-
 
 Settings = TypeVar("Settings", bound=LocateSettings)
 

@@ -12,9 +12,8 @@ from typing import Any, TypeVar
 
 import torch
 
-from kgedit.editing.editor import Capabilities, Deviation, Deviations
+from kgedit.editing.editor import Capabilities
 from kgedit.editing.locate_then_edit.accumulated_solve import inverse
-from kgedit.editing.locate_then_edit.editor import DAMPING_DEVIATION, SEARCH_DEVIATIONS, STATISTICS_DEVIATIONS
 from kgedit.editing.locate_then_edit.second_moments import null_space
 from kgedit.editing.locate_then_edit.several_layers import SeveralLayersEditor
 from kgedit.hparams.locate_then_edit import (
@@ -25,148 +24,6 @@ from kgedit.hparams.locate_then_edit import (
     PreserveSettings,
     RlsEditSettings,
 )
-
-LAMBDA_DEVIATION = Deviation(
-    what="lambda with few statistics",
-    published="the same number whatever C is made of",
-    ours="below 10 tokens for each dimension lambda shrinks in proportion, and the run's notes say so; `enough: 0` "
-    "applies it as it is",
-    why="each token read then weighs as much as where the published lambda applies",
-    effect="MEMIT with statistics of 2,000 tokens, SmolLM2-135M, 20 CounterFact edits, update, rephrased and "
-    "unchanged under teacher forcing: 98.3, 15.8, 80 by the lambda of 273 that is left; 100, 17.5, 80 by 2,093 as it "
-    "is",
-)
-LAMBDA_BY_WIDTH_DEVIATION = Deviation(
-    what="lambda of a model without published values",
-    published="15,000 (7B), 20,000 (GPT-2 XL)",
-    ours="15,000 at 11,008 inner units, in proportion to them",
-    why="k C^-1 k grows with the width",
-    effect="MEMIT, SmolLM2-135M, 20 CounterFact edits, update, rephrased and unchanged under teacher forcing: 100, "
-    "17.5, 85 at 2,093; 74.2, 13.3, 95 at 15,000",
-)
-LAYERS_DEVIATION = Deviation(
-    what="blocks of a model without published values",
-    published="4 to 8 of 32",
-    ours="up to five that end at 0.27 of the depth",
-    why="the same share of the depth",
-    effect="none on SmolLM2-135M: blocks 4 to 8 of its 30 either way",
-)
-SOLVE_DEVIATION = Deviation(
-    what="precision of the closed form",
-    published="float32 (AlphaEdit), float64 (MEMIT)",
-    ours="float64; the change is then added in the matrix's own format",
-    why="C is badly conditioned",
-    effect="cosine of the changes with the published code's 1.000000 (MEMIT; AlphaEdit with 50 past keys)",
-)
-PAST_DEVIATION = Deviation(
-    what="past edits",
-    published="a sum of the keys' products, solved with anew for each batch",
-    ours="the inverse, changed by each batch's rank",
-    why="constant cost, and edits can be withdrawn (docs/lifelong.md)",
-    effect="weights differ by 8e-16 of the change in float64, at most 8e-6 in float32 (random model, ten edits)",
-)
-
-
-NAS_DEVIATION = Deviation(
-    what="with `nas`: pilot edits",
-    published="1,000 edits, the longest left out of the mean (in the code)",
-    ours="100 known facts turned to other answers, none left out; an edit that is dropped is reported as failed, and "
-    "its key still counts among past edits",
-    why="a timestep has no second set of edits",
-    effect="SmolLM2-135M, 100 pilots of a CounterFact file: a mean of 194 (standard error 5), without the longest 193; "
-    "by every second of them 233: which facts are asked counts for more than how many",
-)
-SIMIE_DEVIATION = Deviation(
-    what="with `simie`: weights and keys",
-    published="the original weights; sums in float32 (in the code)",
-    ours="the weights as they are now; sums in float64; keys of the bare prompts with their targets, read before "
-    "the call",
-    why="the method that it is put on works on the weights as they are",
-    effect="none in a first call, which finds the original weights; in later calls not measured",
-)
-
-
-MEMIT_DEVIATIONS = Deviations(
-    (
-        *SEARCH_DEVIATIONS,
-        *STATISTICS_DEVIATIONS,
-        DAMPING_DEVIATION,
-        LAMBDA_DEVIATION,
-        LAMBDA_BY_WIDTH_DEVIATION,
-        LAYERS_DEVIATION,
-        SOLVE_DEVIATION,
-        NAS_DEVIATION,
-        SIMIE_DEVIATION,
-    )
-)
-
-
-ENCORE_DEVIATIONS = Deviations((
-    *SEARCH_DEVIATIONS,
-    *STATISTICS_DEVIATIONS,
-    DAMPING_DEVIATION,
-    LAMBDA_DEVIATION,
-    LAMBDA_BY_WIDTH_DEVIATION,
-    LAYERS_DEVIATION,
-    PAST_DEVIATION,
-    NAS_DEVIATION,
-    SIMIE_DEVIATION,
-    Deviation(
-        what="when a search has reached its target",
-        published="in the code when five tokens are the likeliest, whatever the target's length",
-        ours="when every token of the target is the likeliest in every prompt behind a random prefix",
-        why="targets have more than one token",
-        effect="899 of 1,000 CounterFact targets have one token, none more than three; no early end at all "
-        "(`patience: 25`), SmolLM2-135M, 20 edits: teacher-forced update 100 in place of 95, unchanged 85 in place of "
-        "90, few_shot unchanged 75 in place of 85, 3.2 CPU s in place of 1.4",
-    ),
-))  # fmt: skip
-
-
-RLSEDIT_DEVIATIONS = Deviations((
-    *SEARCH_DEVIATIONS,
-    *STATISTICS_DEVIATIONS,
-    LAMBDA_DEVIATION,
-    LAMBDA_BY_WIDTH_DEVIATION,
-    LAYERS_DEVIATION,
-    NAS_DEVIATION,
-    SIMIE_DEVIATION,
-    Deviation(
-        what="damping",
-        published="1e-6 of the mean diagonal is added when a factorisation fails, up to five times tenfold",
-        ours="1e-4 of the mean eigenvalue is added to C at once (`damping`)",
-        why="the same for all methods of the family",
-        effect="none, as for MEMIT",
-    ),
-    Deviation(
-        what="right-hand side",
-        published="the code takes W K off the residual a second time",
-        ours="the residual, as in the paper",
-        why="the residual has W K taken off already",
-        effect="SmolLM2-135M, 20 CounterFact edits, lowest block: by the code the change is 1.21 times as long, of "
-        "cosine 0.829 with ours",
-    ),
-))  # fmt: skip
-
-
-ALPHAEDIT_DEVIATIONS = Deviations((
-    *SEARCH_DEVIATIONS,
-    *STATISTICS_DEVIATIONS,
-    LAYERS_DEVIATION,
-    SOLVE_DEVIATION,
-    PAST_DEVIATION,
-    NAS_DEVIATION,
-    SIMIE_DEVIATION,
-    Deviation(
-        what="null space",
-        published="eigenvalues of C below 2e-2",
-        ours="for models without published values, and below 10 tokens for each dimension (the run's notes say so; "
-        "`enough: 0` applies it), the directions that hold a tenth of C's trace together",
-        why="eigenvalues have the scale of a model's keys, and small ones of few tokens are too small",
-        effect="2e-2 keeps 67 to 78 % of the directions of SmolLM2-135M",
-    ),
-))  # fmt: skip
-
 
 Settings = TypeVar("Settings", bound=PreserveSettings)
 
@@ -211,7 +68,6 @@ class Memit(PreservingEditor[MemitSettings]):
         needs_known_facts=True,
         source="MEMIT, arXiv 2210.07229 section 4; history as in arXiv 2605.26670",
     )
-    deviations = MEMIT_DEVIATIONS
     settings_type = MemitSettings
 
     @property
@@ -237,7 +93,6 @@ class Encore(PreservingEditor[EncoreSettings]):
         needs_known_facts=True,
         source="ENCORE, arXiv 2502.01636",
     )
-    deviations = ENCORE_DEVIATIONS
     settings_type = EncoreSettings
 
     @property
@@ -265,7 +120,6 @@ class RlsEdit(PreservingEditor[RlsEditSettings]):
         needs_known_facts=True,
         source="RLSEdit, arXiv 2601.15686",
     )
-    deviations = RLSEDIT_DEVIATIONS
     settings_type = RlsEditSettings
 
     def start(self, layer: int) -> torch.Tensor:
@@ -288,7 +142,6 @@ class AlphaEdit(SeveralLayersEditor[AlphaEditSettings]):
         needs_known_facts=True,
         source="AlphaEdit, arXiv 2410.02355; sequential solve as in arXiv 2605.26670",
     )
-    deviations = ALPHAEDIT_DEVIATIONS
     settings_type = AlphaEditSettings
 
     def details(self) -> dict[str, Any]:

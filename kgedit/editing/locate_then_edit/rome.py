@@ -11,23 +11,8 @@ from collections.abc import Sequence
 
 import torch
 
-from kgedit.editing.editor import (
-    NO_RUN,
-    AppliedEdits,
-    Capabilities,
-    Deviation,
-    Deviations,
-    EditorState,
-    Prefix,
-    PrefixPart,
-    RunContext,
-)
-from kgedit.editing.locate_then_edit.editor import (
-    DAMPING_DEVIATION,
-    SEARCH_DEVIATIONS,
-    STATISTICS_DEVIATIONS,
-    LocateThenEdit,
-)
+from kgedit.editing.editor import NO_RUN, AppliedEdits, Capabilities, EditorState, Prefix, PrefixPart, RunContext
+from kgedit.editing.locate_then_edit.editor import LocateThenEdit
 from kgedit.editing.locate_then_edit.second_moments import Whitening
 from kgedit.editing.locate_then_edit.value_search import EditRequest
 from kgedit.hparams.locate_then_edit import RomeSettings
@@ -35,48 +20,6 @@ from kgedit.llm.contexts import Context
 from kgedit.llm.devices import in_float64
 from kgedit.llm.language_model import LanguageModel
 from kgedit.records.cases import Case
-
-METRIC_DEVIATION = Deviation(
-    what="metric",
-    published="C in the paper; the identity in EasyEdit's configurations (`mom2_adjustment: false`)",
-    ours="C",
-    why="without C it is not ROME",
-    effect="ROME, SmolLM2-135M, 20 CounterFact edits: cosine of the changes 0.776; another subject's key meets 0.032 "
-    "of a change with C, 0.047 with the identity",
-)
-ROME_LAYER_DEVIATION = Deviation(
-    what="block of a model without published values",
-    published="17 of 48 (GPT-2 XL), 5 of 28 to 32",
-    ours="the block at 0.17 of the depth",
-    why="as in the 7B models",
-    effect="none beside the 7B models: SmolLM2-135M gets block 5 too; ROME there, 20 CounterFact edits, in block 10 as "
-    "GPT-2 XL by its depth: all learned both ways; teacher-forced rephrased 27.5 in place of 22.5, unchanged 85 in "
-    "place of 95; few_shot unchanged 90 in place of 80",
-)
-
-
-SHARED_DEVIATIONS = (
-    *SEARCH_DEVIATIONS,
-    *STATISTICS_DEVIATIONS,
-    DAMPING_DEVIATION,
-    METRIC_DEVIATION,
-    ROME_LAYER_DEVIATION,
-)
-
-ROME_DEVIATIONS = Deviations(SHARED_DEVIATIONS)
-
-R_ROME_DEVIATIONS = Deviations(SHARED_DEVIATIONS)
-
-C_ROME_DEVIATIONS = Deviations((
-    *SHARED_DEVIATIONS,
-    Deviation(
-        what="questions about an edited subject",
-        published="a random prefix ahead of each that begins with the subject",
-        ours="the same, but not for tokenizers that begin every text with a token of their own",
-        why="the subject is then never the first token",
-        effect="none to measure: no subject is the first token there",
-    ),
-))  # fmt: skip
 
 
 class Rome(LocateThenEdit[RomeSettings]):
@@ -91,7 +34,6 @@ class Rome(LocateThenEdit[RomeSettings]):
         needs_known_facts=True,
         source="ROME, arXiv 2202.05262 section 3",
     )
-    deviations = ROME_DEVIATIONS
     settings_type = RomeSettings
 
     def __init__(self, model: LanguageModel, settings: RomeSettings, *, contexts: Sequence[Context], seed: int) -> None:
@@ -162,7 +104,6 @@ class RRome(Rome):
         needs_known_facts=True,
         source="R-ROME, arXiv 2403.07175",
     )
-    deviations = R_ROME_DEVIATIONS
 
     def met_key(self, keys: torch.Tensor) -> torch.Tensor:
         """The mean key."""
@@ -183,7 +124,6 @@ class CRome(RRome):
         needs_known_facts=True,
         source="C-ROME, arXiv 2406.11263",
     )
-    deviations = C_ROME_DEVIATIONS
 
     def __init__(self, model: LanguageModel, settings: RomeSettings, *, contexts: Sequence[Context], seed: int) -> None:
         super().__init__(model, settings, contexts=contexts, seed=seed)

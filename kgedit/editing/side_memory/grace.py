@@ -13,16 +13,7 @@ from typing import Any
 
 import torch
 
-from kgedit.editing.editor import (
-    NO_RUN,
-    AppliedEdits,
-    Capabilities,
-    Deviation,
-    Deviations,
-    Editor,
-    EditorState,
-    RunContext,
-)
+from kgedit.editing.editor import NO_RUN, AppliedEdits, Capabilities, Editor, EditorState, RunContext
 from kgedit.editing.row_tables import TableRows
 from kgedit.editing.side_memory.codebook import Codebook
 from kgedit.editing.training import examples, seed_for
@@ -35,44 +26,6 @@ from kgedit.llm.surgery.layers import check_layer
 from kgedit.llm.surgery.structure import at, by_row, put
 from kgedit.llm.training import TargetBatch, encode_targets, loss_scaler, row_losses, take_step
 from kgedit.records.cases import Case
-
-GRACE_DEVIATIONS = Deviations((
-    Deviation(
-        what="end of the training of a value",
-        published="all steps (100; EasyEdit 50)",
-        ours="ends at `stop_loss` 0.01, and the best value is kept; `stop_loss: 0` takes all steps",
-        why="a value that gives the answer gains nothing from more steps",
-        effect="10 forward passes for 50 with a warm start (CounterFact, SmolLM2-135M), success 1.00 on both sides",
-    ),
-    Deviation(
-        what="when two targets are the same",
-        published="where the means of their token ids are equal",
-        ours="where all token ids are",
-        why="different answers can have the same mean",
-        effect="none on 1,000 CounterFact edits: no two of their 331 targets have one mean",
-    ),
-    Deviation(
-        what="the same prompt with another target",
-        published="a second key at distance 0, both radii 0",
-        ours="the newer target and value replace the older",
-        why="of two keys in one place, the older would be found",
-        effect="none on 1,000 CounterFact edits: no prompt comes twice",
-    ),
-    Deviation(
-        what="where a value is put in",
-        published="the prompt's tokens but the last (paper's code), or its last token (EasyEdit)",
-        ours="the prompt's last token",
-        why="the answer is predicted there, and no other token has to be told from the prompt's",
-        effect="none beside EasyEdit's; beside the paper's code not measured",
-    ),
-    Deviation(
-        what="block of a model without published values",
-        published="block 35 of 48 (GPT-2 XL)",
-        ours="the block at 0.73 of the depth",
-        why="the same share of the depth",
-        effect="none to measure: it is the published share of the depth",
-    ),
-))  # fmt: skip
 
 
 class Grace(Editor[GraceSettings]):
@@ -87,7 +40,6 @@ class Grace(Editor[GraceSettings]):
         changes_forward=True,
         source="GRACE, arXiv 2211.11031",
     )
-    deviations = GRACE_DEVIATIONS
     settings_type = GraceSettings
 
     def __init__(

@@ -6,6 +6,7 @@ import dataclasses
 import re
 import runpy
 import tomllib
+from collections import Counter
 from pathlib import Path
 
 import click
@@ -14,7 +15,7 @@ import yaml
 
 from kgedit.cli import COMMANDS
 from kgedit.editing import METHODS
-from kgedit.editing.editor import Deviation, Deviations
+from kgedit.editing.deviations import Deviation, Deviations, read_deviations
 from kgedit.hparams.settings import meanings
 from kgedit.timesteps.export import QUERIES
 
@@ -46,14 +47,20 @@ def test_the_table_of_deviations_is_current() -> None:
     assert written["with_deviations"](page) == page, "run: make docs"
 
 
-@pytest.mark.parametrize("name", METHODS)
-def test_every_method_declares_its_own_deviations(name: str) -> None:
-    """An inherited declaration would be another method's."""
-    declared = vars(METHODS[name]).get("deviations")
-    assert isinstance(declared, Deviations), f"{METHODS[name].__name__} needs `deviations`: kgedit/editing/editor.py"
-    differing = [row.what for row in declared.rows]
-    assert len(set(differing)) == len(differing)
-    assert all(text.strip() for row in declared.rows for text in dataclasses.astuple(row))
+def test_every_method_has_its_deviations_and_each_says_something_different() -> None:
+    found = read_deviations()
+    assert set(found) == set(METHODS)
+    for name, declared in found.items():
+        differing = [row.what for row in declared.rows]
+        assert len(set(differing)) == len(differing), name
+        assert all(text.strip() for row in declared.rows for text in dataclasses.astuple(row)), name
+
+
+def test_every_shared_deviation_is_of_several_methods() -> None:
+    families = yaml.safe_load((ROOT / "kgedit/editing/deviations.yaml").read_text(encoding="utf-8"))
+    for family, given in families.items():
+        used = Counter(row for rows in given["methods"].values() for row in rows if isinstance(row, str))
+        assert all(used[name] > 1 for name in given.get("shared", {})), family
 
 
 def test_deviations_are_rows_or_a_reason_why_there_are_none() -> None:
