@@ -9,7 +9,7 @@ them by subject would spill as much as the whole dump, and no reader needs it be
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -35,8 +35,12 @@ ROW_GROUP_ROWS = 122_880
 CLAIMS_KEPT = CLAIMS.append(pa.field("restricted", pa.bool_()))
 """Columns of a snapshot's claims."""
 
-_PARTS_AT_ONCE = 8
-"""About half a million claims: enough for several threads, and small enough for memory."""
+_ROWS_AT_ONCE = 200_000
+"""Claims and entities that are joined at once, about 200 MB; a part that has more is joined alone. Parts are counted by
+rows, because a part of thin lines has ten times as many as one of thick lines."""
+
+_MEMORY = "448MB"
+"""Memory of the joins on two cores; the rest spills to disk."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +103,7 @@ def join_parts(
         datatypes_by_property: Whether a statement without a datatype gets that of its property.
         progress: Called with the thousandths done and the number of rows joined.
     """
-    with open_engine(targets[0].folder / "spill") as connection:
+    with open_engine(targets[0].folder / "spill", memory=_MEMORY) as connection:
         return _Join(connection, parts, blocks, datatypes_by_property, progress).write(targets)
 
 
@@ -238,8 +242,7 @@ class _Join:
         """Write the three files of each snapshot, a few parts at a time, which contain whole entities."""
         with ExitStack() as stack:
             written = [stack.enter_context(_SnapshotFiles(target)) for target in targets]
-            for start in range(0, len(self._blocks), _PARTS_AT_ONCE):
-                numbers = self._blocks[start : start + _PARTS_AT_ONCE]
+            for numbers in self._groups():
                 claim_rows = self._rows(_CLAIMS, numbers)
                 known = self._rows(_ENTITIES, numbers).cast(ENTITIES)
                 for files in written:
@@ -249,6 +252,19 @@ class _Join:
                 left_out = make_redirects(self._connection, self._over("{entities}"), files.target.redirects)
                 files.write_redirects(self._connection.sql(REDIRECT_ROWS).to_arrow_table(), left_out)
         return written
+
+    def _groups(self) -> Iterator[range]:
+        """Numbers of the parts that are joined at once."""
+        start = rows = 0
+        for number in self._blocks:
+            files = (self._parts / f"{kind}-{number:06d}.parquet" for kind in ("claims", "late", "entities"))
+            more = sum(pq.read_metadata(path).num_rows for path in files if path.is_file())
+            if rows and rows + more > _ROWS_AT_ONCE:
+                yield range(start, number)
+                start, rows = number, 0
+            rows += more
+        if start < len(self._blocks):
+            yield range(start, len(self._blocks))
 
     def _report(self, rows: int) -> None:
         self._written += rows
@@ -309,7 +325,8 @@ class _RowGroups:
         """Add rows and return their number."""
         self._rest = pa.concat_tables([self._rest, table.cast(self._rest.schema)])
         while self._rest.num_rows >= ROW_GROUP_ROWS:
-            self._file.write_table(self._rest.slice(0, ROW_GROUP_ROWS), ROW_GROUP_ROWS)
+            # In one chunk, because the writer begins a page of its dictionary anew with each chunk.
+            self._file.write_table(self._rest.slice(0, ROW_GROUP_ROWS).combine_chunks(), ROW_GROUP_ROWS)
             self._rest = self._rest.slice(ROW_GROUP_ROWS)
         return int(table.num_rows)
 
@@ -320,5 +337,5 @@ class _RowGroups:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if error is None and self._rest.num_rows:
-            self._file.write_table(self._rest, ROW_GROUP_ROWS)
+            self._file.write_table(self._rest.combine_chunks(), ROW_GROUP_ROWS)
         self._file.close()

@@ -18,8 +18,9 @@ import zstandard
 from kgedit.errors import SourceError
 from kgedit.store.framing import JSON_LINES, Framing, without_mark
 
-BLOCK_BYTES = 64 << 20
-"""Size of a block of entities. Part of a load's identity: a resumed load must cut in the same places."""
+BLOCK_BYTES = 32 << 20
+"""Size of a block of entities; a worker takes about ten times as much memory to parse it. Part of a load's identity: a
+resumed load must cut in the same places."""
 
 _PAGES = (b"<!doctype html", b"<html", b"<head", b"<body")
 

@@ -166,6 +166,20 @@ def test_many_row_groups_are_cut_in_the_same_places(
     assert small.claims.read_bytes() == large.claims.read_bytes()
 
 
+def test_bytes_of_long_columns_do_not_depend_on_how_many_parts_are_joined_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Labels of more than the megabyte that a Parquet dictionary may have."""
+    many = [entity(f"Q{n}", label=f"{n} ".ljust(300, "x") + str(n)) for n in range(1, 6000)]
+    dump = write_dump(tmp_path / "dump.json", many)
+    written = []
+    for rows_at_once in (1, 1000, 10**6):
+        monkeypatch.setattr("kgedit.store.joining._ROWS_AT_ONCE", rows_at_once)
+        snapshot = load(tmp_path / str(rows_at_once), dump, DATE, block_bytes=200_000)
+        written.append(snapshot.entities.read_bytes())
+    assert written[0] == written[1] == written[2]
+
+
 @pytest.mark.parametrize(
     "changes",
     [
