@@ -46,6 +46,16 @@ _TWO_HOPS: tuple[_OfPreset, ...] = (retrieval_table, found_hops_table, single_ho
 _OVER_MODELS: tuple[_OfPreset, ...] = (means_table, by_timestep_table, unsolved_by_timestep_table)
 
 
+def summary_tables(runs: Sequence[Run], *, by: Sequence[str] = (), counts: Counts | None = None) -> list[Table]:
+    """For each comparable group, the table of presets side by side, and the breakdowns.
+
+    Args:
+        by: See `overview_tables`.
+        counts: See `overview_tables`.
+    """
+    return _by_group(runs, lambda own: [presets_table(own), *_breakdowns(own, by, counts)])
+
+
 def overview_tables(runs: Sequence[Run], *, by: Sequence[str] = (), counts: Counts | None = None) -> list[Table]:
     """For each comparable group: presets and axes side by side, edits as they accumulate, the runs.
 

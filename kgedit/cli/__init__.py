@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import errno
 import io
+import logging
 import sys
+import traceback
 
 import click
 
@@ -14,7 +16,7 @@ from kgedit.cli.command_groups import CommandGroup
 from kgedit.cli.damage import about_undecodable, is_undecodable
 from kgedit.cli.examples import examples
 from kgedit.cli.interrupts import EXIT_CODE, is_interrupt
-from kgedit.cli.progress import say
+from kgedit.cli.progress import say, set_quiet
 from kgedit.errors import KgeditError, MissingExtraError, shown_by_command
 from kgedit.extras import extra_of
 from kgedit.registry import Registry
@@ -52,6 +54,7 @@ COMMANDS: Registry[click.Command] = Registry(
         "trace": "kgedit.cli.trace:trace",
         "score": "kgedit.cli.score:score",
         "report": "kgedit.cli.report:report",
+        "view": "kgedit.cli.report:view",
         "publish": "kgedit.cli.publish:publish",
         "submit": "kgedit.cli.submit:submit",
         "leaderboard": "kgedit.cli.leaderboard:leaderboard",
@@ -69,6 +72,10 @@ _OF_THE_USERS_FILES = frozenset(
 """System errors that a user can fix if they name a file."""
 
 
+_LOUDNESS = frozenset(("-q", "--quiet", "-v", "--verbose"))
+"""Options of the group that are also accepted after the command's name; no command may have one of these names."""
+
+
 class _Commands(CommandGroup):
     """Loads commands from COMMANDS; turns errors that the user can fix into one message and exit code 1."""
 
@@ -84,7 +91,7 @@ class _Commands(CommandGroup):
                 encoding = sys.getfilesystemencoding()
                 advice = "Rename the file or folder." if encoding == "utf-8" else "Set PYTHONUTF8=1."
                 raise click.UsageError(f"The argument {argument!a} is not {encoding}. {advice}", ctx)
-        return super().parse_args(ctx, args)
+        return super().parse_args(ctx, _with_loudness_first(args))
 
     def invoke(self, ctx: click.Context) -> object:
         _print_any_letter()
@@ -95,6 +102,8 @@ class _Commands(CommandGroup):
         try:
             return super().invoke(ctx)
         except KgeditError as error:
+            if ctx.params["verbose"]:
+                traceback.print_exc()
             raise click.ClickException(visible(str(error), keep="\n\t")) from error
         except ModuleNotFoundError as error:
             extra = extra_of(error.name)
@@ -115,6 +124,13 @@ class _Commands(CommandGroup):
             raise click.ClickException(visible(about_undecodable(error), keep="\n\t")) from error
 
 
+def _with_loudness_first(args: list[str]) -> list[str]:
+    """Move -q and -v before the command, so that they are options of all commands."""
+    ends = args.index("--") if "--" in args else len(args)
+    first = [word for word in args[:ends] if word in _LOUDNESS]
+    return [*first, *(word for word in args[:ends] if word not in _LOUDNESS), *args[ends:]]
+
+
 def _print_any_letter() -> None:
     """Print characters that the terminal cannot encode as escapes, which JSON can read, instead of failing midway."""
     if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.encoding.lower() not in ("utf-8", "utf8"):
@@ -127,9 +143,15 @@ def _print_any_letter() -> None:
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 @click.version_option(__version__, prog_name="kgedit")
-def main() -> None:
+@click.option("-q", "--quiet", is_flag=True, help="Hide messages and progress; with any command, before or after it.")
+@click.option("-v", "--verbose", is_flag=True,
+              help="Show log messages of kgedit and its libraries, and where an error occurred; likewise.")  # fmt: skip
+def main(*, quiet: bool, verbose: bool) -> None:
     """Turn Wikidata's own history into the test and the cure for stale language models.
 
     In this order: load-dump (snapshots into a time-versioned graph), query and browse (what changed), export-timestep
     (questions), run-edit (an edited model), report (scores).
     """
+    set_quiet(quiet)
+    if verbose:
+        logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s: %(message)s", stream=sys.stderr)

@@ -10,16 +10,26 @@ from contextlib import contextmanager
 import click
 
 from kgedit.records.steps import StepListener, listening
+from kgedit.verbs.live_progress import by_stage
 
 Update = Callable[[int, int], None]
 """Called with the finished part of the total, and the number of units in it."""
 
 SECONDS_BETWEEN_LINES = 10
 
+_quiet = False
+
+
+def set_quiet(quiet: bool) -> None:
+    """Hide or show messages and progress of this process; results and errors are always printed."""
+    global _quiet  # noqa: PLW0603 - one process runs one command, and its threads report progress too
+    _quiet = quiet
+
 
 def say(message: str) -> None:
-    """Print a message to stderr; results go to stdout."""
-    click.echo(message, err=True)
+    """Print a message to stderr, unless they are hidden; results go to stdout."""
+    if not _quiet:
+        click.echo(message, err=True)
 
 
 @contextmanager
@@ -28,7 +38,7 @@ def bars() -> Iterator[Callable[[str, int, str], Update]]:
 
     A step appears, and its clock starts, at its first update.
     """
-    if not sys.stderr.isatty():
+    if _quiet or not sys.stderr.isatty():
         yield _lines
         return
     from rich.console import Console
@@ -43,7 +53,9 @@ def bars() -> Iterator[Callable[[str, int, str], Update]]:
 
             def update(done: int, counted: int) -> None:
                 progress.start_task(task)
-                shown = f"{counted:,} {unit}, {_pace(clock.rate(counted))}"
+                rate = clock.rate(counted)
+                # A rate that no unit has been counted for would be zero, and its time left endless.
+                shown = f"{counted:,} {unit}, {_pace(rate)}" if total > 1 and rate else ""
                 progress.update(task, completed=done, rate=shown, visible=True)
 
             return update
@@ -68,21 +80,14 @@ def bar(title: str, unit: str) -> Iterator[Update]:
 @contextmanager
 def stages() -> Iterator[Callable[[str, int, int], None]]:
     """One line per stage; yields a function (stage, steps done, number of steps)."""
-    updates: dict[str, Update] = {}
     with bars() as add:
-
-        def report(stage: str, done: int, total: int) -> None:
-            if stage not in updates:
-                updates[stage] = add(stage, total, "steps")
-            updates[stage](done, done)
-
-        yield report
+        yield by_stage(add)
 
 
 @contextmanager
 def steps(title: str) -> Iterator[None]:
     """Show the steps reported by the work (kgedit.records.steps) as one bar: "Exporting: finding changes"."""
-    if not sys.stderr.isatty():
+    if _quiet or not sys.stderr.isatty():
         with listening(_step_lines(title)):
             yield
         return
@@ -145,8 +150,10 @@ def _lines(title: str, total: int, unit: str) -> Update:
         done_before = done if done_before is None else done_before
         if seconds - said >= SECONDS_BETWEEN_LINES:
             said = seconds
-            left = seconds * (total - done) / max(done - done_before, 1)
-            pace = f"{_pace(clock.rate(counted))}, about {left:,.0f} s left"
-            say(f"{title}: {done / max(total, 1):.0%}, {counted:,} {unit}, {pace}")
+            line = f"{title}: {done / max(total, 1):.0%}, {counted:,} {unit}"
+            if done > done_before:
+                left = seconds * (total - done) / (done - done_before)
+                line += f", {_pace(clock.rate(counted))}, about {left:,.0f} s left"
+            say(line)
 
     return update

@@ -2,29 +2,41 @@
 
 from __future__ import annotations
 
+import hashlib
 import textwrap
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from kgedit.cli.cells import table_cell
-from kgedit.cli.formats import result_format, wants_json
+from kgedit.cli import completion
+from kgedit.cli.cells import table_cell, visible
+from kgedit.cli.desktop import open_in_browser
+from kgedit.cli.examples import examples
+from kgedit.cli.formats import print_result, result_format, wants_json
 from kgedit.cli.progress import say
 from kgedit.cli.verb_command import verb_command
 from kgedit.verbs.report import ReportRuns
+from kgedit.verbs.report import report as report_runs
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table as Grid
 
     from kgedit.analysis.tables import Table
+    from kgedit.verbs.report import Report
+
+_LINE = 100
+"""Maximum width of the sentences under the table."""
+
+_ALL = click.option("--all", "every_table", is_flag=True, help="Print every table.")
 
 
 @verb_command(
     ReportRuns,
     name="report",
-    more=(result_format,),
+    more=(_ALL, result_format),
     examples=(
         "kgedit report runs/ft_m runs/rag --out report/",
         "kgedit report runs/* --html report.html --figures figures/",
@@ -34,18 +46,52 @@ if TYPE_CHECKING:
         "kgedit report runs/ft_m FT_results.json --easyedit easyedit/",
     ),
 )
-def report(given: ReportRuns) -> None:
-    """Print the tables, and the paths of written files."""
+def report(given: ReportRuns, *, every_table: bool) -> None:
+    """Print tables and sentences, and the paths of written files."""
     made = given.run()
     if given.rescore:
         for run in made.runs:
             say(f"Measured again: {run.folder / 'scores.json'}")
     if wants_json():
         click.echo(made.to_json(), nl=False)
-    else:
+    elif every_table or given.brief or given.only:
         print_tables(made.tables)
+    else:
+        _print_summary(made)
     for path in made.files:
         say(f"Written: {path}")
+
+
+def _print_summary(made: Report) -> None:
+    print_tables(made.summary)
+    for sentence in made.sentences:
+        click.echo(textwrap.fill(visible(sentence), _LINE, break_long_words=False, break_on_hyphens=False))
+    if left := len(made.tables) - len(made.summary):
+        say(f"{left} more tables: --all. Every answer on a page: kgedit view")
+
+
+@click.command(epilog=examples("kgedit view runs/ft_m", "kgedit view runs/ft_m runs/rag --no-open"))
+@click.argument("runs", metavar="RUN...", nargs=-1, required=True, type=click.Path(path_type=Path),
+                shell_complete=completion.runs)  # fmt: skip
+@click.option("--open/--no-open", "open_page", default=True, show_default=True,
+              help="Open the page, where there is a desktop.")  # fmt: skip
+@result_format
+def view(runs: tuple[Path, ...], *, open_page: bool) -> None:
+    """Open the page of a run, or of several side by side.
+
+    The page is that of `kgedit report --html`: a verdict, charts and every answer to search. It is written to the
+    folder `reports` of the home, and its path is printed.
+    """
+    from kgedit.resources import home
+
+    name = "-".join(run.resolve().name for run in runs)
+    if len(runs) > 1:  # names of many runs are longer than a file name may be
+        name = f"{len(runs)}-runs-{hashlib.sha256(name.encode()).hexdigest()[:10]}"
+    page = home() / "reports" / name / "report.html"
+    report_runs(runs, html=page, overwrite=True)
+    print_result({"page": page}, text=str(page))
+    if open_page:
+        open_in_browser(page.absolute().as_uri())
 
 
 def print_tables(tables: Sequence[Table]) -> None:

@@ -28,6 +28,8 @@ A run finds them when it reads the same text, tokens and length; for text files:
 def stats(given: BuildStatistics) -> None:
     """Build them, and print one line per layer."""
     if bool(given.timestep) == bool(given.texts):
+        if given.model == "tiny":
+            raise SpecError(["tiny is trained on the known facts of a timestep; give it: --timestep FOLDER"])
         raise SpecError(["give either --timestep FOLDER or --text FILE (once or more)"])
     with bars() as add:
         table = replace(given, progress=add).run()

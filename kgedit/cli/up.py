@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import datetime
-import os
 import shutil
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +11,7 @@ import click
 
 from kgedit.cli import completion
 from kgedit.cli.dates import SNAPSHOT_DATE
+from kgedit.cli.desktop import open_in_browser
 from kgedit.cli.examples import examples
 from kgedit.cli.formats import print_json, result_format, wants_json
 from kgedit.cli.interrupts import ResumableCommand
@@ -134,8 +133,8 @@ def up(
     with bars() as progress:
         outcome = carry_out(inputs, overwrite=overwrite, track=track, told=_tell_step, progress=progress)
     _tell_outcome(outcome)
-    if open_page and _has_desktop():
-        click.launch(outcome.page.as_uri())
+    if open_page:
+        open_in_browser(outcome.page.as_uri())
 
 
 def _tell_step(taken: StepTaken) -> None:
@@ -152,9 +151,3 @@ def _tell_outcome(outcome: Outcome) -> None:
 
     click.echo(screen(outcome.numbers, width=min(100, shutil.get_terminal_size().columns)))
     click.echo(outcome.page)
-
-
-def _has_desktop() -> bool:
-    """Whether there is a screen: on a server, a browser would open in the terminal or not at all."""
-    shown = sys.platform in ("darwin", "win32") or any(os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY"))
-    return sys.stdout.isatty() and shown

@@ -307,7 +307,10 @@ def _convert(package: Path, folder: Path) -> None:
 
 def _tiny(lesson: Lesson | None, progress: TrainingProgress | None) -> ModelFiles:
     if lesson is None:
-        raise ModelError("The built-in 'tiny' is trained on a timestep's known facts; use it through kgedit run-edit.")
+        raise ModelError(
+            "The built-in 'tiny' is trained on a timestep's known facts, so it needs one: --timestep FOLDER, "
+            "with run-edit, stats or trace."
+        )
     folder = tiny_folder(lesson, progress)
     return ModelFiles(str(folder), folder.name, by_name=False)
 

@@ -40,7 +40,7 @@ class Piece:
 class VerdictSentence:
     """A sentence with its headline.
 
-    title: The claim.
+    Attributes:
         title: The claim.
         said: The numbers that support it.
         section: Section of the page with the evidence.
@@ -64,6 +64,13 @@ class Verdict:
     lead: tuple[Piece, ...]
     findings: tuple[VerdictSentence, ...]
     cautions: tuple[str, ...]
+
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """All of it as plain text, the most important first."""
+        lead = "".join(piece.said for piece in self.lead).strip()
+        found = (lead, *(f"{one.title} {one.said}" for one in self.findings), *self.cautions)
+        return tuple(sentence for sentence in found if sentence)
 
 
 def verdict_of(view: View) -> Verdict:

@@ -6,6 +6,9 @@ import sys
 import time
 from collections.abc import Callable
 
+_UNITS = {"train": "epochs", "find": "questions", "evaluate": "questions", "edit": "edits"}
+"""First word of a run's stage -> unit that is counted."""
+
 StageProgress = Callable[[str, int, int], None]
 """Called with a stage, the number of its finished steps, and their total."""
 
@@ -28,6 +31,25 @@ def step_line(title: str, total: int, unit: str) -> Callable[[int, int], None]:
         return lambda _done, _counted: None
     show = _StageLine(unit)
     return lambda done, counted: show(title, done, total, counted)
+
+
+def by_stage(add: Callable[[str, int, str], Callable[[int, int], None]]) -> StageProgress:
+    """Show each stage of a run as a step.
+
+    Stages of a single unit, such as loading a model, are not shown: they contain other stages, so they have no pace.
+
+    Args:
+        add: Adds a step, as kgedit.verbs.home_folder.Steps.
+    """
+    updates: dict[str, Callable[[int, int], None]] = {}
+
+    def report(stage: str, done: int, total: int) -> None:
+        if total > 1 and stage not in updates:
+            updates[stage] = add(stage, total, _UNITS.get(stage.partition(" ")[0], "steps"))
+        if stage in updates:
+            updates[stage](done, done)
+
+    return report
 
 
 class _StageLine:

@@ -38,6 +38,10 @@ else:  # importing Run would import pyarrow
     Runs = Annotated[Sequence[Annotated[Any, PathType()]], BeforeValidator(as_many)]
 
 
+_SENTENCES = 3
+"""Number of sentences under the table of `kgedit report`: gain, damage, and one limit fit under it on a screen."""
+
+
 @dataclass(frozen=True, slots=True, repr=False)
 class Report:
     """Comparison of finished runs.
@@ -46,11 +50,15 @@ class Report:
         runs: Runs in the report's order, which does not depend on the order of the arguments.
         tables: Titled tables of text, most compact first.
         files: Written files.
+        summary: The first table of each group of comparable runs, and the breakdowns.
+        sentences: Verdict on the runs: three sentences for runs that are comparable, else the first one of each group.
     """
 
     runs: tuple[Run, ...]
     tables: tuple[Table, ...]
     files: tuple[Path, ...] = ()
+    summary: tuple[Table, ...] = ()
+    sentences: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         return f"<Report of {len(self.runs):,} runs: {len(self.tables)} tables, {len(self.files)} files>"
@@ -83,19 +91,21 @@ class Report:
 
 @options
 class ReportRuns(Verb[Report]):
-    """Compare finished runs in tables.
+    """Compare finished runs in a table and sentences.
 
     Each RUN is a folder written by run-edit, or a results file of EasyEdit: its stated scores are shown in a separate
-    table, without intervals and tests, because it has no answers. First come overviews: every run under the presets
-    side by side, and by axis, with 95 % intervals clustered by relation and numbers of questions; and means over seeds.
-    Then paired tests (permutations of whole relations) between methods on the same questions, one table per axis and
-    preset with its cost, the accuracy matrix over timesteps, two-hop questions by their hops, errors by class, and
-    forward time. Last come tables over several models: means over models and by timestep, forced against free answers
-    with averages over methods, and unsolved questions. The order of rows does not depend on the order of the arguments.
-    Only runs with the same cases, model, training format and evaluation share a table; other runs form separate groups
-    and are not ranked together. A table too wide for the terminal is split. The page of --html is a single file that
-    makes no network requests: a verdict in sentences, the comparison, charts with their numbers, a browser of all
-    answers, and provenance.
+    table, without intervals and tests, because it has no answers. The table has a row for each run, and the presets
+    side by side, with 95 % intervals clustered by relation. --by adds breakdowns. --all prints every table, --table
+    some of them; --out and the other files always contain all.
+
+    Of all tables, overviews come first: every run by axis, and means over seeds. Then paired tests (permutations of
+    whole relations) between methods on the same questions, one table per axis and preset with its cost, the accuracy
+    matrix over timesteps, two-hop questions by their hops, errors by class, and forward time. Last come tables over
+    several models: means over models and by timestep, forced against free answers with averages over methods, and
+    unsolved questions. The order of rows does not depend on the order of the arguments. Only runs with the same cases,
+    model, training format and evaluation share a table; other runs form separate groups and are not ranked together. A
+    table too wide for the terminal is split. The page of --html is a single file that makes no network requests: a
+    verdict in sentences, the comparison, charts with their numbers, a browser of all answers, and provenance.
     """
 
     runs: Runs = argument(
@@ -112,7 +122,7 @@ class ReportRuns(Verb[Report]):
     only: Names = flag(
         "--table", default=(), metavar="TEXT", help="Only tables with TEXT in their title, in any case; repeat."
     )
-    brief: bool = flag(default=False, help="Only the overviews: every run in one row of each table.")
+    brief: bool = flag(default=False, help="Print the overviews: every run in one row of each table.")
     counts: ExistingPath | Mapping[str, int] | None = flag(
         default=None,
         rare=True,
@@ -174,7 +184,7 @@ report = function_of(ReportRuns)
 
 
 def _report(wanted: ReportRuns) -> Report:
-    from kgedit.analysis.report import overview_tables, report_tables
+    from kgedit.analysis.report import overview_tables, report_tables, summary_tables
     from kgedit.analysis.results_files import results_files_table
     from kgedit.runs.easyedit_results import easyedit_results, read_easyedit_results
     from kgedit.runs.run_files import read_runs
@@ -196,7 +206,14 @@ def _report(wanted: ReportRuns) -> Report:
     tables_of = overview_tables if wanted.brief else report_tables
     of_runs = tables_of(found, by=wanted.by, counts=corpus_counts) if found else []
     stated = results_files_table([read_easyedit_results(file) for file in files], found)
-    made = Report(runs=found, tables=_chosen([*of_runs, *((stated,) if stated else ())], wanted.only))
+    stated_too = (stated,) if stated else ()
+    summary = summary_tables(found, by=wanted.by, counts=corpus_counts) if found else []
+    made = Report(
+        runs=found,
+        tables=_chosen([*of_runs, *stated_too], wanted.only),
+        summary=(*summary, *stated_too),
+        sentences=tuple(_verdict(found)),
+    )
     documents = ((markdown_file, made.to_markdown), (csv_file, made.to_csv), (json_file, made.to_json))
     texts = {path: text() for path, text in documents if path}
     tables = _tables(made, tables_folder) if tables_folder else {}
@@ -211,7 +228,19 @@ def _report(wanted: ReportRuns) -> Report:
     if page and figures_folder:
         _write_figures(page, figures_folder)
     in_order = (*texts, tables_folder, *pages, figures_folder, *results)
-    return Report(made.runs, made.tables, tuple(path for path in in_order if path))
+    return replace(made, files=tuple(path for path in in_order if path))
+
+
+def _verdict(runs: Sequence[Run]) -> list[str]:
+    """Sentences of the page's verdict on the first view of each group."""
+    from kgedit.pages.report_views import views_of
+    from kgedit.pages.verdict import verdict_of
+
+    first_views = {view.group: view for view in reversed(views_of(runs))} if runs else {}
+    told = [verdict_of(view).sentences for _, view in sorted(first_views.items())]
+    if len(told) == 1:
+        return list(told[0][:_SENTENCES])
+    return [f"Group {number}: {sentences[0]}" for number, sentences in enumerate(told, start=1) if sentences]
 
 
 def _chosen(tables: Sequence[Table], only: Sequence[str]) -> tuple[Table, ...]:

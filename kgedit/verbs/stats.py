@@ -16,7 +16,11 @@ from kgedit.verbs.shared_options import TIMESTEP_FORMS, DeviceOptions, InHome
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from kgedit.llm.language_model import LanguageModel
+    from kgedit.timesteps.edit_files import Edits
     from kgedit.timesteps.timestep import Timestep
+
+TINY = "tiny"
 
 STATISTICS = {
     "layer": "int64",
@@ -46,8 +50,8 @@ class BuildStatistics(DeviceOptions, InHome, Verb["pa.Table"]):
         group="Model",
         metavar="NAME",
         complete="models",
-        help="smollm2-135m, a folder, or a name on the hub; in Python also a model from `load_model`, or an unedited "
-        "causal language model of transformers.",
+        help="tiny (with --timestep), smollm2-135m, a folder, or a name on the hub; in Python also a model from "
+        "`load_model`, or an unedited causal language model of transformers.",
     )
     layers: str | Sequence[int] = flag(
         kw_only=False, group="Model", metavar="LAYERS", help="Blocks, such as 4-8 or 3,5,7; in Python also indexes."
@@ -89,10 +93,14 @@ class BuildStatistics(DeviceOptions, InHome, Verb["pa.Table"]):
         from kgedit.llm.surgery.layers import parse_layers
 
         wanted = parse_layers(self.layers) if isinstance(self.layers, str) else list(self.layers)
-        corpus = _corpus(self.timestep, [Path(text) for text in self.texts])
+        timestep = _open(self.timestep)
+        corpus = _corpus(timestep, [Path(text) for text in self.texts])
         steps = self.progress or step_line
         with use_home(folder_of(self.home)):
-            loaded = loaded_model(self.model, self.tokenizer, self.device, self.dtype)
+            if timestep is not None and self.model == TINY:
+                loaded = tiny_for(timestep, self.device, self.dtype)
+            else:
+                loaded = loaded_model(self.model, self.tokenizer, self.device, self.dtype)
             if max(wanted) >= len(loaded.blocks):
                 raise SpecError([f"layers: the model has blocks 0 to {len(loaded.blocks) - 1}, not {max(wanted)}"])
             moments = _moments(loaded, wanted, corpus, tokens=self.tokens, length=self.length, progress=steps)
@@ -117,16 +125,20 @@ def _moments(
     return list(found.values())
 
 
-def _corpus(timestep: Timestep | str | Path | None, files: Sequence[Path]) -> Any:
-    from kgedit.editing.corpora import corpus_of_facts, corpus_of_files
+def _open(timestep: Timestep | str | Path | None) -> Timestep | None:
     from kgedit.timesteps.timestep import Timestep
+
+    return timestep if timestep is None or isinstance(timestep, Timestep) else Timestep.open(Path(timestep))
+
+
+def _corpus(timestep: Timestep | None, files: Sequence[Path]) -> Any:
+    from kgedit.editing.corpora import corpus_of_facts, corpus_of_files
 
     if (timestep is None) == (not files):
         raise SpecError(["give either a timestep or text files"])
     if timestep is None:
         return corpus_of_files(files)
-    opened = timestep if isinstance(timestep, Timestep) else Timestep.open(Path(timestep))
-    return corpus_of_facts(opened.known_facts())
+    return corpus_of_facts(timestep.known_facts())
 
 
 def loaded_model(model: Any, tokenizer: Any, device: str, dtype: str) -> Any:
@@ -136,6 +148,17 @@ def loaded_model(model: Any, tokenizer: Any, device: str, dtype: str) -> Any:
     return (
         load_model(model, device=device, dtype=dtype) if isinstance(model, str) else as_language_model(model, tokenizer)
     )
+
+
+def tiny_for(edits: Edits | Timestep, device: str, dtype: str) -> LanguageModel:
+    """Load `tiny` as runs on the edits use it, in the contexts that are always taught."""
+    from kgedit.llm.devices import resolve_device, resolve_dtype
+    from kgedit.llm.loading import load_model
+    from kgedit.llm.tiny import choose_lesson
+
+    chosen = resolve_device(device)
+    lesson = choose_lesson(list(edits.cases()), edits.known_facts(), asked=())
+    return load_model(TINY, device=chosen, dtype=resolve_dtype(dtype, chosen), lesson=lesson)
 
 
 def _row(moment: Any, threshold: float | None) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from kgedit.verbs.home import Steps, folder_of
 from kgedit.verbs.live_progress import step_line
 from kgedit.verbs.options import OneOf, Verb, argument, flag, function_of, many, options, python_only
 from kgedit.verbs.shared_options import DeviceOptions, InHome
-from kgedit.verbs.stats import loaded_model
+from kgedit.verbs.stats import TINY, loaded_model, tiny_for
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -31,7 +31,6 @@ EFFECTS = {"state": "string", "position": "string", "layer": "int64", "effect": 
 """state: hidden (a block's output), mlp or attention. position: kind of token. layer: index of the block, the middle of
 the window for mlp and attention. effect: average indirect effect, in probability. share: share of the total effect."""
 
-TINY = "tiny"
 """Built-in model that is trained on a timestep's known facts."""
 
 _AT_ONCE = 32
@@ -179,7 +178,7 @@ class TraceModel(DeviceOptions, InHome, Verb[Tracing]):
 
     def _loaded(self, edits: Edits) -> Any:
         if self.model == TINY:
-            return _tiny(edits, self.device, self.dtype)
+            return tiny_for(edits, self.device, self.dtype)
         return loaded_model(self.model, self.tokenizer, self.device, self.dtype)
 
 
@@ -213,17 +212,6 @@ def _grids(effects: pa.Table) -> Iterator[tuple[str, list[str], list[list[float]
         shares = {(row["position"], row["layer"]): row["share"] for row in own}
         depth = 1 + max(row["layer"] for row in own)
         yield state, positions, [[shares[position, layer] for position in positions] for layer in range(depth)]
-
-
-def _tiny(edits: Edits, device: str, dtype: str) -> LanguageModel:
-    """Model that runs on the edits use, in the contexts that are always taught."""
-    from kgedit.llm.devices import resolve_device, resolve_dtype
-    from kgedit.llm.loading import load_model
-    from kgedit.llm.tiny import choose_lesson
-
-    chosen = resolve_device(device)
-    lesson = choose_lesson(list(edits.cases()), edits.known_facts(), asked=())
-    return load_model(TINY, device=chosen, dtype=resolve_dtype(dtype, chosen), lesson=lesson)
 
 
 def _range_of(layers: Sequence[int]) -> str:

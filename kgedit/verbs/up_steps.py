@@ -20,15 +20,13 @@ from kgedit.store.snapshots import open_snapshot
 from kgedit.verbs.describe import describe_page
 from kgedit.verbs.exporting import is_exported
 from kgedit.verbs.home import Home, Steps
+from kgedit.verbs.live_progress import by_stage
 from kgedit.verbs.loading import is_loaded
 from kgedit.verbs.report import report
 from kgedit.verbs.run_edit import read_run, run
 from kgedit.verbs.up_inputs import DatedState, UpInputs
 from kgedit.verbs.up_runs import RunFields
 from kgedit.verbs.up_summary import UpSummary, summarize, write_summary
-
-_UNITS = {"train": "epochs", "find": "questions", "evaluate": "questions", "edit": "edits"}
-"""First word of a run's stage -> unit that is counted."""
 
 PAGE, CHANGES, SUMMARY = "report.html", "changes.html", "summary.json"
 """Files in the folder of pages."""
@@ -134,7 +132,7 @@ def _run(inputs: UpInputs, fields: RunFields, *, overwrite: bool, track: str | N
             home=inputs.home,
             overwrite=overwrite and _run_state(inputs, fields) == "other",
             track=track,
-            progress=_stages(progress),
+            progress=by_stage(progress),
         )
 
     name = f"edit {fields['model']} with {fields['method']}, and evaluate it before and after"
@@ -205,19 +203,6 @@ def read_summary(inputs: UpInputs) -> dict[str, Any] | None:
         return None  # damaged: it is written again
     made_of = UpSummary.made_of(inputs.timestep, run_folders(inputs))
     return found if isinstance(found, dict) and found.get("made_of") == made_of else None
-
-
-def _stages(progress: Steps) -> Callable[[str, int, int], None]:
-    """Progress of a run, with each stage shown as a step except those of a single unit."""
-    updates: dict[str, Callable[[int, int], None]] = {}
-
-    def report_stage(stage: str, done: int, total: int) -> None:
-        if total > 1 and stage not in updates:
-            updates[stage] = progress(stage, total, _UNITS.get(stage.partition(" ")[0], "steps"))
-        if stage in updates:
-            updates[stage](done, done)
-
-    return report_stage
 
 
 def with_state(steps: list[Step]) -> Iterator[tuple[Step, bool]]:

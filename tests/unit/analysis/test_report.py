@@ -136,8 +136,31 @@ def test_table_leaves_those_with_a_text_in_their_title(runs: list[Path]) -> None
     assert "No table of this report has 'means over models' in its title. There are: Presets side" in nothing.stderr
 
 
+def test_without_options_one_table_and_at_most_three_sentences_are_printed(runs: list[Path]) -> None:
+    shown = command(*runs[:2])
+    table, _, sentences = shown.stdout.partition("\nrag answers 75 % of the updates")
+    assert table.startswith("Presets side by side\n")
+    assert "Overview" not in shown.stdout
+    assert re.findall("^No significant difference in [a-z]+", sentences, re.MULTILINE) == [
+        "No significant difference in updates",
+        "No significant difference in damage",
+    ]
+    every = command(*runs[:2], "--all").stdout
+    titles = [table.title for table in report_tables(read_runs(runs[:2]))]
+    assert all(title in every.splitlines() for title in titles)
+    assert f"{len(titles) - 1} more tables: --all" in shown.stderr
+
+
+def test_runs_that_do_not_compare_have_a_table_and_a_sentence_for_each_group(runs: list[Path]) -> None:
+    shown = command(*runs).stdout.splitlines()
+    titles = [line for line in shown if re.match(r"Groups|Group \d: \w+.*[^.]$", line)]
+    assert titles[:2] == ["Groups", "Group 1: Presets side by side"]
+    assert "Group 2: Presets side by side" in titles
+    assert sum(line.startswith(("Group 1: ft_m answers", "Group 2: rag answers")) for line in shown) == 2
+
+
 def test_brief_leaves_the_overviews(runs: list[Path]) -> None:
-    whole, brief = command(*runs[:2]), command(*runs[:2], "--brief")
+    whole, brief = command(*runs[:2], "--all"), command(*runs[:2], "--brief")
     assert brief.exit_code == 0
     assert whole.stdout.startswith(brief.stdout)
     assert "[95 %]" not in brief.stdout
@@ -306,7 +329,7 @@ def test_the_order_of_runs_named_does_not_matter(runs: list[Path]) -> None:
 
 @pytest.mark.parametrize("width", [80, 120])
 def test_what_is_printed_fits_the_terminal_and_breaks_no_number(runs: list[Path], width: int) -> None:
-    result = command(*runs, width=width)
+    result = command(*runs, "--all", width=width)
     assert result.exit_code == 0
     lines = result.stdout.splitlines()
     assert max(map(len, lines)) <= width
@@ -318,7 +341,7 @@ def test_what_is_printed_fits_the_terminal_and_breaks_no_number(runs: list[Path]
 
 @pytest.mark.parametrize("width", [50, 80, 160])
 def test_every_column_is_shown_however_narrow_the_terminal(runs: list[Path], width: int) -> None:
-    shown = command(*runs, width=width).stdout
+    shown = command(*runs, "--all", width=width).stdout
     assert (", continued" in shown) == (width < 160)
     tables = report_tables(read_runs(runs))
     words: dict[str, list[str]] = {table.title: [] for table in tables}

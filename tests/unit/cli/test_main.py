@@ -10,7 +10,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from kgedit.cli import COMMANDS, main
+from kgedit.cli import COMMANDS, main, progress
 from kgedit.llm.presets import PRESETS
 
 HEAVY = ("torch", "transformers", "neo4j", "duckdb", "pyarrow", "peft", "openai")
@@ -71,3 +71,26 @@ def test_a_command_that_does_not_exist_is_named() -> None:
     result = CliRunner().invoke(main, ["lod-dump"])
     assert result.exit_code == 2
     assert "lod-dump" in result.stderr
+
+
+@pytest.mark.parametrize("arguments", [["-q", "view"], ["view", "-q"], ["view", "--quiet"]])
+def test_quiet_hides_messages_before_and_after_the_command_but_no_error(arguments: list[str]) -> None:
+    shown = CliRunner().invoke(main, [*arguments, "nowhere"])
+    assert shown.exit_code == 1
+    assert "nowhere" in shown.stderr
+    progress.set_quiet(True)
+    progress.say("hidden")
+    CliRunner().invoke(main, ["configs", "ls"])
+    assert not progress._quiet, "each command starts anew"
+
+
+def test_verbose_shows_where_an_error_occurred() -> None:
+    plain, verbose = (CliRunner().invoke(main, ["view", "nowhere", *more]).stderr for more in ([], ["-v"]))
+    assert "Traceback" not in plain
+    assert "Traceback" in verbose
+    assert verbose.endswith(plain)
+
+
+def test_no_command_has_the_options_of_the_group() -> None:
+    names = {name for _, command in commands() for one in command.params for name in one.opts}
+    assert not names & {"-q", "--quiet", "-v", "--verbose"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from world.submitted_runs import add_hashes
 
 from kgedit.cli import main, progress
 from kgedit.records.steps import listening, step
+from kgedit.verbs.live_progress import by_stage
 from kgedit.verbs.publish import publish
 
 
@@ -43,3 +45,34 @@ def test_on_a_terminal_one_bar_names_the_step(
     with progress.steps("Exporting"):
         step("finding changes", 1, 7)
     assert "Exporting: finding changes" in capsys.readouterr().err
+
+
+def test_a_stage_of_one_unit_has_no_pace_and_others_name_their_unit() -> None:
+    shown: list[tuple[str, int, str]] = []
+
+    def add(title: str, total: int, unit: str) -> Callable[[int, int], None]:
+        shown.append((title, total, unit))
+        return lambda _done, _counted: None
+
+    report = by_stage(add)
+    report("load tiny", 0, 1)
+    report("train tiny", 3, 18)
+    report("train tiny", 4, 18)
+    report("load tiny", 1, 1)
+    report("evaluate before any edit", 0, 40)
+    assert shown == [("train tiny", 18, "epochs"), ("evaluate before any edit", 40, "questions")]
+
+
+def test_a_line_names_a_time_only_after_something_was_counted(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    now = iter((0.0, 0.0, 50.0, 100.0, 100.0))
+    monkeypatch.setattr("time.monotonic", lambda: next(now))
+    with progress.bars() as add:
+        update = add("edit", 40, "edits")
+        for done in (0, 0, 10):
+            update(done, done)
+    first, second = capsys.readouterr().err.splitlines()
+    assert first == "edit: 0%, 0 edits"
+    assert second.startswith("edit: 25%, 10 edits, ")
+    assert second.endswith("s left")
