@@ -96,6 +96,12 @@ class LocFtSettings(BreadthFirstSettings):
 
     layer: int = setting("block whose matrix is trained", derived="by `depth`", ge=0)
     depth: float = setting("block as a fraction of all blocks: 22 of 32", default=0.69, ge=0, le=1, instead_of="layer")
+    rehearse: int = setting(
+        "known facts that each step trains as well, drawn from those that no question of the run asks for, so that the "
+        "model keeps what it knows; 0: none, as published",
+        default=0,
+        ge=0,
+    )
 
     @property
     def trained_blocks(self) -> tuple[int, ...]:

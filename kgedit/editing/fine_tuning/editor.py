@@ -196,10 +196,12 @@ class BreadthFirstTuning(ParameterTuning[EpochSettings]):
         """Train for several epochs; the loss is the mean over the steps of the last one."""
         pairs = examples(cases, self.contexts)
         epochs, batch = self.epochs_and_batch(len(pairs))
+        seed = seed_for(self.seed, cases)
         if len(pairs) <= batch:
             with self._training() as optimizer:
-                return AppliedEdits(loss=self._steps(pairs, optimizer, most=epochs))
-        order = random.Random(seed_for(self.seed, cases))
+                step = [*pairs, *self.rehearsed(random.Random(seed))]
+                return AppliedEdits(loss=self._steps(step, optimizer, most=epochs))
+        order = random.Random(seed)
         with self._training() as optimizer:
             begun = resume_training(optimizer, run.resume, scaler=self._scaler) if run.resume else 0
             for epoch in range(epochs):
@@ -207,13 +209,19 @@ class BreadthFirstTuning(ParameterTuning[EpochSettings]):
                 if epoch < begun:
                     continue
                 losses = []
+                draw = random.Random(f"{seed} {epoch}")  # not `order`, which a resumed call does not advance as far
                 for start in range(0, len(pairs), batch):
                     run.progress((epoch + start / len(pairs)) / epochs)
-                    losses.append(self._steps(pairs[start : start + batch], optimizer, most=1))
+                    step = [*pairs[start : start + batch], *self.rehearsed(draw)]
+                    losses.append(self._steps(step, optimizer, most=1))
                 if sum(losses) / len(losses) <= self.settings.stop_loss or epoch + 1 == epochs:
                     break
                 run.checkpoint(partial(training_state, optimizer, epochs=epoch + 1, scaler=self._scaler))
         return AppliedEdits(loss=sum(losses) / len(losses))
+
+    def rehearsed(self, draw: random.Random) -> Sequence[tuple[str, str]]:  # noqa: ARG002 - for methods that rehearse
+        """Further (prompt, answer) pairs for one step, drawn with `draw`; none by default."""
+        return ()
 
     def epochs_and_batch(self, count: int) -> tuple[int, int]:
         """Maximum number of epochs for `count` examples, and number of examples per step.

@@ -6,9 +6,15 @@
 
 from __future__ import annotations
 
-from kgedit.editing.editor import Capabilities
+import random
+from collections.abc import Sequence
+
+from kgedit.editing.editor import Advance, Capabilities
 from kgedit.editing.fine_tuning.editor import BreadthFirstTuning, MatrixTuning, PromptLastTuning
 from kgedit.hparams.fine_tuning import FineTuningSettings, FtlSettings, FtmSettings, LocFtSettings
+from kgedit.llm.contexts import Context
+from kgedit.llm.language_model import LanguageModel
+from kgedit.records.cases import KnownFact
 
 
 class FineTuning(PromptLastTuning[FineTuningSettings]):
@@ -55,11 +61,34 @@ class MaskedFineTuning(MatrixTuning[FtmSettings]):
 
 
 class BreadthFirstFineTuning(BreadthFirstTuning[LocFtSettings], MatrixTuning[LocFtSettings]):
-    """Trains one MLP matrix in epochs over all edits of a call, shuffled in each epoch."""
+    """Trains one MLP matrix in epochs over all edits of a call, shuffled in each epoch.
+
+    With `rehearse`, each step also trains known facts, so that the matrix does not lose them to the edits.
+    """
 
     capabilities = Capabilities(
         protocols=("per_timestep", "sequential", "single"),
         changes_weights=True,
+        needs_known_facts=True,
         source="LocFT-BF, arXiv 2509.22072",
     )
     settings_type = LocFtSettings
+
+    def __init__(
+        self, model: LanguageModel, settings: LocFtSettings, *, contexts: Sequence[Context], seed: int
+    ) -> None:
+        super().__init__(model, settings, contexts=contexts, seed=seed)
+        self._known: list[tuple[str, str]] = []
+
+    def prepare(self, known: Sequence[KnownFact], *, advance: Advance) -> None:  # noqa: ARG002 - takes no time
+        """Write the known facts as questions in the contexts of the edits."""
+        self._known = [
+            (context.prompt(question), fact.answer)
+            for fact in known
+            for question in dict.fromkeys((fact.question, fact.rephrase or fact.question))
+            for context in self.contexts
+        ]
+
+    def rehearsed(self, draw: random.Random) -> Sequence[tuple[str, str]]:
+        """Draw as many known facts as set, or all if there are fewer."""
+        return draw.sample(self._known, min(self.settings.rehearse, len(self._known)))

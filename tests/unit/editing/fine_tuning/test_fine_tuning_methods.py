@@ -17,7 +17,7 @@ from kgedit.errors import SpecError
 from kgedit.llm.contexts import read_context
 from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.training import encode_targets, target_loss
-from kgedit.records.cases import Case
+from kgedit.records.cases import Case, KnownFact
 
 ASKED = (read_context("question_only"),)
 
@@ -123,6 +123,38 @@ def test_locft_bf_is_adam_on_mini_batches_shuffled_in_each_epoch_with_the_end_of
     same = small_model()
     _editor("ft_m", same, steps=3, layer=1, learning_rate=1e-2, stop_loss=0, learn_end=True).apply(chosen)
     assert changed(weights(whole), same) == []
+
+
+@pytest.mark.parametrize("batch", [100, 2])
+def test_locft_bf_rehearses_known_facts_which_then_stay_likelier(cases: list[Case], batch: int) -> None:
+    """The facts are other cases' targets: trained along with the edits, or not."""
+    known = [KnownFact(case.fact, case.question, "", "", case.answer) for case in cases[3:6]]
+    losses, edited = [], []
+    for rehearse in (0, 3):
+        model = small_model()
+        editor = _editor("locft_bf", model, layer=1, steps=40, batch=batch, rehearse=rehearse, least_steps=0)
+        editor.prepare(known, advance=lambda _done, _total: None)
+        editor.apply(cases[:3])
+        losses.append(_loss(model, cases[3:6]))
+        edited.append(_loss(model, cases[:3]))
+    assert losses[1] < losses[0] / 2
+    assert edited[1] < _loss(small_model(), cases[:3]) / 2, "the edits are still learned"
+
+
+def test_a_resumed_call_of_locft_bf_rehearses_the_same_facts(cases: list[Case]) -> None:
+    known = [KnownFact(case.fact, case.question, "", "", case.answer) for case in cases[3:]]
+    given = {"layer": 1, "steps": 3, "batch": 2, "rehearse": 2, "least_steps": 0, "stop_loss": 0}
+    states: list[Any] = []
+    whole = small_model()
+    editor = _editor("locft_bf", whole, **given)
+    editor.prepare(known, advance=lambda _done, _total: None)
+    editor.apply(cases[:3], RunContext(checkpoint=lambda state: states.append(state())))
+
+    again = small_model()
+    editor = _editor("locft_bf", again, **given)
+    editor.prepare(known, advance=lambda _done, _total: None)
+    editor.apply(cases[:3], RunContext(resume=states[0]))
+    assert not changed(weights(whole), again)
 
 
 def test_locft_bf_leaves_out_what_is_learned_and_ends_when_all_is(cases: list[Case]) -> None:
