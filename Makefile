@@ -80,7 +80,8 @@ test-lowest: $(READY)
 
 # Rewrites the golden files from what the code does now; read the difference before you commit it.
 golden: $(READY)
-	KGEDIT_UPDATE_GOLDEN=1 $(BIN)/python -m pytest -m "" tests/unit/wording tests/graph/reading/test_golden_queries.py
+	KGEDIT_UPDATE_GOLDEN=1 $(BIN)/python -m pytest -m "" tests/unit/wording tests/graph/reading/test_golden_queries.py \
+	  tests/readme/test_notebooks.py
 
 # Every method on a GPU and on the CPU, on the sample's timestep; writes docs/gpu.md.
 gpu-check: $(READY)
