@@ -1,4 +1,4 @@
-"""Tables of docs/graph-memory.md from the measurements of benchmarks/memory.py."""
+"""Tables of docs/measurements/2026-11-25-graph-memory-recall.md from the measurements of benchmarks/memory.py."""
 
 from __future__ import annotations
 

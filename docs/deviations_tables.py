@@ -1,4 +1,4 @@
-"""Prints docs/methods.md's tables of other settings, by the sweeps of docs/methods.sh: deviations_tables.py OUT"""
+"""Prints the tables of docs/measurements/2026-11-24-settings-of-methods.md, by the sweeps of docs/methods.sh: deviations_tables.py OUT"""
 
 from __future__ import annotations
 

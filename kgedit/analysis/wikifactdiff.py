@@ -149,7 +149,7 @@ def scenarios_table(runs: Sequence[Run], preset: str) -> Table | None:
         *(Column(name.replace("_", " "), "percent") for name in SCENARIO_SCORES),
     )
     note = (
-        "In % with 95 % intervals clustered by relation; definitions and reasons: docs/evaluation.md. gain: of "
+        "In % with 95 % intervals clustered by relation; definitions and reasons: docs/reference/metrics.md. gain: of "
         "the new answer's probability. preferred: likelier than every alternative. static loss: of what stays right. "
         "archive drop: of the archived answer's standing against alternatives. archived: no likelier. replaced: rise "
         "of the likeliest alternative. Alternatives: of the relation, about as frequent, never right. Less is better "

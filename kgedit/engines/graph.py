@@ -43,7 +43,7 @@ class GraphEngine:
     A graph that holds a part of the snapshots (kgedit.store.scope) reports changes within its scope. Queries over all
     facts, changed or not, then use the snapshots: functional relations and similar subjects.
     Which facts about similar subjects are unchanged is always read from the snapshots, because comparing the facts of a
-    relation takes Cypher twice as long as finding the subjects (docs/performance.md).
+    relation takes Cypher twice as long as finding the subjects (docs/measurements/2026-11-25-performance.md).
 
     Attributes:
         holds_statements: Whether the graph has every version of every statement, which changed_statements needs.

@@ -6,7 +6,7 @@ neighbours on the axis locality, random ones on random_locality.
 
 Scenarios other than replacement have no pair of old and new answer. An answer is compared with alternatives instead:
 objects of the same relation with similar frequency that are not and were not correct for the subject
-(kgedit.timesteps.edit_files.wikifactdiff). docs/evaluation.md gives the reasons.
+(kgedit.timesteps.edit_files.wikifactdiff). docs/reference/metrics.md gives the reasons.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ SCORED_SCENARIOS = (*ADDITIONS, ARCHIVE)
 
 
 _SCENARIO_CITATION = (
-    "kgedit 2026 (docs/evaluation.md), for the scenarios of WikiFactDiff (Ammar Khodja et al. 2024), section 3"
+    "kgedit 2026 (docs/reference/metrics.md), for the scenarios of WikiFactDiff (Ammar Khodja et al. 2024), section 3"
 )
 
 

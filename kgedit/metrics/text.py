@@ -134,7 +134,7 @@ SINGLE_ANSWER = Metric(
     maximum=1.0,
     higher_is_better=True,
     formula="1 if the text contains any accepted answer, is one line, and holds no four words in a row thrice, else 0",
-    citation="kgedit 2026 (docs/evaluation.md: agreement with judgement by hand)",
+    citation="kgedit 2026 (docs/measurements/2026-11-25-agreement-of-judges.md)",
     generation="free",
     judge=_judge_single_answer,
 )

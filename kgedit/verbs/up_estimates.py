@@ -43,7 +43,7 @@ _STORED = 106
 _TEXT_OF_STATEMENT = 933
 """Bytes of JSON: 1.4 TB for 1.5 billion statements."""
 
-# docs/performance.md: 4 M statements with locality and kinds
+# docs/measurements/2026-11-25-performance.md: 4 M statements with locality and kinds
 _GRAPH_SECONDS, _GRAPH_START = 50e-6, 15.0
 """Seconds per statement, and seconds until the server answers."""
 _GRAPH_BYTES, _GRAPH_EMPTY = 842, 3.5e6
@@ -62,10 +62,10 @@ _START = 4.0
 """Seconds until torch is imported and a model loaded."""
 
 _REPORT_SECONDS, _REPORT_START = 40e-6, 2.0
-"""Seconds per answer on the page (docs/performance.md, "Pages")."""
+"""Seconds per answer on the page (docs/measurements/2026-11-25-performance.md, "Pages")."""
 
 _ANSWERS = {"tiny": 45.0, "smollm2-135m": 13.9}
-"""Questions per second: tiny on the sample; SmolLM2 the harmonic mean of synthetic and wild in docs/performance.md."""
+"""Questions per second: tiny on the sample; SmolLM2 the harmonic mean of synthetic and wild in docs/measurements/2026-11-25-performance.md."""
 _MODEL_MEMORY = {"tiny": 1.0e9, "smollm2-135m": 2.2e9}
 _TRAINING = {"tiny": 20.0}
 """Seconds until tiny has learned the older state, once per timestep."""

@@ -1,11 +1,11 @@
-"""The table of scenarios in docs/wikifactdiff.md."""
+"""The measured table of WikiFactDiff's scenarios."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
 
-_DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "wikifactdiff.md"
+_DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "measurements" / "2026-11-25-wikifactdiff-scenarios.md"
 
 
 def documented(data: str) -> list[list[str]]:

@@ -90,7 +90,7 @@ _OPENED = ("java.nio", "sun.nio.ch", "java.util.concurrent")
 _OPENED_FOR_SERVER = ("java.io",)
 
 # A server usually works for minutes, not days. Inlining less code has no measurable effect on long queries, and saves
-# a third of the time of a first query and a fifth of that of a delta (docs/performance.md).
+# a third of the time of a first query and a fifth of that of a delta (docs/measurements/2026-11-25-performance.md).
 _COMPILE_LESS = ("-XX:MaxInlineLevel=9", "-XX:FreqInlineSize=120", "-XX:InlineSmallCode=1200")
 
 _NOISE = re.compile(r"\s+(at |\.\.\. \d+ more)|[ .]+\d+% |\[.*∆")

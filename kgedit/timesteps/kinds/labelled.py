@@ -68,7 +68,7 @@ def read_labelled(path: Path) -> pa.Table:
     if missing:
         raise TimestepError(
             f"The labelled changes in {path} lack the columns {', '.join(missing)}. Columns that must be there: "
-            f"{', '.join(REQUIRED)} (docs/kinds-of-change.md)."
+            f"{', '.join(REQUIRED)} (docs/how-to/classify-changes.md)."
         )
     _refuse_unknown(set(table["kind"].to_pylist()) - set(KINDS), KINDS, path)
     columns = {name: table[name] if name in table.schema.names else pa.nulls(len(table)) for name in VALUES.names}

@@ -1,4 +1,4 @@
-"""docs/evaluation.md names every preset, metric, context and truncation."""
+"""docs/evaluation.md and docs/reference/metrics.md name every preset, metric, context and truncation."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from kgedit.llm.contexts import CHAT, context_names
 from kgedit.llm.presets import MEANINGS, PRESETS, STOPS
 from kgedit.metrics import METRICS
 
-PAGE = (Path(__file__).resolve().parents[3] / "docs" / "evaluation.md").read_text(encoding="utf-8")
+DOCS = Path(__file__).resolve().parents[3] / "docs"
+PAGE = "".join((DOCS / page).read_text(encoding="utf-8") for page in ("evaluation.md", "reference/metrics.md"))
 
 
 def _row(name: str) -> list[str]:

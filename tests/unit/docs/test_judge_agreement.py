@@ -1,4 +1,4 @@
-"""Answers judged by hand, and the table that docs/evaluation.md makes of them."""
+"""Answers judged by hand, and the table that docs/measurements/2026-11-25-agreement-of-judges.md makes of them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ assert spec.loader is not None
 measure = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(measure)
 
-PAGE = (DOCS / "evaluation.md").read_text(encoding="utf-8")
+PAGE = (DOCS / "measurements" / "2026-11-25-agreement-of-judges.md").read_text(encoding="utf-8")
 
 
 def test_the_page_shows_what_is_measured() -> None:

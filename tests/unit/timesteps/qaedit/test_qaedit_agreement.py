@@ -1,4 +1,4 @@
-"""How far the rules agree with the published QAEdit file is what docs/qaedit.md says."""
+"""How far the rules agree with the published QAEdit file is what the measurement says."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 import qaedit
 from world.shared_data import SHARED
 
-DOCS = Path(__file__).resolve().parents[4] / "docs" / "qaedit.md"
+DOCS = Path(__file__).resolve().parents[4] / "docs" / "measurements" / "2026-11-25-qaedit.md"
 
 
 @pytest.mark.parametrize(
