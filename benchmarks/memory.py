@@ -193,7 +193,7 @@ def measure_rag(world: MadeUpWorld, chains: Sequence[Chain], embed: Timed) -> di
 
 
 def main() -> None:
-    """Print one JSON object per number of facts, then the tables of docs/measurements/2026-11-25-graph-memory-recall.md."""
+    """Print one JSON object per number of facts, then the tables of the measurement."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--facts", type=int, nargs="+", default=[1000, 10_000])
     parser.add_argument("--questions", type=int, default=100)

@@ -1,4 +1,7 @@
-"""Prints the tables of docs/measurements/2026-11-24-settings-of-methods.md, by the sweeps of docs/methods.sh: deviations_tables.py OUT"""
+"""Prints the tables of docs/measurements/2026-11-24-settings-of-methods.md: deviations_tables.py OUT
+
+The runs are the sweeps of docs/methods.sh.
+"""
 
 from __future__ import annotations
 

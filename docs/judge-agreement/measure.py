@@ -1,4 +1,6 @@
-"""How far rules and a local judge agree with judgement by hand: prints the table of docs/measurements/2026-11-25-agreement-of-judges.md.
+"""How far rules and a local judge agree with judgement by hand.
+
+Prints the table of docs/measurements/2026-11-25-agreement-of-judges.md.
 
 ``measure.py`` takes the stored verdicts of models; ``measure.py MODEL`` asks a local model for its verdicts first and
 stores them as MODEL.txt, a line for each answer.

@@ -36,7 +36,8 @@ minutes (docs/measurements/2026-11-25-performance.md)."""
 
 MOST_ITEMS, MOST_PAIRS = 20_000, 20_000_000
 """Maximum number of items, and of changed items times items, for which `auto` chooses the graph for the profile
-wikifactdiff, whose cosine compares most pairs: beyond, Cypher takes minutes and gigabytes (docs/measurements/2026-11-25-performance.md)."""
+wikifactdiff, whose cosine compares most pairs: beyond, Cypher takes minutes and gigabytes
+(docs/measurements/2026-11-25-performance.md)."""
 
 _AGAIN = "give the same command again"
 

@@ -65,7 +65,8 @@ _REPORT_SECONDS, _REPORT_START = 40e-6, 2.0
 """Seconds per answer on the page (docs/measurements/2026-11-25-performance.md, "Pages")."""
 
 _ANSWERS = {"tiny": 45.0, "smollm2-135m": 13.9}
-"""Questions per second: tiny on the sample; SmolLM2 the harmonic mean of synthetic and wild in docs/measurements/2026-11-25-performance.md."""
+"""Questions per second: tiny on the sample; SmolLM2 the harmonic mean of synthetic and wild in
+docs/measurements/2026-11-25-performance.md."""
 _MODEL_MEMORY = {"tiny": 1.0e9, "smollm2-135m": 2.2e9}
 _TRAINING = {"tiny": 20.0}
 """Seconds until tiny has learned the older state, once per timestep."""

@@ -1,4 +1,4 @@
-"""The table of scenarios in docs/measurements/2026-11-25-wikifactdiff-scenarios.md is what the profile finds in real slices, row by row.
+"""The measured table of scenarios is what the profile finds in real slices, row by row.
 
 The sample's rows are checked with its command (tests/unit/cli/test_export_wikifactdiff.py).
 """
