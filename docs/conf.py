@@ -35,7 +35,20 @@ html_theme = "furo"
 html_title = "kgedit"
 html_copy_source = False
 html_show_sphinx = False
-html_theme_options = {"navigation_with_keys": True}
+# The colours of kgedit's own pages (kgedit/pages).
+html_theme_options = {
+    "navigation_with_keys": True,
+    "light_css_variables": {
+        "color-background-primary": "#fcfcfb",
+        "color-brand-primary": "#0072b2",
+        "color-brand-content": "#0072b2",
+    },
+    "dark_css_variables": {
+        "color-background-primary": "#15171a",
+        "color-brand-primary": "#56b4e9",
+        "color-brand-content": "#56b4e9",
+    },
+}
 
 
 class PublicNames(SphinxDirective):
