@@ -1,6 +1,6 @@
 """Writes docs/reference/methods.md, every method with its settings, from the methods themselves: ``make docs``.
 
-It also writes the table in docs/methods.md of what differs from papers and their code, from
+It also writes the table in docs/reference/deviations.md of what differs from papers and their code, from
 kgedit/editing/deviations.yaml.
 """
 
@@ -22,7 +22,7 @@ from kgedit.hparams.published import published_configs
 from kgedit.hparams.settings import Settings, defaults, meanings
 
 FILE = Path(__file__).parent / "reference" / "methods.md"
-COMPARISON = Path(__file__).parent / "methods.md"
+DEVIATIONS = Path(__file__).parent / "reference" / "deviations.md"
 
 BEGIN = "<!-- Deviations: written by docs/methods_reference.py (make docs). Changes made here are lost. -->"
 END = "<!-- End of the deviations. -->"
@@ -121,7 +121,7 @@ def _section(name: str, method: type[Editor[Any]]) -> Iterator[str]:
     if published := [config.model for config in published_configs(name)]:
         yield f"- Published values for: {', '.join(published)}."
     if count := len(read_deviations()[name].rows):
-        yield f"- Differs from what is published in [{count} points](../methods.md#deviations-from-what-is-published)."
+        yield f"- Differs from what is published in [{count} points](deviations.md)."
     yield f"- Code: `{method.__module__.replace('.', '/')}.py`.\n"
     yield from _settings(method.settings_type)
 
@@ -151,4 +151,4 @@ def _yaml(value: object) -> str:
 if __name__ == "__main__":
     FILE.parent.mkdir(exist_ok=True)
     FILE.write_text(reference(), encoding="utf-8")
-    COMPARISON.write_text(with_deviations(COMPARISON.read_text(encoding="utf-8")), encoding="utf-8")
+    DEVIATIONS.write_text(with_deviations(DEVIATIONS.read_text(encoding="utf-8")), encoding="utf-8")

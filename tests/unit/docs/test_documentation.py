@@ -42,7 +42,7 @@ def test_the_questions_of_an_export_are_all_shown_in_both_languages() -> None:
 
 def test_the_table_of_deviations_is_current() -> None:
     written = runpy.run_path(str(ROOT / "docs" / "methods_reference.py"))
-    page = (ROOT / "docs" / "methods.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "reference" / "deviations.md").read_text(encoding="utf-8")
     assert page.count(written["BEGIN"]) == page.count(written["END"]) == 1
     assert written["with_deviations"](page) == page, "run: make docs"
 
