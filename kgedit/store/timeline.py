@@ -123,15 +123,14 @@ def _make_whole(connection: duckdb.DuckDBPyConnection, snapshots: Sequence[Snaps
         _find_moved(connection, "claim", snapshots)
     for name in ("redirect", "entity"):
         _find_moved(connection, name, snapshots)
-    selects = {
-        "facts": _whole_facts(snapshots),
-        "redirects": _intervals("redirect", snapshots),
-        "terms": _whole_terms(snapshots, scope),
-    }
+    for name in KEYS:
+        if name != "claim" or scope.evidence:
+            _make_seen(connection, name, snapshots)
+    _make_whole_facts(connection, snapshots)
+    connection.execute("CREATE VIEW whole_redirects AS FROM seen_redirect")
     if scope.evidence:
-        selects["claims"] = claims_in_words(_intervals("claim", snapshots))
-    for name, select in selects.items():
-        connection.execute(f"CREATE VIEW whole_{name} AS {select}")
+        connection.execute(f"CREATE VIEW whole_claims AS {claims_in_words('FROM seen_claim')}")
+    _make_whole_terms(connection, snapshots, scope)
 
 
 def make_view(connection: duckdb.DuckDBPyConnection, name: str, k: int, snapshot: Snapshot, condition: str) -> None:
@@ -245,31 +244,40 @@ def _find_moved(connection: duckdb.DuckDBPyConnection, name: str, snapshots: Seq
         connection.execute(f"CREATE TABLE ended_{name}_{k} AS {only(name, k - 1, k)}")
 
 
-def _intervals(name: str, snapshots: Sequence[Snapshot]) -> str:
-    """SQL for every row with the interval in which it was seen; its content is that of the last snapshot with it."""
-    keys, first, last = KEYS[name], snapshots[0].date, len(snapshots) - 1
+def _make_seen(connection: duckdb.DuckDBPyConnection, name: str, snapshots: Sequence[Snapshot]) -> None:
+    """Create view ``seen_<name>``: every row with the interval [since, until) of snapshots in which it was seen.
 
-    def dated(rows: str, until: int) -> str:
-        begun = f"SELECT {keys}, max(since) AS since FROM begun_{name} WHERE since < {until} GROUP BY ALL"
-        return (
-            f"SELECT r.*, coalesce(begun.since, {first})::INTEGER AS since, {until}::INTEGER AS until "
-            f"FROM ({rows}) r LEFT JOIN ({begun}) begun USING ({keys})"
-        )
-
-    ended = [dated(f"FROM ended_{name}_{k}", snapshots[k].date) for k in range(1, last + 1)]
-    return " UNION ALL ".join([dated(f"SELECT * FROM {name}_{last}", OPEN_END), *ended])
-
-
-def _whole_facts(snapshots: Sequence[Snapshot]) -> str:
-    first, intervals = snapshots[0].date, _intervals("fact", snapshots)
-    ends = [f"SELECT *, {snapshots[k].date}::INTEGER AS until FROM ends_{k}" for k in range(1, len(snapshots))]
-    if not ends:
-        return facts_in_words(intervals, first=first)
-    rows = f"""
-        SELECT f.* REPLACE (coalesce(e.end_time, f.end_time) AS end_time)
-        FROM ({intervals}) f LEFT JOIN ({" UNION ALL ".join(ends)}) e USING (subject, property, object, until)
+    The content of a row is that of the last snapshot that has it.
     """
-    return facts_in_words(rows, first=first)
+    keys, first = KEYS[name], snapshots[0].date
+    rows_until = {OPEN_END: f"{name}_{len(snapshots) - 1}"}
+    rows_until |= {snapshot.date: f"ended_{name}_{k}" for k, snapshot in enumerate(snapshots) if k}
+    for until, rows in rows_until.items():
+        connection.execute(f"""
+            CREATE VIEW seen_{name}_until_{until} AS
+            WITH begun AS (SELECT {keys}, max(since) AS since FROM begun_{name} WHERE since < {until} GROUP BY ALL)
+            SELECT r.*, coalesce(begun.since, {first})::INTEGER AS since, {until}::INTEGER AS until
+            FROM {rows} r LEFT JOIN begun USING ({keys})
+        """)
+    connection.execute(f"CREATE VIEW seen_{name} AS {_union(f'seen_{name}_until_{until}' for until in rows_until)}")
+
+
+def _make_whole_facts(connection: duckdb.DuckDBPyConnection, snapshots: Sequence[Snapshot]) -> None:
+    """Create view whole_facts: a fact that ended has the latest end time that was stated for it."""
+    for k, snapshot in enumerate(snapshots[1:], start=1):
+        connection.execute(f"CREATE VIEW ends_until_{k} AS SELECT *, {snapshot.date}::INTEGER AS until FROM ends_{k}")
+    rows = "FROM seen_fact"
+    if len(snapshots) > 1:
+        connection.execute(f"CREATE VIEW all_ends AS {_union(f'ends_until_{k}' for k in range(1, len(snapshots)))}")
+        rows = """
+            SELECT f.* REPLACE (coalesce(e.end_time, f.end_time) AS end_time)
+            FROM seen_fact f LEFT JOIN all_ends e USING (subject, property, object, until)
+        """
+    connection.execute(f"CREATE VIEW whole_facts AS {facts_in_words(rows, first=snapshots[0].date)}")
+
+
+def _union(views: Iterable[str]) -> str:
+    return " UNION ALL ".join(f"FROM {view}" for view in views)
 
 
 def facts_in_words(rows: str, *, first: int) -> str:
@@ -295,40 +303,47 @@ def facts_in_words(rows: str, *, first: int) -> str:
 
 def claims_in_words(rows: str) -> str:
     """SQL for CLAIM_COLUMNS of rows with since and until; `restricted` is NULL instead of false."""
-    said = f"SELECT * REPLACE (nullif(restricted, false) AS restricted) FROM ({rows})"
-    return f"SELECT {', '.join(CLAIM_COLUMNS)} FROM ({said})"
+    columns = ", ".join(CLAIM_COLUMNS)
+    return f"SELECT {columns} FROM (SELECT * REPLACE (nullif(restricted, false) AS restricted) FROM ({rows}))"
 
 
-def _whole_terms(snapshots: Sequence[Snapshot], scope: Scope) -> str:
-    """SQL for TERM_COLUMNS: entities that dumps describe, and the other ends of edges.
+def _make_whole_terms(connection: duckdb.DuckDBPyConnection, snapshots: Sequence[Snapshot], scope: Scope) -> None:
+    """Create view whole_terms, with TERM_COLUMNS: entities that dumps describe, and the other ends of edges.
 
     Only entities that came or left are grouped; grouping all of them would hold every label in memory.
     """
     ids = range(len(snapshots))
     first, last = snapshots[0].date, ids[-1]
     kinds = ("fact", "claim") if scope.evidence else ("fact",)
-    named = object_terms(_last_and_ended(kinds, len(snapshots)), [f"redirect_{k}" for k in ids])
     near = "SEMI JOIN named USING (id)" if scope.follows_changes else ""
     moved = " UNION ".join(["SELECT id FROM begun_entity", *(f"SELECT id FROM ended_entity_{k}" for k in ids[1:])])
-    described = " UNION ALL ".join(f"SELECT id FROM entity_{k}" for k in ids)
+    views = {
+        "object_term": object_terms(_last_and_ended(kinds, len(snapshots)), [f"redirect_{k}" for k in ids]),
+        "described": " UNION ALL ".join(f"SELECT id FROM entity_{k}" for k in ids),
+        "moved_entity": f"SELECT id FROM ({moved}) {near}",
+        "newest_entity": f"SELECT * FROM entity_{last} {near}",
+    }
+    for name, select in views.items():
+        connection.execute(f"CREATE VIEW {name} AS {select}")
     known = _columns("kind", "label", "description", "aliases", "datatype", "presence")
-    return f"""
-        WITH moved AS MATERIALIZED (SELECT id FROM ({moved}) {near}),
+    content = ", ".join(f"{name} := {name}" for name in _CONTENT.split(", "))
+    connection.execute(f"""
+        CREATE VIEW whole_terms AS
+        WITH moved AS MATERIALIZED (FROM moved_entity),
         there AS (
-            SELECT id, {_CONTENT}, [{first}]::INTEGER[] AS presence
-            FROM (SELECT * FROM entity_{last} {near}) ANTI JOIN moved USING (id)
+            SELECT id, {_CONTENT}, [{first}]::INTEGER[] AS presence FROM newest_entity ANTI JOIN moved USING (id)
         ), came_or_left AS (
-            SELECT id, unnest(max_by(struct_pack({", ".join(f"{n} := {n}" for n in _CONTENT.split(", "))}), since)),
+            SELECT id, unnest(max_by(struct_pack({content}), since)),
                    flatten(list(CASE until WHEN {OPEN_END} THEN [since] ELSE [since, until] END ORDER BY since))
                        AS presence
-            FROM (SELECT * FROM ({_intervals("entity", snapshots)}) SEMI JOIN moved USING (id)) GROUP BY id
+            FROM seen_entity SEMI JOIN moved USING (id) GROUP BY id
         )
         SELECT {known} FROM there
         UNION ALL
         SELECT {known} FROM came_or_left
         UNION ALL
-        SELECT {_columns("kind", "label", *_VALUE)} FROM ({named}) ANTI JOIN ({described}) described USING (id)
-    """
+        SELECT {_columns("kind", "label", *_VALUE)} FROM object_term ANTI JOIN described USING (id)
+    """)
 
 
 def object_terms(rows: Iterable[str], redirects: Iterable[str]) -> str:
