@@ -7,6 +7,7 @@ import re
 import runpy
 import tomllib
 from collections import Counter
+from importlib.util import find_spec
 from pathlib import Path
 
 import click
@@ -125,6 +126,15 @@ def test_every_command_that_a_page_shows_exists(page: Path) -> None:
         command = COMMANDS[first]
         if second and isinstance(command, click.Group):
             assert second in command.commands, name
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_file_and_module_that_a_page_names_exists(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    files = re.findall(r"`((?:kgedit|cypher|prompts|loaders|benchmarks)/[\w/.-]+)`", text)
+    assert [name for name in files if not (ROOT / name).exists()] == []
+    modules = re.findall(r"^from (kgedit[\w.]*) import", text, re.MULTILINE)
+    assert [name for name in modules if find_spec(name) is None] == []
 
 
 def _code_of(page: Path) -> str:
