@@ -26,6 +26,7 @@ PARTS = ("lowest fourth", "second", "third", "highest fourth")
 """Names of the quarters returned by `fourths`."""
 
 _LEAST = 4
+"""Answers with a known value that a table of fourths needs: one in each."""
 
 
 def bleedover_table(runs: Sequence[Run], preset: str) -> Table | None:

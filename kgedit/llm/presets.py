@@ -88,8 +88,6 @@ STOPS: dict[str, tuple[str, ...]] = {
 """Truncation module -> texts that end an answer, in addition to the end of the text. "gold_length" ends by length;
 "sentence" also ends after the first sentence, which stop texts cannot detect (kgedit.llm.replies)."""
 
-GENERATIONS = ("teacher_forcing", "greedy")
-
 
 def same_text(presets: Sequence[Preset]) -> list[tuple[Preset, ...]]:
     """Group presets that produce the same answers, because they differ only in name and metric."""

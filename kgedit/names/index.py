@@ -165,6 +165,7 @@ def _plain(word: str) -> str:
 _LEAST_MISSPELT = 5
 """Minimum length of a word that may be misspelt: shorter ones are one letter away from too many others."""
 _WORDS_AT_ONCE = 20_000
+"""Words whose forms are Python objects at the same time; a word has one form for each letter, and itself."""
 
 
 class Spellings:

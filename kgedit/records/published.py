@@ -70,6 +70,7 @@ class SavedEdits:
 
 
 ENTRY_FORMAT = "kgedit-entry-2"
+"""Version of an entry; entries of another version are refused."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -36,6 +36,7 @@ from kgedit.runs.edited_cases import read_edited_cases
 Record = TypeVar("Record")
 
 _MOST_LISTED = 6
+"""Folders that a message about a missing run lists."""
 
 
 _CHECKED = (

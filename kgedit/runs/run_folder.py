@@ -195,6 +195,8 @@ def _as_json(record: Preparation | RunEnvironment) -> str:
 
 
 _BYTES = 16
+"""Length of a digest: two of a billion keys are equal with a probability of about 1e-21."""
+
 _TYPE = np.dtype((np.bytes_, _BYTES))
 
 

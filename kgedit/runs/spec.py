@@ -29,7 +29,10 @@ if TYPE_CHECKING:
     from kgedit.editing.editor import Capabilities
 
 _BATCH_TOKENS = {"cpu": 4096, "cuda": 32768, "mps": 8192}
+"""Default of `batch_tokens` by kind of device."""
+
 _CHECKPOINT_EVERY = 50
+"""Default number of edits between two checkpoints, so at most this many are repeated after a run was killed."""
 
 
 def read_spec(path: Path) -> GivenSpec:

@@ -42,6 +42,7 @@ _TABLES_WITH_DETAILS = ("updates", "cases")
 used: WikiFactDiff has more updates than cases."""
 
 LATE = 2000
+"""Facts dated after this year are counted in a row of the table."""
 
 Row = dict[str, Any]
 

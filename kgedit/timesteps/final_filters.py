@@ -22,6 +22,8 @@ from kgedit.timesteps.relation_words import question_stems
 
 FEWEST_WORDS = 3
 MOST_WORDS = 60
+"""Bounds, both allowed, of the number of words in a question; the subject's name counts as one."""
+
 MOST_CHARACTERS = 400
 """Maximum length of a question in characters, counting the subject's name as one."""
 

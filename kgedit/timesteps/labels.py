@@ -19,6 +19,7 @@ from kgedit.wikidata.ids import COUNTRY, INSTANCE_OF, WIKIMEDIA_PAGE_CLASSES
 from kgedit.wording.names import NameRules, name_rules
 
 MAX_LABEL_WORDS = 5
+"""As in WikiBigEdit, section 3, step 2."""
 
 LABELS = pa.schema(
     [

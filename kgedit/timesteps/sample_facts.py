@@ -12,6 +12,7 @@ from kgedit.wording.names import name_rules
 from kgedit.wording.templates import ANY_CLASS, template_table
 
 _SNAPSHOT = 1
+"""Number of the sample's first snapshot, as a timestep's known facts are those of the older one."""
 _LABELLED_BY_ITEM = "wikibase-item"
 
 

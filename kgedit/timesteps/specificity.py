@@ -22,6 +22,7 @@ from kgedit.records.cases import SPECIFICITY
 from kgedit.timesteps.corpus_counts import corpus_counts, corpus_version
 
 MONTHS = 12
+"""The year before the newer snapshot, over which WikiFactDiff measures popularity."""
 
 _NAME = re.compile(r"pageviews-(\d{4})(\d\d)-user(\.[a-z0-9]+)?")
 _COLUMNS = ["project", "title", "page", "access", "views", "days"]

@@ -234,6 +234,7 @@ MANIFEST = "timestep.json"
 _DATES = re.compile(r"(\d{4}[-\d]*\d)\.\.(\d{4}[-\d]*\d)", re.ASCII)
 _EDIT_FILES = (".json", ".jsonl", ".csv", ".parquet")
 _MOST_LISTED = 12
+"""Timesteps that a message lists: about two lines of a terminal."""
 
 
 def timesteps_folder(home: Path) -> Path:

@@ -28,6 +28,8 @@ ANSWERS: Mapping[str, str] = {
 """Noun after "which" for each type of answer; "" if the type has no such noun."""
 
 REPHRASINGS = 3
+"""Rephrasings that a complete entry has at least."""
+
 CLOZES = 5
 """One cloze to edit with and four that test generalization (WikiFactDiff, section 5)."""
 

@@ -42,9 +42,6 @@ from kgedit.llm.surgery.matrices import keep_loaded
 from kgedit.llm.training import TargetBatch, encode_targets
 from kgedit.records.cases import Case, KnownFact
 
-_WISE_ON_TINY = "`tiny`, 20 edits one at a time, update, rephrase, personas and unchanged in %"
-
-
 _AT_ONCE = 32
 _WRITTEN = 32
 _WRITTEN_TOKENS = 12

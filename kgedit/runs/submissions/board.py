@@ -148,6 +148,7 @@ def _weights(one: BoardRun) -> str:
 
 
 LEADERBOARD_FORMAT = "kgedit-leaderboard-1"
+"""Version of the document, for those who read it with other programs."""
 
 
 def leaderboard_document(board: Board, standings: Sequence[Standings]) -> dict[str, Any]:

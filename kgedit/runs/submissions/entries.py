@@ -285,6 +285,7 @@ FULL_ANSWERS = pa.schema(
 """Fields of an Answer (kgedit.records.runs), in their order."""
 
 _ROWS = 65_536
+"""Rows of a row group: this many answers are in memory at once."""
 
 
 def write_full_answers(path: Path, answers: Iterable[Answer]) -> None:

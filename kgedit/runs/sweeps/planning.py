@@ -239,7 +239,10 @@ def _with_files_beside(source: LocatedYaml, given: Sequence[str]) -> list[str]:
 
 
 _LONGEST = 120
+"""Characters of a run's name: file systems allow 255 bytes, some encrypted ones 143."""
+
 _DIGITS = 6
+"""Hexadecimal digits of a spec's hash: 24 bits distinguish the runs of one sweep that would have the same name."""
 
 
 def run_name(method: str, fields: Mapping[FieldName, Any]) -> str:

@@ -18,6 +18,7 @@ from kgedit.timesteps.edit_files.contract import ARCHIVE, EDIT_FORMATS, CaseDeta
 from kgedit.timesteps.edit_files.values import NotRowsError, read_rows
 
 _SHOWN_FIELDS = 12
+"""Fields of an unknown file that the message lists; some sets have dozens."""
 
 
 @dataclass(frozen=True, slots=True)

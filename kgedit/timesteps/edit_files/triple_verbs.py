@@ -18,6 +18,7 @@ from kgedit.timesteps.edit_files.contract import Row
 from kgedit.timesteps.edit_files.values import NotRowsError, mapping_at, mappings_at, read_rows, text_at
 
 _MOST_TEMPLATES = 5
+"""One cloze to edit with and four that test generalization (WikiFactDiff, section 5): the most frequent ones."""
 _NAMES = ("triple_verbs", "triple_verbs_V2", "verbalizations", "chatgpt_verbalization_result")
 """Names of files and folders: the first two on the hub, the others in the builder; the paper's wordings come first."""
 

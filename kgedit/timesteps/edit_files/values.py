@@ -136,6 +136,7 @@ def without_blank(prompt: str) -> str:
 
 _PARQUET = b"PAR1"
 _SHOWN = 80
+"""Characters of an unreadable file that the message quotes: about a line of a terminal."""
 
 
 class NotRowsError(ValueError):

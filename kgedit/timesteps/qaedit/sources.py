@@ -40,7 +40,10 @@ QUESTIONS = pa.schema(
 _QUESTION_FIELDS = ("question", "query", "problem", "prompt")
 _ANSWER_FIELDS = ("answer", "answers", "target", "target_new")
 _BLOCK = 1 << 20
+"""Bytes at the beginning of a file by which its format is recognized."""
+
 _SHOWN = 80
+"""Characters of an unreadable line that the message quotes: about a line of a terminal."""
 
 FORMS = """\
   NQ-open: JSON Lines, each with "question" and a list "answer"
