@@ -131,7 +131,6 @@ class MatchEvidence:
         continued: 1 if a capitalized word is next to the name, as in "Paris Hilton".
         small: 1 for a name without capitals in a text that has some.
         words: Number of words of the name, at most 3.
-        length: Logarithm of the number of words of the text.
     """
 
     score: float
@@ -147,7 +146,6 @@ class MatchEvidence:
     continued: float
     small: float
     words: float
-    length: float
 
 
 MATCH_FEATURES = tuple(field.name for field in fields(MatchEvidence))

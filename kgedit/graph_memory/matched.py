@@ -123,7 +123,6 @@ def evidence_of(best: Candidate, others: Sequence[Candidate]) -> MatchEvidence:
         continued=float(_is_continued(text, mention)),
         small=float(written.islower() and not text.islower()),
         words=float(min(3, len(written.split()))),
-        length=math.log(1 + len(text.split())),
     )
 
 

@@ -75,11 +75,11 @@ class Placing:
         if self.layout == "pairs":
             answer = "; ".join(dict.fromkeys(self._dated(value) for value in fact.values))
             return f"Q: {question}\nA: {tame(answer, self.label_length)}\n".translate(_LIKENED)
-        values = [self._value(value) for value in fact.values]
-        told = values[0] if len(values) == 1 else {"answers": values}
         conflict = {"conflict": "sources give several current values"} if fact.conflict else {}
-        line = json.dumps({"question": question, **told, **conflict}, ensure_ascii=False)
-        return "".join(_ESCAPED.get(letter, letter) for letter in line) + "\n"
+        # One line per value, so that no bracket is needed and all can be escaped.
+        lines = [{"question": question, **self._value(value), **conflict} for value in fact.values]
+        text = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
+        return "".join(_ESCAPED.get(letter, letter) for letter in text)
 
     def _value(self, value: MemoryValue) -> dict[str, Any]:
         """A value with its dates; an ended one says so."""
