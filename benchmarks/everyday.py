@@ -90,14 +90,14 @@ def rows_of(asked: Sequence[Outcome]) -> list[tuple[str, str]]:
 def _line(asked: Sequence[Outcome]) -> str:
     valued = [each.valued for each in asked if each.question.value]
     value = f"{100 * float(np.mean(valued)):.1f}" if valued else "–"
-    return " | ".join((str(len(asked)), _share(asked, lambda each: each.found), value, _mean_unasked(asked)))
+    return " | ".join((str(len(asked)), share_found(asked, lambda each: each.found), value, _mean_unasked(asked)))
 
 
 def _mean_unasked(asked: Sequence[Outcome]) -> str:
     return f"{float(np.mean([each.unasked for each in asked])):.2f}"
 
 
-def _share(asked: Sequence[Outcome], count: Callable[[Outcome], bool]) -> str:
+def share_found(asked: Sequence[Outcome], count: Callable[[Outcome], bool]) -> str:
     """Share in %, with its 95 % interval clustered by the relation that is asked last, or by kind without one."""
     values = np.array([count(each) for each in asked], dtype=np.float64)
     keys = [min(each.question.needed[-1])[1] if each.question.needed else each.question.kind for each in asked]
@@ -116,7 +116,9 @@ def report(name: str, asked: Sequence[Outcome], nothing: Sequence[Outcome]) -> s
     for each in nothing:
         kinds[each.question.kind].append(each)
         kinds["all"].append(each)
-    lines += [f"| {kind} | {len(few)} | {_share(few, lambda each: bool(each.facts))} |" for kind, few in kinds.items()]
+    lines += [
+        f"| {kind} | {len(few)} | {share_found(few, lambda each: bool(each.facts))} |" for kind, few in kinds.items()
+    ]
     return "\n".join(lines)
 
 

@@ -165,7 +165,7 @@ def _print_answer(answer: MemoryAnswer) -> None:
 
 
 def _dates(since: str, until: str) -> str:
-    parts = [f"since {since}" if since else "", f"until {until}" if until else ""]
+    parts = [f"since {since}" if since else "", f"ended {until}" if until else ""]
     return " ".join(filter(None, parts)) + ", " if any(parts) else ""
 
 
@@ -188,6 +188,17 @@ def _dates(since: str, until: str) -> str:
               help="Facts as JSON between marks, or as question and answer for base models.")  # fmt: skip
 @click.option("--max-label", default=200, show_default=True, type=click.IntRange(16, 4000),
               help="Maximum number of characters of a fact's question or answer.")  # fmt: skip
+@click.option(
+    "--learned-until",
+    default="",
+    metavar="DATE",
+    help="Day at which the model's training data ends: later values are marked as newer. Default: no marks.",
+)
+@click.option(
+    "--explain",
+    is_flag=True,
+    help="Add the facts to every response. A request asks for it with the header x-kgedit-explain: 1.",
+)
 @click.option("--timeout", type=click.FloatRange(min=0, min_open=True),
               help="Read timeout of the upstream in seconds. Default: as long as the client waits.")  # fmt: skip
 @_search_options
@@ -199,6 +210,8 @@ def serve(
     allowed_hosts: tuple[str, ...],
     layout: str,
     max_label: int,
+    learned_until: str,
+    explain: bool,
     timeout: float | None,
     embedder: str,
     device: str,
@@ -208,8 +221,9 @@ def serve(
 ) -> None:
     """Prepend facts to a model's questions, as a proxy.
 
-    It serves OpenAI's API, prepends facts to the prompts of /v1/chat/completions and /v1/completions, and forwards
-    everything else unchanged: /v1/models, /v1/embeddings, streams, errors, the client's key. Requests under an unknown
+    It prepends facts to the questions of /v1/chat/completions, /v1/responses and /v1/completions, and of Ollama's
+    /api/chat and /api/generate, and forwards everything else unchanged: models, embeddings, tool calls, streams,
+    errors, the client's key. Requests under an unknown
     host name and from pages of other sites are rejected. A new MEMORY file is loaded within a second (or on SIGHUP)
     without dropping a request. /health and /metrics (Prometheus) report its state. Stop it with Ctrl-C or SIGTERM,
     which completes requests in progress first.
@@ -230,6 +244,8 @@ def serve(
         allowed_hosts=allowed_hosts,
         layout=layout,
         label_length=max_label,
+        learned_until=learned_until,
+        explain=explain,
         read_seconds=timeout,
         search=Search(k=facts, hops=hops, gate=gate),
         embedder=embedder,

@@ -6,7 +6,7 @@ subject. A search embeds the questions only, and learning embeds nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -232,6 +232,14 @@ class GraphMemory:
             if each.paths and any(row.relation in unknown for row in each.paths[0].rows):
                 found[place] = each
         return found
+
+    def current_rows(self) -> Iterator[tuple[tuple[str, str], str, tuple[str, ...]]]:
+        """Each row with current values: subject's label and relation's id, question, and the values' labels."""
+        for row in range(self._facts.rows):
+            label = self._facts.label(self._facts.subject_of(row))
+            if values := tuple(value.label for value in self._facts.values(row)):
+                relation = self._relations.identifiers[int(self._facts.relations_of(np.array([row]))[0])]
+                yield (label, relation), self._worded[self._facts.wording_of(row)].replace(SLOT, label), values
 
     def conflicts(self) -> pa.Table:
         """Rows with several current values although their relation usually has one.

@@ -95,7 +95,9 @@ class Placing:
         return f"{value.label} ({f'from {value.since} ' if value.since else ''}until {until})"
 
     def _is_newer(self, value: MemoryValue) -> bool:
-        return bool(self.learned_until) and not value.until and value.since > self.learned_until
+        return (
+            bool(self.learned_until) and not value.until and value.since[: len(self.learned_until)] > self.learned_until
+        )
 
 
 def tame(text: str, length: int) -> str:

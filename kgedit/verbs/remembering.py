@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from kgedit.errors import KgeditError
 from kgedit.extras import names_extra
 from kgedit.graph_memory.building import BuiltMemory, MemoryBuilder, open_memory
+from kgedit.graph_memory.dates import period_of
 from kgedit.graph_memory.findings import Search
 from kgedit.graph_memory.graph_memory import GraphMemory
 from kgedit.graph_memory.intervals import Learned
@@ -108,6 +109,8 @@ def memory_server(
     allowed_hosts: Sequence[str] = (),
     layout: str = "fenced",
     label_length: int = 200,
+    learned_until: str = "",
+    explain: bool = False,
     read_seconds: float | None = None,
     search: Search | None = None,
     embedder: str = "all-minilm-l6-v2",
@@ -124,6 +127,9 @@ def memory_server(
             addresses. Pages of these hosts may also send requests.
         layout: "fenced" (JSON between marks) or "pairs" (question and answer).
         label_length: Maximum number of characters of a fact's question or answer.
+        learned_until: ISO date at which the model's training data ends, of any precision; values that began later are
+            marked as newer. "" marks none.
+        explain: Whether every response contains the facts that were added.
         read_seconds: Read timeout of the upstream in seconds; None disables it.
         search: Settings of the search.
         embedder: See `load_memory`.
@@ -136,12 +142,15 @@ def memory_server(
     from kgedit.proxy.proxy import ProxySettings
     from kgedit.proxy.server import make_server
 
+    if learned_until and period_of(learned_until) is None:
+        raise KgeditError(f"'{learned_until}' is no date. Give YYYY, YYYY-MM or YYYY-MM-DD.")
     chosen = next((name for name in LAYOUTS if name == layout), None)
     if chosen is None:
         raise KgeditError(f"There is no layout '{layout}'. Choose one of {', '.join(LAYOUTS)}.")
     settings = ProxySettings(
         upstream=upstream,
-        placing=Placing(layout=chosen, label_length=label_length),
+        placing=Placing(layout=chosen, label_length=label_length, learned_until=learned_until),
+        explain=explain,
         read_seconds=read_seconds,
         hosts=tuple(allowed_hosts),
     )

@@ -1,0 +1,83 @@
+"""A memory of the sample world finds what everyday questions ask for, and nothing for other texts."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Sequence
+
+import everyday as measuring
+import pytest
+from everyday_questions import EverydayQuestion, read_nothing, read_questions
+
+from kgedit.graph_memory.building import open_memory
+from kgedit.graph_memory.graph_memory import GraphMemory
+from kgedit.sample.generate import write_world
+from kgedit.verbs.load_dump import DumpOptions
+from kgedit.verbs.loading import load_dump
+from kgedit.verbs.remembering import build_memory
+
+NEAR = ("other relations", "more near misses", "wrong subject", "namesakes and other uses of a name")
+
+
+@pytest.mark.parametrize("name", ["sample", "pat"])
+def test_the_questions_are_many_and_in_two_parts(name: str) -> None:
+    questions, nothing = read_questions(name), read_nothing(name)
+    for several, least in ((questions, 150), (nothing, 200)):
+        tuned = sum(each.is_tuned_on for each in several)
+        assert len(several) >= least
+        assert 0.4 < tuned / len(several) < 0.6
+    assert all(each.needed for each in questions)
+
+
+@pytest.fixture(scope="module")
+def memory(tmp_path_factory: pytest.TempPathFactory) -> GraphMemory:
+    folder = tmp_path_factory.mktemp("everyday")
+    for path in write_world(folder / "dumps"):
+        if path.name.endswith(".json.gz"):
+            day = datetime.date.fromisoformat(path.name.partition(".")[0])
+            load_dump(folder / "home", path, day, options=DumpOptions(), steps=lambda *_: lambda *_: None)
+    build_memory(folder / "sample.kgmemory", home=folder / "home")
+    return open_memory(folder / "sample.kgmemory", embedder="all-minilm-l6-v2", device="cpu")
+
+
+def _measured(questions: Sequence[EverydayQuestion]) -> list[EverydayQuestion]:
+    return [each for each in questions if not each.is_tuned_on]
+
+
+@pytest.mark.models
+def test_most_questions_get_their_facts_and_hardly_others(memory: GraphMemory) -> None:
+    asked = measuring.ask_all(memory, _measured(read_questions("sample")))
+    single = [each.found for each in asked if each.question.kind != "two hops"]
+    two_hops = [each.found for each in asked if each.question.kind == "two hops"]
+    assert sum(single) / len(single) > 0.88
+    assert sum(two_hops) / len(two_hops) > 0.7
+    assert sum(each.unasked for each in asked) / len(asked) < 0.3
+
+
+@pytest.mark.models
+def test_other_texts_get_nothing(memory: GraphMemory) -> None:
+    passed = measuring.ask_all(memory, _measured(read_nothing("sample")))
+    unrelated = [bool(each.facts) for each in passed if each.question.kind not in NEAR]
+    assert sum(unrelated) / len(unrelated) <= 0.03
+    assert sum(bool(each.facts) for each in passed) / len(passed) <= 0.05
+
+
+@pytest.mark.models
+@pytest.mark.parametrize(
+    ("turns", "values"),
+    [
+        (["who's running norway these days?"], {"Jonas Gahr Støre"}),
+        (["Is Angela Merkel still chancellor?"], {"Angela Merkel", "Olaf Scholz"}),
+        (["Wer ist Bundeskanzler von Deutschland?"], {"Olaf Scholz"}),
+        (["Who was chancellor of Germany in 2019?"], {"Angela Merkel"}),
+        (
+            ["Who is prime minister of Italy?", "Giorgia Meloni.", "And her predecessor?"],
+            {"Giuseppe Conte", "Giorgia Meloni"},
+        ),
+        (["Who runs Norway?", "Jonas Gahr Støre.", "Where was he born?"], {"Oslo"}),
+        (["Who is CEO of Apple?", "Tim Cook.", "And Google?"], {"Sundar Pichai"}),
+    ],
+)
+def test_history_and_follow_ups(memory: GraphMemory, turns: list[str], values: set[str]) -> None:
+    [finding] = memory.find([turns])
+    assert {value.label for path in finding.paths for row in path.rows for value in row.values} == values
