@@ -20,8 +20,10 @@ from kgedit.errors import KgeditError
 
 if TYPE_CHECKING:
     from kgedit.graph_memory.asking import MemoryAnswer
+    from kgedit.graph_memory.updating import MemoryDifference
 
 _FILE = click.Path(path_type=Path, dir_okay=False)
+_MOST_SHOWN = 20
 
 _SEARCH = (
     click.option("--embedder", default="all-minilm-l6-v2", show_default=True,
@@ -106,6 +108,70 @@ def build(
     for reason, count in left_out.items():
         say(f"  left out: {count:,}, {reason}")
     print_result({"path": built.path, "sha256": built.sha256, "counts": counts, "left_out": left_out})
+
+
+@memory.command(
+    epilog=examples(
+        "kgedit memory update facts.kgmemory",
+        "kgedit memory update facts.kgmemory --dump 20240603.json.gz --date 2024-06-03",
+        "kgedit memory update facts.kgmemory --rollback",
+    )
+)
+@click.argument("file", type=_FILE, metavar="MEMORY")
+@click.option("--dump", type=_FILE, help="Load this dump first, of all items or of a list (fetch-items).")
+@click.option("--date", "day", **DATE, help="Day of the dump.")
+@click.option("--as-of", **DATE, help="Facts as of this day. Default: the newest snapshot.")
+@click.option("--dry-run", is_flag=True, help="Only report what would change.")
+@click.option("--rollback", is_flag=True, help="Swap MEMORY and its previous version.")
+@result_format
+def update(
+    file: Path,
+    dump: Path | None,
+    day: datetime.datetime | None,
+    as_of: datetime.datetime | None,
+    dry_run: bool,
+    rollback: bool,
+) -> None:
+    """Rebuild a memory from the snapshots of $KGEDIT_HOME, and report what changed.
+
+    The previous file is kept as MEMORY.previous. A memory whose sources are the same is not changed. A proxy loads the
+    new file within a second.
+    """
+    from kgedit.graph_memory.updating import roll_back
+    from kgedit.resources import home
+    from kgedit.verbs.remembering import update_memory
+
+    if rollback:
+        sha256 = roll_back(file)
+        say(f"{file}: the previous version is in place again; sha256 {sha256[:12]}")
+        print_result({"path": file, "sha256": sha256})
+        return
+    with steps("Updating"):
+        built, changed = update_memory(
+            file,
+            home=home(),
+            dump=dump,
+            day=None if day is None else day.date(),
+            as_of=None if as_of is None else as_of.date(),
+            dry_run=dry_run,
+        )
+    signature = built.manifest.get("signature", "")
+    if changed is None:
+        say(f"{file}: nothing to do, its sources are the same (signature {signature[:12]})")
+    else:
+        _say_changes(file, changed, dry_run=dry_run)
+    print_result({"path": file, "sha256": built.sha256, "signature": signature,
+                  "changes": None if changed is None else changed.record()})  # fmt: skip
+
+
+def _say_changes(file: Path, changed: MemoryDifference, *, dry_run: bool) -> None:
+    counts = f"{len(changed.begun):,} begun, {len(changed.ended):,} ended, {len(changed.gone):,} gone"
+    say(f"{file}{' (not replaced)' if dry_run else ''}: {counts}, {changed.unchanged:,} unchanged")
+    for mark, lines in (("+", changed.begun), ("-", changed.ended), ("?", changed.gone)):
+        for line in lines[:_MOST_SHOWN]:
+            say(visible(f"  {mark} {line}"))
+        if len(lines) > _MOST_SHOWN:
+            say(f"  {mark} … and {len(lines) - _MOST_SHOWN:,} more: --format json lists all")
 
 
 @memory.command(

@@ -21,6 +21,7 @@ from kgedit.graph_memory.graph_memory import GraphMemory
 from kgedit.graph_memory.intervals import DATED_FACTS, Learned, learn_dated_facts, unhinted_names
 from kgedit.graph_memory.matching import read_matcher
 from kgedit.graph_memory.memory_file import read_memory_file, write_memory_file
+from kgedit.graph_memory.updating import signature_of
 from kgedit.llm.embeddings import Vectors, embedder_on_demand
 from kgedit.store.scope import Scope
 from kgedit.store.snapshots import Snapshot, list_snapshots
@@ -134,6 +135,7 @@ class MemoryBuilder:
             "kgedit": __version__,
             "templates": template_version(),
             "sources": self._sources,
+            "signature": signature_of(self._sources),
             "counts": self._memory.counts(),
         }
         return BuiltMemory(path, manifest, write_memory_file(path, self._memory.tables(), manifest))

@@ -14,6 +14,8 @@ from kgedit.graph_memory.dates import period_of
 from kgedit.graph_memory.findings import Search
 from kgedit.graph_memory.graph_memory import GraphMemory
 from kgedit.graph_memory.intervals import Learned
+from kgedit.graph_memory.memory_file import read_memory_file
+from kgedit.graph_memory.updating import MemoryDifference, difference, replace_memory
 from kgedit.records.steps import step
 from kgedit.timesteps.timestep import Timestep
 
@@ -71,6 +73,63 @@ def build_memory(
         builder.add_timestep(timestep)
     step("writing", total - 1, total)
     return builder.write(out, overwrite=overwrite), learned
+
+
+@names_extra
+def update_memory(
+    path: Path,
+    *,
+    home: Path,
+    dump: Path | None = None,
+    day: date | None = None,
+    as_of: date | None = None,
+    properties: Sequence[str] = (),
+    dry_run: bool = False,
+) -> tuple[BuiltMemory, MemoryDifference | None]:
+    """Rebuild a memory from the snapshots of a home, after loading one more; the previous file is kept beside it.
+
+    Args:
+        path: Memory file to replace.
+        home: Home whose snapshots' facts it has.
+        dump: Dump to load first, of all items or of a list (`fetch-items`); None means that the home has all snapshots.
+            A dump that is loaded already is not read again.
+        day: Day of the dump.
+        as_of: See `build_memory`.
+        properties: See `build_memory`; empty means those of the memory's newest source of snapshots.
+        dry_run: Whether the memory is only compared and not replaced.
+
+    Returns:
+        The new memory, and what changed; None if its sources are those of the memory, which then stays.
+
+    Raises:
+        KgeditError: if the memory is missing or a source cannot be read. The memory is not changed then.
+    """
+    earlier = read_memory_file(path)
+    if dump is not None:
+        _load_dump(home, dump, day)
+    of_snapshots = [one for one in earlier.manifest["sources"] if one.get("kind") == "snapshots"]
+    kept = tuple(of_snapshots[-1]["properties"]) if of_snapshots and not properties else tuple(properties)
+    fresh = path.with_name(f".{path.name}.fresh")
+    try:
+        built, _ = build_memory(fresh, home=home, as_of=as_of, properties=kept, overwrite=True)
+        if built.manifest["signature"] == earlier.manifest.get("signature"):
+            return BuiltMemory(path, dict(earlier.manifest), earlier.sha256), None
+        changed = difference(earlier.tables, read_memory_file(fresh).tables)
+        if not dry_run:
+            replace_memory(path, fresh)
+        return BuiltMemory(path, built.manifest, built.sha256), changed
+    finally:
+        fresh.unlink(missing_ok=True)
+
+
+def _load_dump(home: Path, dump: Path, day: date | None) -> None:
+    from kgedit.verbs.load_dump import DumpOptions
+    from kgedit.verbs.loading import is_loaded, load_dump
+
+    if day is None:
+        raise KgeditError("A dump needs its day. Give --date YYYY-MM-DD.")
+    if not is_loaded(home, dump, day, options=DumpOptions()):
+        load_dump(home, dump, day, options=DumpOptions(), steps=lambda *_: lambda *_: None)
 
 
 def _add_graph(builder: MemoryBuilder, home: Path, as_of: date | None, properties: Sequence[str]) -> Learned:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import threading
 from collections.abc import Iterator
@@ -183,7 +184,7 @@ def test_fifty_at_once_are_answered_while_the_memory_is_exchanged(
     assert "kgedit_reloads_total 0" not in told
     for body in model.bodies:  # never half of one memory and half of another
         first, second = body["messages"][0]["content"].splitlines()[2:4]
-        leader = first.partition('"answer": "')[2].removesuffix('"}')
+        leader = json.loads(first)["answer"]
         assert f"spouse of {leader} (the head of government of Norway)?" in second
 
 
