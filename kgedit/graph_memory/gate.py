@@ -148,6 +148,9 @@ class MatchEvidence:
     words: float
 
 
+_LEAST_SCORE = math.log(0.02)
+"""A path less probable than this is not what is asked for, however certain it is that something is."""
+
 MATCH_FEATURES = tuple(field.name for field in fields(MatchEvidence))
 
 
@@ -165,6 +168,8 @@ class MatchGate:
 
     def probability(self, evidence: MatchEvidence) -> float:
         """Probability that the best path answers the question, in [0, 1]."""
+        if evidence.score < _LEAST_SCORE:
+            return math.exp(evidence.score)
         total = self.intercept + sum(weight * getattr(evidence, name) for name, weight in self.weights.items())
         return 1 / (1 + math.exp(-max(-40.0, min(40.0, total))))
 

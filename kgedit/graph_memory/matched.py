@@ -26,6 +26,8 @@ _THROUGH = "P1308"
 """Officeholder: "the chancellor's wife" names the office only, so the step to its holder is not worded."""
 _MOST_BACK = 12
 """A value of more rows than this is too common to lead back from."""
+_UNLIKELY, _ABSENT = -6.0, -4.0
+"""Logarithms below which features do not fall: that no relation is asked for less than one in 50 times says no more."""
 _BEFORE = re.compile(r"(\w+)[\s-]+$")
 _AFTER = re.compile(r"^[\s-]+(\w+)")
 
@@ -110,11 +112,11 @@ def evidence_of(best: Candidate, others: Sequence[Candidate]) -> MatchEvidence:
     held = {each.path[-1] for each in others} & names.keys()
     mass = sum(math.exp(reading.asked[names[name]]) for name in held)
     return MatchEvidence(
-        score=max(best.score, -12.0),
-        nothing=float(reading.asked[names[NOTHING]]),
-        other=float(reading.asked[names[OTHER]]),
-        whole=float(best.named.whole.asked[names[NOTHING]]),
-        held=math.log(mass + 1e-6),
+        score=max(best.score, _UNLIKELY),
+        nothing=max(float(reading.asked[names[NOTHING]]), _ABSENT),
+        other=max(float(reading.asked[names[OTHER]]), _ABSENT),
+        whole=max(float(best.named.whole.asked[names[NOTHING]]), _ABSENT),
+        held=math.log(mass + math.exp(_ABSENT)),
         two_hops=float(len(best.path) > 1 and best.path[0] != _THROUGH),
         back=float(best.path[0].startswith(BACK)),
         derived=float(mention.derived),
