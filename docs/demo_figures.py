@@ -17,7 +17,7 @@ import click
 
 import kgedit
 from kgedit.analysis.cells import Estimate
-from kgedit.pages.charts.scales import told
+from kgedit.pages.charts.scales import estimate_text
 
 COLUMNS = ("old_known", "free_before", "free", "reworded", "kept")
 
@@ -32,7 +32,7 @@ def main(home: str, seeds: list[int]) -> None:
         begun = time.process_time()
         outcome = kgedit.up(spec={"seed": seed}, home=home)
         for method in outcome.numbers["methods"]:
-            shares = " | ".join(told(_estimate(method[name])) for name in COLUMNS)
+            shares = " | ".join(estimate_text(_estimate(method[name])) for name in COLUMNS)
             click.echo(f"| {seed} | {method['model']}, {method['method']} | {shares} |")
         click.echo(f"seed {seed}: {time.process_time() - begun:.0f} processor seconds", err=True)
 

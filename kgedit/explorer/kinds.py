@@ -29,14 +29,14 @@ class Kinds:
     def __init__(self, explorer: Explorer, windows: Windows) -> None:
         self._explorer, self._windows = explorer, windows
         self._lock, self._worker = threading.Lock(), ThreadPoolExecutor(1, "kgedit-kinds")
-        self._said: dict[tuple[int, int], str] = {}
+        self._states: dict[tuple[int, int], str] = {}
 
     def state(self, older: int, newer: int) -> str:
         """State of a window: "none" (not requested), "running", "done", or an error message."""
         if self._windows.kinds_file(older, newer).is_file():
             return "done"
         with self._lock:
-            return self._said.get((older, newer), "none")
+            return self._states.get((older, newer), "none")
 
     def start(self, older: int, newer: int) -> str:
         """Start computing the kinds of a window unless that is done or running, and return the state.
@@ -48,7 +48,7 @@ class Kinds:
         if self.state(older, newer) in ("done", "running"):
             return self.state(older, newer)
         with self._lock:
-            self._said[older, newer] = "running"
+            self._states[older, newer] = "running"
         self._worker.submit(self._work_out, older, newer)
         return "running"
 
@@ -62,7 +62,7 @@ class Kinds:
             self._windows.refresh(older, newer)
         except Exception as error:  # shown on the page; the server continues
             with self._lock:
-                self._said[older, newer] = str(error)
+                self._states[older, newer] = str(error)
 
     def _write(self, older: int, newer: int) -> None:
         changes = self._explorer.table(

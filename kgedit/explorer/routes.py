@@ -133,7 +133,7 @@ class Routes:
         return asdict(history)
 
     def _list_exports(self, _request: Request) -> dict[str, Any]:
-        return {"exports": [_told(task) for task in self._exports.tasks()]}
+        return {"exports": [_as_json(task) for task in self._exports.tasks()]}
 
     def _start_kinds(self, asked: Mapping[str, Any]) -> dict[str, Any]:
         return {"kinds": self._kinds.start(*_dates(asked))}
@@ -149,7 +149,7 @@ class Routes:
         else:
             selection = _selection(pairs)
         name, profile = (str(asked.get(key, "")) for key in ("name", "profile"))
-        return _told(self._exports.start(older, newer, selection, name=name, profile=profile))
+        return _as_json(self._exports.start(older, newer, selection, name=name, profile=profile))
 
 
 def _answering(answer: Callable[[Request], Any]) -> Callable[[Request], Response]:
@@ -180,7 +180,7 @@ def _refused(error: Exception) -> JSONResponse:
     return JSONResponse({"error": str(error)}, 404 if isinstance(error, UnknownError) else 400)
 
 
-def _told(task: ExportTask) -> dict[str, Any]:
+def _as_json(task: ExportTask) -> dict[str, Any]:
     return asdict(task) | {"only": str(task.only), "out": str(task.out), "command": task.command}
 
 

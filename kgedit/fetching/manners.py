@@ -112,13 +112,13 @@ def _is_of_the_disk(error: BaseException) -> bool:
 
 def _retry_after(error: urllib.error.HTTPError) -> float | None:
     """Seconds to wait as requested by the server, from a number or a date."""
-    said = error.headers.get("Retry-After") if error.headers else None
-    if said is None:
+    header = error.headers.get("Retry-After") if error.headers else None
+    if header is None:
         return None
-    if said.strip().isdigit():
-        return float(said)
+    if header.strip().isdigit():
+        return float(header)
     try:
-        moment = email.utils.parsedate_to_datetime(said)
+        moment = email.utils.parsedate_to_datetime(header)
     except ValueError:
         return None
     return max(0.0, (moment - datetime.datetime.now(moment.tzinfo)).total_seconds())

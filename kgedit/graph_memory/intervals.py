@@ -101,8 +101,8 @@ def _learn(memory: GraphMemory, facts: pa.Table, subjects: pa.Table) -> None:
         SELECT concat_ws(':', subject, property, object) AS case_id, trim(subject_label) AS subject_label,
                coalesce(subject_description, '') AS subject_description,
                coalesce(subject_aliases, []) AS subject_aliases, trim(object_label) AS object_label,
-               trim(object_label) AS answer, {_said("start_time", "since")} AS said_since,
-               CASE WHEN until IS NOT NULL THEN {_said("end_time", "until")} END AS said_until,
+               trim(object_label) AS answer, {_stated("start_time", "since")} AS stated_since,
+               CASE WHEN until IS NOT NULL THEN {_stated("end_time", "until")} END AS stated_until,
                [] AS old_objects, [] AS old_answers,
                * EXCLUDE (subject_label, subject_description, subject_aliases, object_label)
         FROM worded ORDER BY since, subject, property, object
@@ -112,13 +112,13 @@ def _learn(memory: GraphMemory, facts: pa.Table, subjects: pa.Table) -> None:
     days = sorted({day for name in ("since", "until") for day in rows[name].to_pylist() if day is not None})
     for day in days:
         ended = rows.filter(pc.equal(rows["until"], day))
-        memory.end_values(ended["subject"], ended["property"], ended["object"], ended["said_until"])
+        memory.end_values(ended["subject"], ended["property"], ended["object"], ended["stated_until"])
         begun = rows.filter(pc.equal(rows["since"], day))
-        named = begun.drop_columns(["since"]).rename_columns({"said_since": "since"})
+        named = begun.drop_columns(["since"]).rename_columns({"stated_since": "since"})
         memory.learn_table(named.select(LEARNED.names).cast(LEARNED))
 
 
-def _said(own: str, seen: str) -> str:
+def _stated(own: str, seen: str) -> str:
     """SQL: the statement's date if it is valid and not after the snapshot's day, else the snapshot's day."""
     day = f"strptime({seen}::VARCHAR, '%Y%m%d')::DATE::VARCHAR"
     return rf"CASE WHEN regexp_matches({own}, '^\d{{4}}(-\d\d){{0,2}}$') AND {own} <= {day} THEN {own} ELSE {day} END"

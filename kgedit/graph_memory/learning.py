@@ -50,8 +50,8 @@ def since_of(case: Case) -> str:
     """
     newer = case.timestep.rpartition("_")[2]
     seen = f"{newer[:4]}-{newer[4:6]}-{newer[6:]}" if len(newer) == 8 and newer.isdigit() else case.as_of or ""
-    said = case.start_time or ""
-    return said if date_number(said) and (not seen or said <= seen) else seen
+    stated = case.start_time or ""
+    return stated if date_number(stated) and (not seen or stated <= seen) else seen
 
 
 @dataclass(frozen=True, slots=True)

@@ -247,14 +247,14 @@ def explain(item: ErrorDetails) -> str:
         return str(limits["error"])
     if item["type"] == "literal_error":
         return unknown("such value", given, re.findall(r"'([^']*)'", limits["expected"]))
-    said: dict[str, Callable[[], str]] = {
+    messages: dict[str, Callable[[], str]] = {
         "greater_than": lambda: f"must be greater than {limits['gt']:g}",
         "greater_than_equal": lambda: f"must be at least {limits['ge']:g}",
         "less_than_equal": lambda: f"must be at most {limits['le']:g}",
         "finite_number": lambda: "must be finite",
         "string_type": lambda: "expected a text",
     }
-    plain = said.get(item["type"], lambda: item["msg"][:1].lower() + item["msg"][1:])
+    plain = messages.get(item["type"], lambda: item["msg"][:1].lower() + item["msg"][1:])
     return f"{plain()}, not {given!r}"
 
 

@@ -98,11 +98,11 @@ class Encoder:
 
     def _tokenize(self, text: str) -> _Tokens:
         # Byte-level tokenizers recognise a word by its leading space; others drop the space.
-        told = self._tokenizer(
+        tokenized = self._tokenizer(
             f" {text.strip()}", truncation=True, max_length=self._longest, return_special_tokens_mask=True
         )
-        own = [index for index, special in enumerate(told["special_tokens_mask"]) if not special]
-        return _Tokens(tuple(told["input_ids"]), tuple(own) if text.strip() else ())
+        own = [index for index, special in enumerate(tokenized["special_tokens_mask"]) if not special]
+        return _Tokens(tuple(tokenized["input_ids"]), tuple(own) if text.strip() else ())
 
     def _read(self, texts: Mapping[str, _Tokens]) -> dict[str, EncodedText]:
         width = max(len(tokens.ids) for tokens in texts.values())

@@ -88,8 +88,8 @@ def _multiplies_bfloat16() -> bool:
     """Whether the processor has bfloat16 instructions; older ones emulate them, which is slower than float32."""
     import torch
 
-    told: Mapping[str, object] = getattr(torch.cpu, "get_capabilities", dict)()
-    return any(told.get(name) for name in ("avx512_bf16", "amx_bf16", "bf16"))
+    capabilities: Mapping[str, object] = getattr(torch.cpu, "get_capabilities", dict)()
+    return any(capabilities.get(name) for name in ("avx512_bf16", "amx_bf16", "bf16"))
 
 
 def _path_or_name(name: str) -> str:

@@ -44,11 +44,11 @@ def chat_format(tokenizer: Any) -> ChatFormat | None:
         return None
     turns = [{"role": "user", "content": _ASKED}]
     asked = _rendered(tokenizer, turns, add_generation_prompt=True)
-    told = _rendered(tokenizer, [*turns, {"role": "assistant", "content": _ANSWERED}], add_generation_prompt=False)
+    answered = _rendered(tokenizer, [*turns, {"role": "assistant", "content": _ANSWERED}], add_generation_prompt=False)
     before, found, after = asked.partition(_ASKED)
     if not found:
         raise ModelError("The tokenizer's chat template leaves out what the user says. Ask in the preset wild.")
-    up_to_answer, _, closing = told.partition(_ANSWERED)
+    up_to_answer, _, closing = answered.partition(_ANSWERED)
     joint = up_to_answer.removeprefix(asked) if up_to_answer.startswith(asked) else ""
     return ChatFormat(_without_beginning(tokenizer, before), after, joint, _end(tokenizer, closing))
 

@@ -51,7 +51,7 @@ QuestionKey = tuple[str, str, Axis, str]
 
 
 @dataclass(frozen=True, slots=True)
-class _Said:
+class _StoredAnswer:
     """One answer with its score."""
 
     answer: Answer
@@ -81,11 +81,11 @@ class AnswerBook:
         free: list[str | None] = [preset.name for preset in run.spec.presets if preset.generation != "teacher_forcing"]
         forced = next((one.name for one in run.spec.presets if one.generation == "teacher_forcing"), None)
         turns: dict[tuple[str, str, Axis], int] = {}
-        for (timestep, case_id, axis, question), said in _in_order(run):
+        for (timestep, case_id, axis, question), answered in _in_order(run):
             turn = turns.get((timestep, case_id, axis), 0)
             turns[timestep, case_id, axis] = turn + 1
             for preset in free or [None]:
-                row = self._row(said, preset, forced, question)
+                row = self._row(answered, preset, forced, question)
                 if row is not None:
                     case = self.cases.number((timestep, case_id))
                     row |= {"run": number, "case": case, "axis": AXES.index(axis), "turn": turn}
@@ -93,15 +93,15 @@ class AnswerBook:
                         values.append(row[column])
 
     def _row(
-        self, said: Mapping[tuple[str, str], _Said], free: str | None, forced: str | None, question: str
+        self, answered: Mapping[tuple[str, str], _StoredAnswer], free: str | None, forced: str | None, question: str
     ) -> dict[str, int] | None:
         own = free or forced
-        before, after = (said.get((stage, own)) for stage in ("before", "own")) if own else (None, None)
+        before, after = (answered.get((stage, own)) for stage in ("before", "own")) if own else (None, None)
         last = after or before
         if last is None:
             return None
         forced_before, forced_after = (
-            (said.get((stage, forced)) for stage in ("before", "own")) if forced else (None, None)
+            (answered.get((stage, forced)) for stage in ("before", "own")) if forced else (None, None)
         )
         shown = (before, after) if free else (None, None)
         return {
@@ -121,16 +121,16 @@ class AnswerBook:
             "tokensAfter": _tokens(forced_after),
         }
 
-    def _text(self, said: _Said | None) -> int:
-        return NOTHING if said is None else self.strings.number(said.answer.text)
+    def _text(self, answered: _StoredAnswer | None) -> int:
+        return NOTHING if answered is None else self.strings.number(answered.answer.text)
 
     def _list(self, texts: Sequence[str]) -> int:
         return self.lists.number(tuple(self.strings.number(text) for text in texts))
 
-    def _prompt(self, said: _Said | None, question: str) -> int:
-        if said is None:
+    def _prompt(self, answered: _StoredAnswer | None, question: str) -> int:
+        if answered is None:
             return NOTHING
-        prompt = said.answer.prompt
+        prompt = answered.answer.prompt
         marked = prompt.replace(question, QUESTION_MARKER) if QUESTION_MARKER not in prompt else prompt
         return self._list(marked.split("\n"))
 
@@ -157,12 +157,12 @@ class AnswerBook:
 
     def _case(self, timestep: str, case_id: str) -> dict[str, int]:
         known = self.known_cases.get((timestep, case_id), {})
-        told = {column: self.strings.number(known.get(name)) for column, name in _CASE_STRINGS.items()}
+        case_strings = {column: self.strings.number(known.get(name)) for column, name in _CASE_STRINGS.items()}
         return {
             "id": self.strings.number(case_id),
             "timestep": self.timesteps.number(timestep),
             "old": self._list(known.get("old_answers") or ()),
-            **told,
+            **case_strings,
         }
 
 
@@ -180,7 +180,7 @@ _CASE_STRINGS = {
 _CASE_COLUMNS = ("id", "timestep", "old", *_CASE_STRINGS)
 
 
-def flags_of(before: _Said | None, after: _Said | None, forced: _Said | None) -> int:
+def flags_of(before: _StoredAnswer | None, after: _StoredAnswer | None, forced: _StoredAnswer | None) -> int:
     """Properties of one question's answers, as bits of FLAGS.
 
     Args:
@@ -205,12 +205,12 @@ def flags_of(before: _Said | None, after: _Said | None, forced: _Said | None) ->
     return sum(FLAGS[name] for name, held in holds.items() if held)
 
 
-def _tokens(said: _Said | None) -> int:
-    match = said.answer.token_match if said else None
+def _tokens(answered: _StoredAnswer | None) -> int:
+    match = answered.answer.token_match if answered else None
     return NOTHING if match is None else round(100 * match)
 
 
-def _in_order(run: Run) -> Iterator[tuple[QuestionKey, dict[tuple[str, str], _Said]]]:
+def _in_order(run: Run) -> Iterator[tuple[QuestionKey, dict[tuple[str, str], _StoredAnswer]]]:
     """Questions of a run with their answers by stage and preset, ordered by case as edited, axis and question."""
     order = {
         key: turn
@@ -222,18 +222,18 @@ def _in_order(run: Run) -> Iterator[tuple[QuestionKey, dict[tuple[str, str], _Sa
         yield key, found[key]
 
 
-def _by_question(run: Run) -> dict[QuestionKey, dict[tuple[str, str], _Said]]:
+def _by_question(run: Run) -> dict[QuestionKey, dict[tuple[str, str], _StoredAnswer]]:
     judged = _judgements(run)
-    found: dict[QuestionKey, dict[tuple[str, str], _Said]] = {}
+    found: dict[QuestionKey, dict[tuple[str, str], _StoredAnswer]] = {}
     for answer in read_answers(run.folder):
         stage = stage_of(answer.model_state, answer.timestep, run.scores.timesteps)
         if stage not in ("before", "own"):
             continue
         key = (answer.timestep, answer.case_id, answer.axis, answer.question)
-        said = found.setdefault(key, {})
-        if (stage, answer.preset) not in said:  # the first answer counts if a question was answered twice
+        answered = found.setdefault(key, {})
+        if (stage, answer.preset) not in answered:  # the first answer counts if a question was answered twice
             right, error = judged.get((stage, answer.preset, question_hash(*key)), (None, None))
-            said[stage, answer.preset] = _Said(answer, right, error)
+            answered[stage, answer.preset] = _StoredAnswer(answer, right, error)
     return found
 
 

@@ -120,22 +120,22 @@ class CardData:
         }
 
     def _card(self, card: Card) -> dict[str, int]:
-        case, said = card.case, self.strings.number
+        case, number_of = card.case, self.strings.number
         return {
-            "id": said(case.case_id),
+            "id": number_of(case.case_id),
             **self._fact(case.fact),
             "old": self._list(case.old_answers),
             "oldIds": self._list(case.old_objects),
-            "tag": said(case.tag),
-            "kind": said(case.kind),
+            "tag": number_of(case.tag),
+            "kind": number_of(case.kind),
             "confidence": NOTHING if card.confidence is None else round(100 * card.confidence),
             "signals": self._list(card.signals),
-            "scenario": said(case.scenario),
-            "topic": said(card.topic),
-            "year": said(card.year),
-            "start": said(case.start_time),
-            "point": said(case.point_in_time),
-            "basis": said(card.basis),
+            "scenario": number_of(case.scenario),
+            "topic": number_of(card.topic),
+            "year": number_of(card.year),
+            "start": number_of(case.start_time),
+            "point": number_of(case.point_in_time),
+            "basis": number_of(card.basis),
             "similarity": NOTHING if card.similarity is None else round(100 * card.similarity),
             # Flat lists: axis, question and answer repeat; a fact has six parts.
             "questions": self._list([part for probe in case.probes if probe.axis in _ASKED for part in _asked(probe)]),
@@ -144,26 +144,26 @@ class CardData:
         }
 
     def _fact(self, fact: Fact) -> dict[str, int]:
-        said = self.strings.number
+        number_of = self.strings.number
         return {
-            "subject": said(fact.subject_label or fact.subject),
-            "subjectId": said(fact.subject),
-            "relation": said(fact.property_label or fact.property),
-            "relationId": said(fact.property),
-            "target": said(fact.object_label or fact.object),
-            "targetId": said(fact.object),
+            "subject": number_of(fact.subject_label or fact.subject),
+            "subjectId": number_of(fact.subject),
+            "relation": number_of(fact.property_label or fact.property),
+            "relationId": number_of(fact.property),
+            "target": number_of(fact.object_label or fact.object),
+            "targetId": number_of(fact.object),
         }
 
     def _dropped(self, row: Mapping[str, Any]) -> dict[str, int]:
-        said = self.strings.number
+        number_of = self.strings.number
         return {
-            "subject": said(row["subject_label"] or row["subject"]),
-            "subjectId": said(row["subject"]),
-            "relation": said(row["property_label"] or row["property"]),
-            "relationId": said(row["property"]),
+            "subject": number_of(row["subject_label"] or row["subject"]),
+            "subjectId": number_of(row["subject"]),
+            "relation": number_of(row["property_label"] or row["property"]),
+            "relationId": number_of(row["property"]),
             "old": self._list(_labels(row["old_objects"], row["old_labels"])),
             "new": self._list(_labels(row["new_objects"], row["new_labels"])),
-            "reason": said(row["reason"]),
+            "reason": number_of(row["reason"]),
         }
 
     def _list(self, texts: Iterable[str]) -> int:

@@ -126,43 +126,43 @@ def _lead(cards: Sequence[Card], manifest: dict[str, Any] | None) -> list[Piece]
     replaced, added = tags["update"], tags["new"]
     funnel = (manifest or {}).get("funnel", {})
     changed, drops = funnel.get("changed"), funnel.get("dropped")
-    told: list[Piece] = []
+    shown: list[Piece] = []
     if isinstance(changed, int):
-        told += [Piece(f"{changed:,} facts", "muted"), Piece(" changed between the two snapshots. ")]
+        shown += [Piece(f"{changed:,} facts", "muted"), Piece(" changed between the two snapshots. ")]
     kept = funnel.get("kept")
     if isinstance(kept, int) and kept != len(cards):
-        told += [Piece(f"{kept:,} are updates; ")]  # profile wikifactdiff, which makes cases of some scenarios
-    told += [Piece(f"{len(cards):,} {'became cases' if manifest else 'edits'}", "free")]
-    told += [Piece(f": {replaced:,} replace a value and {added:,} add one where there was none." if cards else ".")]
+        shown += [Piece(f"{kept:,} are updates; ")]  # profile wikifactdiff, which makes cases of some scenarios
+    shown += [Piece(f"{len(cards):,} {'became cases' if manifest else 'edits'}", "free")]
+    shown += [Piece(f": {replaced:,} replace a value and {added:,} add one where there was none." if cards else ".")]
     if isinstance(drops, dict) and sum(drops.values()):
         most = max(drops, key=lambda name: drops[name])
         total = sum(drops.values())
-        told += [
+        shown += [
             Piece(" "),
             Piece(f"{total:,} were dropped", "bad"),
             Piece(f", {drops[most]:,} of them because: {most}."),
         ]
-    return told
+    return shown
 
 
 def _numbers(cards: Sequence[Card], manifest: dict[str, Any] | None) -> list[tuple[str, str]]:
-    told = []
+    shown = []
     for name, key in (("entities", "entities"), ("statements", "statements")):
         values = [one.get(key) for one in (manifest or {}).get("snapshots", [])]
         if len(values) == 2 and all(isinstance(value, int) for value in values):
-            told.append((name, f"{values[0]:,} → {values[1]:,}"))
+            shown.append((name, f"{values[0]:,} → {values[1]:,}"))
     relations = len({card.case.fact.property for card in cards})
     sure = sum(confidence_word(card.confidence) == "high" for card in cards)
-    told.append(("relations", f"{relations:,}"))
+    shown.append(("relations", f"{relations:,}"))
     if any(card.confidence is not None for card in cards):
-        told.append(("kind known for sure", f"{sure:,} of {len(cards):,}"))
-    told.append(("locality probes", f"{sum(card.has_locality for card in cards):,} of {len(cards):,}"))
-    told.append(("two-hop questions", f"{sum(card.has_two_hops for card in cards):,}"))
-    return told
+        shown.append(("kind known for sure", f"{sure:,} of {len(cards):,}"))
+    shown.append(("locality probes", f"{sum(card.has_locality for card in cards):,} of {len(cards):,}"))
+    shown.append(("two-hop questions", f"{sum(card.has_two_hops for card in cards):,}"))
+    return shown
 
 
 def _provenance(edits: Edits, manifest: dict[str, Any] | None) -> list[tuple[str, str]]:
-    told = []
+    shown = []
     for name, snapshot in zip(
         ("Older snapshot", "Newer snapshot"), (manifest or {}).get("snapshots", []), strict=False
     ):
@@ -173,9 +173,9 @@ def _provenance(edits: Edits, manifest: dict[str, Any] | None) -> list[tuple[str
             f"sha256 {source.get('sha256')}",
             f"{loader.get('name')} {loader.get('version')}",
         )
-        told.append((name, " · ".join(map(str, parts))))
+        shown.append((name, " · ".join(map(str, parts))))
     if manifest:
-        told.append(("Settings", json.dumps(manifest.get("settings", {}), ensure_ascii=False, sort_keys=True)))
-        told.append(("Made by", f"kgedit {manifest.get('kgedit')}, profile {manifest.get('profile')}"))
-    told.append(("sha256", edits.sha256))
-    return told
+        shown.append(("Settings", json.dumps(manifest.get("settings", {}), ensure_ascii=False, sort_keys=True)))
+        shown.append(("Made by", f"kgedit {manifest.get('kgedit')}, profile {manifest.get('profile')}"))
+    shown.append(("sha256", edits.sha256))
+    return shown

@@ -13,7 +13,7 @@ from kgedit.analysis.knowledge_cutoffs import cutoff_table, year_estimates
 from kgedit.analysis.runs import Run
 from kgedit.analysis.tables import Table
 from kgedit.pages.charts.heat import HeatCell, HeatRow, heat_map
-from kgedit.pages.charts.scales import told
+from kgedit.pages.charts.scales import estimate_text
 from kgedit.pages.charts.years import year_dots
 from kgedit.pages.marks import Drawing, Figure
 from kgedit.pages.report_views import Exhibit, View, in_days, run_names
@@ -108,7 +108,7 @@ def _tenth_rows(table: Table, runs: int) -> list[HeatRow]:
             if cell.before is not None:
                 cells.setdefault(0, HeatCell(cell.before, cell.after.n if cell.after else None))
             if cell.after:
-                cells[number] = HeatCell(cell.after.mean, cell.after.n, tooltip=told(cell.after))
+                cells[number] = HeatCell(cell.after.mean, cell.after.n, tooltip=estimate_text(cell.after))
     blank = HeatCell(None)
     return [
         HeatRow(f"tenth {tenth}", f"{sizes[tenth]:,}", tuple(cells.get(index, blank) for index in range(runs + 1)))
@@ -132,7 +132,9 @@ def _over_time(table: Table, names: Sequence[str]) -> Iterator[Drawing]:
                     cells.append(HeatCell(change.before, after.n if after else None))
                 else:
                     cells.append(
-                        HeatCell(after.mean if after else None, after.n if after else None, tooltip=told(after))
+                        HeatCell(
+                            after.mean if after else None, after.n if after else None, tooltip=estimate_text(after)
+                        )
                     )
             rows.append(HeatRow(f"tenth {row[2]}", "", tuple(cells)))
         if rows:

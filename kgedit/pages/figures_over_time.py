@@ -141,8 +141,8 @@ def _was_asked_again(item: Retention) -> bool:
 
 
 def _points(value: float) -> str:
-    said = f"{100 * value:+.1f}"
-    return "0" if float(said) == 0 else said.replace("-", "−")
+    percent_text = f"{100 * value:+.1f}"
+    return "0" if float(percent_text) == 0 else percent_text.replace("-", "−")
 
 
 def _matrix(name: str, item: Retention, role: str) -> Drawing:

@@ -15,7 +15,7 @@ from kgedit.analysis.overviews import kinds_of
 from kgedit.analysis.standings import MEASURES, Measure, Standing, Standings
 from kgedit.analysis.tables import Table
 from kgedit.pages.charts.forest import ForestRow, interval_strip
-from kgedit.pages.charts.scales import percent, same_count, told
+from kgedit.pages.charts.scales import estimate_text, percent, same_count
 from kgedit.pages.marks import Drawing
 from kgedit.pages.report_views import in_days
 from kgedit.pages.shell import render
@@ -274,7 +274,7 @@ def _cell(measure: Measure, placed: Placed | None, *, leading: bool) -> BoardCel
     if measure == "cost":
         return BoardCell(f"{estimate.mean:.9g}", as_text(estimate.mean, "seconds"))
     ends = [f"{100 * end:.0f}" for end in (estimate.low, estimate.high) if end is not None]
-    strip = interval_strip(ForestRow(told(estimate), None, estimate, None, role=_ROLES.get(measure, "free")))
+    strip = interval_strip(ForestRow(estimate_text(estimate), None, estimate, None, role=_ROLES.get(measure, "free")))
     return BoardCell(
         sort=f"{estimate.mean:.9g}",
         value=percent(estimate.mean, n=estimate.n),

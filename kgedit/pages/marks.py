@@ -76,7 +76,7 @@ class Figure:
 def text(
     x: float,
     y: float,
-    said: str,
+    content: str,
     *,
     size: float = 12,
     fill: str = "ink2",
@@ -88,7 +88,7 @@ def text(
     attributes: list[tuple[str, str | float]] = [("x", x), ("y", y), ("font-size", size), ("fill", fill)]
     attributes += [("text-anchor", anchor)] if anchor != "start" else []
     attributes += [("font-weight", 600)] if bold else []
-    return Mark("text", tuple(attributes), said, tooltip)
+    return Mark("text", tuple(attributes), content, tooltip)
 
 
 def line(
@@ -140,18 +140,18 @@ def polyline(points: Iterable[tuple[float, float]], *, stroke: str, width: float
     return Mark("polyline", (*attributes, *((("stroke-dasharray", dash),) if dash else ())))
 
 
-def text_width(said: str, size: float = 12) -> float:
+def text_width(content: str, size: float = 12) -> float:
     """Approximate width of a text, in pixels."""
-    wide = sum(2 if ord(letter) > 0x2E80 else 1 for letter in said)
+    wide = sum(2 if ord(letter) > 0x2E80 else 1 for letter in content)
     return wide * size * _MEAN_WIDTH
 
 
-def shortened(said: str, width: float, size: float = 12) -> str:
+def shortened(content: str, width: float, size: float = 12) -> str:
     """Truncate a text with "…" to an approximate width in pixels."""
-    if text_width(said, size) <= width:
-        return said
+    if text_width(content, size) <= width:
+        return content
     letters = max(1, int(width / (size * _MEAN_WIDTH)) - 1)
-    return said[:letters].rstrip() + "…"
+    return content[:letters].rstrip() + "…"
 
 
 def spread(wanted: Sequence[float], *, gap: float, low: float, high: float) -> list[float]:

@@ -21,7 +21,7 @@ from kgedit.pages.charts.bars import Cost, FoundBar, found_bars, memory_bars, ti
 from kgedit.pages.charts.forest import ForestRow, forest
 from kgedit.pages.charts.heat import HeatCell, HeatRow, heat_map
 from kgedit.pages.charts.lines import Slope, slopes
-from kgedit.pages.charts.scales import common_top, told
+from kgedit.pages.charts.scales import common_top, estimate_text
 from kgedit.pages.charts.tradeoff import Tradeoff, tradeoffs
 from kgedit.pages.figures_by_knowledge import specificity_exhibits, year_exhibits
 from kgedit.pages.figures_over_time import curve_exhibits, matrix_exhibits
@@ -161,7 +161,9 @@ def _breakdown(view: View, table: Table, by: str, role: str) -> Drawing | None:
     for row in table.rows:
         number, group, count, cell = row[0], str(row[2]), row[3], row[at]
         if isinstance(number, int) and isinstance(cell, MeanChange) and cell.after:
-            found = HeatCell(cell.after.mean, cell.after.n, tooltip=f"{names[number - 1]}, {group}: {told(cell.after)}")
+            found = HeatCell(
+                cell.after.mean, cell.after.n, tooltip=f"{names[number - 1]}, {group}: {estimate_text(cell.after)}"
+            )
             cells.setdefault(group, {})[number] = found
             sizes[group] = max(sizes.get(group, 0), count if isinstance(count, int) else 0)
     if len(cells) < 2:
@@ -205,7 +207,7 @@ def _neighbours(view: View) -> Iterator[Exhibit]:
 def _ratio(cell: Estimate | None, most: float) -> HeatCell:
     if cell is None:
         return HeatCell(None)
-    return HeatCell(cell.mean / most if most else 0.0, cell.n, tooltip=f"n = {cell.n:,}", told=f"{cell.mean:.2f}")
+    return HeatCell(cell.mean / most if most else 0.0, cell.n, tooltip=f"n = {cell.n:,}", label=f"{cell.mean:.2f}")
 
 
 def _retrieval(view: View) -> Iterator[Exhibit]:

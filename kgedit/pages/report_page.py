@@ -205,8 +205,8 @@ def _meta(runs: Sequence[Run], groups: int, questions: int) -> str:
     def counted(number: int, word: str) -> str:
         return f"{number:,} {word}{'' if number == 1 else 's'}"
 
-    told = (counted(len(runs), "run"), counted(groups, "group"), counted(questions, "answer"))
-    return f"{told[0]} in {told[1]} · {told[2]}, each before and after"
+    totals = (counted(len(runs), "run"), counted(groups, "group"), counted(questions, "answer"))
+    return f"{totals[0]} in {totals[1]} · {totals[2]}, each before and after"
 
 
 def _answers(views: Iterable[View]) -> AnswerBook:

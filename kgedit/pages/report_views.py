@@ -133,19 +133,21 @@ def _update(asked: dict[Axis, BeforeAfter]) -> float:
 
 def run_names(runs: Sequence[Run]) -> list[str]:
     """Shortest names that distinguish runs of a group: the method, with more details where needed."""
-    told = [
+    named_by = [
         (run.spec.method, run.spec.protocol, f"{run.scores.edits.edits:,} edits", f"seed {run.spec.seed}")
         for run in runs
     ]
     for parts in range(1, 5):
-        names = [" ".join(part.replace("_", " ") if i else part for i, part in enumerate(one[:parts])) for one in told]
+        names = [
+            " ".join(part.replace("_", " ") if i else part for i, part in enumerate(one[:parts])) for one in named_by
+        ]
         if len(set(names)) == len(names):
             break
     else:
         names = [run.folder.name for run in runs]
-    counts = Counter(method for method, *_ in told)
+    counts = Counter(method for method, *_ in named_by)
     # The name suffices for a method that appears once, even if other methods appear twice.
-    short = [one[0] if counts[one[0]] == 1 else name for one, name in zip(told, names, strict=True)]
+    short = [one[0] if counts[one[0]] == 1 else name for one, name in zip(named_by, names, strict=True)]
     seen: Counter[str] = Counter()
     unique = []
     for name in short:

@@ -13,7 +13,7 @@ from kgedit.analysis.answers import judged_questions
 from kgedit.analysis.comparisons import SURE, PairedResult, limits_of_tests, paired_result
 from kgedit.analysis.overviews import kinds_of
 from kgedit.clustered_statistics import holm
-from kgedit.pages.charts.scales import percent, told
+from kgedit.pages.charts.scales import estimate_text, percent
 from kgedit.pages.report_views import MethodView, View
 from kgedit.records.cases import Axis
 
@@ -209,13 +209,13 @@ def _updates(view: View, tests: Sequence[_Test]) -> Iterator[VerdictSentence]:
         return
     if not asked.after.mean:
         yield VerdictSentence(
-            "No method answers any update.", f"The highest score is {told(asked.after)}.", "comparison"
+            "No method answers any update.", f"The highest score is {estimate_text(asked.after)}.", "comparison"
         )
         return
     nearest, significant = tests[0], sum(test.is_significant and test.first is best for test in tests)
     said = (
-        f"Updates: {told(asked.after)}; {nearest.first.name} less {nearest.second.name}: {_difference(nearest)}"
-        f"{_counts(nearest.result)}, {_probability(nearest.p)} after Holm."
+        f"Updates: {estimate_text(asked.after)}; {nearest.first.name} less {nearest.second.name}: "
+        f"{_difference(nearest)}{_counts(nearest.result)}, {_probability(nearest.p)} after Holm."
     )
     if not significant:
         said += f" {best.name} has the highest score; no difference is significant."
@@ -239,7 +239,7 @@ def _damages(tests: Sequence[_Test]) -> Iterator[VerdictSentence]:
         return
     significant = [test for test in tests if test.is_significant]
     largest = max(significant or tests, key=lambda test: test.result.difference.mean)
-    kept = [f"{one.name} {told(one.kept)}" for one in (largest.first, largest.second)]
+    kept = [f"{one.name} {estimate_text(one.kept)}" for one in (largest.first, largest.second)]
     said = (
         f"Unrelated answers unchanged: {kept[0]}; {kept[1]}. Difference {_difference(largest)}, "
         f"{_probability(largest.p)} after Holm."

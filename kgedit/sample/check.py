@@ -22,8 +22,8 @@ def check_world(world: World) -> None:
         written: dict[tuple[str, str, str], int] = {}
         for statement in entity.statements:
             _check_statement(statement, entity, world)
-            told_apart = " | ".join(f"{each.property} {each.value.text}" for each in statement.qualifiers)
-            key = (statement.property, statement.values[0].text, told_apart)
+            distinguished_by = " | ".join(f"{each.property} {each.value.text}" for each in statement.qualifiers)
+            key = (statement.property, statement.values[0].text, distinguished_by)
             if key in written:
                 raise wrong(statement.line, f"{entity.id} {key[0]} {key[1]} is already on line {written[key]}")
             written[key] = statement.line
@@ -32,8 +32,8 @@ def check_world(world: World) -> None:
             raise wrong(1, f"the redirect {source} → {target} names an entity that is not in the world")
         if first in world.entities[source].reach:
             raise wrong(world.entities[source].line, f"{source} is still an entity when it is already a redirect")
-    told = {f"case {case}": places for case, (_, places) in world.cases.items()} | world.scenarios
-    for name, places in told.items():
+    places_of = {f"case {case}": places for case, (_, places) in world.cases.items()} | world.scenarios
+    for name, places in places_of.items():
         for place in places:
             _check_place(name, place, world)
 

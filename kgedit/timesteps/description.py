@@ -181,8 +181,8 @@ def _tally(values: Sequence[str | None]) -> Counter[str]:
 
 
 def _scenarios(edits: Edits) -> Mapping[str, int]:
-    told = edits.manifest.get("scenarios") if isinstance(edits, Timestep) else None
-    return told if isinstance(told, dict) else {}
+    recorded = edits.manifest.get("scenarios") if isinstance(edits, Timestep) else None
+    return recorded if isinstance(recorded, dict) else {}
 
 
 def _rows_of_manifest(timestep: Timestep) -> Iterator[Row]:
@@ -192,9 +192,9 @@ def _rows_of_manifest(timestep: Timestep) -> Iterator[Row]:
     yield from _flat("funnel", timestep.manifest.get("funnel"))
 
 
-def _flat(part: str, told: Any, prefix: str = "") -> Iterator[Row]:
+def _flat(part: str, recorded: Any, prefix: str = "") -> Iterator[Row]:
     """Numbers of a nested mapping, named by the path of keys to them."""
-    for name, value in told.items() if isinstance(told, dict) else ():
+    for name, value in recorded.items() if isinstance(recorded, dict) else ():
         path = f"{prefix}: {name}" if prefix else str(name)
         if isinstance(value, int | float) and not isinstance(value, bool):
             yield _row(part, path, value)

@@ -71,20 +71,20 @@ def lead(day: date, *, catalogue: Path | None = None) -> str:
     'As of 30 December 2023, '
     """
     content = _checked(catalogue or shipped_dates())
-    before: str = content["wording"].replace("{date}", _said(day, content)).partition("{text}")[0]
+    before: str = content["wording"].replace("{date}", _date_text(day, content)).partition("{text}")[0]
     return before
 
 
 def _dated(text: str, day: date, content: dict[str, Any]) -> str:
-    begun: str = content["wording"].replace("{date}", _said(day, content))
+    begun: str = content["wording"].replace("{date}", _date_text(day, content))
     keeps = text.startswith(("{", "I ", "I'")) or begun.startswith("{text}")
     own = text if keeps else text[:1].lower() + text[1:]
     return begun.replace("{text}", own)
 
 
-def _said(day: date, content: dict[str, Any]) -> str:
-    said: str = content["date"].replace("{day}", str(day.day)).replace("{year}", str(day.year))
-    return said.replace("{month}", content["months"][day.month - 1])
+def _date_text(day: date, content: dict[str, Any]) -> str:
+    written: str = content["date"].replace("{day}", str(day.day)).replace("{year}", str(day.year))
+    return written.replace("{month}", content["months"][day.month - 1])
 
 
 def _checked(path: Path) -> dict[str, Any]:

@@ -100,13 +100,13 @@ def _rephrasings(phrase: str, answer: str, verb: str, *, kind: str) -> tuple[str
 
 
 def _clozes(phrase: str, first: str, verb: str) -> tuple[str, ...]:
-    told = first if first.startswith("{") else first[0].lower() + first[1:]
+    lowered = first if first.startswith("{") else first[0].lower() + first[1:]
     return (
         f"{_capital(phrase)} {verb}",
-        f"As far as is known, {told}",
+        f"As far as is known, {lowered}",
         f"The answer to a question about {phrase} is",
         f"According to the records, {phrase} {verb}",
-        f"It is a fact that {told}",
+        f"It is a fact that {lowered}",
         f"Whoever looks up {phrase} will find",
     )
 

@@ -62,11 +62,11 @@ def merged_variant(entry: Mapping[str, object], variant: Mapping[str, object]) -
 
 def duplicates(wordings: Mapping[str, Wordings]) -> list[str]:
     """Problems of questions that two properties share."""
-    asked = Counter(_letters(said.question) for said in wordings.values())
+    asked = Counter(_letters(worded.question) for worded in wordings.values())
     return [
         f"{name}: asks the same question as another property"
-        for name, said in wordings.items()
-        if asked[_letters(said.question)] > 1
+        for name, worded in wordings.items()
+        if asked[_letters(worded.question)] > 1
     ]
 
 
@@ -97,13 +97,13 @@ def _is_list_of_texts(value: object) -> bool:
     return isinstance(value, list) and bool(value) and all(isinstance(text, str) for text in value)
 
 
-def _faults(said: Wordings, slots: tuple[str, ...]) -> list[str]:
-    asking, telling = (said.question, *said.rephrases), (*said.clozes, said.phrase)
+def _faults(worded: Wordings, slots: tuple[str, ...]) -> list[str]:
+    asking, telling = (worded.question, *worded.rephrases), (*worded.clozes, worded.phrase)
     faults = []
-    for kind, group in (("question", asking[:1]), ("rephrase", asking[1:]), ("cloze", said.clozes)):
+    for kind, group in (("question", asking[:1]), ("rephrase", asking[1:]), ("cloze", worded.clozes)):
         for text in group:
             faults += [f"{kind} {fault}" for fault in _text_faults(text, slots)]
-    faults += [f"phrase {fault}" for fault in _text_faults(said.phrase, slots)]
+    faults += [f"phrase {fault}" for fault in _text_faults(worded.phrase, slots)]
     for text in asking:
         if not text.endswith("?") or text.count("?") != 1:
             faults.append(f'question or rephrase does not end in one "?": {text}')
@@ -113,10 +113,12 @@ def _faults(said: Wordings, slots: tuple[str, ...]) -> list[str]:
         if text.endswith((".", "?", "!", ":", ","))
     ]
     faults += [
-        f"cloze ends in an article that the answer decides: {text}" for text in said.clozes if re.search(r" an?$", text)
+        f"cloze ends in an article that the answer decides: {text}"
+        for text in worded.clozes
+        if re.search(r" an?$", text)
     ]
-    faults += [f"says the same words twice: {text}" for text in _twice(asking) + _twice(said.clozes)]
-    if len(said.rephrases) < REPHRASINGS or len(said.clozes) < CLOZES:
+    faults += [f"says the same words twice: {text}" for text in _twice(asking) + _twice(worded.clozes)]
+    if len(worded.rephrases) < REPHRASINGS or len(worded.clozes) < CLOZES:
         faults.append(f"has fewer than {REPHRASINGS} rephrasings or {CLOZES} clozes")
     return faults
 

@@ -123,7 +123,7 @@ def template_table(catalogue: Path | None = None) -> pa.Table:
 def generic_row(read: Catalogue, name: str, label: str) -> dict[str, Any]:
     """The generic template for one property, as a row of TEMPLATES."""
     generic = read.generic_quoted if read.not_nouns.search(_PARENTHESIS.sub("", label)) else read.generic
-    said = replace(
+    worded = replace(
         generic,
         question=generic.question.replace("{property}", label),
         rephrases=tuple(text.replace("{property}", label) for text in generic.rephrases),
@@ -131,7 +131,7 @@ def generic_row(read: Catalogue, name: str, label: str) -> dict[str, Any]:
         phrase=generic.phrase.replace("{property}", label),
     )
     named = {"property": name, "subject_class": ANY_CLASS, "label": None, "template": f"{read.edition}:generic"}
-    return named | _columns(said)
+    return named | _columns(worded)
 
 
 _PARENTHESIS = re.compile(r"\s*\([^)]*\)\s*$")
@@ -148,16 +148,16 @@ def template_version(catalogue: Path | None = None) -> str:
     return content_hash(_files(catalogue or shipped_templates()))
 
 
-def _columns(said: Wordings) -> dict[str, Any]:
+def _columns(worded: Wordings) -> dict[str, Any]:
     return {
-        "question": said.question,
-        "rephrase": said.rephrases[0],
-        "cloze": said.clozes[0],
-        "phrase": said.phrase,
-        "rephrases": list(said.rephrases),
-        "clozes": list(said.clozes),
-        "answer_type": said.answer,
-        "tense": said.tense,
+        "question": worded.question,
+        "rephrase": worded.rephrases[0],
+        "cloze": worded.clozes[0],
+        "phrase": worded.phrase,
+        "rephrases": list(worded.rephrases),
+        "clozes": list(worded.clozes),
+        "answer_type": worded.answer,
+        "tense": worded.tense,
     }
 
 

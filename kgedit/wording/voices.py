@@ -54,8 +54,8 @@ class Voice:
             return phrase
         longest = sorted(self.words, key=lambda word: (-len(word), word))
         pattern = rf"\{{subject\}}|\b(?:{'|'.join(re.escape(word) for word in longest)})\b"
-        said = re.sub(pattern, lambda found: self.words.get(found[0], found[0]), phrase)
-        return " ".join(said.split())
+        spoken = re.sub(pattern, lambda found: self.words.get(found[0], found[0]), phrase)
+        return " ".join(spoken.split())
 
     def ask(self, phrase: str, answer: str, number: int) -> str:
         """A template's question in this voice, with {subject}.
@@ -103,7 +103,7 @@ def voice_faults(content: Mapping[str, Any]) -> list[str]:
         for text in texts or ():
             if not isinstance(text, str) or text.count("{relation}") != 1 or text.count("?") != 1 or text[-1] != "?":
                 faults.append(f'{kind}: must hold {{relation}} once and end in its only "?": {text}')
-    faults += [f"the words for '{word}' are not text" for word, said in words.items() if not isinstance(said, str)]
+    faults += [f"the words for '{word}' are not text" for word, spoken in words.items() if not isinstance(spoken, str)]
     return faults
 
 
@@ -145,9 +145,9 @@ def voice_problems(question: str, *, subject: str, phrase: str, words: Mapping[s
     problems = [] if subject in question else ["the subject is missing"]
     rest = question.replace(subject, " ").casefold()
     wanted = _content_words(phrase.replace("{subject}", " "))
-    for word, said in words.items():
+    for word, spoken in words.items():
         if wanted & _content_words(word):
-            wanted = wanted | _content_words(said)
+            wanted = wanted | _content_words(spoken)
     if not wanted & _content_words(rest):
         problems.append("no word of the relation is there")
     if not question.endswith("?") or question.count("?") != 1 or "{" in question:

@@ -207,7 +207,7 @@ class _Vectors:
         self._added: list[nn.Parameter] = []
         self._optimizer: torch.optim.Optimizer | None = None
         self._before = torch.empty(0)
-        self._said: torch.Tensor | None = None
+        self._said_before: torch.Tensor | None = None
 
     def shift(self, _: Any, __: Any, output: Any) -> Any:
         """Forward hook that adds each edit's vector at the subject."""
@@ -238,9 +238,9 @@ class _Vectors:
         each = -says[asked.places, asked.tokens] / asked.lengths
         losses = torch.zeros(self._count, device=logits.device).index_add(0, asked.owners, each) / asked.counts
         said = says[asked.drifting]
-        if self._said is None:
-            self._said = said.detach()
-        drift = (said.exp() * (said - self._said)).sum(-1)
+        if self._said_before is None:
+            self._said_before = said.detach()
+        drift = (said.exp() * (said - self._said_before)).sum(-1)
         target = losses.detach()
         losses = losses.index_add(0, asked.drift_owners, search.drift_weight * drift)
         norm = self._before.norm(dim=1).clamp(min=1e-12)
@@ -314,8 +314,8 @@ class _Vectors:
         if self._asked is None or self._alive.sum() == self._asked.edits:
             return
         kept = self._alive.to(self._owners.device)[self._owners].nonzero().squeeze(1)
-        assert self._said is not None
-        self._said = self._said[self._alive.to(self._said.device)[self._owners[self._drift]]]
+        assert self._said_before is not None
+        self._said_before = self._said_before[self._alive.to(self._said_before.device)[self._owners[self._drift]]]
         self._labels, self._columns = self._labels[kept], self._columns[kept]
         self._owners, self._drift, self._bare = self._owners[kept], self._drift[kept], self._bare[kept]
         self._asked = None

@@ -65,9 +65,9 @@ class OpenAIBackend(Backend):
             )
         self._check(found.replies)
         replies = [
-            self._reply(one, told)
-            for one, told in zip(asked, found.replies, strict=True)
-            if isinstance(told, ChatReply)
+            self._reply(one, chat_reply)
+            for one, chat_reply in zip(asked, found.replies, strict=True)
+            if isinstance(chat_reply, ChatReply)
         ]
         return _timed(replies, found.new, seconds)
 
@@ -93,15 +93,15 @@ class OpenAIBackend(Backend):
             return TextRequest(model=name, prompt=question.prompt, max_tokens=limit, stop=stop)
         return ChatRequest(model=name, messages=(Message("user", turn),), max_tokens=limit, stop=stop)
 
-    def _reply(self, asked: PresetQuestion, told: ChatReply) -> Reply:
+    def _reply(self, asked: PresetQuestion, chat_reply: ChatReply) -> Reply:
         model, question = self._model, asked.question
-        text = truncate(told.text, asked.preset.truncation)
+        text = truncate(chat_reply.text, asked.preset.truncation)
         ids = model.encode_target(text, after=question.prompt)
         return Reply(
             text=text,
             token_match=match_of(ids, self._gold(asked)) if question.gold else None,
-            prompt_tokens=told.prompt_tokens or len(model.encode(question.prompt)),
-            new_tokens=told.new_tokens or len(ids),
+            prompt_tokens=chat_reply.prompt_tokens or len(model.encode(question.prompt)),
+            new_tokens=chat_reply.new_tokens or len(ids),
             seconds=0.0,
         )
 

@@ -203,7 +203,7 @@ class BatchClient:
         self._path(note).unlink()
         run.take(results, note.keys, self._price)
         if batch.status == "failed" and not results.replies:
-            raise ModelError(f"The batch {batch.id} failed at {self._server.url}: {_told(batch)}.")
+            raise ModelError(f"The batch {batch.id} failed at {self._server.url}: {_state_of(batch)}.")
 
     def _wait(self, batch_id: str, run: _Run, calls: BatchCalls) -> Batch:
         while True:
@@ -329,5 +329,5 @@ class _Run:
         )
 
 
-def _told(batch: Batch) -> str:
+def _state_of(batch: Batch) -> str:
     return " ".join(msgspec.json.encode(batch.errors).decode()[:300].split()) if batch.errors else batch.status

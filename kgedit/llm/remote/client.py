@@ -139,11 +139,13 @@ class ChatClient:
                 for each request.
         """
         likely = [likely_reply] * len(requests) if isinstance(likely_reply, str) else likely_reply
-        said = {request_key(request, self._server.url): text for request, text in zip(requests, likely, strict=True)}
+        likely_text = {
+            request_key(request, self._server.url): text for request, text in zip(requests, likely, strict=True)
+        }
         distinct = {request_key(request, self._server.url): request for request in requests}
         open_ones = {key: request for key, request in distinct.items() if self._cache.get(key) is None}
         prompt_tokens = sum(counter.prompt(request) for request in open_ones.values())
-        new_tokens = sum(counter.text(said[key]) + 1 for key in open_ones)
+        new_tokens = sum(counter.text(likely_text[key]) + 1 for key in open_ones)
         return CostEstimate(
             requests=len(distinct),
             cached=len(distinct) - len(open_ones),

@@ -173,9 +173,9 @@ class ServerConnection:
     def _status_error(self, error: Any, refused: str) -> CallError | ModelError:
         status, code = int(error.status_code), str(error.code or "")
         if status in _POINTLESS or code == "insufficient_quota":
-            said = " ".join(str(error.message).split())[:300]
+            reply_text = " ".join(str(error.message).split())[:300]
             return ModelError(
-                f"The server {self._server.url} refuses {refused} ({status}): {said}. "
+                f"The server {self._server.url} refuses {refused} ({status}): {reply_text}. "
                 f"Check the address, the model's name and the key in ${self._server.key_variable}."
             )
         again = status in _AGAIN or status >= 500

@@ -38,8 +38,8 @@ def found_bars(title: str, bars: Sequence[FoundBar], *, width: float = 400) -> D
         marks.append(rect(names, y, scale(bar.n) - names, 15, fill="wash", stroke="line2", radius=1.5))
         marks.append(rect(names, y, scale(bar.right) - names, 15, fill="free", radius=1.5))
         marks.append(text(scale(bar.n) + 8, y + 11, f"{bar.right:,} of {bar.n:,} right", fill="ink2"))
-    said = "; ".join(f"{bar.name}: {bar.right:,} of {bar.n:,} right" for bar in bars)
-    return Drawing(width, 34 + 24 * len(bars) + 4, f"{title}. {said}", tuple(marks))
+    words = "; ".join(f"{bar.name}: {bar.right:,} of {bar.n:,} right" for bar in bars)
+    return Drawing(width, 34 + 24 * len(bars) + 4, f"{title}. {words}", tuple(marks))
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,16 +70,16 @@ def time_dots(costs: Sequence[Cost], *, width: float = 400) -> Drawing:
     height = 44.0 + 22 * len(costs) + 20
     marks: list[Mark] = [text(0, 14, "CPU seconds for one edit", size=13, fill="ink", bold=True)]
     for power in range(low, high + 1):
-        said = f"{10**power:g}"
+        words = f"{10**power:g}"
         marks.append(line(scale(power), 34, scale(power), height - 18, stroke="line"))
-        marks.append(text(scale(power), height - 4, said, size=11, fill="muted", anchor="middle"))
+        marks.append(text(scale(power), height - 4, words, size=11, fill="muted", anchor="middle"))
     for index, cost in enumerate(costs):
         y = 48.0 + 22 * index
         marks.append(text(names, y + 4, shortened(cost.name, names), anchor="end", tooltip=cost.name))
         seconds = max(cost.seconds or 0, _FLOOR) if cost.seconds else 10.0**low
-        told = as_text(cost.seconds, "seconds") if cost.seconds else "none"
+        summary = as_text(cost.seconds, "seconds") if cost.seconds else "none"
         marks.append(dot(scale(math.log10(seconds)), y, fill="ink" if cost.seconds else "before"))
-        marks.append(text(scale(math.log10(seconds)) + 9, y + 4, told, size=11))
+        marks.append(text(scale(math.log10(seconds)) + 9, y + 4, summary, size=11))
     title = "CPU seconds for one edit: " + "; ".join(
         f"{cost.name} {as_text(cost.seconds, 'seconds')}" if cost.seconds else f"{cost.name} none" for cost in costs
     )
@@ -116,8 +116,8 @@ def count_bars(
         marks.append(text(names - 8, y + 12, shortened(name, names - 10), anchor="end", tooltip=name))
         marks.append(rect(names, y + 2, max(1.0, scale(count) - names), 13, fill=role, radius=1.5))
         marks.append(text(max(names + 1, scale(count)) + 6, y + 12, f"{count:,}", size=11))
-    said = "; ".join(f"{name} {count:,}" for name, count in counts)
-    return Drawing(width, 30 + _ROW * len(counts) + 6, f"{title}: {said}", tuple(marks))
+    words = "; ".join(f"{name} {count:,}" for name, count in counts)
+    return Drawing(width, 30 + _ROW * len(counts) + 6, f"{title}: {words}", tuple(marks))
 
 
 def histogram(
@@ -143,15 +143,15 @@ def histogram(
             marks.append(text(left - 8, y(value) + 4, f"{value:,.0f}", size=11, fill="muted", anchor="end"))
     for index, (name, first, second) in enumerate(bars):
         start, end = x(index) + 1, x(index + 1) - 1
-        said = f"{name}: {first:,} {parts[0]}, {second:,} {parts[1]}"
-        marks.append(rect(start, y(first), end - start, y(0) - y(first), fill="free", tooltip=said))
+        words = f"{name}: {first:,} {parts[0]}, {second:,} {parts[1]}"
+        marks.append(rect(start, y(first), end - start, y(0) - y(first), fill="free", tooltip=words))
         if second:
             top = y(first + second)
-            marks.append(rect(start, top, end - start, y(first) - top, fill="free", opacity=0.4, tooltip=said))
+            marks.append(rect(start, top, end - start, y(first) - top, fill="free", opacity=0.4, tooltip=words))
         if index % every == 0:
             marks.append(text((start + end) / 2, height - 8, name, size=11, fill="muted", anchor="middle"))
-    told = "; ".join(f"{name}: {first + second:,}" for name, first, second in bars)
-    return Drawing(width, height, f"{title}: {told}", tuple(marks))
+    summary = "; ".join(f"{name}: {first + second:,}" for name, first, second in bars)
+    return Drawing(width, height, f"{title}: {summary}", tuple(marks))
 
 
 def waterfall(
@@ -195,8 +195,8 @@ def waterfall(
                 begin, y + 2, max(1.5, scale(shown_to) - begin), 13, fill=role, opacity=0.35 if role == "before" else 1
             )
         )
-    said = f"{first} {start:,}; " + "; ".join(f"{name} −{count:,}" for name, count in drops) + f"; {end} {left:,}"
-    return Drawing(width, 30 + _ROW * len(rows) + 6, f"{title}: {said}", tuple(marks))
+    words = f"{first} {start:,}; " + "; ".join(f"{name} −{count:,}" for name, count in drops) + f"; {end} {left:,}"
+    return Drawing(width, 30 + _ROW * len(rows) + 6, f"{title}: {words}", tuple(marks))
 
 
 def _steps(start: int, drops: Sequence[tuple[str, int]]) -> list[tuple[str, int, int, str]]:

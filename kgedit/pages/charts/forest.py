@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kgedit.analysis.cells import Estimate
-from kgedit.pages.charts.scales import Scale, percent, same_count, told
+from kgedit.pages.charts.scales import Scale, estimate_text, percent, same_count
 from kgedit.pages.marks import Drawing, Mark, dot, line, rect, ring, shortened, text
 
 _ROW = 26
@@ -36,7 +36,7 @@ class ForestRow:
 def interval_strip(row: ForestRow, *, width: float = 104, height: float = 12) -> Drawing:
     """The estimate of one row without labels, for the cell of a table."""
     marks = _interval(row, Scale(0, 1, 4, width - 4), height / 2)
-    return Drawing(width, height, f"{row.name}: {_said(row)}", tuple(marks))
+    return Drawing(width, height, f"{row.name}: {_row_text(row)}", tuple(marks))
 
 
 def forest(title: str, rows: Sequence[ForestRow], *, width: float = 400) -> Drawing:
@@ -53,7 +53,9 @@ def forest(title: str, rows: Sequence[ForestRow], *, width: float = 400) -> Draw
         marks.append(text(0, y + 4, shortened(row.name, _NAMES - 10), tooltip=row.name, fill="ink"))
         marks += _interval(row, scale, y, axis=False)
         marks.append(text(width, y + 4, _short(row.free or row.forced), size=11, anchor="end"))
-    return Drawing(width, height, f"{title}. " + "; ".join(f"{row.name}: {_said(row)}" for row in rows), tuple(marks))
+    return Drawing(
+        width, height, f"{title}. " + "; ".join(f"{row.name}: {_row_text(row)}" for row in rows), tuple(marks)
+    )
 
 
 def _interval(row: ForestRow, scale: Scale, y: float, *, axis: bool = True) -> list[Mark]:
@@ -65,10 +67,10 @@ def _interval(row: ForestRow, scale: Scale, y: float, *, axis: bool = True) -> l
         marks.append(line(scale(row.before), y - 5, scale(row.before), y + 5, stroke="before", width=1.5))
     if row.forced:
         marks.append(
-            ring(scale(row.forced.mean), y, stroke="forced", radius=3.4, tooltip=f"forced: {told(row.forced)}")
+            ring(scale(row.forced.mean), y, stroke="forced", radius=3.4, tooltip=f"forced: {estimate_text(row.forced)}")
         )
     if row.free:
-        marks.append(dot(scale(row.free.mean), y, fill=row.role, radius=3.2, tooltip=told(row.free)))
+        marks.append(dot(scale(row.free.mean), y, fill=row.role, radius=3.2, tooltip=estimate_text(row.free)))
     return marks
 
 
@@ -80,7 +82,7 @@ def _short(estimate: Estimate | None) -> str:
     return f"{percent(estimate.mean, n=estimate.n)}{interval}"
 
 
-def _said(row: ForestRow) -> str:
-    parts = [f"{told(row.free)}"] if row.free else []
-    parts += [f"teacher forcing {told(row.forced)}"] if row.forced else []
+def _row_text(row: ForestRow) -> str:
+    parts = [f"{estimate_text(row.free)}"] if row.free else []
+    parts += [f"teacher forcing {estimate_text(row.forced)}"] if row.forced else []
     return ", ".join(parts) or "not asked"

@@ -20,14 +20,14 @@ class HeatCell:
         n: Number of answers; None if unknown.
         outlined: Whether it has a frame.
         tooltip: Text of the tooltip.
-        told: Text shown instead of the share in %; "" shows the share.
+        label: Text shown instead of the share in %; "" shows the share.
     """
 
     share: float | None
     n: int | None = None
     outlined: bool = False
     tooltip: str = ""
-    told: str = ""
+    label: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,12 +70,12 @@ def heat_map(
     if note:
         marks.append(text(0, height - 4, note, size=11, fill="muted"))
     drawn = max(width, text_width(title, 13) + 4, text_width(note, 11) + 4)
-    said = "; ".join(
+    words = "; ".join(
         f"{row.name}: "
         + ", ".join(f"{column} {_share(found)}" for column, found in zip(columns, row.cells, strict=True))
         for row in rows
     )
-    return Drawing(drawn, height, f"{title}. {said}", tuple(marks))
+    return Drawing(drawn, height, f"{title}. {words}", tuple(marks))
 
 
 def _row(row: HeatRow, y: float, names: float, beside: float, wide: float, role: str) -> list[Mark]:
@@ -91,10 +91,10 @@ def _row(row: HeatRow, y: float, names: float, beside: float, wide: float, role:
         # The maximum darkness keeps the text readable in both themes.
         opacity = 0.04 + 0.46 * cell.share
         marks.append(rect(x + 1, y + 1, wide - 2, _ROW - 2, fill=role, opacity=opacity, stroke=stroke))
-        said = cell.told or percent(cell.share, n=cell.n)
-        marks.append(text(x + wide / 2, y + 17, said, fill="ink", anchor="middle", tooltip=cell.tooltip))
+        words = cell.label or percent(cell.share, n=cell.n)
+        marks.append(text(x + wide / 2, y + 17, words, fill="ink", anchor="middle", tooltip=cell.tooltip))
     return marks
 
 
 def _share(cell: HeatCell) -> str:
-    return cell.told or ("not asked" if cell.share is None else f"{percent(cell.share, n=cell.n)} %")
+    return cell.label or ("not asked" if cell.share is None else f"{percent(cell.share, n=cell.n)} %")

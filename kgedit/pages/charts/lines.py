@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kgedit.analysis.cells import Estimate
-from kgedit.pages.charts.scales import Scale, percent, same_count, ticks, told
+from kgedit.pages.charts.scales import Scale, estimate_text, percent, same_count, ticks
 from kgedit.pages.marks import Drawing, Mark, dot, line, polyline, rect, ring, shortened, spread, text
 
 _HEIGHT = 230
@@ -48,23 +48,25 @@ def slopes(title: str, pairs: Sequence[Slope], *, top: float = 1.0, width: float
     places = spread([scale(pair.free.mean) for pair in pairs], gap=15, low=44, high=_HEIGHT - 8)
     for pair, y in zip(pairs, places, strict=True):
         marks += _slope(pair, scale, left, right, y, width)
-    said = "; ".join(f"{pair.name}: forced {told(pair.forced)}, free {told(pair.free)}" for pair in pairs)
-    return Drawing(width, _HEIGHT, f"{title}. {said}", tuple(marks))
+    words = "; ".join(
+        f"{pair.name}: forced {estimate_text(pair.forced)}, free {estimate_text(pair.free)}" for pair in pairs
+    )
+    return Drawing(width, _HEIGHT, f"{title}. {words}", tuple(marks))
 
 
 def _slope(pair: Slope, scale: Scale, left: float, right: float, label_y: float, width: float) -> list[Mark]:
     forced, free = scale(pair.forced.mean), scale(pair.free.mean)
     stroke = "before" if pair.is_baseline else "muted"
-    said = f"{pair.name}: teacher forcing {told(pair.forced)}; free {told(pair.free)}"
+    words = f"{pair.name}: teacher forcing {estimate_text(pair.forced)}; free {estimate_text(pair.free)}"
     number = percent(pair.free.mean, n=pair.free.n)
     label = shortened(pair.name, width - right - 60)
     return [
         line(left, forced, right, free, stroke=stroke, width=1.4, dash="4 3" if pair.is_baseline else ""),
-        ring(left, forced, stroke="before" if pair.is_baseline else "forced", tooltip=said),
-        dot(right, free, fill="before" if pair.is_baseline else "free", tooltip=said),
+        ring(left, forced, stroke="before" if pair.is_baseline else "forced", tooltip=words),
+        dot(right, free, fill="before" if pair.is_baseline else "free", tooltip=words),
         line(right + 6, free, right + 14, label_y, stroke="line2", width=0.8),
         text(right + 48, label_y + 4, number, size=12, fill="ink", anchor="end", bold=True),
-        text(right + 54, label_y + 4, label, size=12, fill="muted" if pair.is_baseline else "ink2", tooltip=said),
+        text(right + 54, label_y + 4, label, size=12, fill="muted" if pair.is_baseline else "ink2", tooltip=words),
     ]
 
 
@@ -104,11 +106,11 @@ def curves(title: str, lines: Sequence[Curve], *, role: str, top: float = 1.0, w
     places = spread([y(curve.points[-1][1].mean) for curve in lines], gap=15, low=34, high=_HEIGHT - 30)
     for index, (curve, label_y) in enumerate(zip(lines, places, strict=True)):
         marks += _curve(curve, x, y, role, label_y, width, _DASHES[index % len(_DASHES)])
-    said = "; ".join(
-        f"{curve.name}: " + ", ".join(f"after {edits:,} edits {told(found)}" for edits, found in curve.points)
+    words = "; ".join(
+        f"{curve.name}: " + ", ".join(f"after {edits:,} edits {estimate_text(found)}" for edits, found in curve.points)
         for curve in lines
     )
-    return Drawing(width, _HEIGHT, f"{title}. {said}", tuple(marks))
+    return Drawing(width, _HEIGHT, f"{title}. {words}", tuple(marks))
 
 
 def _curve(curve: Curve, x: Scale, y: Scale, role: str, label_y: float, width: float, dash: str) -> list[Mark]:
@@ -120,7 +122,7 @@ def _curve(curve: Curve, x: Scale, y: Scale, role: str, label_y: float, width: f
             )
     marks.append(polyline([(x(edits), y(found.mean)) for edits, found in curve.points], stroke=role, dash=dash))
     for edits, found in curve.points:
-        tooltip = f"{curve.name}, {edits:,} edits: {told(found)}"
+        tooltip = f"{curve.name}, {edits:,} edits: {estimate_text(found)}"
         marks.append(dot(x(edits), y(found.mean), fill=role, radius=3, tooltip=tooltip))
     last_edits, last = curve.points[-1]
     start = width - _CURVES_LABELS + 10

@@ -57,7 +57,7 @@ def percent(share: float, *, n: int | None = None) -> str:
     return f"{value:.1f}"
 
 
-def told(estimate: Estimate | None) -> str:
+def estimate_text(estimate: Estimate | None) -> str:
     """Text of an estimate: "45 % [11–67], n = 20"."""
     if estimate is None:
         return "not asked"

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kgedit.analysis.cells import Estimate
-from kgedit.pages.charts.scales import Scale, ticks, told
+from kgedit.pages.charts.scales import Scale, estimate_text, ticks
 from kgedit.pages.marks import Drawing, Mark, dot, line, shortened, spread, text
 
 _LEFT, _TOP, _BOTTOM = 44, 40, 40
@@ -40,8 +40,10 @@ def tradeoffs(title: str, points: Sequence[Tradeoff], *, width: float = 820, hei
     places = spread([y(point.gain.mean) - 8 for point in points], gap=15, low=_TOP, high=height - _BOTTOM - 4)
     for point, label_y in zip(points, places, strict=True):
         marks += _point(point, x, y, label_y, label_room)
-    said = "; ".join(f"{point.name}: gain {told(point.gain)}, damage {told(point.damage)}" for point in points)
-    return Drawing(width, height, f"{title}. {said}", tuple(marks))
+    words = "; ".join(
+        f"{point.name}: gain {estimate_text(point.gain)}, damage {estimate_text(point.damage)}" for point in points
+    )
+    return Drawing(width, height, f"{title}. {words}", tuple(marks))
 
 
 def _axes(x: Scale, y: Scale, right: float, height: float) -> list[Mark]:
@@ -65,18 +67,18 @@ def _point(point: Tradeoff, x: Scale, y: Scale, label_y: float, room: float) -> 
     across, up = x(point.damage.mean), y(point.gain.mean)
     label_x = across + 12
     role = "before" if point.is_baseline else "free"
-    said = f"{point.name}: gain {told(point.gain)}; unrelated answers changed {told(point.damage)}"
+    words = f"{point.name}: gain {estimate_text(point.gain)}; unrelated answers changed {estimate_text(point.damage)}"
     return [
         line(x(_low(point.damage)), up, x(_high(point.damage)), up, stroke=role, width=1.2),
         line(across, y(_low(point.gain)), across, y(_high(point.gain)), stroke=role, width=1.2),
         line(across, up, label_x - 3, label_y, stroke="line2", width=0.7),
-        dot(across, up, fill=role, radius=4.5, tooltip=said),
+        dot(across, up, fill=role, radius=4.5, tooltip=words),
         text(
             label_x,
             label_y + 4,
             shortened(point.name, room - 20),
             fill="muted" if point.is_baseline else "ink",
-            tooltip=said,
+            tooltip=words,
         ),
     ]
 

@@ -63,8 +63,8 @@ def word_cloud(title: str, counts: Mapping[str, int], *, width: float = 400, hei
         # Fonts differ in width by a fifth, so letters are fitted to the reserved width.
         fitted = (("textLength", round(_wide(word, size), 1)), ("lengthAdjust", "spacingAndGlyphs"))
         marks.append(replace(mark, attributes=(*mark.attributes, *fitted)))
-    said = "; ".join(f"{word} {count:,}" for (word, count), _, _ in placed)
-    return Drawing(width, height, f"{title}: {said}", tuple(marks))
+    described = "; ".join(f"{word} {count:,}" for (word, count), _, _ in placed)
+    return Drawing(width, height, f"{title}: {described}", tuple(marks))
 
 
 def _placed(

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from kgedit.analysis.cells import Estimate
-from kgedit.pages.charts.scales import Scale, common_top, percent, ticks, told
+from kgedit.pages.charts.scales import Scale, common_top, estimate_text, percent, ticks
 from kgedit.pages.marks import Drawing, Mark, dot, line, rect, text
 
 _HEIGHT, _LEFT, _RIGHT = 250.0, 40.0, 8.0
@@ -57,10 +57,14 @@ def year_dots(
             tall = y(found.low) - y(found.high)
             marks.append(rect(x(year + 0.5) - 0.6, y(found.high), 1.2, tall, fill=role, opacity=0.35))
         radius = max(_SMALLEST, _LARGEST * math.sqrt((found.n or 1) / most))
-        marks.append(dot(x(year + 0.5), y(found.mean), fill=role, radius=radius, tooltip=f"{year}: {told(found)}"))
-    said = "; ".join(f"{year} {told(found)}" for year, found in years)
-    told_cutoff = f" Cutoff {cutoff}: up to it {told(sides[0])}, later {told(sides[1])}." if cutoff else ""
-    return Drawing(width, _HEIGHT, f"{title}. {said}.{told_cutoff}", tuple(marks))
+        marks.append(
+            dot(x(year + 0.5), y(found.mean), fill=role, radius=radius, tooltip=f"{year}: {estimate_text(found)}")
+        )
+    words = "; ".join(f"{year} {estimate_text(found)}" for year, found in years)
+    cutoff_text = (
+        f" Cutoff {cutoff}: up to it {estimate_text(sides[0])}, later {estimate_text(sides[1])}." if cutoff else ""
+    )
+    return Drawing(width, _HEIGHT, f"{title}. {words}.{cutoff_text}", tuple(marks))
 
 
 def _levels(x: Scale, y: Scale, at: float, sides: tuple[Estimate | None, Estimate | None]) -> list[Mark]:
@@ -70,7 +74,9 @@ def _levels(x: Scale, y: Scale, at: float, sides: tuple[Estimate | None, Estimat
             continue
         if found.low is not None and found.high is not None:
             wide, tall = x(end) - x(start), y(found.low) - y(found.high)
-            marks.append(rect(x(start), y(found.high), wide, tall, fill="before", opacity=0.15, tooltip=told(found)))
+            marks.append(
+                rect(x(start), y(found.high), wide, tall, fill="before", opacity=0.15, tooltip=estimate_text(found))
+            )
         marks.append(line(x(start), y(found.mean), x(end), y(found.mean), stroke="before", width=2))
         marks.append(
             text(x(end) - 4, y(found.mean) - 5, percent(found.mean, n=found.n), size=11, anchor="end", bold=True)

@@ -77,7 +77,7 @@ def find_updates(
     workspace.execute(
         f"""
         CREATE TABLE told AS
-        SELECT *, count(*) OVER same AS times_said,
+        SELECT *, count(*) OVER same AS times_stated,
                count(*) FILTER (decision IN ('new', 'static')) OVER same AS times_valid,
                count(*) FILTER (decision = 'obsolete') OVER same AS times_obsolete,
                row_number() OVER (
@@ -167,7 +167,7 @@ def _kept() -> str:
 
 _OBJECTS = """
     CREATE TABLE update_object AS
-    SELECT t.* EXCLUDE (times_said, times_valid, times_obsolete, nth, differs, place)
+    SELECT t.* EXCLUDE (times_stated, times_valid, times_obsolete, nth, differs, place)
     FROM told t SEMI JOIN update_group USING (subject, property)
     WHERE nth = 1 AND decision IN ('new', 'obsolete', 'static')
 """
