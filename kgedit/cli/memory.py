@@ -132,7 +132,7 @@ def update(
     dry_run: bool,
     rollback: bool,
 ) -> None:
-    """Rebuild a memory from the snapshots of $KGEDIT_HOME, and report what changed.
+    """Rebuild a memory from newer snapshots, and report what changed.
 
     The previous file is kept as MEMORY.previous. A memory whose sources are the same is not changed. A proxy loads the
     new file within a second.
