@@ -212,7 +212,7 @@ def test_a_run_killed_at_any_step_goes_on_to_the_same_lines(
 def test_every_method_resumes_between_timesteps(
     method: str, world: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    spec = _spec(world, method)
+    spec = _spec(world, method, presets=[BRIEF])
     steps = _steps_of(spec, tmp_path / "unbroken")
     monkeypatch.setenv("KGEDIT_HOME", str(tmp_path / "another-home"))
     with pytest.raises(_KilledError):
