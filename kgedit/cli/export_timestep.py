@@ -29,8 +29,8 @@ _STREAM = click.option(
     more=(_STREAM, result_format),
     examples=(
         "kgedit export-timestep --from 2021-01-04 --to 2023-02-27",
-        "kgedit export-timestep --from 2021-01-04 --to 2023-02-27 \\\n    --kinds update --out updates",
-        "kgedit export-timestep --from 2021-01-04 --to 2023-02-27 \\\n    --profile wikifactdiff",
+        "kgedit export-timestep --from 2021-01-04 --to 2023-02-27 --kinds update --out updates",
+        "kgedit export-timestep --from 2021-01-04 --to 2023-02-27 --profile wikifactdiff",
         "kgedit export-timestep --all --engine store",
     ),
 )

@@ -23,7 +23,7 @@ from kgedit.verbs.load_dump import LoadDump, LoadDumpAsOf
     optional=("date", "days"),
     more=(result_format, scope_options),
     examples=(
-        "kgedit load-dump wikidata-20210104-all.json.gz \\\n    --as-of 2010-12-31,2015-12-31,2020-12-31",
+        "kgedit load-dump wikidata-20210104-all.json.gz --as-of 2010-12-31,2015-12-31,2020-12-31",
         "kgedit load-dump wikidata-20210104-all.json.gz --date 2021-01-04",
     ),
 )

@@ -20,7 +20,7 @@ from kgedit.verbs.verbalize import MineTemplates
     more=(ESTIMATE, DRY_RUN, result_format),
     examples=(
         "kgedit mine-templates --date 2021-01-04 --model gpt-4o-mini --estimate",
-        "kgedit mine-templates --date 2021-01-04 --model gpt-4o-mini \\\n    --budget 5 --out mined.yaml",
+        "kgedit mine-templates --date 2021-01-04 --model gpt-4o-mini --budget 5 --out mined.yaml",
         "kgedit export-timestep --from 2021-01-04 --to 2023-02-27 --templates mined.yaml",
     ),
 )

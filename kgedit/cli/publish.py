@@ -13,7 +13,7 @@ from kgedit.verbs.publish import Publish
     name="publish",
     more=(result_format,),
     examples=(
-        "kgedit publish changes --timestep 20210104_20230227 \\\n    --timestep 20230227_20240101 --runs runs/memit",
+        "kgedit publish changes --timestep 20210104_20230227 --timestep 20230227_20240101 --runs runs/memit",
         "kgedit publish changes-2023 --timestep 20210104_20230227",
     ),
 )

@@ -41,8 +41,8 @@ class ScoreRuns(JudgeOptions, BertScoreOptions):
     examples=(
         "kgedit score runs/ft_m --metric first_line --metric fluency",
         "kgedit score runs/* --metric judge --judge-model gpt-4o-mini --estimate",
-        "kgedit score runs/* --metric judge --judge-model gpt-4o-mini \\\n    --judge-errors --budget 2.50",
-        "kgedit score runs/ft_m --metric judge --judge-model qwen3 \\\n    --judge-url http://127.0.0.1:8000/v1",
+        "kgedit score runs/* --metric judge --judge-model gpt-4o-mini --judge-errors --budget 2.50",
+        "kgedit score runs/ft_m --metric judge --judge-model qwen3 --judge-url http://127.0.0.1:8000/v1",
         "kgedit score runs/ft_m --metric bertscore --bertscore-model ./roberta-large",
     ),
 )

@@ -57,7 +57,7 @@ _MORE = (
     before_examples=_BEFORE,
     examples=(
         "kgedit sweep my-study.yaml --edits QAEdit_inter_1k.json --sample 20 --dry-run",
-        "kgedit sweep my-study.yaml --edits QAEdit_inter_1k.json --sample 20 \\\n    --only 'ft_m*' --out runs/study",
+        "kgedit sweep my-study.yaml --edits QAEdit_inter_1k.json --sample 20 --only 'ft_m*' --out runs/study",
         "kgedit sweep module-study --print > my-study.yaml",
         "kgedit sweep --list",
         "kgedit sweep smoke",

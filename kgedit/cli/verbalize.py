@@ -21,7 +21,7 @@ from kgedit.verbs.verbalize import Verbalize
     more=(ESTIMATE, DRY_RUN, result_format),
     examples=(
         "kgedit verbalize 20210104_20230227 --out worded --model gpt-4o-mini --estimate",
-        "kgedit verbalize 20210104_20230227 --out worded \\\n    --model gpt-4o-mini --batch --budget 2",
+        "kgedit verbalize 20210104_20230227 --out worded --model gpt-4o-mini --batch --budget 2",
         "kgedit verbalize 20210104_20230227 --out worded --local smollm2-135m --limit 30",
     ),
 )

@@ -53,59 +53,81 @@ class GivenRun(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    timesteps: list[_Path] | None = Field(None, description="folders of timesteps or files of edits, in order")
-    model: str | None = Field(None, description="smollm2-135m, tiny, a folder, or a name on the Hugging Face hub")
-    method: str | None = Field(None, description="name of an editing method")
-    settings: dict[str, Any] | None = Field(None, description="hyperparameters of the method")
-    protocol: Literal["single", "sequential", "per_timestep"] | None = Field(None, description="default: the method's")
-    batch_size: _FromOne = Field(None, description="edits given together under 'sequential'; default 1")
+    timesteps: list[_Path] | None = Field(None, description="Exported timesteps or files of edits, in order.")
+    model: str | None = Field(None, description="smollm2-135m, tiny, a folder, or a name on the Hugging Face hub.")
+    method: str | None = Field(None, description="Name of an editing method (kgedit methods).")
+    settings: dict[str, Any] | None = Field(None, description="Hyperparameters of the method.")
+    protocol: Literal["single", "sequential", "per_timestep"] | None = Field(
+        None, description="single, sequential or per_timestep. Default: the method's."
+    )
+    batch_size: _FromOne = Field(None, description="Number of edits applied together with 'sequential'. Default: 1.")
     presets: Annotated[list[_NamedOrOwn], Field(min_length=1)] | None = Field(
-        None, description="ways of asking; default synthetic and wild, or wild_chat for a model with a chat template"
+        None,
+        description="Names of presets (kgedit presets). Default: synthetic and wild, or wild_chat for a "
+        "model with a chat template.",
     )
     train_context: str | None = Field(
-        None, description="context that edits are trained in, default question_only; asked: each that presets ask in"
+        None,
+        description="Format that edits are trained in: a context, or asked for those of the presets. "
+        "Default: question_only.",
     )
-    archive_as: str | None = Field(None, description="what archived facts of a WikiFactDiff file are edited to")
-    neighbours: _FromOne = Field(None, description="most locality probes of a case, nearest and random each")
+    archive_as: str | None = Field(
+        None,
+        description="What archived facts of a WikiFactDiff file are edited to, such as nobody. Default: "
+        "they are left out.",
+    )
+    neighbours: _FromOne = Field(
+        None, description="Of a WikiFactDiff timestep, ask N nearest and N random neighbours of each case. Default: 1."
+    )
     two_hop_rephrases: Annotated[bool | None, as_given(bool)] = Field(
-        None, description="ask two-hop questions in other words as well"
+        None, description="Also ask reworded two-hop questions, on a separate axis."
     )
     population: Literal["all", "repl"] | None = Field(
-        None, description="repl: only the cases of WikiFactDiff's replacement set; default all"
+        None, description="repl: only WikiFactDiff's replacement set, WFD_repl. Default: all."
     )
-    limit: _FromOne = Field(None, description="at most so many cases of each timestep")
-    sample: _FromOne = Field(None, description="so many cases of each timestep, drawn by the seed")
-    stratify: Literal["relation"] | None = Field(None, description="relation: a sample with each relation's share")
+    limit: _FromOne = Field(None, description="At most N cases of each timestep.")
+    sample: _FromOne = Field(None, description="N cases of each timestep, drawn by the seed.")
+    stratify: Literal["relation"] | None = Field(None, description="relation: a sample with each relation's share.")
     only_failed: Annotated[bool | None, as_given(bool)] = Field(
-        None, description="leave out what the unedited model answers, by the first preset's metric"
+        None, description="Leave out what the unedited model answers right, by the first preset's metric."
     )
-    only_cases: _Path | None = Field(None, description="file with one case id a line: only these")
+    only_cases: _Path | None = Field(
+        None, description="Only these case ids, one per line, as in edited_cases.txt of another run."
+    )
     order: Literal["random", "file"] | None = Field(
-        None, description="order of the edits of a timestep: random by the seed, the default, or the file's"
+        None,
+        description="Order of a timestep's edits: random by the seed, or the file's. Default: random, "
+        "under 'single' file.",
     )
     evaluate_earlier: Annotated[bool | None, as_given(bool)] = Field(
-        None, description="ask the cases of earlier timesteps again after each one"
+        None, description="Ask earlier timesteps again after each one."
     )
-    evaluate_every: _FromOne = Field(None, description="ask all edits so far after so many, under 'sequential'")
-    checkpoint_every: _FromOne = Field(None, description="edits between two checkpoints; default 50")
-    batch_tokens: _FromOne = Field(None, description="most tokens in a batch of questions")
+    evaluate_every: _FromOne = Field(None, description="Ask all edits so far after every N edits ('sequential').")
+    checkpoint_every: _FromOne = Field(None, description="Edits between two checkpoints. Default: 50.")
+    batch_tokens: _FromOne = Field(
+        None, description="Maximum number of tokens per batch of questions. Default: 4096, on a GPU 32768."
+    )
     ability: _Path | list[_Path] | None = Field(
-        None, description="measured before and after: prose or a file (perplexity), lm-eval:TASK; one or a list"
+        None,
+        description="Measured before and after: perplexity of the prose that kgedit has (prose) or of a "
+        "text file; lm-eval:TASK, by name or YAML file.",
     )
-    ability_tasks: list[_Path] | None = Field(None, description="tasks of lm-evaluation-harness, without lm-eval:")
-    ability_limit: _FromOne = Field(None, description="documents of each task; default all")
-    seed: _FromZero = Field(None, description="source of all randomness; default 0")
-    device: str | None = Field(None, description="auto, cpu, cuda, cuda:N, cuda:all or mps")
-    dtype: str | None = Field(None, description="auto, float32, bfloat16 or float16")
+    ability_tasks: list[_Path] | None = Field(None, description="Tasks of lm-evaluation-harness, without lm-eval:.")
+    ability_limit: _FromOne = Field(None, description="Maximum number of documents per task. Default: all.")
+    seed: _FromZero = Field(None, description="Source of all randomness. Default: 0.")
+    device: str | None = Field(None, description="auto, cpu, cuda, cuda:N, cuda:all or mps. Default: auto.")
+    dtype: str | None = Field(None, description="auto, float32, bfloat16 or float16. Default: auto.")
     max_memory: str | None = Field(
-        None, description="most memory of weights under cuda:all: 0=20GiB,1=40GiB,cpu=100GiB"
+        None, description="Maximum memory of weights with cuda:all: 0=20GiB,1=40GiB,cpu=100GiB."
     )
     trust_remote_code: Annotated[bool | None, as_given(bool)] = Field(
-        None, description="whether code that comes with the model may run; it can do whatever its author wants"
+        None, description="Run code that comes with the model. It can do whatever its author wants."
     )
-    quantize: Literal["4bit"] | None = Field(None, description="round weights to 4 bits (bitsandbytes, NF4)")
-    backend: str | None = Field(None, description="what answers: transformers, vllm or openai; default transformers")
-    backend_url: str | None = Field(None, description="address of the server of the backend openai, with /v1")
+    quantize: Literal["4bit"] | None = Field(
+        None, description="4bit: round weights to 4 bits (bitsandbytes, NF4); for lora, grace, prompts."
+    )
+    backend: str | None = Field(None, description="What answers: transformers, vllm or openai. Default: transformers.")
+    backend_url: str | None = Field(None, description="The server of the backend openai, as http://127.0.0.1:8000/v1.")
 
 
 def read_given(raw: Mapping[str, Any]) -> tuple[GivenRun, list[str]]:

@@ -4,12 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from kgedit.extras import names_extra
 from kgedit.resources import use_home
-from kgedit.verbs.home import Home, folder_of
+from kgedit.verbs.home import folder_of
 from kgedit.verbs.live_progress import stage_line
+from kgedit.verbs.options import (
+    AnyFile,
+    AnyFolder,
+    AnyPath,
+    CommandLine,
+    OneOf,
+    Verb,
+    flag,
+    function_of,
+    options,
+    python_only,
+)
+from kgedit.verbs.shared_options import TRACKERS, InHome
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -18,60 +31,126 @@ if TYPE_CHECKING:
     from kgedit.llm.remote.prices import Spending
 
 
-@names_extra
-def run(
-    spec: str | Path | Mapping[str, Any],
-    *,
-    out: str | Path | None = None,
-    home: Home | str | Path | None = None,
-    overwrite: bool = False,
-    save_model: str | Path | None = None,
-    backend_budget: float | None = None,
-    backend_prices: str | Path | None = None,
-    track: str | None = None,
-    progress: Callable[[str, int, int], None] | None = None,
-) -> Run:
-    """Edit a model and evaluate it before and after; the same call resumes an interrupted run.
+SPEC_FLAGS = {
+    "timesteps": CommandLine(("--timestep",), metavar="TIMESTEP", complete="timesteps"),
+    "limit": CommandLine(metavar="N"),
+    "sample": CommandLine(metavar="N"),
+    "stratify": CommandLine(metavar="relation", rare=True),
+    "only_failed": CommandLine(),
+    "only_cases": CommandLine(metavar="FILE", rare=True),
+    "population": CommandLine(metavar="all|repl", rare=True),
+    "archive_as": CommandLine(metavar="TEXT", rare=True),
+    "order": CommandLine(metavar="random|file", rare=True),
+    "model": CommandLine(group="Model", metavar="NAME", complete="models"),
+    "method": CommandLine(group="Model", metavar="NAME", complete="methods"),
+    "settings": CommandLine(("--set",), group="Model", metavar="KEY=VALUE"),
+    "protocol": CommandLine(group="Model", metavar="NAME", complete="protocols"),
+    "batch_size": CommandLine(group="Model", metavar="N"),
+    "train_context": CommandLine(group="Model", metavar="NAME"),
+    "quantize": CommandLine(group="Model", metavar="4bit", rare=True),
+    "trust_remote_code": CommandLine(group="Model", rare=True),
+    "backend": CommandLine(group="Model", metavar="NAME", rare=True),
+    "backend_url": CommandLine(group="Model", metavar="URL", rare=True),
+    "presets": CommandLine(("--preset",), group="Questions", metavar="NAME", complete="presets"),
+    "neighbours": CommandLine(group="Questions", metavar="N", rare=True),
+    "two_hop_rephrases": CommandLine(group="Questions", rare=True),
+    "evaluate_earlier": CommandLine(group="Questions"),
+    "evaluate_every": CommandLine(group="Questions", metavar="N"),
+    "ability": CommandLine(group="Questions", metavar="prose|FILE|lm-eval:TASK"),
+    "ability_limit": CommandLine(group="Questions", metavar="N", rare=True),
+    "ability_tasks": CommandLine(is_shown=False),
+    "seed": CommandLine(group="Machine", metavar="N"),
+    "device": CommandLine(group="Machine", metavar="NAME"),
+    "dtype": CommandLine(group="Machine", metavar="NAME", rare=True),
+    "max_memory": CommandLine(group="Machine", metavar="SIZES", rare=True),
+    "batch_tokens": CommandLine(group="Machine", metavar="N", rare=True),
+    "checkpoint_every": CommandLine(group="Machine", metavar="N", rare=True),
+}
+"""Flags of the fields of a run spec (kgedit.runs.given_run.GivenRun), which has their types and meanings."""
 
-    Args:
-        spec: A YAML file as written by `kgedit configs cp`, or its content as a mapping.
-        out: Folder of the run; None means a folder under `runs` in the home, the same one for the same spec.
-        home: Home folder for that folder and for data that later runs reuse: answers of the unedited model, statistics,
-            trained networks, `tiny`. None means `$KGEDIT_HOME`, else `./kgedit-data`.
-        overwrite: Whether to start over if the folder contains a run.
-        save_model: Folder for the edited model.
-        backend_budget: Maximum cost in dollars of the server of the backend openai in this call; None means no limit.
-        backend_prices: YAML file of prices that replaces the built-in one.
-        track: "trackio" or "wandb": logs metrics there at checkpoints, after evaluations and at the end (requires
-            kgedit[track] or kgedit[wandb]). Not part of the spec.
-        progress: Called with the stage, the number of its finished steps, and their total. None shows a progress line
-            in a notebook or a terminal.
 
-    Raises:
-        SpecError: listing all errors of the spec.
-        ModelError: if the model cannot be loaded.
-        TimestepError: if a timestep cannot be read.
+@options
+class RunEdit(InHome, Verb["Run"]):
+    """Edit a model, and evaluate it before and after.
+
+    SPEC is a YAML file, as written by `kgedit configs cp`, or EasyEdit's hyperparameters of a method; options can
+    replace it. Prints the run folder, which contains spec.yaml, environment.json, selection.json, edited_cases.txt,
+    prepared.json, cases.parquet, answers.jsonl, edits.jsonl, ability.jsonl, checkpoints, answers.parquet and
+    scores.json. The same command resumes an interrupted run.
     """
-    from kgedit.runs import runner
-    from kgedit.runs.scoring import write_scores
-    from kgedit.runs.spec import read_spec, resolve
-    from kgedit.runs.tracking import Tracking
 
-    tracking = Tracking(track)
-    raw = spec if isinstance(spec, Mapping) else read_spec(Path(spec)).raw
-    with use_home(folder_of(home)):
-        folder = runner.run(
-            resolve(raw),
-            None if out is None else Path(out),
-            overwrite=overwrite,
-            save_model=None if save_model is None else Path(save_model),
-            spending=_spending(backend_budget, backend_prices),
-            tracking=tracking,
-            progress=progress or stage_line(),
-        )
-    write_scores(folder)
-    tracking.finish()
-    return read_run(folder)
+    spec: str | Path | Mapping[str, Any] = python_only(
+        kw_only=False, help="A YAML file as written by `kgedit configs cp`, or its content as a mapping."
+    )
+    out: AnyFolder | None = flag(
+        default=None,
+        group="Output",
+        help="Run folder. Default: a folder under runs in the home, the same one for the same spec.",
+    )
+    save_model: AnyPath | None = flag(
+        default=None,
+        group="Output",
+        metavar="FOLDER",
+        help="Folder for the edited model; its README.md explains how to load it.",
+    )
+    overwrite: bool = flag(default=False, group="Output", help="Start over if the folder contains a run.")
+    track: Annotated[str, OneOf(TRACKERS)] | None = flag(
+        default=None,
+        group="Output",
+        help="Log metrics there at checkpoints and at the end (kgedit[track] or kgedit[wandb]).",
+    )
+    backend_budget: float | None = flag(
+        default=None,
+        ge=0,
+        group="Model",
+        rare=True,
+        metavar="USD",
+        help="Stop before the server of the backend openai costs more. Not part of the spec.",
+    )
+    backend_prices: AnyFile | None = flag(
+        default=None,
+        group="Model",
+        rare=True,
+        metavar="FILE",
+        help="YAML of prices for that server, instead of the built-in one.",
+    )
+    progress: Callable[[str, int, int], None] | None = python_only(
+        default=None,
+        help="Called with the stage, the number of its finished steps, and their total. None shows a progress line in "
+        "a notebook or a terminal.",
+    )
+
+    def run(self) -> Run:
+        """Edit and evaluate; the same call resumes an interrupted run.
+
+        Raises:
+            SpecError: listing all errors of the spec.
+            ModelError: if the model cannot be loaded.
+            TimestepError: if a timestep cannot be read.
+        """
+        from kgedit.runs import runner
+        from kgedit.runs.scoring import write_scores
+        from kgedit.runs.spec import read_spec, resolve
+        from kgedit.runs.tracking import Tracking
+
+        tracking = Tracking(self.track)
+        raw = self.spec if isinstance(self.spec, Mapping) else read_spec(Path(self.spec)).raw
+        with use_home(folder_of(self.home)):
+            folder = runner.run(
+                resolve(raw),
+                None if self.out is None else Path(self.out),
+                overwrite=self.overwrite,
+                save_model=None if self.save_model is None else Path(self.save_model),
+                spending=_spending(self.backend_budget, self.backend_prices),
+                tracking=tracking,
+                progress=self.progress or stage_line(),
+            )
+        write_scores(folder)
+        tracking.finish()
+        return read_run(folder)
+
+
+run = function_of(RunEdit)
 
 
 def _spending(budget: float | None, prices: str | Path | None) -> Spending | None:

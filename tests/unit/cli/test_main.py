@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -44,7 +45,16 @@ def test_every_help_ends_in_an_example_that_can_be_run(name: str) -> None:
     result = CliRunner().invoke(main, [*name.split(), "--help"])
     assert result.exit_code == 0
     assert f"kgedit {name}".strip() in result.output.rpartition("Example")[2]
-    assert result.output.splitlines()[-1].strip().startswith("kgedit ")
+    last = result.output.rpartition("\n    kgedit ")[2]
+    assert re.fullmatch(r"[^\n]*(\\\n +-[^\n]*)*\n", last), "nothing follows the examples"
+
+
+@pytest.mark.parametrize("name", [name for name, _ in commands()])
+def test_every_example_fits_into_80_columns(name: str) -> None:
+    output = CliRunner().invoke(main, [*name.split(), "--help"], terminal_width=80).output
+    examples = output.rpartition("Example")[2].partition("\n")[2].splitlines()
+    assert examples
+    assert [line for line in examples if len(line) > 80] == []
 
 
 @pytest.mark.parametrize("name", [name for name, _ in groups()])
