@@ -404,7 +404,7 @@ def test_case_37_a_later_snapshot_changes_no_byte_of_an_earlier_window(
 LATER = {
     # Every third item is renamed, and what was merged before is merged once more.
     "entities": "SELECT * REPLACE (CASE WHEN hash(id) % 3 = 0 THEN 'renamed' ELSE label END AS label, "
-    "CASE WHEN redirect_target IS NOT NULL THEN 'Q64' END AS redirect_target) FROM {table}",
+    "CASE WHEN redirect_target IS NOT NULL THEN 'Q64' END AS redirect_target, digest + 1 AS digest) FROM {table}",
     # Every fifth fact is gone, and every third item is a human: all pairs with Q5 become less rare.
     "facts": "SELECT * FROM {table} WHERE hash(subject, property) % 5 > 0 UNION ALL SELECT * REPLACE ('P31' AS property, "  # noqa: E501
     "'Q5' AS object) FROM {table} WHERE hash(subject) % 3 = 0 AND property = 'P17'",
