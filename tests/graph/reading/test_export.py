@@ -206,50 +206,60 @@ def test_the_same_command_writes_the_same_bytes(sample_home: Path, folders: list
     assert set(digests[0]) == {"SHA256SUMS", "timestep.json", "wikibigedit.json", *tables}
 
 
-@pytest.mark.shared
-@pytest.mark.parametrize(
-    ("older", "newer", "least"), [("2021-12-30", "2023-12-30", 150), ("2023-12-30", "2024-03-31", 20)]
-)
-def test_real_changes_become_questions(
-    home_of: Callable[[str], Path], tmp_path: Path, older: str, newer: str, least: int
-) -> None:
-    """The pat slices: two years, and the three months that reach into the window of WikiBigEdit itself."""
-    kgedit(home_of("pat"), "export-timestep", "--from", older, "--to", newer, "--out", tmp_path / "first")
-    rows = json.loads((tmp_path / "first" / "wikibigedit.json").read_text(encoding="utf-8"))
-    updates = [row for row in rows if row["tag"] == "update"]
-    assert len(updates) >= least
-    assert all(row["ans"] and row["old_ans"] and row["object_id"] and row["old_object_ids"] for row in updates)
+ASKED = {
+    "wikibigedit": {"changed_edges", "two_hop_changes", "shared_facts"},
+    "wikifactdiff": {"changed_statements", "nearest_entities"},
+}
 
 
+@pytest.fixture
+def answered(monkeypatch: pytest.MonkeyPatch) -> set[str]:
+    """Names of the queries that a graph answered."""
+    texts = {query.text: name for name, query in read_queries().items()}
+    names: set[str] = set()
+
+    def table(graph: Graph, cypher: str, parameters: Parameters | None = None) -> pa.Table:
+        names.add(texts[cypher])
+        return ask(graph, cypher, parameters)
+
+    ask = Graph.table
+    monkeypatch.setattr(Graph, "table", table)
+    return names
+
+
+PAT = (("pat", "2021-12-30", "2023-12-30"), ("pat", "2023-12-30", "2024-03-31"))
 ENGINE_WINDOWS = [
-    *(("sample", *step) for step in STEPS),
-    ("generated", *STEPS[0]),
-    *(
-        pytest.param(world, *step, marks=pytest.mark.shared)
-        for world, *steps in (
-            ("pat", ("2021-12-30", "2023-12-30"), ("2023-12-30", "2024-03-31")),
-            ("w12k", ("2005-01-01", "2010-01-01"), ("2010-01-01", "2014-01-01")),
-        )
-        for step in steps
-    ),
+    *(("sample", *step, profile) for step in STEPS for profile in PROFILES),
+    *(("generated", *STEPS[0], profile) for profile in PROFILES),
+    # No statement of pat has a date, so nothing of it is decided by the rules of WikiFactDiff.
+    *(pytest.param(*window, "wikibigedit", marks=pytest.mark.shared) for window in PAT),
+    # Each query of every window is compared in test_queries.py; one of the larger slice is enough here.
+    *(pytest.param("w12k", "2010-01-01", "2014-01-01", profile, marks=pytest.mark.shared) for profile in PROFILES),
 ]
 
 
-@pytest.mark.parametrize("profile", PROFILES)
-@pytest.mark.parametrize(("world", "older", "newer"), ENGINE_WINDOWS)
+@pytest.mark.parametrize(("world", "older", "newer", "profile"), ENGINE_WINDOWS)
 def test_both_engines_write_the_same_bytes(
-    home_of: Callable[[str], Path], tmp_path: Path, world: str, older: str, newer: str, profile: str
+    home_of: Callable[[str], Path],
+    tmp_path: Path,
+    answered: set[str],
+    world: str,
+    older: str,
+    newer: str,
+    profile: str,
 ) -> None:
     manifests = {}
+    by_data = ["--functional-by", "data"] if (world, older) == ("sample", STEPS[1][0]) else []
+    window = ["--from", older, "--to", newer, "--profile", profile, *by_data]
     for engine in ENGINES[1:]:
-        command = ["export-timestep", "--from", older, "--to", newer, "--profile", profile, "--engine", engine, "--out"]
+        command = ["export-timestep", *window, "--engine", engine, "--out"]
         kgedit(home_of(world), *command, tmp_path / engine)
         manifests[engine] = json.loads((tmp_path / engine / "timestep.json").read_text(encoding="utf-8"))
         assert manifests[engine].pop("engine") == engine
+    by_default = {"functional_by_constraint"} if profile == "wikifactdiff" else set()
+    assert answered == ASKED[profile] | ({"functional_by_data"} if by_data else by_default)
     assert manifests["graph"] == manifests["store"]
-    # No statement of pat has a date, so nothing of it is decided by the rules of WikiFactDiff.
-    assert bool(manifests["graph"]["funnel"]["kept"]) == ((world, profile) != ("pat", "wikifactdiff"))
-    assert manifests["graph"]["funnel"]["changed"]
+    assert manifests["graph"]["funnel"]["kept"]
     assert profile == "wikifactdiff" or manifests["graph"]["two_hops"]["found"]
     for path in (tmp_path / "graph").iterdir():
         if path.name not in {"timestep.json", "SHA256SUMS"}:
@@ -258,35 +268,23 @@ def test_both_engines_write_the_same_bytes(
         made = (tmp_path / "graph" / "timestep.json").read_bytes()
         kgedit(home_of(world), *command, tmp_path / "graph")
         assert (tmp_path / "graph" / "timestep.json").read_bytes() == made
+    if world == "pat":  # two years, and the three months that reach into the window of WikiBigEdit itself
+        rows = json.loads((tmp_path / "graph" / "wikibigedit.json").read_text(encoding="utf-8"))
+        updates = [row for row in rows if row["tag"] == "update"]
+        assert len(updates) >= {"2021-12-30": 150, "2023-12-30": 20}[older]
+        assert all(row["ans"] and row["old_ans"] and row["object_id"] and row["old_object_ids"] for row in updates)
 
 
-FUNCTIONAL = {"data": {"functional_by_data"}, "constraints": {"functional_by_constraint"}}
-ASKED = {
-    "wikibigedit": {"changed_edges", "two_hop_changes", "shared_facts"},
-    "wikifactdiff": {"changed_statements", "nearest_entities"},
-}
-
-
-@pytest.mark.parametrize("by", FUNCTIONAL)
-@pytest.mark.parametrize("profile", PROFILES)
-def test_the_graph_answers_every_question(
-    sample_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, profile: str, by: str
+def test_auto_takes_the_graph_which_answers_what_constraints_make_functional(
+    sample_home: Path, tmp_path: Path, answered: set[str]
 ) -> None:
-    texts = {query.text: name for name, query in read_queries().items()}
-    answered = set()
-
-    def table(graph: Graph, cypher: str, parameters: Parameters | None = None) -> pa.Table:
-        answered.add(texts[cypher])
-        return ask(graph, cypher, parameters)
-
-    ask = Graph.table
-    monkeypatch.setattr(Graph, "table", table)
-    home = Home(sample_home)
     made = [
-        home.export_timestep(*STEPS[0], out=tmp_path / engine, engine=engine, functional_by=by, profile=profile)
+        Home(sample_home).export_timestep(
+            *STEPS[0], out=tmp_path / engine, engine=engine, functional_by="constraints", profile="wikibigedit"
+        )
         for engine in ("auto", "store")
     ]
-    assert answered == ASKED[profile] | FUNCTIONAL[by]
+    assert answered == ASKED["wikibigedit"] | {"functional_by_constraint"}
     assert [timestep.manifest["engine"] for timestep in made] == ["graph", "store"]
     assert made[0].manifest["tables"] == made[1].manifest["tables"]
 
@@ -294,21 +292,26 @@ def test_the_graph_answers_every_question(
 def test_auto_takes_the_store_for_large_windows_and_where_the_graph_lacks_a_snapshot(
     sample_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    home = Home(sample_home)
+    older, newer, _ = list_snapshots(sample_home)
+
+    def chosen(profile: str) -> str:
+        return exporting.choose_engine(sample_home, older, newer, profile)
+
+    assert {profile: chosen(profile) for profile in PROFILES} == dict.fromkeys(PROFILES, "graph")
     with monkeypatch.context() as patch:
         patch.setattr(exporting, "MOST_CHANGED_ITEMS", 5)
-        assert home.export_timestep(*STEPS[0], out=tmp_path / "large").manifest["engine"] == "store"
-    with monkeypatch.context() as patch:
-        patch.setattr(exporting, "MOST_PAIRS", 1_000)  # the sample has 100,000 pairs of a changed item and an item
-        made = home.export_timestep(*STEPS[0], out=tmp_path / "pairs", profile="wikifactdiff")
-        assert made.manifest["engine"] == "store"
-        assert home.export_timestep(*STEPS[0], out=tmp_path / "no-pairs").manifest["engine"] == "graph"
-    with monkeypatch.context() as patch:
-        patch.setattr(exporting, "kept_scope", lambda _: Scope(evidence=False))
-        made = home.export_timestep(*STEPS[0], out=tmp_path / "no-statements", profile="wikifactdiff")
-        assert made.manifest["engine"] == "store"
+        assert {profile: chosen(profile) for profile in PROFILES} == dict.fromkeys(PROFILES, "store")
+    # The sample has 100,000 pairs of a changed item and an item.
+    for limit, most in (("MOST_PAIRS", 1_000), ("MOST_ITEMS", 100)):
+        with monkeypatch.context() as patch:
+            patch.setattr(exporting, limit, most)
+            assert (chosen("wikifactdiff"), chosen("wikibigedit")) == ("store", "graph")
+    for scope in (Scope(evidence=False), None):
+        with monkeypatch.context() as patch:
+            patch.setattr(exporting, "kept_scope", lambda _, scope=scope: scope)
+            assert (chosen("wikifactdiff"), chosen("wikibigedit")) == ("store", "graph" if scope else "store")
     monkeypatch.setattr(Graph, "snapshot_dates", lambda _: [])
-    assert home.export_timestep(*STEPS[0], out=tmp_path / "lacking").manifest["engine"] == "store"
+    assert Home(sample_home).export_timestep(*STEPS[0], out=tmp_path / "lacking").manifest["engine"] == "store"
 
 
 def test_the_store_engine_reads_no_graph(sample_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
