@@ -67,7 +67,7 @@ _VIEWS = {
 }  # fmt: skip
 """Rows of one snapshot; a view of each is created with the snapshot's number as suffix."""
 
-_MEMORY = "448MB"
+_MEMORY = "320MB"
 """Memory on two cores of a graph's files and of a delta; the rest spills to disk."""
 
 _CONTENT = "kind, label, description, aliases, datatype"
