@@ -176,7 +176,7 @@ def _say_changes(file: Path, changed: MemoryDifference, *, dry_run: bool) -> Non
 
 @memory.command(
     epilog=examples(
-        'kgedit memory ask facts.kgmemory "Who is the spouse of the head of government of Norway?"',
+        'kgedit memory ask facts.kgmemory "Who is the head of government of Norway?"',
         'kgedit memory ask facts.kgmemory "Who is the chancellor of Germany?" --as-of 2021-06 --format json',
     )
 )

@@ -280,9 +280,9 @@ class _Kind:
         if marked is not None:
             return marked
         if origin in (Union, types.UnionType):
-            # Of a union, the alternative that says most: "str | None" is a text.
+            # A text can be anything; else the first alternative that says how to read it: "Path | None" is a path.
             kinds = [cls.of(one, metadata) for one in inner if one is not type(None)]
-            return next((kind for kind in kinds if kind != cls()), kinds[0])
+            return cls() if str in inner else next((kind for kind in kinds if kind != cls()), kinds[0])
         return _of_values(origin, inner) if origin is not None else _of_class(annotation, metadata)
 
 
