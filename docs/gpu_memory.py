@@ -174,16 +174,7 @@ def _mend(model: LanguageModel, own: Any) -> Needs:
     return Needs(2 * trained + edited + statistics, 2 * trained, depth - own.blocks)
 
 
-def _nothing(_: LanguageModel, __: Any) -> Needs:
-    return Needs(0)
-
-
 NEEDS: dict[str, Callable[[LanguageModel, Any], Needs]] = {
-    "none": _nothing,
-    "prompt": _nothing,
-    "ike": _nothing,
-    "rag": _nothing,
-    "graph_rag": _nothing,
     "ft": _fine_tuning,
     "ft_l": _fine_tuning,
     "ft_m": _fine_tuning,
@@ -212,8 +203,12 @@ NEEDS: dict[str, Callable[[LanguageModel, Any], Needs]] = {
 }
 
 
-def needs_of(method: str, model: LanguageModel, given: dict[str, Any] | None = None) -> Needs:
-    """What a method needs on a model, with the settings that are published for it, or the defaults."""
+def needs_of(method: str, model: LanguageModel, given: dict[str, Any] | None = None) -> Needs | None:
+    """What a method needs on a model, with the settings that are published for it, or the defaults; None if unknown."""
+    if not METHODS[method].capabilities.changes_model:
+        return Needs(0)  # its facts are in main memory
+    if method not in NEEDS:
+        return None
     settings, problems = read_settings(METHODS[method].settings_type, given or {}, method=method)
     assert settings is not None, problems
     return NEEDS[method](model, settings.resolve(model).settings)
@@ -263,7 +258,8 @@ def table() -> str:
     with without_content():
         kept = functools.cache(functools.partial(activations, model))  # several methods begin at the same block
         for method in METHODS:
-            needs = needs_of(method, model)
+            if (needs := needs_of(method, model)) is None:
+                continue
             row = kept(needs.trains_from) if needs.trains_from is not None else 0
             rows.append((needs.held + needs.step + row, method, needs, row))
     lines = [
@@ -273,6 +269,8 @@ def table() -> str:
     for _, method, needs, row in sorted(rows):
         held = f"{needs.each / 2**10:.3g} KiB for each edit" if needs.each else _gib(needs.held)
         lines.append(f"| `{method}` | {held} | {_gib(needs.step)} | {_gib(row)} |")
+    if unknown := [f"`{name}`" for name in METHODS if needs_of(name, model) is None]:
+        lines += ["", f"Not computed: {', '.join(unknown)}."]
     weights = sum(2 * parameter.numel() for parameter in model.module.parameters())
     config = model.module.config
     cache = 2 * 2 * config.num_hidden_layers * config.num_key_value_heads * config.head_dim * 1000

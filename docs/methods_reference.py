@@ -1,7 +1,8 @@
-"""Writes docs/reference/methods.md, every method with its settings, from the methods themselves: ``make docs``.
+"""Writes what documents say about all methods, from the methods themselves: ``make docs``.
 
-It also writes the table in docs/reference/deviations.md of what differs from papers and their code, from
-kgedit/editing/deviations.yaml.
+docs/reference/methods.md has every method with its settings, docs/reference/deviations.md a table of what differs from
+papers and their code (kgedit/editing/deviations.yaml), docs/methods.md the names of methods that its measurements lack,
+README.md the number of methods.
 """
 
 from __future__ import annotations
@@ -23,9 +24,13 @@ from kgedit.hparams.settings import Settings, defaults, meanings
 
 FILE = Path(__file__).parent / "reference" / "methods.md"
 DEVIATIONS = Path(__file__).parent / "reference" / "deviations.md"
+COMPARISON = Path(__file__).parent / "methods.md"
+README = Path(__file__).parents[1] / "README.md"
 
 BEGIN = "<!-- Deviations: written by docs/methods_reference.py (make docs). Changes made here are lost. -->"
 END = "<!-- End of the deviations. -->"
+MISSING_BEGIN = "<!-- Methods without measurements: written by docs/methods_reference.py (make docs). -->"
+MISSING_END = "<!-- End of the methods without measurements. -->"
 
 _HEAD = """\
 <!-- Written by docs/methods_reference.py from the methods themselves (make docs). Changes made here are lost. -->
@@ -60,23 +65,44 @@ def deviations() -> str:
     """The table of deviations: one row for each, with the methods that share it."""
     by_method = read_deviations()
     sharing: dict[Deviation, list[str]] = {}
-    for name in METHODS:
+    own = [name for name in METHODS if name in by_method]  # methods of other packages have no entry
+    for name in own:
         for row in by_method[name].rows:
             sharing.setdefault(row, []).append(name)
     rows = [
         "| " + " | ".join([", ".join(f"`{name}`" for name in names), *map(_cell, astuple(row))]) + " |"
         for row, names in sharing.items()
     ]
-    none = [f"`{name}`, since {why}" for name in METHODS if (why := by_method[name].none_because)]
+    none = [f"`{name}`, since {why}" for name in own if (why := by_method[name].none_because)]
     head = "| Method | What | Published | Here, by default | Why | Measured effect |"
     return "\n".join([head, "| :-- | :-- | :-- | :-- | :-- | :-- |", *rows, "", f"None: {'; '.join(none)}."])
 
 
 def with_deviations(page: str) -> str:
-    """A page with the table of deviations between its two marks made anew."""
-    before, _, rest = page.partition(BEGIN)
-    _, _, after = rest.partition(END)
-    return f"{before}{BEGIN}\n\n{deviations()}\n\n{END}{after}"
+    """The page of deviations with the table of today."""
+    return _between(page, BEGIN, END, deviations())
+
+
+def missing(page: str) -> str:
+    """Sentence that names the methods without a row in the page's tables of measurements."""
+    measured = set(re.findall(r"^\| `(\w+)`, (?:one by one|all at once) \|", page, re.MULTILINE))
+    names = [f"`{name}`" for name in METHODS if name not in {*measured, "none"}]
+    return f"Not measured here: {', '.join(names)}." if names else "Every method is measured here."
+
+
+def with_missing(page: str) -> str:
+    """The comparison with the names of the methods that it has no measurements of."""
+    return _between(page, MISSING_BEGIN, MISSING_END, missing(page))
+
+
+def counted(readme: str) -> str:
+    """README.md with the number of methods of today, without `none`."""
+    return re.sub(r"(\*\*Editing\*\* with )\d+( methods)", rf"\g<1>{len(METHODS) - 1}\g<2>", readme)
+
+
+def _between(page: str, begin: str, end: str, text: str) -> str:
+    before, _, rest = page.partition(begin)
+    return f"{before}{begin}\n\n{text}\n\n{end}{rest.partition(end)[2]}"
 
 
 def changes(capabilities: Capabilities) -> str:
@@ -91,9 +117,11 @@ def changes(capabilities: Capabilities) -> str:
 
 
 def _family(method: type[Editor[Any]]) -> str:
-    """The folder that a method's file lies in, in words."""
-    folder = method.__module__.split(".")[-2]
-    return "none" if folder == "editing" else folder.replace("_", " ")
+    """The folder of a method's file, in words."""
+    path = method.__module__.split(".")
+    if path[:2] != ["kgedit", "editing"]:
+        return "other packages"
+    return path[2].replace("_", " ") if len(path) > 3 else "none"
 
 
 def _cell(text: str) -> str:
@@ -116,11 +144,14 @@ def _section(name: str, method: type[Editor[Any]]) -> Iterator[str]:
     if capabilities.needs_known_facts:
         yield "- Uses facts of the older snapshot before the first edit."
     yield f"- `--save-model` writes {_saved(capabilities)}."
+    if capabilities.resumes_calls:
+        yield "- A call that was killed resumes from its last checkpoint."
     if capabilities.source:
         yield f"- Source: {capabilities.source}."
     if published := [config.model for config in published_configs(name)]:
         yield f"- Published values for: {', '.join(published)}."
-    if count := len(read_deviations()[name].rows):
+    declared = read_deviations().get(name)
+    if declared and (count := len(declared.rows)):
         yield f"- Differs from what is published in [{count} points](deviations.md)."
     yield f"- Code: `{method.__module__.replace('.', '/')}.py`.\n"
     yield from _settings(method.settings_type)
@@ -152,3 +183,5 @@ if __name__ == "__main__":
     FILE.parent.mkdir(exist_ok=True)
     FILE.write_text(reference(), encoding="utf-8")
     DEVIATIONS.write_text(with_deviations(DEVIATIONS.read_text(encoding="utf-8")), encoding="utf-8")
+    COMPARISON.write_text(with_missing(COMPARISON.read_text(encoding="utf-8")), encoding="utf-8")
+    README.write_text(counted(README.read_text(encoding="utf-8")), encoding="utf-8")

@@ -44,6 +44,8 @@ class Capabilities:
         reads_weights: Whether it computes with the model's weights without changing them.
         needs_known_facts: Whether ``prepare`` uses facts (for demonstrations, unrelated prompts, training or
             statistics).
+        resumes_calls: Whether a call of ``apply`` that was killed resumes from its last checkpoint; needed if calls may
+            take hours.
         source: Paper that describes the method, with the section.
     """
 
@@ -55,7 +57,7 @@ class Capabilities:
     changes_prompt: bool = False
     reads_weights: bool = False
     needs_known_facts: bool = False
-
+    resumes_calls: bool = False
     source: str = ""
 
     @property

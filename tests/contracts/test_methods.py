@@ -11,6 +11,7 @@ import pytest
 import torch
 from accelerate import cpu_offload, dispatch_model
 from world.other_devices import KIND, other_devices, spread_over
+from world.quick_settings import QUICK
 from world.small_models import EVERY_ARCHITECTURE, changed, small_model, weights
 from world.small_timestep import write_timestep
 
@@ -28,42 +29,6 @@ from kgedit.records.cases import Case, KnownFact
 from kgedit.records.runs import PROTOCOLS
 from kgedit.runs.checkpoints import CallCheckpoint, Checkpoint, Checkpoints
 from kgedit.timesteps.timestep import Timestep
-
-SEARCH = {"steps": 3, "prompts": 3, "prefix_tokens": 3, "tokens": 400, "length": 32}
-CURVATURE = {"tokens": 400, "length": 32, "share": 0.5, "learning_rate": 1e-2, "least_steps": 0}
-EPOCHS = {"steps": 3, "batch": 1, "least_steps": 0}
-QUICK: dict[str, dict[str, Any]] = {
-    "lora": {"epochs": 3},
-    "lora_merge": {"epochs": 3},
-    "ft": {"steps": 4},
-    "ft_l": {"steps": 4},
-    "ft_m": {"steps": 4},
-    **dict.fromkeys(("locft_bf", "galore", "bitfit", "ln_tuning", "ewc", "si"), EPOCHS),
-    # Where a share of nearly 1 is closed, Adam makes whole steps of the rounding that is left of a gradient.
-    "crispedit": {**CURVATURE, "steps": 3, "batch": 1, "layers": "0-1", "chunk": 1},
-    "grace": {"steps": 4},
-    "wise": {"steps": 4},
-    "mend": {"train_steps": 2, "rank": 4, "blocks": 2},
-    "stableedit": {"warm_up": 5, "batch": 3},
-    "ike": {"embedder": "character-ngrams", "k": 2},
-    "graph_rag": {"embedder": "character-ngrams"},
-    "rag": {"embedder": "character-ngrams"},
-    "rome": SEARCH,
-    "r_rome": SEARCH,
-    "c_rome": SEARCH,
-    "memit": {**SEARCH, "layers": "0-1", "search_batch": 1},
-    "encore": {**SEARCH, "layers": "0-1", "search_batch": 1},
-    "rlsedit": {**SEARCH, "layers": "0-1", "search_batch": 1},
-    "alphaedit": {**SEARCH, "layers": "0-1", "search_batch": 1},
-}
-RESUMABLE = {"lora", "lora_merge", "locft_bf", "crispedit", "memit", "encore", "rlsedit", "alphaedit"} | {
-    "galore",
-    "bitfit",
-    "ln_tuning",
-    "ewc",
-    "si",
-}
-"""Methods whose calls may take hours."""
 
 OFTEN_TRIED = [
     name if name in ("none", "ft_m", "memit") else pytest.param(name, marks=pytest.mark.slow) for name in METHODS
@@ -336,7 +301,7 @@ def test_a_call_that_was_cut_short_resumes_from_any_of_its_checkpoints(
     before = whole.state()
     applied = whole.apply(cases[1:], RunContext(checkpoint=checkpoint))
 
-    assert bool(kept) == (name in RESUMABLE)
+    assert bool(kept) == whole.capabilities.resumes_calls
     for saved in kept:
         resumed = _editor(name, small_model(), known)
         resumed.load_state(before)

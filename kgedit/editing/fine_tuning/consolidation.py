@@ -98,6 +98,7 @@ class ElasticWeights(ConsolidatedTuning[EwcSettings]):
     capabilities = Capabilities(
         protocols=("per_timestep", "sequential", "single"),
         changes_weights=True,
+        resumes_calls=True,
         source="EWC, arXiv 1612.00796 section 2.1",
     )
     settings_type = EwcSettings
@@ -154,6 +155,7 @@ class SynapticIntelligence(ConsolidatedTuning[SynapticSettings]):
     capabilities = Capabilities(
         protocols=("per_timestep", "sequential", "single"),
         changes_weights=True,
+        resumes_calls=True,
         source="SI, arXiv 1703.04200 section 3",
     )
     settings_type = SynapticSettings

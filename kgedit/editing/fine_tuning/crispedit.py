@@ -43,6 +43,7 @@ class CrispEdit(BreadthFirstTuning[CrispEditSettings], MatrixTuning[CrispEditSet
         protocols=("per_timestep", "sequential", "single"),
         changes_weights=True,
         needs_known_facts=True,
+        resumes_calls=True,
         source="CrispEdit, arXiv 2602.15823; the trainer is LocFT-BF, arXiv 2509.22072",
     )
     settings_type = CrispEditSettings

@@ -70,6 +70,7 @@ class BreadthFirstFineTuning(BreadthFirstTuning[LocFtSettings], MatrixTuning[Loc
         protocols=("per_timestep", "sequential", "single"),
         changes_weights=True,
         needs_known_facts=True,
+        resumes_calls=True,
         source="LocFT-BF, arXiv 2509.22072",
     )
     settings_type = LocFtSettings

@@ -26,6 +26,7 @@ class GaLore(SelectiveTuning[GaLoreSettings]):
     capabilities = Capabilities(
         protocols=("per_timestep", "sequential", "single"),
         changes_weights=True,
+        resumes_calls=True,
         source="GaLore, arXiv 2403.03507 section 4",
     )
     settings_type = GaLoreSettings

@@ -63,6 +63,7 @@ class BitFit(SelectiveTuning[BitFitSettings]):
     capabilities = Capabilities(
         protocols=("per_timestep", "sequential", "single"),
         changes_weights=True,
+        resumes_calls=True,
         source="BitFit, arXiv 2106.10199",
     )
     settings_type = BitFitSettings
@@ -110,6 +111,7 @@ class LnTuning(SelectiveTuning[LnTuningSettings]):
     capabilities = Capabilities(
         protocols=("per_timestep", "sequential", "single"),
         changes_weights=True,
+        resumes_calls=True,
         source="LNFit, arXiv 2308.09610",
     )
     settings_type = LnTuningSettings

@@ -66,6 +66,7 @@ class Memit(PreservingEditor[MemitSettings]):
         protocols=("per_timestep", "sequential", "single"),
         changes_weights=True,
         needs_known_facts=True,
+        resumes_calls=True,
         source="MEMIT, arXiv 2210.07229 section 4; history as in arXiv 2605.26670",
     )
     settings_type = MemitSettings
@@ -91,6 +92,7 @@ class Encore(PreservingEditor[EncoreSettings]):
         protocols=("sequential", "per_timestep", "single"),
         changes_weights=True,
         needs_known_facts=True,
+        resumes_calls=True,
         source="ENCORE, arXiv 2502.01636",
     )
     settings_type = EncoreSettings
@@ -118,6 +120,7 @@ class RlsEdit(PreservingEditor[RlsEditSettings]):
         protocols=("sequential", "per_timestep", "single"),
         changes_weights=True,
         needs_known_facts=True,
+        resumes_calls=True,
         source="RLSEdit, arXiv 2601.15686",
     )
     settings_type = RlsEditSettings
@@ -140,6 +143,7 @@ class AlphaEdit(SeveralLayersEditor[AlphaEditSettings]):
         protocols=("sequential", "per_timestep", "single"),
         changes_weights=True,
         needs_known_facts=True,
+        resumes_calls=True,
         source="AlphaEdit, arXiv 2410.02355; sequential solve as in arXiv 2605.26670",
     )
     settings_type = AlphaEditSettings

@@ -31,6 +31,7 @@ class LoraFineTuning(Editor[LoraSettings]):
     capabilities = Capabilities(
         protocols=("per_timestep", "sequential", "single"),
         adds_modules=True,
+        resumes_calls=True,
         source="WikiBigEdit, arXiv 2503.05683 appendix C.4; LoRA, arXiv 2106.09685",
     )
     settings_type = LoraSettings
@@ -94,6 +95,7 @@ class LoraMerge(Editor[LoraMergeSettings]):
     capabilities = Capabilities(
         protocols=("per_timestep", "sequential", "single"),
         changes_weights=True,
+        resumes_calls=True,
         source="WikiBigEdit, arXiv 2503.05683 section 4.4 and appendix C.4",
     )
     settings_type = LoraMergeSettings

@@ -11,31 +11,19 @@ from typing import Any
 
 import pytest
 import torch
+from world.quick_settings import QUICK
 from world.small_models import save, small_model
 from world.small_timestep import write_timestep
 
-from kgedit.editing import METHODS, make_editor
+from kgedit.editing import make_editor
 from kgedit.llm.contexts import read_context
 
 ROOT = Path(__file__).parents[3]
 MEMORY: Any = runpy.run_path(str(ROOT / "docs" / "gpu_memory.py"))
 CHECK: Any = runpy.run_path(str(ROOT / "docs" / "gpu_check.py"))
 CLOSED_FORMS = ("rome", "r_rome", "c_rome", "memit", "encore", "rlsedit", "alphaedit")
-QUICK: dict[str, dict[str, Any]] = {
-    "mend": {"train_steps": 1, "rank": 4},
-    # With every direction closed no eigenvector is left out, as the page assumes.
-    "crispedit": {"steps": 1, "least_steps": 0, "tokens": 400, "length": 32, "share": 1.0},
-    **{key: {"steps": 1, "least_steps": 0} for key in ("galore", "bitfit", "ln_tuning", "ewc", "si")},
-    "lora": {"epochs": 1},
-    "lora_merge": {"epochs": 1},
-    "wise": {"steps": 2},
-    **{
-        key: {"steps": 2, "prompts": 2}
-        for key in ("rome", "r_rome", "c_rome", "memit", "encore", "rlsedit", "alphaedit")
-    },
-}
-IN_PROMPTS = {"none", "prompt", "ike", "rag", "graph_rag"}
-"""Their facts are in main memory."""
+# With every direction closed no eigenvector is left out, as the page assumes.
+ALL_CLOSED = {"steps": 1, "least_steps": 0, "tokens": 400, "length": 32, "share": 1.0}
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -52,12 +40,13 @@ def _bytes_of_tensors() -> int:
     return sum(storages.values())
 
 
-@pytest.mark.parametrize("name", [name for name in METHODS if name not in IN_PROMPTS])
+@pytest.mark.parametrize("name", MEMORY["NEEDS"])
 def test_a_method_holds_as_many_bytes_as_the_page_computes(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("KGEDIT_HOME", str(tmp_path / "home"))
-    timestep, model, given = write_timestep(tmp_path / "timestep"), small_model(), QUICK.get(name, {})
+    timestep, model = write_timestep(tmp_path / "timestep"), small_model()
+    given = {**QUICK, "crispedit": ALL_CLOSED}.get(name, {})
     cases, known = list(timestep.cases())[:1], timestep.known_facts()
     needs = MEMORY["needs_of"](name, model, given)
     before = _bytes_of_tensors()

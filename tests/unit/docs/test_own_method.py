@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import runpy
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from click.shell_completion import ShellComplete
 from click.testing import CliRunner
 from world.how_to import Installed, block, install
 from world.small_models import changed, small_model, weights
@@ -16,9 +18,10 @@ from kgedit.cli import main
 from kgedit.editing import METHODS, make_editor
 from kgedit.llm.generation import Question, ask
 from kgedit.llm.presets import PRESETS
-from kgedit.runs.spec import resolve
+from kgedit.runs.spec import resolve, spec_schema
 
 PAGE = "own-method.md"
+ROOT = Path(__file__).parents[3]
 
 
 @pytest.fixture(scope="module")
@@ -49,6 +52,28 @@ def test_commands_know_the_method_and_copy_its_settings(
     assert copied.exit_code == 0, copied.output
     (written,) = tmp_path.glob("*.yaml")
     assert "steps: 20" in written.read_text(encoding="utf-8")
+
+
+def test_documents_and_completion_take_the_method_from_the_registry(installed: str) -> None:
+    """A new method needs its file, its row in METHODS and its row of quick settings; all else follows from these."""
+    scripts = ("methods_reference", "gpu_memory")
+    written, memory = (runpy.run_path(str(ROOT / "docs" / f"{name}.py")) for name in scripts)
+    reference = written["reference"]()
+    assert f"| [`{installed}`](#{installed}) | other packages |" in reference
+    assert "| `steps` | `20` | steps of Adam per call |" in reference.partition(f"## {installed}\n")[2]
+    assert f"`{installed}`" not in written["deviations"]()
+    page = (ROOT / "docs" / "methods.md").read_text(encoding="utf-8")
+    assert f"`{installed}`" in written["missing"](page)
+    row = f"| `{installed}`, all at once | 1 |\n"
+    assert f"`{installed}`" not in written["missing"](page + row)
+    assert f"**Editing** with {len(METHODS) - 1} methods" in written["counted"]("**Editing** with 3 methods")
+    assert memory["needs_of"](installed, None) is None
+
+    completion = ShellComplete(main, {}, "kgedit", "_KGEDIT_COMPLETE")
+    offered = [item.value for item in completion.get_completions(["configs", "ls", "--method"], "last")]
+    assert offered == [installed]
+    known = {branch["if"]["properties"]["method"]["const"]: branch["then"] for branch in spec_schema()["allOf"]}
+    assert known[installed]["properties"]["settings"]["properties"].keys() == {"steps"}
 
 
 def test_the_method_edits_and_undoes_its_edits(installed: str, tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ import torch
 from click.testing import CliRunner
 from peft import PeftModel
 from transformers import AutoModelForCausalLM
+from world.quick_settings import QUICK
 from world.small_models import save, small_model
 from world.small_timestep import OLD_MAYORS, write_timestep
 
@@ -55,32 +56,14 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     return {name: str(root / name) for name in ("first", "second", "model")}
 
 
-LOCATED = ("rome", "r_rome", "c_rome", "memit", "encore", "rlsedit", "alphaedit")
-
-QUICK: dict[str, dict[str, object]] = {
-    "none": {},
-    "ft": {"steps": 2},
-    "ft_l": {"steps": 2},
-    "ft_m": {"steps": 2},
-    **{
-        name: {"steps": 2, "batch": 1, "least_steps": 0}
-        for name in ("locft_bf", "galore", "bitfit", "ln_tuning", "ewc", "si")
-    },
-    "crispedit": {"steps": 2, "batch": 1, "least_steps": 0, "tokens": 400, "length": 32, "chunk": 2},
-    "grace": {"steps": 3},
+SETTINGS = QUICK | {
+    # Two timesteps of a few edits: enough to begin, merge and leave out what these settings limit.
     "ultraedit": {"warm_up": 5},
     "stableedit": {"warm_up": 5},
     "wise": {"steps": 3, "shard": 2, "merge_every": 3},
-    "mend": {"train_steps": 2, "rank": 4, "blocks": 2},
     "ike": {"embedder": "character-ngrams", "k": 3},
     "prompt": {"most": 2},
-    "lora": {"epochs": 1},
-    "lora_merge": {"epochs": 1},
-    "graph_rag": {"embedder": "character-ngrams"},
-    "rag": {"embedder": "character-ngrams"},
-    **{name: {"steps": 2, "prompts": 2, "tokens": 400} for name in LOCATED},
 }
-
 
 BRIEF = {
     "name": "wild",
@@ -101,7 +84,7 @@ def _spec(world: dict[str, str], method: str = "ft_m", **more: object) -> RunSpe
         "timesteps": [world["first"], world["second"]],
         "model": world["model"],
         "method": method,
-        "settings": QUICK[method],
+        "settings": SETTINGS.get(method, {}),
         "presets": ["synthetic", BRIEF],
         "evaluate_earlier": True,
         "batch_tokens": 600,
@@ -345,7 +328,7 @@ def test_edits_so_far_are_asked_on_schedule_and_a_killed_run_asks_the_same(
 def test_a_memory_that_is_checkpointed_row_by_row_is_whole_after_a_kill(
     method: str, world: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    settings = {**QUICK[method], **({"withdrawable": True} if method == "alphaedit" else {})}
+    settings = {**SETTINGS.get(method, {}), **({"withdrawable": True} if method == "alphaedit" else {})}
     more = {"protocol": "sequential", "batch_size": 1, "checkpoint_every": 1, "presets": [BRIEF], "settings": settings}
     spec = _spec(world, method, **more)
     steps = _steps_of(spec, tmp_path / "unbroken")
