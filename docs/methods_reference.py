@@ -54,7 +54,7 @@ def reference() -> str:
     ordered = [name for family in sorted(families) for name in families[family]]
     rows = "\n".join(
         f"| [`{name}`](#{name}) | {_family(METHODS[name])} | {_cell(_about(METHODS[name]).partition(chr(10) * 2)[0])} "
-        f"| {changes(METHODS[name].capabilities)} |"
+        f"| {METHODS[name].capabilities.changes} |"
         for name in ordered
     )
     sections = "\n".join("\n".join(_section(name, METHODS[name])) for name in ordered)
@@ -105,17 +105,6 @@ def _between(page: str, begin: str, end: str, text: str) -> str:
     return f"{before}{begin}\n\n{text}\n\n{end}{rest.partition(end)[2]}"
 
 
-def changes(capabilities: Capabilities) -> str:
-    """What a method changes, in words."""
-    changed = {
-        "weights of the model": capabilities.changes_weights,
-        "adds an adapter": capabilities.adds_modules,
-        "the forward pass, by a memory beside the model": capabilities.changes_forward,
-        "the prompt": capabilities.changes_prompt,
-    }
-    return ", ".join(words for words, applies in changed.items() if applies) or "nothing"
-
-
 def _family(method: type[Editor[Any]]) -> str:
     """The folder of a method's file, in words."""
     path = method.__module__.split(".")
@@ -139,7 +128,7 @@ def _section(name: str, method: type[Editor[Any]]) -> Iterator[str]:
     capabilities = method.capabilities
     yield f"## {name}\n"
     yield f"{_about(method)}\n"
-    yield f"- Changes: {changes(capabilities)}."
+    yield f"- Changes: {capabilities.changes}."
     yield f"- {_PROTOCOLS}: {', '.join(capabilities.protocols)}."
     if capabilities.needs_known_facts:
         yield "- Uses facts of the older snapshot before the first edit."

@@ -9,6 +9,7 @@ import sys
 import traceback
 
 import click
+from click.shell_completion import CompletionItem
 
 from kgedit import __version__
 from kgedit.cli.cells import visible
@@ -21,45 +22,78 @@ from kgedit.errors import KgeditError, MissingExtraError, shown_by_command
 from kgedit.extras import extra_of
 from kgedit.registry import Registry
 
+COMMAND_TABLE: dict[str, dict[str, tuple[str, str]]] = {
+    "Start": {
+        "up": ("kgedit.cli.up:up", "Run every step: from two dumps to a page of answers."),
+        "write-sample": (
+            "kgedit.cli.write_sample:write_sample",
+            "Write three small Wikidata dumps to try kgedit with.",
+        ),
+    },
+    "Data": {
+        "fetch-dump": ("kgedit.cli.fetch:fetch_dump", "Fetch a dump of Wikidata, or its page views."),
+        "fetch-items": ("kgedit.cli.fetch:fetch_items", "Fetch items of a list, with neighbours."),
+        "fetch-slice": ("kgedit.cli.fetch:fetch_slice", "Fetch selected items by SPARQL."),
+        "load-dump": ("kgedit.cli.load_dump:load_dump", "Load a Wikidata dump as the snapshot of a date."),
+        "snapshots": ("kgedit.cli.snapshots:snapshots", "List the snapshots in the store."),
+        "drop-snapshot": ("kgedit.cli.snapshots:drop_snapshot", "Remove a snapshot from the store and the graph."),
+        "verify": ("kgedit.cli.verify:verify", "Check that no file of a home is damaged."),
+    },
+    "Graph": {
+        "graph": ("kgedit.cli.graph:graph", "Fetch, start, stop and inspect the Neo4j server."),
+        "query": ("kgedit.cli.query:query", "Run a query file, or your own Cypher, on the graph."),
+        "find": ("kgedit.cli.browse:find", "Find items and properties by label or alias."),
+        "browse": ("kgedit.cli.browse:browse", "Open Neo4j Browser on the loaded graph."),
+        "explore": ("kgedit.cli.explore:explore", "Explore the changes between the loaded snapshots."),
+        "relations": ("kgedit.cli.relations:relations", "List how functional each property of a snapshot is."),
+        "cycles": ("kgedit.cli.cycles:cycles", "List cycles among classes and among containers."),
+    },
+    "Questions": {
+        "export-timestep": (
+            "kgedit.cli.export_timestep:export_timestep",
+            "Export the changes between two snapshots as questions.",
+        ),
+        "describe": ("kgedit.cli.describe:describe", "Count the contents of a timestep or a file of edits."),
+        "audit": ("kgedit.cli.audit:audit", "Check a file of edits against two snapshots."),
+        "verbalize": ("kgedit.cli.verbalize:verbalize", "Reword a timestep's questions with a language model."),
+        "compare-verbalizers": (
+            "kgedit.cli.compare_verbalizers:compare_verbalizers",
+            "Compare templates and models on the same facts.",
+        ),
+        "mine-templates": (
+            "kgedit.cli.mine_templates:mine_templates",
+            "Mine cloze templates from a model's statements.",
+        ),
+        "build-qaedit": (
+            "kgedit.cli.build_qaedit:build_qaedit",
+            "Build edits from question-answering sets like QAEdit.",
+        ),
+    },
+    "Editing": {
+        "run-edit": ("kgedit.cli.run_edit:run_edit", "Edit a model, and evaluate it before and after."),
+        "sweep": ("kgedit.cli.sweep:sweep", "Run a grid of runs, with one report."),
+        "methods": ("kgedit.cli.lists:methods", "List the editing methods."),
+        "models": ("kgedit.cli.lists:models", "List the models that need no download."),
+        "presets": ("kgedit.cli.lists:presets", "List the ways of asking a model."),
+        "configs": ("kgedit.cli.configs:configs", "List, copy and check hyperparameter files."),
+        "stats": ("kgedit.cli.stats:stats", "Build the statistics of ROME, MEMIT and AlphaEdit."),
+        "trace": ("kgedit.cli.trace:trace", "Find the layers at which MODEL recalls facts."),
+        "memory": ("kgedit.cli.memory:memory", "Keep a deployed model current with a file of facts."),
+    },
+    "Results": {
+        "report": ("kgedit.cli.report:report", "Compare finished runs in a table and sentences."),
+        "view": ("kgedit.cli.report:view", "Open the page of a run, or of several side by side."),
+        "score": ("kgedit.cli.score:score", "Score stored answers by further metrics."),
+        "publish": ("kgedit.cli.publish:publish", "Write timesteps as a dataset that others can load."),
+        "submit": ("kgedit.cli.submit:submit", "Check a run and submit it to a board."),
+        "leaderboard": ("kgedit.cli.leaderboard:leaderboard", "Rank comparable runs."),
+    },
+}
+"""Heading -> command -> where it is, and the first sentence of its help, so that the list imports no command."""
+
 COMMANDS: Registry[click.Command] = Registry(
     "command",
-    {
-        "up": "kgedit.cli.up:up",
-        "fetch-dump": "kgedit.cli.fetch:fetch_dump",
-        "fetch-items": "kgedit.cli.fetch:fetch_items",
-        "fetch-slice": "kgedit.cli.fetch:fetch_slice",
-        "load-dump": "kgedit.cli.load_dump:load_dump",
-        "snapshots": "kgedit.cli.snapshots:snapshots",
-        "drop-snapshot": "kgedit.cli.snapshots:drop_snapshot",
-        "verify": "kgedit.cli.verify:verify",
-        "graph": "kgedit.cli.graph:graph",
-        "query": "kgedit.cli.query:query",
-        "find": "kgedit.cli.browse:find",
-        "browse": "kgedit.cli.browse:browse",
-        "explore": "kgedit.cli.explore:explore",
-        "relations": "kgedit.cli.relations:relations",
-        "cycles": "kgedit.cli.cycles:cycles",
-        "export-timestep": "kgedit.cli.export_timestep:export_timestep",
-        "verbalize": "kgedit.cli.verbalize:verbalize",
-        "compare-verbalizers": "kgedit.cli.compare_verbalizers:compare_verbalizers",
-        "mine-templates": "kgedit.cli.mine_templates:mine_templates",
-        "describe": "kgedit.cli.describe:describe",
-        "audit": "kgedit.cli.audit:audit",
-        "build-qaedit": "kgedit.cli.build_qaedit:build_qaedit",
-        "run-edit": "kgedit.cli.run_edit:run_edit",
-        "sweep": "kgedit.cli.sweep:sweep",
-        "configs": "kgedit.cli.configs:configs",
-        "memory": "kgedit.cli.memory:memory",
-        "stats": "kgedit.cli.stats:stats",
-        "trace": "kgedit.cli.trace:trace",
-        "score": "kgedit.cli.score:score",
-        "report": "kgedit.cli.report:report",
-        "view": "kgedit.cli.report:view",
-        "publish": "kgedit.cli.publish:publish",
-        "submit": "kgedit.cli.submit:submit",
-        "leaderboard": "kgedit.cli.leaderboard:leaderboard",
-        "write-sample": "kgedit.cli.write_sample:write_sample",
-    },
+    {name: where for commands in COMMAND_TABLE.values() for name, (where, _) in commands.items()},
 )
 
 
@@ -81,6 +115,21 @@ class _Commands(CommandGroup):
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
         return list(COMMANDS)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        for heading, commands in COMMAND_TABLE.items():
+            with formatter.section(heading):
+                width = max(map(len, COMMANDS))
+                formatter.write_dl([(f"{name:{width}}", summary) for name, (_, summary) in commands.items()])
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        own = [
+            CompletionItem(name, help=summary)
+            for commands in COMMAND_TABLE.values()
+            for name, (_, summary) in commands.items()
+            if name.startswith(incomplete)
+        ]
+        return [*own, *click.Command.shell_complete(self, ctx, incomplete)]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
         return COMMANDS.get(cmd_name)

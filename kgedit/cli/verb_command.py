@@ -50,7 +50,15 @@ class FlagOption(click.Option):
 
 
 class VerbCommand(ResumableCommand):
-    """A command whose options are grouped, the rare ones behind --help-all."""
+    """A command whose options are grouped, the rare ones behind --help-all.
+
+    Attributes:
+        verbs: Verbs that it does.
+        do: Function that does them and presents the results.
+    """
+
+    verbs: tuple[type, ...]
+    do: Callable[..., Any]
 
     def __init__(self, *args: Any, **attributes: Any) -> None:
         super().__init__(*args, **attributes)
@@ -126,7 +134,7 @@ def verb_command(
     several: bool = False,
     more: Sequence[Callable[..., Any]] = (),
     group: click.Group | None = None,
-) -> Callable[[Callable[..., Any]], click.Command]:
+) -> Callable[[Callable[..., Any]], VerbCommand]:
     """Make a command from verbs; the decorated function does them and presents the results.
 
     The function receives the verb that was made from the options, or `Given` if there are several verbs, and the values
@@ -152,12 +160,12 @@ def verb_command(
         if param is not None and param.name == words:
             param.nargs, param.callback = -1, lambda _context, _param, given: " ".join(given)
 
-    def decorate(function: Callable[..., Any]) -> click.Command:
+    def decorate(function: Callable[..., Any]) -> VerbCommand:
         def call(**values: Any) -> Any:
             options = {key: _given(fields[key], value) for key, value in values.items() if key in own}
             given = Given(options)
             subject = given if several or len(verbs) > 1 else given.make(verbs[0])
-            return function(subject, **{key: value for key, value in values.items() if key not in own})
+            return command.do(subject, **{key: value for key, value in values.items() if key not in own})
 
         for decorator in reversed(more):
             call = decorator(call)
@@ -168,6 +176,7 @@ def verb_command(
             epilog=example_lines(*examples, before=before_examples),
             params=[param for param in params if param is not None],
         )(call)
+        command.verbs, command.do = verbs, function
         if group is not None:
             group.add_command(command)
         return command
@@ -204,6 +213,8 @@ def _parameter(field: str, info: FieldInfo, *, may_lack: bool) -> click.Paramete
         attributes["shell_complete"] = getattr(completion, shown.complete)
     if shown.metavar:
         attributes["metavar"] = shown.metavar
+    if shown.is_argument and kind.is_day:
+        attributes |= {"type": DATE["type"]}
     if shown.is_argument:
         return click.Argument([field], required=not has_default, nargs=-1 if kind.several else 1, **attributes)
     return FlagOption(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -98,3 +99,20 @@ def make_editor(
     if given is None:
         raise SpecError(problems)
     return kind(model, given.resolve(model).settings, contexts=contexts or (read_context(BARE),), seed=seed)
+
+
+def method_summary(name: str) -> dict[str, str]:
+    """Name of a method, what it changes, its source and the first sentence of its docstring.
+
+    Raises:
+        UnknownNameError: if there is no such method.
+    """
+    method = METHODS[name]
+    about = inspect.cleandoc(method.__doc__ or "").partition("\n\n")[0]
+    capabilities = method.capabilities
+    return {
+        "method": name,
+        "changes": capabilities.changes,
+        "about": " ".join(about.split()).partition(". ")[0].removesuffix("."),
+        "source": capabilities.source,
+    }

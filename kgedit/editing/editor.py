@@ -61,6 +61,17 @@ class Capabilities:
     source: str = ""
 
     @property
+    def changes(self) -> str:
+        """What the method changes, in words."""
+        changed = {
+            "weights of the model": self.changes_weights,
+            "adds an adapter": self.adds_modules,
+            "the forward pass, by a memory beside the model": self.changes_forward,
+            "the prompt": self.changes_prompt,
+        }
+        return ", ".join(words for words, applies in changed.items() if applies) or "nothing"
+
+    @property
     def edits_anything(self) -> bool:
         """Whether there is anything to save."""
         return self.in_files_of_a_model or self.needs_memory

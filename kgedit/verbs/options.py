@@ -311,7 +311,7 @@ def docstring(verb: type) -> str:
     """Docstring of the function: the class's text, its options as Args, and `Returns` and `Raises` of `run`."""
     about = docstring_text(verb)
     lines = [f"    {name}: {info.description}" for name, info in fields_of(verb).items()]
-    run = inspect.cleandoc(getattr(verb, "run").__doc__ or "")  # noqa: B009 - mixins have none
+    run = inspect.cleandoc(getattr(getattr(verb, "run", None), "__doc__", None) or "")
     _, _, rest = run.partition("\n\n")
     parts = [about, "\n".join(["Args:", *lines]) if lines else "", rest]
     return "\n\n".join(part for part in parts if part)

@@ -11,7 +11,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from kgedit.cli import COMMANDS, main, progress
+from kgedit.cli import COMMAND_TABLE, COMMANDS, main, progress
 from kgedit.llm.presets import PRESETS
 
 HEAVY = ("torch", "transformers", "neo4j", "duckdb", "pyarrow", "peft", "openai")
@@ -60,9 +60,25 @@ def test_every_example_fits_into_80_columns(name: str) -> None:
 @pytest.mark.parametrize("name", [name for name, _ in groups()])
 def test_every_summary_fits_into_80_columns(name: str) -> None:
     result = CliRunner().invoke(main, [*name.split(), "--help"], terminal_width=80)
-    listed = result.output.partition("Commands:")[2].partition("Example")[0]
+    listed = result.output.partition("Start:" if not name else "Commands:")[2].partition("Example")[0]
     assert listed
     assert "..." not in listed
+    assert all(len(line) <= 80 for line in listed.splitlines())
+
+
+def test_the_list_of_commands_gives_the_first_sentence_of_each() -> None:
+    for commands_of_group in COMMAND_TABLE.values():
+        for name, (_, summary) in commands_of_group.items():
+            assert COMMANDS[name].get_short_help_str(limit=100) == summary, name
+
+
+def test_commands_are_listed_without_importing_them() -> None:
+    code = (
+        "import sys; from click.testing import CliRunner; from kgedit.cli import main; "
+        "assert 'export-timestep' in CliRunner().invoke(main, ['--help']).output; "
+        "print([name for name in sys.modules if name.startswith(('kgedit.editing', 'pydantic'))])"
+    )
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
 
 
 def test_run_edits_help_lists_every_preset() -> None:
