@@ -140,7 +140,7 @@ P = ParamSpec("P")
 @dataclass_transform(kw_only_default=True, field_specifiers=(flag, argument, python_only))
 def options(cls: type[_Class]) -> type[_Class]:
     """Make a class with option fields; mixins of shared options are made the same way."""
-    made = pydantic_dataclass(frozen=True, config=ConfigDict(arbitrary_types_allowed=True))(cls)
+    made = pydantic_dataclass(frozen=True, config=ConfigDict(arbitrary_types_allowed=True, extra="forbid"))(cls)
     return cast("type[_Class]", made)
 
 

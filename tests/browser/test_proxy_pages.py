@@ -17,7 +17,7 @@ from world.model_servers import running
 from world.small_memory import write_small_memory
 
 from kgedit.graph_memory.findings import Search
-from kgedit.verbs.remembering import memory_server
+from kgedit.verbs.memory import memory_server
 
 pytestmark = pytest.mark.browser
 

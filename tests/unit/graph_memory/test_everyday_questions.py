@@ -14,7 +14,7 @@ from kgedit.graph_memory.graph_memory import GraphMemory
 from kgedit.sample.generate import write_world
 from kgedit.verbs.load_dump import DumpOptions
 from kgedit.verbs.loading import load_dump
-from kgedit.verbs.remembering import build_memory
+from kgedit.verbs.memory import build_memory
 
 NEAR = ("other relations", "more near misses", "wrong subject", "namesakes and other uses of a name")
 

@@ -19,7 +19,7 @@ from kgedit.graph_memory.findings import Search
 from kgedit.graph_memory.graph_memory import GraphMemory
 from kgedit.graph_memory.intervals import DATED_FACTS, Learned, learn_dated_facts
 from kgedit.graph_memory.memory_file import read_memory_file
-from kgedit.verbs.remembering import build_memory
+from kgedit.verbs.memory import build_memory
 
 OPEN = Search(gate=0.0)
 DAY = datetime.date(2024, 1, 1)

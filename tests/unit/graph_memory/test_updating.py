@@ -16,7 +16,7 @@ from kgedit.graph_memory.updating import previous_of, roll_back, signature_of
 from kgedit.sample.generate import write_world
 from kgedit.verbs.load_dump import DumpOptions
 from kgedit.verbs.loading import load_dump
-from kgedit.verbs.remembering import build_memory, update_memory
+from kgedit.verbs.memory import build_memory, update_memory
 
 
 @pytest.fixture

@@ -28,7 +28,7 @@ from kgedit.graph_memory.findings import Search
 from kgedit.proxy.http import TimedProtocol, UnreadableBodyError, read_body
 from kgedit.proxy.proxy import ProxySettings
 from kgedit.proxy.server import make_server
-from kgedit.verbs.remembering import memory_server
+from kgedit.verbs.memory import memory_server
 
 CHAT = "/v1/chat/completions"
 ODD = "Zürich → 東京".encode()
