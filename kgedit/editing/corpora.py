@@ -165,7 +165,7 @@ def pack(model: LanguageModel, corpus: Corpus, budget: TextBudget) -> list[list[
     """Convert texts to rows of token ids: shuffled in a fixed order, concatenated and split into equal lengths."""
     if not corpus.texts:
         raise ModelError(
-            "There is not text to build statistics from. Give some: kgedit stats --text FILE, then "
+            "There is no text to build statistics from. Give some: kgedit stats --text FILE, then "
             "--set corpus=FILE; or export the timestep again with known facts."
         )
     texts = list(corpus.texts)
