@@ -134,11 +134,11 @@ class ModelError(KgeditError):
 
 
 class SpecError(KgeditError):
-    """A run spec is wrong; the message lists every problem."""
+    """A run spec, or the options of a function, are wrong; the message lists every problem."""
 
-    def __init__(self, problems: list[str]) -> None:
+    def __init__(self, problems: list[str], *, of: str = "The run spec is wrong") -> None:
         self.problems = tuple(problems)
-        super().__init__("The run spec is wrong:\n" + "\n".join(f"  - {problem}" for problem in problems))
+        super().__init__(f"{of}:\n" + "\n".join(f"  - {problem}" for problem in problems))
 
 
 class SubmissionError(KgeditError):

@@ -43,7 +43,8 @@ if TYPE_CHECKING:
               "the bundled sample also smollm2-135m.")  # fmt: skip
 @click.option("--method", "methods", metavar="NAME", multiple=True, shell_complete=completion.methods,
               help="As for run-edit; repeat for several. Default: for tiny locft_bf with --set steps=200 "
-              "--set learning_rate=0.002 --train-context asked, for any other model graph_rag.")  # fmt: skip
+              "--set learning_rate=0.002 --set rehearse=50 --train-context asked, on the bundled sample also ft_m; "
+              "for any other model graph_rag.")  # fmt: skip
 @click.option("--set", "settings", multiple=True, metavar="KEY=VALUE",
               help="A hyperparameter of the methods that have it.")  # fmt: skip
 @click.option("--train-context", metavar="NAME", help="As for run-edit.")

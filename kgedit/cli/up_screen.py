@@ -18,6 +18,9 @@ _COLUMNS = (
 )
 """Fields of a method's numbers, and their headings on two lines."""
 
+_MOST_LETTERS = 72
+"""Letters of an answer that is shown: collapsed models repeat a word until the limit of tokens."""
+
 _FORCED = ("forced", ("new tokens right", "teacher forcing"))
 """Field and heading shown if a run had no preset with free generation."""
 
@@ -104,7 +107,11 @@ def _label(answer: Mapping[str, Any]) -> str:
 
 
 def _quoted(answer: str) -> str:
-    return f'"{answer}"' if answer else "no answer"
+    """An answer in quotation marks, cut after the words that fit a line; the page has all of it."""
+    if not answer:
+        return "no answer"
+    shown, _, _ = answer[:_MOST_LETTERS].rpartition(" ") if len(answer) > _MOST_LETTERS else ("", "", "")
+    return f'"{shown} ..."' if shown else f'"{answer}"'
 
 
 def _lines(begin: str, text: str, width: int) -> list[str]:

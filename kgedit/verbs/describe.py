@@ -133,5 +133,5 @@ class DescribePage(EditsOption, Verb[tuple[Path, ...]]):
         return tuple(written)
 
 
-describe = function_of(DescribeEdits)
+describe = function_of(DescribeEdits, name="describe")
 describe_page = function_of(DescribePage)

@@ -36,10 +36,10 @@ class Home(HomeGraph, HomeTimesteps):
     verify = method_of(Verify)
     relations = method_of(Relations)
     cycles = method_of(Cycles)
-    query = method_of(RunQuery)
+    query = method_of(RunQuery, name="query")
     find = method_of(Find)
-    browser_page = method_of(Browse)
-    audit = method_of(AuditEdits)
+    browser_page = method_of(Browse, name="browser_page")
+    audit = method_of(AuditEdits, name="audit")
 
 
 def folder_of(home: Home | str | Path | None) -> Path | None:

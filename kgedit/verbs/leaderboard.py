@@ -182,8 +182,8 @@ class SubmitRun(Verb["WrittenEntry"]):
         return write_entry(checked, Path(self.to), statement, report=page, overwrite=self.overwrite)
 
 
-leaderboard = function_of(RankRuns)
-submit = function_of(SubmitRun)
+leaderboard = function_of(RankRuns, name="leaderboard")
+submit = function_of(SubmitRun, name="submit")
 
 
 def _report(report: str | Path | None) -> tuple[str | None, Path | None]:

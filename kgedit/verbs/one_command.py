@@ -99,7 +99,8 @@ def up(
         newer: A later dump or day.
         model: Name or folder, or several. None means `tiny`; on the sample, without `methods`, also SmolLM2.
         methods: Editing methods, with one run for each method and model. None means the default of each model: `tiny`
-            is edited with locft_bf for 200 epochs in the contexts of the presets, any other model with graph_rag.
+            is edited with locft_bf for 200 epochs in the contexts of the presets beside 50 known facts, and on the
+            sample also with ft_m; any other model with graph_rag.
         older_date: Day of the older dump, if its name does not contain it.
         newer_date: Day of the newer dump, if its name does not contain it.
         redirects: Tab-separated file of redirects for both dumps.

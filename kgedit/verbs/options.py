@@ -245,7 +245,8 @@ def command_line(info: FieldInfo) -> CommandLine:
 
 
 def _problems(error: ValidationError) -> SpecError:
-    return SpecError([f"{'.'.join(map(str, item['loc']))}: {item['msg']}" for item in error.errors()])
+    problems = [f"{'.'.join(map(str, item['loc']))}: {item['msg']}" for item in error.errors()]
+    return SpecError(problems, of="The options are wrong")
 
 
 def made(verb: Callable[P, Result], *args: P.args, **kwargs: P.kwargs) -> Result:
@@ -260,30 +261,35 @@ def made(verb: Callable[P, Result], *args: P.args, **kwargs: P.kwargs) -> Result
         raise _problems(error) from error
 
 
-def function_of(verb: Callable[P, Verb[Result]]) -> Callable[P, Result]:
-    """The verb as a function of its options."""
+def function_of(verb: Callable[P, Verb[Result]], *, name: str | None = None) -> Callable[P, Result]:
+    """The verb as a function of its options.
+
+    Args:
+        verb: Class made by `options`.
+        name: Name of the function; None means that of the class, in lower case.
+    """
 
     @names_extra
     def function(*args: P.args, **kwargs: P.kwargs) -> Result:
         return made(verb, *args, **kwargs).run()
 
-    return _like(function, verb)
+    return _like(function, verb, name=name)
 
 
-def method_of(verb: Callable[P, HomeVerb[Result]]) -> Callable[Concatenate[Any, P], Result]:
-    """The verb as a method of a home, whose attribute `path` is the folder."""
+def method_of(verb: Callable[P, HomeVerb[Result]], *, name: str | None = None) -> Callable[Concatenate[Any, P], Result]:
+    """The verb as a method of a home, whose attribute `path` is the folder; see `function_of`."""
 
     @names_extra
     def method(home: Any, /, *args: P.args, **kwargs: P.kwargs) -> Result:
         return made(verb, *args, **kwargs).run(home.path)
 
-    return _like(method, verb, bound=True)
+    return _like(method, verb, name=name, bound=True)
 
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
-def _like(function: _Function, verb: Any, *, bound: bool = False) -> _Function:
+def _like(function: _Function, verb: Any, *, name: str | None, bound: bool = False) -> _Function:
     """Give a function the name, signature and docstring of its verb."""
     given = inspect.signature(verb)
     returned = inspect.signature(verb.run).return_annotation
@@ -291,7 +297,7 @@ def _like(function: _Function, verb: Any, *, bound: bool = False) -> _Function:
     if bound:
         parameters.insert(0, inspect.Parameter("self", inspect.Parameter.POSITIONAL_ONLY))
     function.__signature__ = given.replace(parameters=parameters, return_annotation=returned)  # type: ignore[attr-defined]
-    function.__name__ = _snake(verb.__name__)
+    function.__name__ = name or _snake(verb.__name__)
     function.__qualname__ = function.__name__
     function.__module__ = verb.__module__
     function.__doc__ = docstring(verb)

@@ -180,7 +180,7 @@ class ReportRuns(Verb[Report]):
         return _report(self)
 
 
-report = function_of(ReportRuns)
+report = function_of(ReportRuns, name="report")
 
 
 def _report(wanted: ReportRuns) -> Report:

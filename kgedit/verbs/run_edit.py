@@ -150,7 +150,7 @@ class RunEdit(InHome, Verb["Run"]):
         return read_run(folder)
 
 
-run = function_of(RunEdit)
+run = function_of(RunEdit, name="run")
 
 
 def _spending(budget: float | None, prices: str | Path | None) -> Spending | None:

@@ -117,7 +117,7 @@ class RunSweep(InHome, Verb[Sweep]):
         return Sweep(folder, tuple(runs), plan.excluded, plan.repeated, made)
 
 
-sweep = function_of(RunSweep)
+sweep = function_of(RunSweep, name="sweep")
 
 
 def _announcer(

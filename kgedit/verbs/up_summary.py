@@ -18,6 +18,7 @@ from kgedit import __version__
 from kgedit.analysis.cells import Estimate
 from kgedit.analysis.runs import Run
 from kgedit.checksums import decoding
+from kgedit.editing import METHODS
 from kgedit.files import replace_file
 from kgedit.pages.charts.scales import percent
 from kgedit.pages.report_views import MethodView, View, views_of
@@ -64,6 +65,7 @@ class MethodEffect:
     Attributes:
         method: Name of the editing method.
         model: Name of the model.
+        changes: What the method changes, such as "weights of the model".
         drawn: Number of cases drawn for it.
         answered: Number of these that it already answered with the new value, which were left out; None if none are
             left out.
@@ -82,6 +84,7 @@ class MethodEffect:
 
     method: str
     model: str
+    changes: str
     drawn: int
     answered: int | None
     edits: int
@@ -209,6 +212,8 @@ def _effect(view: View, method: MethodView, run: Run, answers: UpdateAnswers | N
     return MethodEffect(
         method=run.spec.method,
         model=run.model,
+        # A run may come from a machine with a method that is not installed here.
+        changes=METHODS[run.spec.method].capabilities.changes if run.spec.method in METHODS else "",
         drawn=selection.drawn,
         answered=selection.answered if run.spec.only_failed else None,
         edits=run.scores.edits.edits,
@@ -283,8 +288,8 @@ def _with_interval(share: Estimate) -> str:
 def _damage(effects: Sequence[MethodEffect]) -> str:
     """Number of unrelated answers that each method changed: the cost of the edits."""
     changed = [
-        f"{one.method} changed {round((1 - one.kept.mean) * one.kept.n):,} of {one.model}'s {one.kept.n:,} answers to "
-        "unrelated questions"
+        f"{one.method}{f' ({one.changes})' if one.changes else ''} changed {round((1 - one.kept.mean) * one.kept.n):,} "
+        f"of {one.model}'s {one.kept.n:,} answers to unrelated questions"
         for one in effects
         if one.kept and one.kept.n
     ]

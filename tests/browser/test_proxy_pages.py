@@ -16,7 +16,6 @@ from world.hostile import HOSTILE
 from world.model_servers import running
 from world.small_memory import write_small_memory
 
-from kgedit.graph_memory.findings import Search
 from kgedit.verbs.memory import memory_server
 
 pytestmark = pytest.mark.browser
@@ -64,7 +63,7 @@ def proxy(tmp_path_factory: pytest.TempPathFactory, model: HostileModel) -> Iter
             upstream=f"{upstream}/v1",
             port=0,
             embedder="character-ngrams",
-            search=Search(gate=0.0),
+            gate=0.0,
         )
         with running(server) as address:
             yield address

@@ -142,7 +142,7 @@ def test_the_sentences_say_what_summary_and_scores_hold(unbroken: kgedit.Outcome
     free = next(score for score in scores if score.main)
     assert f"answers {100 * free.mean:.0f} % (95 % interval" in learned
     assert f"n = {free.n})" in learned
-    assert "ft_m changed" in damage
+    assert "ft_m (weights of the model) changed" in damage
     assert str(unbroken.page) in page
     assert unbroken.page.is_file()
     assert unbroken.changes_page.is_file()
@@ -192,6 +192,7 @@ def test_a_dry_run_on_nothing_shows_every_step_and_makes_none(tmp_path: Path) ->
         "update the graph in Neo4j",
         "turn the changes into questions",
         "edit tiny with locft_bf",
+        "edit tiny with ft_m",
         "edit smollm2-135m with graph_rag",
         "write the pages",
     ]

