@@ -61,4 +61,6 @@ def _key(question: Question, preset: Preset) -> str:
         parts += [question.static, question.alternatives]
     if preset.stop_entropy is not None:  # presets without it keep the keys of earlier versions
         parts.append({"stop_entropy": preset.stop_entropy})
+    if preset.thinking_tokens:
+        parts.append({"thinking_tokens": preset.thinking_tokens})
     return hashlib.sha256(json.dumps(parts, ensure_ascii=False).encode()).hexdigest()[:32]

@@ -79,14 +79,15 @@ class Context:
         """Hash of the text as it is sent, for the run's environment.json."""
         return hashlib.sha256(self.prompt(_SLOT, facts=_FACTS).encode()).hexdigest()
 
-    def for_model(self, chat: ChatFormat | None) -> Context:
+    def for_model(self, chat: ChatFormat | None, *, thinking: bool = False) -> Context:
         """Fill in a model's chat template.
 
         Args:
             chat: Chat format of the model's tokenizer; None if it has no chat template.
+            thinking: Whether the prompt ends where the model begins to reason, not where it begins to answer.
 
         Raises:
-            SpecError: if the context needs a chat template and there is none.
+            SpecError: if the context needs a chat template and there is none, or the model does not reason.
         """
         if not self.in_chat:
             return self
@@ -97,7 +98,16 @@ class Context:
                     f"be used; ask in '{self.name.partition(':')[2] or BARE}', as the preset wild does"
                 ]
             )
-        return replace(self, before=chat.before, after=chat.after)
+        if not thinking:
+            return replace(self, before=chat.before, after=chat.after)
+        if chat.thinking is None:
+            raise SpecError(
+                [
+                    "the model's tokenizer has no marks for a passage of reasoning; leave out --thinking, and take the "
+                    "preset wild_chat in place of thinking_chat"
+                ]
+            )
+        return replace(self, before=chat.thinking.before, after=chat.thinking.after)
 
     def with_demonstrations(self, pairs: tuple[tuple[str, str], ...]) -> Context:
         """Return the context with answered questions before every question."""

@@ -23,6 +23,7 @@ from kgedit.llm.presets import PRESETS, STOPS
 from kgedit.llm.replies import SENTENCE_ENDS, Reply, fed_reply, match_of, sentence_end, truncate
 from kgedit.llm.shared_reading import read_beginning, read_rows, shares_beginnings
 from kgedit.llm.surgery.frozen_products import frozen_products
+from kgedit.llm.thinking import Reasoned, reason
 from kgedit.llm.training import row_losses
 from kgedit.records.runs import Preset
 
@@ -92,12 +93,25 @@ def end_of_answer(model: LanguageModel, truncation: str) -> EndOfAnswer:
     return EndOfAnswer(stop_ids, is_over)
 
 
+def up_to(model: LanguageModel, text: str) -> EndOfAnswer:
+    """Return the condition that a text was generated, or the model ended."""
+    containing = model.ids_containing((text,))
+    if containing:
+        return EndOfAnswer(containing | model.end_ids, None)
+    tokens = len(model.tokenizer.encode(text, add_special_tokens=False)) + 1
+
+    def is_over(ids: Sequence[int]) -> bool:
+        return text in str(model.tokenizer.decode(list(ids[-tokens:]), skip_special_tokens=False))
+
+    return EndOfAnswer(model.end_ids, is_over)
+
+
 def longest(model: LanguageModel, question: Question, preset: Preset) -> int:
     """Number of tokens of a prompt and its longest possible answer."""
     fed = question.fed if preset.generation == "teacher_forcing" else (question.gold,)
     exact = preset.truncation == "gold_length"
     room = max(map(len, _targets(model, question, fed))) if exact else preset.max_new_tokens
-    return len(model.encode(question.prompt)) + room
+    return len(model.encode(question.prompt)) + preset.thinking_tokens + room
 
 
 def plan_batches(
@@ -189,39 +203,45 @@ def _fed(model: LanguageModel, asked: Sequence[PresetQuestion], batch_tokens: in
 
 
 def _decoded(model: LanguageModel, asked: Sequence[PresetQuestion], batch_tokens: int) -> list[Reply]:
-    """Replies by free generation."""
+    """Replies by free generation, after reasoning where the preset asks for it."""
+
+    def continued(prompts: Sequence[list[int]], limits: Sequence[int], closes: str) -> list[list[int]]:
+        stop_ids, is_over = up_to(model, closes)
+        rows = [Decoding(ids, stop_ids, limit, is_over) for ids, limit in zip(prompts, limits, strict=True)]
+        return decode(model, rows, most_tokens=batch_tokens)
+
+    reasoned = reason(model, asked, continued)
+    asked = [one.asked for one in reasoned]
     golds = [model.encode_target(one.question.gold, after=one.question.prompt) for one in asked]
     ends = {truncation: end_of_answer(model, truncation) for truncation in {one.preset.truncation for one in asked}}
     rows = [
         Decoding(
-            prompt=model.encode(one.question.prompt),
+            prompt=before.ids,
             stop_ids=ends[one.preset.truncation].stop_ids,
             limit=len(gold) if one.preset.truncation == "gold_length" else one.preset.max_new_tokens,
             is_over=ends[one.preset.truncation].is_over,
             most_entropy=math.inf if one.preset.stop_entropy is None else one.preset.stop_entropy,
         )
-        for one, gold in zip(asked, golds, strict=True)
+        for one, before, gold in zip(asked, reasoned, golds, strict=True)
     ]
-    return [
-        free_reply(model, one, ids, gold, prompt_tokens=len(row.prompt))
-        for one, ids, row, gold in zip(asked, decode(model, rows, most_tokens=batch_tokens), rows, golds, strict=True)
-    ]
+    said = decode(model, rows, most_tokens=batch_tokens)
+    return [free_reply(model, one, ids, gold) for one, ids, gold in zip(reasoned, said, golds, strict=True)]
 
 
-def free_reply(
-    model: LanguageModel, asked: PresetQuestion, ids: Sequence[int], gold: Sequence[int], *, prompt_tokens: int
-) -> Reply:
+def free_reply(model: LanguageModel, reasoned: Reasoned, ids: Sequence[int], gold: Sequence[int]) -> Reply:
     """Reply from freely generated tokens; `seconds` is filled in later."""
-    truncation, question = asked.preset.truncation, asked.question
+    truncation, question = reasoned.asked.preset.truncation, reasoned.asked.question
     text = truncate(model.decode(ids), truncation)
     # Decoding continues past a sentence until its end is known.
     said = model.encode_target(text, after=question.prompt) if truncation == "sentence" else ids
     return Reply(
         text=text,
         token_match=match_of(said, gold) if question.gold else None,
-        prompt_tokens=prompt_tokens,
-        new_tokens=len(ids),
+        prompt_tokens=len(reasoned.ids) - reasoned.tokens,
+        new_tokens=reasoned.tokens + len(ids),
         seconds=0.0,
+        thoughts=reasoned.thoughts,
+        thoughts_cut=reasoned.cut,
     )
 
 

@@ -27,6 +27,9 @@ def _freely(name: str, *, context: str, truncation: str, metric: str = "exact_ma
 _PAPERS_TOKENS = 90
 """New tokens of WikiFactDiff's texts: its code stops at 100 including the prompt, and a cloze has about ten."""
 
+THINKING_TOKENS = 1024
+"""Default number of tokens of reasoning: a fact needs no long derivation, and every question costs as many at most."""
+
 PRESETS: dict[str, Preset] = {
     preset.name: preset
     for preset in (
@@ -49,6 +52,10 @@ PRESETS: dict[str, Preset] = {
         ),
         _freely("wild", context="instruction", truncation="newline_period"),
         _freely("wild_chat", context="chat:instruction", truncation="sentence", metric="contains"),
+        replace(
+            _freely("thinking_chat", context="chat:instruction", truncation="sentence", metric="contains"),
+            thinking_tokens=THINKING_TOKENS,
+        ),
         _freely("wild_line", context="instruction", truncation="newline"),
         _freely("question_only", context="question_only", truncation="newline_period"),
         _freely("few_shot", context="question_answer", truncation="newline", shots=3),
@@ -70,6 +77,7 @@ MEANINGS = {
     "cloze": "synthetic, worded as clozes where there are some (WikiFactDiff)",
     "wild": "an instruction as plain text, up to a newline or period",
     "wild_chat": "a user's turn in the chat template; the whole first sentence",
+    "thinking_chat": "wild_chat after at most 1024 tokens of reasoning, which are not scored",
     "wild_line": "wild up to a newline, for answers as Robert C. Newton",
     "question_only": "the bare question, answered freely",
     "few_shot": "known facts answered ahead; few_shot:N:SEED draws N",

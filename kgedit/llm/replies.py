@@ -29,6 +29,8 @@ class Reply:
     static_probability: float | None = None
     alternative_probability: float | None = None
     highest_alternative: float | None = None
+    thoughts: str = ""
+    thoughts_cut: bool = False
 
 
 def fed_reply(

@@ -10,11 +10,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from kgedit.errors import ModelError
+from kgedit.llm.thinking import Thinking, find_thinking, is_open
 
 _ASKED, _ANSWERED = "ASKED", "ANSWERED"
-_OPTIONS: dict[str, Any] = {"date_string": "26 Jul 2024", "enable_thinking": False}
+_OPTIONS: dict[str, Any] = {"date_string": "26 Jul 2024"}
 """Some templates insert today's date, which would change prompts from day to day (this is the default of Llama 3.1
-without a clock), and some start with a reasoning passage, which no metric reads."""
+without a clock)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,15 +24,17 @@ class ChatFormat:
 
     Attributes:
         before: Text before the user's turn, without what the tokenizer itself prepends to every text.
-        after: Text between the user's turn and the answer.
+        after: Text between the user's turn and the answer; with an empty passage of reasoning if the template has one.
         joint: Separator between `after` and the first word of the answer: "" or a space.
         end: Token that ends an answer; None if the template ends it with plain text or not at all.
+        thinking: How the model reasons before it answers; None if it does not.
     """
 
     before: str
     after: str
     joint: str
     end: int | None
+    thinking: Thinking | None = None
 
 
 def chat_format(tokenizer: Any) -> ChatFormat | None:
@@ -45,12 +48,20 @@ def chat_format(tokenizer: Any) -> ChatFormat | None:
     turns = [{"role": "user", "content": _ASKED}]
     asked = _rendered(tokenizer, turns, add_generation_prompt=True)
     answered = _rendered(tokenizer, [*turns, {"role": "assistant", "content": _ANSWERED}], add_generation_prompt=False)
-    before, found, after = asked.partition(_ASKED)
-    if not found:
+    reasoning = _rendered(tokenizer, turns, add_generation_prompt=True, thinking=True)
+    if _ASKED not in asked:
         raise ModelError("The tokenizer's chat template leaves out what the user says. Ask in the preset wild.")
+    thinking = find_thinking(
+        tokenizer,
+        without=_without_beginning(tokenizer, asked),
+        reasoning=_without_beginning(tokenizer, reasoning),
+        asked=_ASKED,
+    )
+    asked = _closed(asked, thinking)
+    before, _, after = asked.partition(_ASKED)
     up_to_answer, _, closing = answered.partition(_ANSWERED)
     joint = up_to_answer.removeprefix(asked) if up_to_answer.startswith(asked) else ""
-    return ChatFormat(_without_beginning(tokenizer, before), after, joint, _end(tokenizer, closing))
+    return ChatFormat(_without_beginning(tokenizer, before), after, joint, _end(tokenizer, closing), thinking)
 
 
 def written_chat(tokenizer: Any, turns: list[dict[str, str]]) -> str:
@@ -64,7 +75,16 @@ def written_chat(tokenizer: Any, turns: list[dict[str, str]]) -> str:
     """
     if not getattr(tokenizer, "chat_template", None):
         raise ModelError("The model's tokenizer has no chat template. Choose a chat model.")
-    return _without_beginning(tokenizer, _rendered(tokenizer, turns, add_generation_prompt=True))
+    chat = chat_format(tokenizer)
+    rendered = _rendered(tokenizer, turns, add_generation_prompt=True)
+    return _without_beginning(tokenizer, _closed(rendered, chat.thinking if chat else None))
+
+
+def _closed(text: str, thinking: Thinking | None) -> str:
+    """A rendered chat whose passage of reasoning is closed; some templates open one whatever `enable_thinking` is."""
+    if thinking is None or not is_open(text, (thinking.opens, thinking.closes)):
+        return text
+    return f"{text}\n{thinking.closing}"
 
 
 def usable_chat_format(tokenizer: Any) -> ChatFormat | None:
@@ -75,13 +95,19 @@ def usable_chat_format(tokenizer: Any) -> ChatFormat | None:
         return None
 
 
-def _rendered(tokenizer: Any, turns: list[dict[str, str]], *, add_generation_prompt: bool) -> str:
+def _rendered(
+    tokenizer: Any, turns: list[dict[str, str]], *, add_generation_prompt: bool, thinking: bool = False
+) -> str:
     from jinja2 import TemplateError
 
     try:
         return str(
             tokenizer.apply_chat_template(
-                turns, tokenize=False, add_generation_prompt=add_generation_prompt, **_OPTIONS
+                turns,
+                tokenize=False,
+                add_generation_prompt=add_generation_prompt,
+                enable_thinking=thinking,
+                **_OPTIONS,
             )
         )
     except (TemplateError, ValueError, TypeError) as error:

@@ -93,6 +93,7 @@ def _presets(runs: Sequence[Run]) -> list[str]:
         f"{one.name}: {one.context}, {one.generation}, {one.truncation}, judged by {one.metric}"
         + (f", {one.shots} shots" if one.shots else "")
         + (f", ends above {one.stop_entropy:g} nats" if one.stop_entropy is not None else "")
+        + (f", after at most {one.thinking_tokens:,} tokens of reasoning" if one.thinking_tokens else "")
         for one in presets.values()
     ]
 

@@ -82,7 +82,7 @@ class Answer:
         token_match: Share of target tokens matched at their index: by the arg max with teacher forcing, else as
             generated.
         prompt_tokens: Length of the prompt in tokens.
-        new_tokens: Number of tokens generated, or of target tokens fed.
+        new_tokens: Number of tokens generated, reasoning included, or of target tokens fed.
         seconds: The question's share of the batch's wall time, by its tokens; 0 if the reply came from the cache.
         probability: With teacher forcing, exp of the mean log-probability of the target's tokens.
         old_probability: Likewise for the answer before the edit, the likeliest of several; None without one.
@@ -97,6 +97,8 @@ class Answer:
         alternative_probability: Mean probability of the case's alternatives; None if there are none.
         highest_alternative: Highest probability of an alternative; None if there are none.
         chain: Chain of a multi-hop question, as in the probe; None on other axes and for two plain hops.
+        thoughts: Reasoning of the model before the answer, which no metric reads; "" without any.
+        thoughts_cut: Whether the reasoning ended because its number of tokens was reached.
     """
 
     model_state: ModelState
@@ -127,6 +129,8 @@ class Answer:
     alternative_probability: float | None = None
     highest_alternative: float | None = None
     chain: Chain | None = None
+    thoughts: str = ""
+    thoughts_cut: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -72,6 +72,7 @@ class Preset:
         stop_entropy: Generation also ends before a token, other than the first, whose distribution over the vocabulary
             has a higher entropy than this, in nats (termination by token-level uncertainty: Mirage, section 6.3); None
             disables this stop.
+        thinking_tokens: Maximum number of tokens of reasoning before the answer; 0 means an answer without reasoning.
     """
 
     name: str
@@ -85,6 +86,7 @@ class Preset:
     wording: Literal["question", "cloze"] = "question"
     axes: tuple[Axis, ...] = ()
     stop_entropy: float | None = None
+    thinking_tokens: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,6 +20,11 @@ _FromZero = Annotated[Annotated[int, Field(ge=0)] | None, as_given(int)]
 _Path = Annotated[str, BeforeValidator(lambda given: str(given) if isinstance(given, Path) else given)]
 
 
+def _switch(given: object) -> object:
+    """YAML reads a bare on or off as a boolean."""
+    return {True: "on", False: "off"}.get(given, given) if isinstance(given, bool) else given
+
+
 class GivenPreset(BaseModel):
     """A user-defined preset."""
 
@@ -39,6 +44,9 @@ class GivenPreset(BaseModel):
     axes: tuple[Axis, ...] = Field((), description="the only axes that are asked; all without it")
     stop_entropy: Annotated[float, Field(gt=0, allow_inf_nan=False, strict=True)] | None = Field(
         None, description="end an answer before a token whose distribution has more entropy than this, in nats"
+    )
+    thinking_tokens: Annotated[int, Field(ge=0, strict=True)] = Field(
+        0, description="maximum number of tokens of reasoning ahead of the answer"
     )
 
 
@@ -66,6 +74,12 @@ class GivenRun(BaseModel):
         description="Names of presets (kgedit presets). Default: synthetic and wild, or wild_chat for a "
         "model with a chat template.",
     )
+    thinking: Annotated[Literal["off", "on"] | None, BeforeValidator(_switch)] = Field(
+        None,
+        description="on: the model reasons before it answers in a chat; off: in no preset. Default: as the presets say "
+        "(thinking_chat).",
+    )
+    thinking_tokens: _FromOne = Field(None, description="Maximum number of tokens of reasoning. Default: 1024.")
     train_context: str | None = Field(
         None,
         description="Format that edits are trained in: a context, or asked for those of the presets. "

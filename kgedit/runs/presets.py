@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from kgedit.errors import KgeditError, SpecError, TimestepError
 from kgedit.hparams.settings import unknown
-from kgedit.llm.contexts import Context, read_context
-from kgedit.llm.presets import PRESETS, preset_by_name
+from kgedit.llm.contexts import CHAT, Context, read_context
+from kgedit.llm.presets import PRESETS, THINKING_TOKENS, preset_by_name
 from kgedit.metrics import METRICS
 from kgedit.records.cases import AXES, KnownFact
 from kgedit.records.runs import Preset
@@ -44,12 +45,41 @@ def read_presets(given: Sequence[str | GivenPreset]) -> tuple[tuple[Preset, ...]
     return tuple(presets), problems
 
 
+def with_thinking(
+    presets: tuple[Preset, ...], thinking: str | None, tokens: int | None
+) -> tuple[tuple[Preset, ...], list[str]]:
+    """Apply the options of reasoning to the presets, and list their problems.
+
+    Args:
+        thinking: "on" for every preset that decodes in a chat, "off" for none; None leaves the presets as they are.
+        tokens: Maximum number of tokens of reasoning; None means the preset's, or the default.
+    """
+    if thinking == "off":
+        problems = ["thinking_tokens is for models that reason: leave it out, or give --thinking on"] if tokens else []
+        return tuple(replace(preset, thinking_tokens=0) for preset in presets), problems
+    chosen = [preset.thinking_tokens > 0 or (thinking == "on" and _may_think(preset)) for preset in presets]
+    if (thinking == "on" or tokens) and not any(chosen):
+        return presets, [
+            "thinking: no preset decodes in a chat, where models reason; ask in wild_chat or thinking_chat"
+        ]
+    return tuple(
+        replace(preset, thinking_tokens=tokens or preset.thinking_tokens or THINKING_TOKENS) if thinks else preset
+        for preset, thinks in zip(presets, chosen, strict=True)
+    ), []
+
+
+def _may_think(preset: Preset) -> bool:
+    return preset.generation == "greedy" and preset.context.partition(":")[0] == CHAT
+
+
 def _problems_of_preset(preset: Preset) -> list[str]:
     found = problems_of_context(preset.context)
     if preset.generation == "teacher_forcing" and preset.truncation != "gold_length":
         found.append("teacher_forcing is as long as the gold answer: its truncation must be gold_length")
     if preset.generation == "teacher_forcing" and preset.stop_entropy is not None:
         found.append("teacher_forcing generates nothing that could end early: leave out stop_entropy")
+    if preset.thinking_tokens and not _may_think(preset):
+        found.append("thinking_tokens is for presets that decode in a chat: take the context chat or chat:NAME")
     if preset.metric not in METRICS:
         return [*found, unknown("metric", preset.metric, list(METRICS))]
     metric = METRICS[preset.metric]

@@ -96,7 +96,10 @@ def run(
         spending=spending or NO_LIMIT,
         placement=DevicePlacement(spec.device, spec.dtype, spec.trust_remote_code),
     )
-    contexts = {name: context.for_model(model.chat) for name, context in worded.items()}
+    contexts = {
+        preset.name: worded[preset.name].for_model(model.chat, thinking=preset.thinking_tokens > 0)
+        for preset in spec.presets
+    }
     resolved = _resolve_settings(spec, model)
     trained_in = [one.for_model(model.chat) for one in training_contexts(spec.train_context, contexts)]
     editor = METHODS[spec.method](model, resolved.settings, contexts=trained_in, seed=spec.seed)

@@ -21,7 +21,7 @@ from kgedit.metrics import METRICS
 from kgedit.records.runs import PROTOCOLS, Preset, Protocol, RunSpec, Setting
 from kgedit.runs.backends import DEFAULT, problems_of_backend
 from kgedit.runs.given_run import GivenAbility, GivenRun, read_given, read_given_ability
-from kgedit.runs.presets import ASKED, default_presets, problems_of_context, read_presets
+from kgedit.runs.presets import ASKED, default_presets, problems_of_context, read_presets, with_thinking
 from kgedit.timesteps.timestep import find_timestep
 from kgedit.untrusted import without_credentials
 
@@ -81,7 +81,11 @@ def write_spec(spec: RunSpec) -> str:
 
 def _without_absent(preset: dict[str, Any]) -> dict[str, Any]:
     """A preset without unset fields that earlier versions lack, so that their runs resume."""
-    return {name: value for name, value in preset.items() if value or name not in ("axes", "stop_entropy")}
+    return {
+        name: value
+        for name, value in preset.items()
+        if value or name not in ("axes", "stop_entropy", "thinking_tokens")
+    }
 
 
 _NOT_ALWAYS_THERE = (
@@ -159,6 +163,7 @@ def _read(raw: Mapping[str, Any], *, only_check: bool = False) -> tuple[RunSpec,
     device, dtype, no_device = _find_device(given, only_check=only_check)
     timesteps, unknown_timesteps = _find_timesteps(given.timesteps or ())
     presets, wrong_presets = read_presets(given.presets or default_presets(None if only_check else given.model))
+    presets, wrong_thinking = with_thinking(presets, given.thinking, given.thinking_tokens)
     settings, wrong_settings = _read_settings(given, method)
     ability = _read_ability(given)
     protocol = given.protocol or _protocols_of(method)[0]
@@ -182,6 +187,7 @@ def _read(raw: Mapping[str, Any], *, only_check: bool = False) -> tuple[RunSpec,
         *(_problems_of_model(given.model) if "model" in needed else ()),
         *(_problems_of_evaluation(given, protocol) if "protocol" not in wrong else ()),
         *wrong_presets,
+        *wrong_thinking,
         *_problems_of_selection(given, presets),
         *_problems_of_answering(given, method, presets),
         *ability.problems,

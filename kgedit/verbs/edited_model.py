@@ -172,7 +172,8 @@ class EditedModel:
     def _asked(self, questions: Sequence[str], preset: Preset) -> list[Question]:
         edited = {case.question for case in self.edits}
         shown = [fact for fact in sample_facts() if fact.question not in {*edited, *questions}] if preset.shots else []
-        context = asked_contexts([preset], shown)[preset.name].for_model(self.model.chat)
+        thinking = preset.thinking_tokens > 0
+        context = asked_contexts([preset], shown)[preset.name].for_model(self.model.chat, thinking=thinking)
         return [
             fit_prefix(self.model, prefix, question, context=context, preset=preset)[1]
             for prefix, question in zip(self._editor.prefixes(questions), questions, strict=True)

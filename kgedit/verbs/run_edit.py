@@ -52,6 +52,8 @@ SPEC_FLAGS = {
     "backend": CommandLine(group="Model", metavar="NAME", rare=True),
     "backend_url": CommandLine(group="Model", metavar="URL", rare=True),
     "presets": CommandLine(("--preset",), group="Questions", metavar="NAME", complete="presets"),
+    "thinking": CommandLine(group="Questions", metavar="on|off", rare=True),
+    "thinking_tokens": CommandLine(group="Questions", metavar="N", rare=True),
     "neighbours": CommandLine(group="Questions", metavar="N", rare=True),
     "two_hop_rephrases": CommandLine(group="Questions", rare=True),
     "evaluate_earlier": CommandLine(group="Questions"),

@@ -91,7 +91,15 @@ class OpenAIBackend(Backend):
         turn = self._turn(asked)
         if turn is None:
             return TextRequest(model=name, prompt=question.prompt, max_tokens=limit, stop=stop)
-        return ChatRequest(model=name, messages=(Message("user", turn),), max_tokens=limit, stop=stop)
+        chat = self._model.chat
+        thinks = preset.thinking_tokens > 0
+        return ChatRequest(
+            model=name,
+            messages=(Message("user", turn),),
+            max_tokens=preset.thinking_tokens + limit,
+            stop=() if thinks else stop,  # they would end the reasoning, too; the reply is truncated below
+            thinking=thinks if chat and chat.thinking and chat.thinking.has_switch else None,
+        )
 
     def _reply(self, asked: PresetQuestion, chat_reply: ChatReply) -> Reply:
         model, question = self._model, asked.question
@@ -103,6 +111,8 @@ class OpenAIBackend(Backend):
             prompt_tokens=chat_reply.prompt_tokens or len(model.encode(question.prompt)),
             new_tokens=chat_reply.new_tokens or len(ids),
             seconds=0.0,
+            thoughts=chat_reply.thoughts,
+            thoughts_cut=bool(chat_reply.thoughts) and not text and not chat_reply.finished,
         )
 
     def _gold(self, asked: PresetQuestion) -> list[int]:
@@ -122,7 +132,8 @@ class OpenAIBackend(Backend):
         chat, prompt = self._model.chat, asked.question.prompt
         if chat is None or not asked.preset.context.startswith("chat"):
             return None
-        return prompt.removeprefix(chat.before).removesuffix(chat.after)
+        format_ = chat.thinking if asked.preset.thinking_tokens and chat.thinking else chat
+        return prompt.removeprefix(format_.before).removesuffix(format_.after)
 
 
 def _timed(replies: Sequence[Reply], new: Sequence[bool], seconds: float) -> list[Reply]:

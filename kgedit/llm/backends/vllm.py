@@ -24,6 +24,7 @@ from kgedit.llm.generation import PresetQuestion, free_reply
 from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.presets import STOPS
 from kgedit.llm.replies import Reply, fed_reply, match_of
+from kgedit.llm.thinking import reason
 
 _AT_ONCE = 1024
 """Number of questions between two writes of a run."""
@@ -89,7 +90,8 @@ class VllmBackend(Backend):
 
     def _decoded(self, asked: Sequence[PresetQuestion]) -> list[Reply]:
         model = self._model
-        prompts = [model.encode(one.question.prompt) for one in asked]
+        reasoned = reason(model, asked, self._continued)
+        asked = [one.asked for one in reasoned]
         golds = [model.encode_target(one.question.gold, after=one.question.prompt) for one in asked]
         options = [
             {
@@ -99,11 +101,14 @@ class VllmBackend(Backend):
             }
             for one, gold in zip(asked, golds, strict=True)
         ]
-        said = [list(result.outputs[0].token_ids) for result in self._generate(prompts, options)]
-        return [
-            free_reply(model, one, ids, gold, prompt_tokens=len(prompt))
-            for one, prompt, gold, ids in zip(asked, prompts, golds, said, strict=True)
-        ]
+        results = self._generate([one.ids for one in reasoned], options)
+        said = [list(result.outputs[0].token_ids) for result in results]
+        return [free_reply(model, one, ids, gold) for one, ids, gold in zip(reasoned, said, golds, strict=True)]
+
+    def _continued(self, prompts: Sequence[list[int]], limits: Sequence[int], closes: str) -> list[list[int]]:
+        ends = sorted(self._model.end_ids)
+        options = [{"max_tokens": limit, "stop": [closes], "stop_token_ids": ends} for limit in limits]
+        return [list(result.outputs[0].token_ids) for result in self._generate(prompts, options)]
 
     def _fed(self, asked: Sequence[PresetQuestion]) -> list[Reply]:
         model = self._model

@@ -43,6 +43,8 @@ class ChatRequest:
         schema: JSON schema that the reply must follow, as JSON text, for servers with structured output; None means
             free text.
         stop: Texts that end the reply and are not part of it.
+        thinking: Whether the model reasons before it answers, for servers that format chats with the model's template
+            (vLLM, SGLang, llama.cpp); None sends nothing about it.
     """
 
     model: str
@@ -51,6 +53,7 @@ class ChatRequest:
     temperature: float = 0.0
     schema: str | None = None
     stop: tuple[str, ...] = ()
+    thinking: bool | None = None
 
     endpoint: ClassVar[Literal["chat"]] = "chat"
 
@@ -71,7 +74,9 @@ class ChatRequest:
         if self.schema is not None:
             form = {"name": "reply", "strict": True, "schema": json.loads(self.schema)}
             body["response_format"] = {"type": "json_schema", "json_schema": form}
-        # Only if set, so that replies to requests from before this field existed are still found.
+        # These only if set, so that replies to requests from before the fields existed are still found.
+        if self.thinking is not None:
+            body["extra_body"] = {"chat_template_kwargs": {"enable_thinking": self.thinking}}
         return {**body, "stop": list(self.stop)} if self.stop else body
 
 
@@ -125,16 +130,18 @@ class ChatReply:
     """One reply.
 
     Attributes:
-        text: Generated text.
+        text: Generated text, without the reasoning before it.
         finished: Whether it ended by itself; False if it was truncated at `max_tokens` or by a filter.
         prompt_tokens: Prompt tokens as counted by the server; None if not reported.
         new_tokens: Reply tokens as counted by the server; None if not reported.
+        thoughts: Reasoning before the text, sent by the server in a separate field or marked in the text.
     """
 
     text: str
     finished: bool
     prompt_tokens: int | None
     new_tokens: int | None
+    thoughts: str = ""
 
 
 @dataclass(frozen=True, slots=True)

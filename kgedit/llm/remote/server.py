@@ -25,6 +25,7 @@ import msgspec
 
 from kgedit.errors import MissingExtraError, ModelError
 from kgedit.llm.remote.requests import ChatReply, ModelRequest
+from kgedit.llm.thinking import without_thoughts
 from kgedit.untrusted import split_credentials
 
 OPENAI = "https://api.openai.com/v1"
@@ -87,6 +88,8 @@ class CallError(Exception):
 
 class _Message(msgspec.Struct):
     content: str | None
+    reasoning_content: str | None = None  # vLLM up to 0.11, SGLang, DeepSeek
+    reasoning: str | None = None  # later versions of vLLM, and OpenRouter
 
 
 class _Choice(msgspec.Struct):
@@ -223,13 +226,16 @@ def decode_completion(content: bytes, endpoint: Literal["chat", "text"] = "chat"
     if endpoint == "chat" and choice.message is None:
         raise CallError("no chat completion", again=True)
     text = choice.message.content if endpoint == "chat" and choice.message else choice.text
-    if text is None:
+    marked = (choice.message.reasoning_content or choice.message.reasoning or "") if choice.message else ""
+    if text is None and not marked:
         raise CallError("no text", again=True)
+    thoughts, text = without_thoughts(text or "")
     return completion.id, ChatReply(
         text=text,
         finished=choice.finish_reason in {None, "stop"},
         prompt_tokens=usage.prompt_tokens,
         new_tokens=usage.completion_tokens,
+        thoughts=marked.strip() or thoughts,
     )
 
 

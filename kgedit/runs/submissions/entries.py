@@ -280,6 +280,8 @@ FULL_ANSWERS = pa.schema(
         ("alternative_probability", pa.float64()),
         ("highest_alternative", pa.float64()),
         ("chain", _CHAIN),
+        ("thoughts", pa.string()),
+        ("thoughts_cut", pa.bool_()),
     ]
 )
 """Fields of an Answer (kgedit.records.runs), in their order."""

@@ -97,7 +97,8 @@ def _questions(spec: RunSpec, preset: Preset, cases: Sequence[Case]) -> Iterator
         preset.generation,
         preset.truncation,
     )
-    asked_in += tuple(map(str, (preset.max_new_tokens, preset.stop_entropy, preset.shots, preset.shots_seed)))
+    limits = (preset.max_new_tokens, preset.stop_entropy, preset.thinking_tokens)
+    asked_in += tuple(map(str, (*limits, preset.shots, preset.shots_seed)))
     asked_in += shown
     for case in cases:
         for probe in probes_under(case, preset):

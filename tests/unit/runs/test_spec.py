@@ -146,6 +146,43 @@ def test_a_stop_by_entropy_needs_something_to_stop_and_a_positive_number(preset:
         resolve({"timesteps": [], "model": "m", "method": "none", "presets": [own]})
 
 
+@pytest.mark.parametrize(
+    ("given", "tokens"),
+    [
+        ({}, [0, 0, 1024]),
+        ({"thinking": "on"}, [0, 1024, 1024]),
+        ({"thinking": True, "thinking_tokens": 64}, [0, 64, 64]),  # YAML reads a bare on as true
+        ({"thinking_tokens": 64}, [0, 0, 64]),
+        ({"thinking": "off"}, [0, 0, 0]),
+    ],
+)
+def test_reasoning_is_for_presets_that_decode_in_a_chat(
+    given: dict[str, Any], tokens: list[int], tmp_path: Path
+) -> None:
+    write_timestep(tmp_path / "step")
+    raw = {"timesteps": [str(tmp_path / "step")], "model": "m", "method": "none"}
+    spec = resolve(raw | {"presets": ["synthetic", "wild_chat", "thinking_chat"]} | given)
+    assert [preset.thinking_tokens for preset in spec.presets] == tokens
+    assert [preset.get("thinking_tokens", 0) for preset in yaml.safe_load(write_spec(spec))["presets"]] == tokens
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"thinking": "on", "presets": ["synthetic", "wild"]}, "no preset decodes in a chat"),
+        ({"thinking_tokens": 9, "presets": ["wild_chat"]}, "no preset decodes in a chat"),
+        ({"thinking": "off", "thinking_tokens": 9, "presets": ["wild_chat"]}, "give thinking on"),
+        ({"thinking": "maybe", "presets": ["wild_chat"]}, "thinking"),
+        ({"presets": [{"name": "x", "context": "instruction", "thinking_tokens": 9}]}, "take the context chat"),
+    ],
+)
+def test_reasoning_that_no_preset_can_do_is_refused(given: dict[str, Any], said: str) -> None:
+    own = {"generation": "greedy", "truncation": "newline", "metric": "contains"}
+    presets = [one if isinstance(one, str) else own | one for one in given["presets"]]
+    with pytest.raises(SpecError, match=said):
+        resolve({"timesteps": [], "model": "m", "method": "none"} | given | {"presets": presets})
+
+
 def test_teacher_forcing_cannot_be_cut_short(tmp_path: Path) -> None:
     preset = {"name": "x", "context": "question_only", "generation": "teacher_forcing", "metric": "token_match"}
     with pytest.raises(SpecError, match="must be gold_length"):
@@ -251,7 +288,8 @@ def test_ways_of_choosing_cases_that_contradict_one_another_are_refused(tmp_path
 
 def test_the_schema_knows_every_field_and_every_methods_settings() -> None:
     schema = spec_schema()
-    assert schema["properties"].keys() == {item.name for item in fields(RunSpec)}
+    of_presets = {"thinking", "thinking_tokens"}  # a resolved spec records them in its presets
+    assert schema["properties"].keys() == {item.name for item in fields(RunSpec)} | of_presets
     own = {rule["if"]["properties"]["method"]["const"]: rule["then"] for rule in schema["allOf"]}
     assert own.keys() == set(METHODS)
     steps = own["ft_m"]["properties"]["settings"]["properties"]["steps"]
