@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import datetime
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from kgedit.cli.dates import DATES
-from kgedit.cli.examples import examples
 from kgedit.cli.formats import print_json, print_result, result_format, wants_json
 from kgedit.cli.progress import Update, bars, say
+from kgedit.cli.verb_command import FlagOption, Given, verb_command
 from kgedit.errors import ModelError
+from kgedit.verbs.build_qaedit import BuildQaedit
 
 if TYPE_CHECKING:
     from kgedit.verbs.build_qaedit import ModelHelp, QaeditFile
@@ -21,21 +20,26 @@ if TYPE_CHECKING:
 _FILE = click.Path(dir_okay=False, path_type=Path)
 _PARTS = click.Choice(("subject", "rephrase", "category"))
 
+
+def _model_option(*names: Any, **attributes: Any) -> Callable[..., Any]:
+    return click.option(*names, cls=FlagOption, group="Model", **attributes)
+
+
 _MODEL_OPTIONS = (
-    click.option("--model", metavar="NAME", help="Model of an OpenAI-compatible server that does --model-does."),
-    click.option("--model-does", "parts", multiple=True, type=_PARTS, default=("subject", "rephrase"),
+    _model_option("--model", metavar="NAME", help="Model of an OpenAI-compatible server that does --model-does."),
+    _model_option("--model-does", "parts", multiple=True, type=_PARTS, default=("subject", "rephrase"),
                  show_default=True, help="A task for the model; rules do the rest. Repeat for several."),
-    click.option("--model-url", metavar="URL", help="The server, with /v1. Default: OpenAI's."),
-    click.option("--model-key", metavar="VARIABLE", default="OPENAI_API_KEY", show_default=True,
+    _model_option("--model-url", metavar="URL", help="The server, with /v1. Default: OpenAI's."),
+    _model_option("--model-key", metavar="VARIABLE", default="OPENAI_API_KEY", show_default=True,
                  help="Environment variable that holds the server's key."),
-    click.option("--tokenizer", metavar="NAME",
+    _model_option("--tokenizer", metavar="NAME",
                  help="For --estimate: local model with the same tokenizer; else four characters are a token."),
-    click.option("--prompts", metavar="FOLDER", type=click.Path(file_okay=False, path_type=Path),
+    _model_option("--prompts", metavar="FOLDER", type=click.Path(file_okay=False, path_type=Path),
                  help="Your own subject.txt, rephrase.txt or category.txt, in place of those under prompts/qaedit."),
-    click.option("--estimate", is_flag=True, help="Print the estimated cost of the model, without calling it."),
-    click.option("--budget", metavar="USD", type=click.FloatRange(min=0), help="Stop before the model costs more."),
-    click.option("--prices", metavar="FILE", type=_FILE, help="YAML of prices, instead of the shipped one."),
-    click.option("--workers", default=4, show_default=True, type=click.IntRange(1, 256), help="Concurrent calls."),
+    _model_option("--estimate", is_flag=True, help="Print the estimated cost of the model, without calling it."),
+    _model_option("--budget", metavar="USD", type=click.FloatRange(min=0), help="Stop before the model costs more."),
+    _model_option("--prices", metavar="FILE", type=_FILE, help="YAML of prices, instead of the shipped one."),
+    _model_option("--workers", default=4, show_default=True, type=click.IntRange(1, 256), help="Concurrent calls."),
 )  # fmt: skip
 
 
@@ -45,51 +49,25 @@ def _model_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
-@click.command(
-    "build-qaedit",
-    epilog=examples(
+@verb_command(
+    BuildQaedit,
+    name="build-qaedit",
+    several=True,
+    more=(_model_options, result_format),
+    examples=(
         "kgedit build-qaedit NQ-open.dev.jsonl simple_qa_test_set.csv --out qaedit.json --limit 1000",
-        "kgedit build-qaedit simple_qa_test_set.csv --locality NQ-open.dev.jsonl --names 2023-02-27 --out qaedit.json",
+        "kgedit build-qaedit simple_qa_test_set.csv --locality NQ-open.dev.jsonl --out qaedit.json",
     ),
 )
-@click.argument("sources", nargs=-1, required=True, type=_FILE)
-@click.option("--out", required=True, type=_FILE, help="JSON file to write.")
-@click.option("--names", help="Snapshots whose labels and aliases are looked for in the questions.", **DATES)
-@click.option("--locality", type=_FILE, help="File from whose questions each row's locality questions are drawn.")
-@click.option("--locality-questions", default=1, show_default=True, type=click.IntRange(min=1),
-              help="Number of locality questions per row.")  # fmt: skip
-@click.option("--seed", default=0, show_default=True, help="Seed for drawing the locality questions.")
-@click.option("--limit", type=click.IntRange(min=1), help="Maximum number of rows to read from each source.")
-@click.option("--overwrite", is_flag=True, help="Replace the file.")
-@result_format
-@_model_options
-def build_qaedit(
-    sources: tuple[Path, ...],
-    out: Path,
-    names: tuple[datetime.date, ...],
-    locality: Path | None,
-    locality_questions: int,
-    seed: int,
-    limit: int | None,
-    overwrite: bool,
-    estimate: bool,
-    **model: Any,
-) -> None:
-    """Build edits from question-answering sets like QAEdit.
-
-    SOURCES are NQ-open (JSON Lines), TriviaQA (JSON), SimpleQA (CSV), or any JSON or CSV rows with a question and an
-    answer, recognised by content. Each question gets a subject (a part of it), a rephrasing, a topic and, with
-    --locality, questions that the edit must not change: by rules, or by a model. Rows record the rule that created each
-    part. A file for `run-edit --edits` and EasyEdit is written to --out, and its provenance next to it
-    (.provenance.json).
-    """
-    from kgedit.verbs import build_qaedit as qaedit
-
+def build_qaedit(given: Given, *, estimate: bool, **model: Any) -> None:
+    """Build the file and print its counts, or estimate the cost of the model."""
     helper = _helper(model)
     if estimate:
+        from kgedit.verbs.build_qaedit import estimate_qaedit
+
         if helper is None:
             raise ModelError("--estimate is about a model: give --model NAME.")
-        estimates = qaedit.estimate_qaedit(sources, helper, limit=limit)
+        estimates = estimate_qaedit(given.values["sources"], helper, limit=given.values["limit"])
         if wants_json():
             from kgedit.cli.asking import estimate_document
 
@@ -105,18 +83,7 @@ def build_qaedit(
                 shown[:] = [add("Asking the model", total, "questions")]
             shown[0](done, done)
 
-        made = qaedit.build_qaedit(
-            sources,
-            out,
-            names=names,
-            locality=locality,
-            locality_questions=locality_questions,
-            seed=seed,
-            limit=limit,
-            overwrite=overwrite,
-            model=helper,
-            progress=progress,
-        )
+        made = given.make(BuildQaedit, model=helper, progress=progress).run()
     _tell(made)
     print_result({"path": made.path, "provenance": made.provenance}, text=made.path)
 

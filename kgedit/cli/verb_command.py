@@ -216,7 +216,9 @@ def _parameter(field: str, info: FieldInfo, *, may_lack: bool) -> click.Paramete
     if shown.is_argument and kind.is_day:
         attributes |= {"type": DATE["type"]}
     if shown.is_argument:
-        return click.Argument([field], required=not has_default, nargs=-1 if kind.several else 1, **attributes)
+        return click.Argument(
+            [field], required=not has_default and not may_lack, nargs=-1 if kind.several else 1, **attributes
+        )
     return FlagOption(
         [*(shown.names or (_flag_name(field, kind, info),)), field],
         help=info.description,

@@ -5,9 +5,24 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
+
+from pydantic import BeforeValidator
 
 from kgedit.extras import names_extra
+from kgedit.verbs.options import (
+    AnyFile,
+    AnyFolder,
+    Day,
+    ManyPaths,
+    Verb,
+    argument,
+    flag,
+    function_of,
+    many,
+    options,
+    python_only,
+)
 
 if TYPE_CHECKING:
     import datetime
@@ -82,65 +97,85 @@ class QaeditFile:
     provenance: dict[str, Any]
 
 
-@names_extra
-def build_qaedit(
-    sources: Sequence[str | Path],
-    out: str | Path,
-    *,
-    names: Sequence[str | datetime.date] = (),
-    home: str | Path | None = None,
-    locality: str | Path | None = None,
-    locality_questions: int = 1,
-    seed: int = 0,
-    limit: int | None = None,
-    overwrite: bool = False,
-    model: ModelHelp | None = None,
-    progress: Callable[[int, int], None] | None = None,
-) -> QaeditFile:
-    """Build edits from questions and answers, in the format of EasyEdit's QAEdit file.
+if TYPE_CHECKING:
+    Helper = ModelHelp
+else:  # its fields are of types that are imported for type checkers only
+    Helper = Any
 
-    Args:
-        sources: Files of NQ-open, TriviaQA or SimpleQA, or any rows with questions and answers.
-        out: JSON file to write; its provenance is written next to it.
-        names: Days of snapshots of the home whose labels and aliases are searched for; empty finds subjects by rules.
-        home: Folder of the snapshots; None means `$KGEDIT_HOME`, else `./kgedit-data`.
-        locality: Questions from which each row's locality questions are drawn; None means no locality questions.
-        locality_questions: Number of locality questions per row.
-        seed: Seed of the draws.
-        limit: Maximum number of rows per source; None means all.
-        overwrite: Whether to replace `out`.
-        model: Model that does part of the work; None means rules alone.
-        progress: Called with the number of questions that a model has answered, and their total.
 
-    Raises:
-        TimestepError: if a source cannot be read, yields no row, or `out` exists.
-        StoreError: if a snapshot is not loaded.
-        ModelError: if the model cannot be queried.
+@options
+class BuildQaedit(Verb[QaeditFile]):
+    """Build edits from question-answering sets like QAEdit.
+
+    SOURCES are NQ-open (JSON Lines), TriviaQA (JSON), SimpleQA (CSV), or any JSON or CSV rows with a question and an
+    answer, recognised by content. Each question gets a subject (a part of it), a rephrasing, a topic and, with
+    --locality, questions that the edit must not change: by rules, or by a model. Rows record the rule that created each
+    part. A file for `run-edit --edits` and EasyEdit is written to --out, and its provenance next to it
+    (.provenance.json).
     """
-    from kgedit.timesteps.qaedit.asking import ask_parts
-    from kgedit.timesteps.qaedit.build import build_rows, refuse_to_replace, word_by_rules, write_rows
-    from kgedit.timesteps.qaedit.subjects import SubjectFinder
 
-    path = Path(out)
-    refuse_to_replace(path, overwrite=overwrite)
-    read = _read(sources, limit)
-    pool = _read([locality], None) if locality is not None else None
-    finder = SubjectFinder(_names(names, home, read.questions))
-    worded = list(word_by_rules(read.questions, finder))
-    told: dict[str, Any] = {}
-    if model is not None:
-        texts = read.questions["question"].to_pylist()
-        instructions = model.instructions()
-        asked = ask_parts(
-            model.client(), model.parts, texts, worded, model=model.model, instructions=instructions, progress=progress
-        )
-        worded = list(asked.worded)
-        told = _told(model, asked.kept, instructions)
-    built = build_rows(read.questions, worded, _draw(pool, size=locality_questions, seed=seed))
-    _refuse_none(built, sources)
-    settings = {"seed": seed, "limit": limit, "locality_questions": locality_questions}
-    provenance = _provenance(read, pool, names, settings=settings, built=built) | told
-    return QaeditFile(path=path, provenance=write_rows(path, built.rows, provenance))
+    sources: ManyPaths = argument(kw_only=False, help="Files of questions and answers.")
+    out: AnyFile = flag(kw_only=False, group="Output", help="JSON file to write.")
+    names: Annotated[Sequence[Day], BeforeValidator(many)] = flag(
+        default=(),
+        help="Snapshots whose labels and aliases are looked for in the questions. Default: rules find subjects.",
+    )
+    home: AnyFolder | None = python_only(
+        default=None, help="Folder of the snapshots; None means `$KGEDIT_HOME`, else `./kgedit-data`."
+    )
+    locality: AnyFile | None = flag(
+        default=None, help="File from whose questions each row's locality questions are drawn."
+    )
+    locality_questions: int = flag(default=1, ge=1, help="Number of locality questions per row.")
+    seed: int = flag(default=0, help="Seed for drawing the locality questions.")
+    limit: int | None = flag(default=None, ge=1, help="Maximum number of rows to read from each source.")
+    overwrite: bool = flag(default=False, group="Output", help="Replace the file.")
+    model: Helper | None = python_only(default=None, help="Model that does part of the work; None means rules alone.")
+    progress: Callable[[int, int], None] | None = python_only(
+        default=None, help="Called with the number of questions that a model has answered, and their total."
+    )
+
+    def run(self) -> QaeditFile:
+        """Build them.
+
+        Raises:
+            TimestepError: if a source cannot be read, yields no row, or `out` exists.
+            StoreError: if a snapshot is not loaded.
+            ModelError: if the model cannot be queried.
+        """
+        from kgedit.timesteps.qaedit.asking import ask_parts
+        from kgedit.timesteps.qaedit.build import build_rows, refuse_to_replace, word_by_rules, write_rows
+        from kgedit.timesteps.qaedit.subjects import SubjectFinder
+
+        path, model = Path(self.out), self.model
+        refuse_to_replace(path, overwrite=self.overwrite)
+        read = _read(self.sources, self.limit)
+        pool = _read([self.locality], None) if self.locality is not None else None
+        finder = SubjectFinder(_names(self.names, self.home, read.questions))
+        worded = list(word_by_rules(read.questions, finder))
+        of_model: dict[str, Any] = {}
+        if model is not None:
+            texts = read.questions["question"].to_pylist()
+            instructions = model.instructions()
+            asked = ask_parts(
+                model.client(),
+                model.parts,
+                texts,
+                worded,
+                model=model.model,
+                instructions=instructions,
+                progress=self.progress,
+            )
+            worded = list(asked.worded)
+            of_model = _told(model, asked.kept, instructions)
+        built = build_rows(read.questions, worded, _draw(pool, size=self.locality_questions, seed=self.seed))
+        _refuse_none(built, self.sources)
+        settings = {"seed": self.seed, "limit": self.limit, "locality_questions": self.locality_questions}
+        provenance = _provenance(read, pool, self.names, settings=settings, built=built) | of_model
+        return QaeditFile(path=path, provenance=write_rows(path, built.rows, provenance))
+
+
+build_qaedit = function_of(BuildQaedit)
 
 
 @names_extra

@@ -43,7 +43,8 @@ def example(option: click.Parameter, folder: Path) -> tuple[str, object]:
         number = 1 + max(0, int(getattr(kind, "min", None) or 0))
         return str(number), number
     if isinstance(kind, click.types.FloatParamType):
-        return "0.5", 0.5
+        share = 0.5 + float(getattr(kind, "min", None) or 0)
+        return str(share), share
     if kind.name == "day" or (option.metavar or "").startswith("YYYY-MM-DD"):
         return DAY, datetime.date.fromisoformat(DAY)
     return "key=a" if option.metavar == "KEY=VALUE" else "a", "a"

@@ -13,8 +13,8 @@ from world.endpoints import Answer, serving
 from world.two_days import about
 
 from kgedit.cli import main
-from kgedit.cli.fetch import MOST_STEPS
 from kgedit.timesteps.kinds.snapshot_tables import MAX_DEPTH
+from kgedit.verbs.fetch import MOST_STEPS
 
 
 def run(*arguments: str | Path) -> Result:
