@@ -37,13 +37,13 @@ if TYPE_CHECKING:
     from kgedit.verbs.explore import explore_server
     from kgedit.verbs.home import Home
     from kgedit.verbs.leaderboard import Leaderboard, leaderboard, submit
-    from kgedit.verbs.one_command import Outcome, up
     from kgedit.verbs.publish import publish
     from kgedit.verbs.report import Report, report
     from kgedit.verbs.run_edit import read_run, run, scores
     from kgedit.verbs.stats import build_statistics
     from kgedit.verbs.sweep import Sweep, sweep
     from kgedit.verbs.trace import trace_model
+    from kgedit.verbs.up import Outcome, up
 
 __version__ = "0.1.0"
 
@@ -107,7 +107,7 @@ _MODULES = {
     "kgedit.verbs.editing": ("ask", "edit", "load_edited", "load_model", "make_case"),
     "kgedit.verbs.explore": ("explore_server",),
     "kgedit.verbs.home": ("Home",),
-    "kgedit.verbs.one_command": ("Outcome", "up"),
+    "kgedit.verbs.up": ("Outcome", "up"),
     "kgedit.verbs.publish": ("publish",),
     "kgedit.verbs.build_qaedit": ("build_qaedit",),
     "kgedit.verbs.report": ("Report", "report"),

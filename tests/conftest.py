@@ -53,7 +53,7 @@ LONGEST = (
     "tests/unit/proxy/test_real_model_server.py",
     "tests/unit/timesteps/test_exports_of_real_slices.py",
     "tests/unit/runs/test_runner.py",
-    "tests/unit/verbs/test_one_command.py",
+    "tests/unit/verbs/test_up.py",
 )
 """The slowest files, as measured; they start first so that none of them runs alone at the end."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -42,12 +43,12 @@ tokenizer, and chat:instruction the instruction as one."""
 _MOST_FAILURES = 5
 
 
-def _spec_options() -> list[FlagOption]:
-    """Flags of the fields of a run spec; the values are texts, which the spec checks with all other fields."""
+def spec_options(names: Collection[str] = SPEC_FLAGS.keys()) -> list[FlagOption]:
+    """Flags of fields of a run spec; the values are texts, which the spec checks with all other fields."""
     found = []
     for name, info in GivenRun.model_fields.items():
         shown = SPEC_FLAGS[name]
-        if not shown.is_shown:
+        if not shown.is_shown or name not in names:
             continue
         several = name in ("timesteps", "presets", "ability", "settings")
         meaning = f"{info.description} Repeat for several." if several else info.description
@@ -69,7 +70,7 @@ def _add_spec_options(command: Any) -> Any:
     )
     spec = click.Argument(["spec"], required=False, type=click.Path(path_type=Path, dir_okay=False))
     # Click's decorators collect parameters in reverse order.
-    command.__click_params__ = [*getattr(command, "__click_params__", []), *reversed([spec, *_spec_options(), edits])]
+    command.__click_params__ = [*getattr(command, "__click_params__", []), *reversed([spec, *spec_options(), edits])]
     return command
 
 

@@ -18,7 +18,7 @@ from world.small_models import save, small_model
 import kgedit
 from kgedit.cli import main
 from kgedit.errors import SourceError, TimestepError
-from kgedit.verbs.one_command import StepTaken
+from kgedit.verbs.up import StepTaken
 from kgedit.verbs.up_inputs import read_inputs
 from kgedit.verbs.up_steps import steps_of
 

@@ -1,0 +1,251 @@
+"""The whole pipeline in one call: from two states of Wikidata to an edited model, its scores and their page.
+
+Complete results from the same inputs are not computed again, so an interrupted call resumes at any point.
+"""
+
+from __future__ import annotations
+
+import datetime
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from pydantic import BeforeValidator
+
+from kgedit.errors import TimestepError
+from kgedit.timesteps.profiles import PROFILES
+from kgedit.verbs.home import Home, Steps, folder_of
+from kgedit.verbs.live_progress import step_line
+from kgedit.verbs.options import (
+    Day,
+    ExistingFile,
+    OneOf,
+    Verb,
+    argument,
+    as_many,
+    flag,
+    function_of,
+    options,
+    python_only,
+)
+from kgedit.verbs.shared_options import TRACKERS, InHome
+
+if TYPE_CHECKING:
+    from kgedit.verbs.up_inputs import UpInputs
+
+
+def _names(given: Any) -> tuple[str, ...]:
+    """One name or several as a tuple; None means none."""
+    return () if given is None else as_many(given)
+
+
+if TYPE_CHECKING:
+    OneOrSeveral = str | Iterable[str] | None
+else:
+    OneOrSeveral = Annotated[Sequence[str], BeforeValidator(_names)]
+
+
+@dataclass(frozen=True, slots=True)
+class StepTaken:
+    """One step of a call.
+
+    Attributes:
+        number: Number of the step, from 1.
+        of: Total number of steps.
+        name: Name of the step.
+        state: "begun" when it begins; then "made", or "kept" if its result already existed.
+        seconds: Wall time that it took.
+    """
+
+    number: int
+    of: int
+    name: str
+    state: str
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Outcome:
+    """Result of `up`.
+
+    Attributes:
+        sentences: What changed, what the models knew before, what they answer after, damage, and paths of the pages.
+        page: Path of the page of results.
+        changes_page: Path of the page of changes.
+        timestep: Folder of the timestep.
+        runs: Folders of the runs.
+        numbers: Numbers in the sentences, and some answers in words, as in summary.json next to the page.
+        note: Sentence on models or methods left out of the runs; "" if none were.
+        steps: Steps, made or kept.
+    """
+
+    sentences: tuple[str, ...]
+    page: Path
+    changes_page: Path
+    timestep: Path
+    runs: tuple[Path, ...]
+    numbers: Mapping[str, Any]
+    note: str
+    steps: tuple[StepTaken, ...]
+
+    def __repr__(self) -> str:
+        return f"<Outcome of {len(self.runs)} runs: {str(self.page)!r}>"
+
+    def _repr_html_(self) -> str:
+        """The sentences, for notebooks."""
+        return "".join(f"<p>{escape(sentence)}</p>" for sentence in self.sentences)
+
+
+@options
+class Up(InHome, Verb[Outcome]):
+    """Run every step: from two dumps to a page of answers.
+
+    Loads two states of Wikidata, edits language models with the changes, and evaluates them before and after. OLD and
+    NEW are dumps, or days of loaded snapshots; without them the bundled sample is used. The steps are those of
+    load-dump, export-timestep, run-edit and report. A step whose result exists and was created from the same inputs is
+    skipped, so the same command resumes an interrupted one. Everything that would make a later step fail is checked
+    before the first one. At the end a table compares the models, and a few answers are shown in words; the last line is
+    the path of the page.
+    """
+
+    older: str | Path | datetime.date | None = argument(
+        default=None, kw_only=False, metavar="[OLD", help="A dump, or the day of a loaded snapshot."
+    )
+    newer: str | Path | datetime.date | None = argument(
+        default=None, kw_only=False, metavar="NEW]", help="A later dump or day."
+    )
+    older_date: Day | None = flag(
+        "--from",
+        default=None,
+        complete="snapshot_dates",
+        help="Day of OLD, if its name has none; without OLD, of a loaded snapshot.",
+    )
+    newer_date: Day | None = flag("--to", default=None, complete="snapshot_dates", help="Likewise for NEW.")
+    redirects: ExistingFile | None = flag(
+        default=None, help="Tab-separated file of redirects for both dumps, as for load-dump."
+    )
+    profile: Annotated[str, OneOf(PROFILES)] = flag(
+        default=PROFILES[0], help="What counts as a change, as for export-timestep."
+    )
+    model: OneOrSeveral = flag(
+        default=(),
+        group="Model",
+        metavar="NAME",
+        complete="models",
+        help="As for run-edit; repeat for several. tiny is trained on the facts of OLD. Default: tiny, and on the "
+        "bundled sample also smollm2-135m.",
+    )
+    methods: OneOrSeveral = flag(
+        "--method",
+        default=(),
+        group="Model",
+        metavar="NAME",
+        complete="methods",
+        help="As for run-edit; repeat for several. Default: for tiny locft_bf with --set steps=200 --set "
+        "learning_rate=0.002 --set rehearse=50 --train-context asked, on the bundled sample also ft_m; for any other "
+        "model graph_rag.",
+    )
+    only_failed: bool = python_only(
+        default=True, help="Whether to leave out cases that the unedited model already answers correctly."
+    )
+    spec: Mapping[str, Any] | None = python_only(
+        default=None,
+        help="Further fields of the run specs, such as sample, seed, device or presets. Each setting goes to the "
+        "methods that have it.",
+    )
+    graph: bool = flag(
+        default=True,
+        group="Machine",
+        help="Find changes in the graph (updated first), or in the store without a server.",
+    )
+    track: Annotated[str, OneOf(TRACKERS)] | None = flag(
+        default=None, group="Output", help="Log the runs' metrics there, as for run-edit."
+    )
+    overwrite: bool = flag(
+        default=False, group="Output", help="Replace snapshots, timesteps and runs created with other options."
+    )
+    told: Callable[[StepTaken], None] | None = python_only(
+        default=None, help="Called when a step begins, and when it is made or kept."
+    )
+    progress: Steps | None = python_only(default=None, help="Called with progress within a step.")
+
+    def inputs(self) -> UpInputs:
+        """Inputs that the results depend on.
+
+        Raises:
+            SourceError: if the day of a dump is unknown, or only one state is given.
+            TimestepError: if the states are in the wrong order, or options are inconsistent.
+        """
+        from kgedit.verbs.up_inputs import read_inputs
+
+        return read_inputs(
+            Home(folder_of(self.home)).path,
+            self.older,
+            self.newer,
+            older_date=self.older_date,
+            newer_date=self.newer_date,
+            models=as_many(self.model),
+            methods=as_many(self.methods),
+            run={**(self.spec or {}), "only_failed": self.only_failed},
+            redirects=None if self.redirects is None else Path(self.redirects),
+            profile=self.profile,
+            graph=self.graph,
+        )
+
+    def run(self) -> Outcome:
+        """Take the steps that are left.
+
+        Raises:
+            KgeditError: any error of the steps; finished results are kept.
+        """
+        return carry_out(
+            self.inputs(), overwrite=self.overwrite, track=self.track, told=self.told, progress=self.progress
+        )
+
+
+up = function_of(Up)
+
+
+def carry_out(
+    inputs: UpInputs,
+    *,
+    overwrite: bool = False,
+    track: str | None = None,
+    told: Callable[[StepTaken], None] | None = None,
+    progress: Steps | None = None,
+) -> Outcome:
+    """Carry out every step without a result; the arguments are those of `up`.
+
+    Raises:
+        KgeditError: any error of the steps.
+    """
+    from kgedit.verbs.up_checks import check_inputs
+    from kgedit.verbs.up_steps import read_summary, run_folders, steps_of
+
+    check_inputs(inputs, track=track, overwrite=overwrite)
+    tell, taken = told or (lambda _taken: None), list[StepTaken]()
+    steps = steps_of(inputs, overwrite=overwrite, track=track)
+    for number, step in enumerate(steps, start=1):
+        begun = time.monotonic()
+        is_done = step.is_done()
+        if not is_done:
+            tell(StepTaken(number, len(steps), step.name, "begun"))
+            step.carry_out(progress or step_line)
+        taken.append(StepTaken(number, len(steps), step.name, "kept" if is_done else "made", time.monotonic() - begun))
+        tell(taken[-1])
+    numbers = read_summary(inputs)
+    if numbers is None:
+        raise TimestepError(f"{inputs.report} was changed while it was made. Give the same command again.")
+    return Outcome(
+        sentences=tuple(numbers["sentences"]),
+        page=Path(numbers["page"]),
+        changes_page=Path(numbers["changes_page"]),
+        timestep=inputs.timestep,
+        runs=tuple(run_folders(inputs)),
+        numbers=numbers,
+        note=inputs.note,
+        steps=tuple(taken),
+    )
