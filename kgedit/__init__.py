@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from kgedit.verbs.run_edit import read_run, run, scores
     from kgedit.verbs.stats import build_statistics
     from kgedit.verbs.sweep import Sweep, sweep
+    from kgedit.verbs.teach import teach_model
     from kgedit.verbs.trace import trace_model
     from kgedit.verbs.up import Outcome, up
 
@@ -95,6 +96,7 @@ __all__ = [
     "scores",
     "submit",
     "sweep",
+    "teach_model",
     "trace_model",
     "up",
 ]
@@ -114,6 +116,7 @@ _MODULES = {
     "kgedit.verbs.run_edit": ("read_run", "run", "scores"),
     "kgedit.verbs.stats": ("build_statistics",),
     "kgedit.verbs.sweep": ("Sweep", "sweep"),
+    "kgedit.verbs.teach": ("teach_model",),
     "kgedit.verbs.trace": ("trace_model",),
     "kgedit.timesteps.audit": ("Audit",),
     "kgedit.timesteps.stream": ("Stream",),

@@ -77,6 +77,7 @@ COMMAND_TABLE: dict[str, dict[str, tuple[str, str]]] = {
         "presets": ("kgedit.cli.lists:presets", "List the ways of asking a model."),
         "configs": ("kgedit.cli.configs:configs", "List, copy and check hyperparameter files."),
         "stats": ("kgedit.cli.stats:stats", "Build the statistics of ROME, MEMIT and AlphaEdit."),
+        "teach": ("kgedit.cli.teach:teach", "Teach MODEL the facts that it is to know before its edits."),
         "trace": ("kgedit.cli.trace:trace", "Find the layers at which MODEL recalls facts."),
         "memory": ("kgedit.cli.memory:memory", "Keep a deployed model current with a file of facts."),
     },

@@ -123,7 +123,7 @@ def tiny_folder(lesson: Lesson, progress: TrainingProgress | None = None) -> Pat
     return folder
 
 
-def _wordings(lesson: Lesson) -> list[list[tuple[str, str]]]:
+def wordings(lesson: Lesson) -> list[list[tuple[str, str]]]:
     """For each fact, (prompt, answer) in every wording: both questions in every context, and the statement.
 
     A fact from a file may have only a question, which then replaces the other wordings.
@@ -152,7 +152,7 @@ def _train_tokenizer(lesson: Lesson) -> Any:
         initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
         show_progress=False,
     )
-    texts = [f"{prompt} {answer}" for prompt, answer in chain.from_iterable(_wordings(lesson))]
+    texts = [f"{prompt} {answer}" for prompt, answer in chain.from_iterable(wordings(lesson))]
     raw.train_from_iterator([*texts, *(f" {text}" for text in lesson.spelling)], trainer)
     return PreTrainedTokenizerFast(tokenizer_object=raw, eos_token=_END, pad_token=_END)  # type: ignore[no-untyped-call]
 
@@ -183,9 +183,9 @@ def _train(lesson: Lesson, tokenizer: Any, progress: TrainingProgress) -> Any:
     module = _new_model(lesson, tokenizer)
     model = LanguageModel("tiny", "", module, tokenizer)
     recipe, order = lesson.recipe, random.Random(lesson.seed)
-    wordings = _wordings(lesson)
+    worded = wordings(lesson)
     kinds = len(lesson.contexts)
-    steps = recipe.epochs * -(-3 * len(wordings) // recipe.batch)
+    steps = recipe.epochs * -(-3 * len(worded) // recipe.batch)
     optimizer = torch.optim.AdamW(module.parameters(), lr=recipe.learning_rate)
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: min((step + 1) / 20, 1 - step / (steps + 1)))
     module.train()
@@ -193,10 +193,10 @@ def _train(lesson: Lesson, tokenizer: Any, progress: TrainingProgress) -> Any:
         progress(epoch, recipe.epochs)
         pairs = [
             pair
-            for own in wordings
+            for own in worded
             for pair in (own[order.randrange(kinds)], own[kinds + order.randrange(kinds)], own[-1])
         ]
-        for batch in _batches(pairs, recipe.batch, order):
+        for batch in batches(pairs, recipe.batch, order):
             targets = encode_targets(model, batch, learn_end=True)
             loss = target_loss(model.forward(targets.ids, targets.mask, last=targets.last).logits, targets)
             optimizer.zero_grad()
@@ -208,7 +208,7 @@ def _train(lesson: Lesson, tokenizer: Any, progress: TrainingProgress) -> Any:
     return module.eval()
 
 
-def _batches(pairs: list[tuple[str, str]], size: int, order: random.Random) -> list[list[tuple[str, str]]]:
+def batches(pairs: list[tuple[str, str]], size: int, order: random.Random) -> list[list[tuple[str, str]]]:
     """Batches of texts of similar length, in random order."""
     order.shuffle(pairs)
     pairs = sorted(pairs, key=lambda pair: len(pair[0]) + len(pair[1]))

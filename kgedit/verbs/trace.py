@@ -31,8 +31,6 @@ EFFECTS = {"state": "string", "position": "string", "layer": "int64", "effect": 
 """state: hidden (a block's output), mlp or attention. position: kind of token. layer: index of the block, the middle of
 the window for mlp and attention. effect: average indirect effect, in probability. share: share of the total effect."""
 
-"""Built-in model that is trained on a timestep's known facts."""
-
 _AT_ONCE = 32
 """Number of facts evaluated together in the search for those that the model knows."""
 

@@ -1,0 +1,206 @@
+"""Teaches a model the facts of an older snapshot, so that "before an edit" and "kept" mean something for it.
+
+A small model knows few of the facts that a timestep edits. Fine-tuning all of its weights on the older snapshot's
+facts, as `tiny` learns them, gives a subject for experiments that answers them freely.
+
+An epoch asks each fact once in a random context and once in other words; facts that the model knows by heart are left
+out until it errs again. The state is stored after each epoch, and a resumed training gives the same weights.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import load_file
+
+from kgedit.files import replace_file
+from kgedit.llm.generation import Question, answer_freely
+from kgedit.llm.language_model import LanguageModel
+from kgedit.llm.saving import save_tensors, whole_folder
+from kgedit.llm.tiny import Lesson, batches, wordings
+from kgedit.llm.training import backward, encode_targets, loss_scaler, take_step, target_loss
+from kgedit.records.cases import KnownFact
+from kgedit.records.runs import Preset
+
+_WARM_UP = 20
+"""Steps until the learning rate is reached: Adam's first estimates of the second moment are poor."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TeachingPlan:
+    """Settings of the training.
+
+    Attributes:
+        goal: Share of the facts answered freely at which it ends.
+        epochs: Maximum number of epochs.
+        batch: Rows per step.
+        learning_rate: Learning rate of AdamW after its warm-up; it stays constant, because the number of epochs is
+            open.
+    """
+
+    goal: float = 0.9
+    epochs: int = 12
+    batch: int = 16
+    learning_rate: float = 5e-5
+
+
+@dataclass(frozen=True, slots=True)
+class Epoch:
+    """One pass over the facts.
+
+    Attributes:
+        rows: Number of prompts trained on; 0 for the state before training.
+        loss: Mean loss of these before their steps; None for the state before training.
+        known: Share of the facts answered freely after it.
+    """
+
+    rows: int
+    loss: float | None
+    known: float
+
+
+Check = Callable[[str, KnownFact], bool]
+"""Whether an answer states a fact."""
+
+TeachingProgress = Callable[[int, int, str], None]
+"""Called with the steps done in an epoch, their number, and what is being done."""
+
+
+class Teacher:
+    """Trains one model; its weights must be float32 or bfloat16 and may all change.
+
+    Args:
+        model: The model.
+        lesson: Facts and contexts; the recipe is not used.
+        plan: Settings.
+        preset: Free preset that decides what the model knows; its context is among the lesson's.
+        is_right: Decides whether an answer states a fact.
+        folder: Folder of the stored state.
+    """
+
+    def __init__(
+        self, model: LanguageModel, lesson: Lesson, plan: TeachingPlan, *, preset: Preset, is_right: Check, folder: Path
+    ) -> None:
+        self._model, self._lesson, self._plan = model, lesson, plan
+        self._preset, self._is_right, self._folder = preset, is_right, folder
+        self._wordings = wordings(lesson)
+        asked = next(context for context in lesson.contexts if context.name == preset.context)
+        self._questions = [Question(asked.prompt(fact.question), fact.answer) for fact in lesson.facts]
+        self._parameters = dict(model.module.named_parameters())
+        self._optimizer = torch.optim.AdamW(self._parameters.values(), lr=plan.learning_rate)
+        trained = {"lesson": lesson.digest, "model": model.fingerprint}
+        self._identity = trained | {"plan": asdict(plan), "preset": preset.name}
+        self.epochs: list[Epoch] = []
+        self.known: list[bool] = []
+
+    def teach(self, progress: TeachingProgress) -> list[Epoch]:
+        """Train until the goal or the last epoch, from the stored state if there is one.
+
+        Returns:
+            The state before training, and each epoch.
+        """
+        if not self._resume():
+            self._ask(progress, rows=0, loss=None)
+        while len(self.epochs) <= self._plan.epochs and self.epochs[-1].known < self._plan.goal:
+            rows, loss = self._train(progress)
+            self._ask(progress, rows=rows, loss=loss)
+            self._store()
+        return self.epochs
+
+    def save(self, folder: Path, report: dict[str, Any]) -> None:
+        """Write the taught model, with the report and its training as taught.json, and remove the stored state."""
+        report = report | {"training": self._identity}
+        with whole_folder(folder) as partial:
+            for part in (self._model.tokenizer, self._model.module):
+                part.save_pretrained(partial)
+            (partial / "taught.json").write_text(json.dumps(report, indent=1, ensure_ascii=False), encoding="utf-8")
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _train(self, progress: TeachingProgress) -> tuple[int, float]:
+        model, number = self._model, len(self.epochs)
+        order = random.Random(f"{self._lesson.seed} epoch {number}")
+        pairs = [pair for index, own in enumerate(self._wordings) for pair in self._turn(own, index, order)]
+        scaler, losses = loss_scaler(model), []
+        model.module.requires_grad_(True).train()
+        every = batches(pairs, self._plan.batch, order)
+        for step, batch in enumerate(every):
+            progress(step, len(every), f"epoch {number}")
+            done = sum(-(-epoch.rows // self._plan.batch) for epoch in self.epochs) + step
+            for group in self._optimizer.param_groups:
+                group["lr"] = self._plan.learning_rate * min(1.0, (done + 1) / _WARM_UP)
+            losses.append(backward(model, batch, self._loss, optimizer=self._optimizer, scaler=scaler) * len(batch))
+            torch.nn.utils.clip_grad_norm_(self._parameters.values(), 1.0)
+            take_step(self._optimizer, scaler)
+        self._optimizer.zero_grad()
+        model.module.eval().requires_grad_(False)
+        model.forget_fingerprint()
+        progress(len(every), len(every), f"epoch {number}")
+        return len(pairs), sum(losses) / len(pairs)
+
+    def _turn(self, own: Sequence[tuple[str, str]], index: int, order: random.Random) -> list[tuple[str, str]]:
+        """Wordings of one fact in this epoch: the question in one context, and it reworded or as a statement."""
+        kinds = len(self._lesson.contexts)
+        question, other = own[order.randrange(kinds)], own[order.randrange(kinds, len(own))]
+        return [other] if self.known[index] else [question, other]
+
+    def _loss(self, rows: Sequence[tuple[str, str]]) -> torch.Tensor:
+        targets = encode_targets(self._model, rows, learn_end=True).without_last()
+        return target_loss(self._model.forward(targets.ids, targets.mask, last=targets.last).logits, targets)
+
+    def _ask(self, progress: TeachingProgress, *, rows: int, loss: float | None) -> None:
+        progress(0, 1, "ask what it knows")
+        answers = answer_freely(self._model, self._questions, self._preset)
+        self.known = [self._is_right(text, fact) for text, fact in zip(answers, self._lesson.facts, strict=True)]
+        self.epochs.append(Epoch(rows, loss, sum(self.known) / len(self.known)))
+        progress(1, 1, "ask what it knows")
+
+    def _store(self) -> None:
+        """Write weights and moments of this epoch, then the file that names them, then remove those before."""
+        number = len(self.epochs) - 1
+        tensors = {f"weight.{name}": value.detach() for name, value in self._parameters.items()}
+        for name, value in self._parameters.items():
+            kept = self._optimizer.state[value]
+            tensors |= {f"mean.{name}": kept["exp_avg"], f"square.{name}": kept["exp_avg_sq"]}
+        path = self._folder / f"epoch-{number}.safetensors"
+        save_tensors(path, tensors, {"steps": str(int(next(iter(self._optimizer.state.values()))["step"]))})
+        epochs = [asdict(one) for one in self.epochs]
+        state = self._identity | {"file": path.name, "epochs": epochs, "known": self.known}
+        replace_file(self._folder / "state.json", json.dumps(state))
+        for earlier in self._folder.glob("epoch-*.safetensors"):
+            if earlier != path:
+                earlier.unlink()
+
+    def _resume(self) -> bool:
+        """Load the stored state of the same training; False if there is none."""
+        try:
+            state = json.loads((self._folder / "state.json").read_bytes())
+        except (FileNotFoundError, ValueError):
+            state = {}
+        if any(state.get(name) != value for name, value in self._identity.items()):
+            shutil.rmtree(self._folder, ignore_errors=True)
+            return False
+        from safetensors import safe_open
+
+        path = self._folder / state["file"]
+        with safe_open(path, "pt") as file:
+            steps = float(file.metadata()["steps"])
+        tensors = load_file(path, device=str(self._model.device))
+        with torch.no_grad():
+            for name, value in self._parameters.items():
+                value.copy_(tensors[f"weight.{name}"])
+                self._optimizer.state[value] = {
+                    "step": torch.tensor(steps),
+                    "exp_avg": tensors[f"mean.{name}"],
+                    "exp_avg_sq": tensors[f"square.{name}"],
+                }
+        self._model.forget_fingerprint()
+        self.epochs = [Epoch(**one) for one in state["epochs"]]
+        self.known = state["known"]
+        return True

@@ -1,0 +1,90 @@
+"""Models that are taught the facts of an older snapshot."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from safetensors.torch import load_file
+from world.small_models import save, small_model
+from world.small_timestep import write_timestep
+
+import kgedit
+from kgedit.errors import ModelError, SpecError
+from kgedit.llm.teaching import Teacher
+
+SETTINGS: dict[str, Any] = {"presets": ["wild"], "goal": 1.0, "learning_rate": 3e-3, "batch": 8, "device": "cpu"}
+
+
+@pytest.fixture
+def given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """Arguments of `teach_model` for a small random model."""
+    monkeypatch.setenv("KGEDIT_HOME", str(tmp_path / "home"))
+    write_timestep(tmp_path / "step", towns=range(3))
+    model = save(small_model(), tmp_path / "model")
+    return {"model": str(model), "timesteps": [str(tmp_path / "step")], "out": tmp_path / "taught", **SETTINGS}
+
+
+def test_a_model_is_taught_until_it_answers_the_old_facts(given: dict[str, Any]) -> None:
+    taught = kgedit.teach_model(**given | {"goal": 0.9, "epochs": 60})
+
+    assert taught.epochs[0].known == 0
+    assert taught.epochs[0].loss is None
+    assert taught.known >= 0.9 > taught.epochs[-2].known
+    assert len(taught.epochs) < 60
+    report = json.loads((taught.folder / "taught.json").read_text(encoding="utf-8"))
+    assert report["known"] == taught.known
+    assert report["training"]["plan"]["learning_rate"] == 3e-3
+    assert [step["name"] for step in report["timesteps"]] == ["20200101_20210101"]
+
+
+def test_an_interrupted_training_resumes_to_the_same_weights(
+    given: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = kgedit.teach_model(**given | {"epochs": 4})
+    store, stored = Teacher._store, 0
+
+    def store_twice(teacher: Teacher) -> None:
+        nonlocal stored
+        store(teacher)
+        stored += 1
+        if stored == 2:
+            raise KeyboardInterrupt
+
+    again = given | {"epochs": 4, "out": tmp_path / "again"}
+    with monkeypatch.context() as patch:
+        patch.setattr(Teacher, "_store", store_twice)
+        with pytest.raises(KeyboardInterrupt):
+            kgedit.teach_model(**again)
+    kept = tmp_path / ".again.teaching"
+    assert sorted(path.name for path in kept.iterdir()) == ["epoch-2.safetensors", "state.json"]
+
+    resumed = kgedit.teach_model(**again)
+
+    assert resumed.epochs == whole.epochs
+    weights, others = (load_file(one.folder / "model.safetensors") for one in (whole, resumed))
+    assert all(weights[name].equal(others[name]) for name in weights)
+    assert not kept.exists()
+
+
+def test_the_state_of_another_training_is_not_used(given: dict[str, Any], tmp_path: Path) -> None:
+    kept = tmp_path / ".taught.teaching"
+    kept.mkdir()
+    (kept / "state.json").write_text(json.dumps({"lesson": "another", "epochs": [], "known": []}), encoding="utf-8")
+
+    taught = kgedit.teach_model(**given | {"epochs": 1})
+
+    assert len(taught.epochs) == 2
+    assert not kept.exists()
+
+
+def test_what_cannot_be_taught_is_refused(given: dict[str, Any], tmp_path: Path) -> None:
+    with pytest.raises(SpecError, match="one must decode"):
+        kgedit.teach_model(**given | {"presets": ["synthetic"]})
+    with pytest.raises(SpecError, match="did you mean 'wild'"):
+        kgedit.teach_model(**given | {"presets": ["wilt"]})
+    (tmp_path / "taught").mkdir()
+    with pytest.raises(ModelError, match="already exists"):
+        kgedit.teach_model(**given)
