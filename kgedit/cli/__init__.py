@@ -77,7 +77,10 @@ COMMAND_TABLE: dict[str, dict[str, tuple[str, str]]] = {
         "presets": ("kgedit.cli.lists:presets", "List the ways of asking a model."),
         "configs": ("kgedit.cli.configs:configs", "List, copy and check hyperparameter files."),
         "stats": ("kgedit.cli.stats:stats", "Build the statistics of ROME, MEMIT and AlphaEdit."),
-        "teach": ("kgedit.cli.teach:teach", "Teach MODEL the facts that it is to know before its edits."),
+        "teach": (
+            "kgedit.cli.teach:teach",
+            "Fine-tune MODEL on the facts of a timestep's older snapshot until it answers them.",
+        ),
         "trace": ("kgedit.cli.trace:trace", "Find the layers at which MODEL recalls facts."),
         "memory": ("kgedit.cli.memory:memory", "Keep a deployed model current with a file of facts."),
     },
