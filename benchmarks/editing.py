@@ -40,6 +40,7 @@ from kgedit.llm.loading import load_model
 from kgedit.llm.presets import PRESETS
 from kgedit.llm.surgery.forward_above import forward_above
 from kgedit.llm.training import TargetBatch
+from kgedit.progress import ignore
 from kgedit.records.cases import Case, Fact
 from kgedit.timesteps.edit_files import EditFile
 
@@ -162,7 +163,7 @@ def measure_methods(model: LanguageModel, names: Sequence[str], count: int) -> N
         editor = make_editor(name, model, NOT_TIMED.get(name, {}), contexts=(read_context("question_only"),))
         started = time.process_time()
         if editor.capabilities.needs_known_facts:
-            editor.prepare(known, advance=_silent)
+            editor.prepare(known, advance=ignore)
         prepared, losses, right, spent = time.process_time() - started, [], [], 0.0
         for batch in (cases[start : start + size] for start in range(0, count, size)):
             started = time.process_time()
@@ -192,10 +193,6 @@ def measure_with_peer(model: LanguageModel, options: argparse.Namespace) -> None
             python=options.peer_python,
             scratch=Path(scratch),
         )
-
-
-def _silent(done: int, total: int) -> None:
-    """Progress callback that does nothing."""
 
 
 def question_cases(count: int) -> list[Case]:

@@ -99,7 +99,7 @@ def _load(meter: Meter, dumps: list[Path]) -> None:
         _say(f"loading the {name} snapshot into the store")
         source = DumpFile(path)
         with meter.measure(f"store: load the {name} snapshot"):
-            ingest(meter.home, _job(path, day), source, workers=2, overwrite=False, progress=_silent)
+            ingest(meter.home, _job(path, day), source, workers=2, overwrite=False)
 
 
 def _job(path: Path, day: date) -> Load:
@@ -128,10 +128,10 @@ def _fill(meter: Meter, compute: str, *, evidence: bool) -> None:
         scope = {"scope": Scope(evidence=False)}
     _say("bulk import")
     with meter.measure("graph: bulk import of the older snapshot"):
-        bring_up_to_date(meter.home, snapshots[:1], progress=_silent, **scope)
+        bring_up_to_date(meter.home, snapshots[:1], **scope)
     _say("delta")
     with meter.calls_of(compute, "delta: compute"), meter.calls_of(VERIFY, "verify"), meter.measure("delta: all"):
-        bring_up_to_date(meter.home, snapshots, progress=_silent)
+        bring_up_to_date(meter.home, snapshots)
 
 
 def _ask(meter: Meter, facts: Facts) -> None:
@@ -265,10 +265,6 @@ def read_runs(paths: list[Path]) -> list[tuple[Figures, Facts]]:
 
 def _say(text: str) -> None:
     print(f"  {text} ...", file=sys.stderr, flush=True)
-
-
-def _silent(_done: int, _counted: int) -> None:
-    """Progress callback that does nothing."""
 
 
 def main() -> None:

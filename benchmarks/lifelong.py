@@ -30,6 +30,7 @@ from kgedit.editing import make_editor
 from kgedit.editing.editor import EditorState
 from kgedit.editing.locate_then_edit.accumulated_solve import AT_ONCE, AccumulatedSolve
 from kgedit.llm.language_model import LanguageModel
+from kgedit.progress import ignore
 from kgedit.records.cases import Case, Fact, KnownFact
 from kgedit.resources import use_home
 from kgedit.runs.checkpoints import Checkpoint, Checkpoints
@@ -169,7 +170,7 @@ def _editor(name: str, length: int) -> Any:
     """An editor after the given number of edits."""
     editor = make_editor(name.partition(",")[0], tiny_model(), METHODS[name], seed=1)
     if editor.capabilities.needs_known_facts:
-        editor.prepare(known_facts(), advance=lambda _done, _total: None)
+        editor.prepare(known_facts(), advance=ignore)
     editor.apply([case(number) for number in range(10)])
     fill(editor, length)
     return editor
@@ -221,7 +222,7 @@ def measure_spread(name: str, layers: str, *, prompts: int, edits: int = 20) -> 
         model = tiny_model()
         model.module.double()
         editor: Any = make_editor(name, model, {**METHODS[name], "layers": layers, "prompts": prompts}, seed=1)
-        editor.prepare(known_facts(), advance=lambda _done, _total: None)
+        editor.prepare(known_facts(), advance=ignore)
         before = [editor.matrices[layer].before.clone() for layer in editor.layers]
         cases = [case(number) for number in range(edits)]
         if found is None:

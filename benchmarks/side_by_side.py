@@ -33,6 +33,7 @@ from kgedit.llm.generation import Question, ask
 from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.presets import PRESETS
 from kgedit.llm.saving import save_pretrained, save_tensors
+from kgedit.progress import ignore
 from kgedit.records.cases import Case, KnownFact
 
 
@@ -176,7 +177,7 @@ class SideBySide:
         for own in comparisons:
             editor = make_editor(own.method, self.model, own.settings)
             if isinstance(editor, LocateThenEdit):
-                editor.prepare(self.known, advance=_silent)
+                editor.prepare(self.known, advance=ignore)
                 found |= {str(layer): editor.damped(layer) for layer in editor.layers}
         path = self.scratch / "statistics.safetensors"
         save_tensors(path, found)
@@ -213,7 +214,7 @@ class SideBySide:
             settings |= self._wise_scale()
         editor = make_editor(own.method, self.model, settings)
         if editor.capabilities.needs_known_facts:
-            editor.prepare(self.known, advance=_silent)
+            editor.prepare(self.known, advance=ignore)
         if isinstance(editor, LocateThenEdit):
             state = editor.state()
             prefixes = self._prefixes(editor.settings)
@@ -224,7 +225,7 @@ class SideBySide:
     def _wise_scale(self) -> dict[str, object]:
         """Unit and learning rate as measured by kgedit on the first edit; EasyEdit's decay is scaled with the rate."""
         editor = make_editor("wise", self.model, {"steps": 1})
-        editor.prepare(self.known, advance=_silent)
+        editor.prepare(self.known, advance=ignore)
         editor.apply(self.cases[-1:])
         unit, rate, _ = editor.state().record["scale"]
         editor.restore()
@@ -247,7 +248,7 @@ class SideBySide:
 
     def _ours(self, own: Comparison, editor: Editor[Any], batch: Sequence[Case]) -> Measured:
         if own.method == "wise":
-            editor.prepare([self._unrelated(batch[0])], advance=_silent)
+            editor.prepare([self._unrelated(batch[0])], advance=ignore)
         before = {name: weight.clone() for name, weight in self._weights(editor).items()}
         self.passes = 0
         started = time.process_time()
@@ -397,7 +398,3 @@ def compare_all(
     with peer(checkout, python, both.folder, scratch, both.statistics(chosen)) as other:
         for own in chosen:
             print(both.compare(own, other), flush=True)
-
-
-def _silent(done: int, total: int) -> None:
-    """Progress callback that does nothing."""

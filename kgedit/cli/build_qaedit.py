@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kgedit.cli.formats import print_json, print_result, result_format, wants_json
-from kgedit.cli.progress import Update, bars, say
+from kgedit.cli.progress import bars, say
 from kgedit.cli.verb_command import FlagOption, Given, verb_command
 from kgedit.errors import ModelError
+from kgedit.progress import Advance
 from kgedit.verbs.build_qaedit import BuildQaedit
 
 if TYPE_CHECKING:
@@ -76,7 +77,7 @@ def build_qaedit(given: Given, *, estimate: bool, **model: Any) -> None:
             _tell_estimate(estimates)
         return
     with bars() as add:
-        shown: list[Update] = []
+        shown: list[Advance] = []
 
         def progress(done: int, total: int) -> None:
             if not shown or done == 1:

@@ -8,8 +8,9 @@ import click
 
 from kgedit.cli.asking import tell_asked
 from kgedit.cli.formats import rows_format
-from kgedit.cli.progress import Update, bars
+from kgedit.cli.progress import bars
 from kgedit.cli.verb_command import verb_command
+from kgedit.progress import Advance
 from kgedit.resources import home as default_home
 from kgedit.verbs.verbalize import CompareVerbalizers
 
@@ -30,7 +31,7 @@ def compare_verbalizers(given: CompareVerbalizers, *, questions: bool, form: str
     from kgedit.cli.query import print_rows
 
     with bars() as add:
-        started: dict[str, Update] = {}
+        started: dict[str, Advance] = {}
 
         def progress(name: str, done: int, total: int) -> None:
             if name not in started:

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 import click
 
-from kgedit.records.steps import StepListener, listening
+from kgedit.progress import Advance, Listener, Steps, listening
 from kgedit.verbs.live_progress import by_stage
-
-Update = Callable[[int, int], None]
-"""Called with the finished part of the total, and the number of units in it."""
 
 SECONDS_BETWEEN_LINES = 10
 
@@ -33,7 +30,7 @@ def say(message: str) -> None:
 
 
 @contextmanager
-def bars() -> Iterator[Callable[[str, int, str], Update]]:
+def bars() -> Iterator[Steps]:
     """Show consecutive steps; yields a function (title, total, unit) that adds one.
 
     A step appears, and its clock starts, at its first update.
@@ -47,7 +44,7 @@ def bars() -> Iterator[Callable[[str, int, str], Update]]:
     columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TextColumn("{task.fields[rate]}"))
     with Progress(*columns, TimeRemainingColumn(), console=Console(stderr=True)) as progress:
 
-        def add(title: str, total: int, unit: str) -> Update:
+        def add(title: str, total: int, unit: str) -> Advance:
             task = progress.add_task(title, total=total, rate="", start=False, visible=False)
             clock = _Clock()
 
@@ -64,10 +61,10 @@ def bars() -> Iterator[Callable[[str, int, str], Update]]:
 
 
 @contextmanager
-def bar(title: str, unit: str) -> Iterator[Update]:
+def bar(title: str, unit: str) -> Iterator[Advance]:
     """Show one step; yields a function (done, total)."""
     with bars() as add:
-        started: list[Update] = []
+        started: list[Advance] = []
 
         def update(done: int, total: int) -> None:
             if not started:
@@ -78,7 +75,7 @@ def bar(title: str, unit: str) -> Iterator[Update]:
 
 
 @contextmanager
-def stages() -> Iterator[Callable[[str, int, int], None]]:
+def stages() -> Iterator[Listener]:
     """One line per stage; yields a function (stage, steps done, number of steps)."""
     with bars() as add:
         yield by_stage(add)
@@ -86,7 +83,7 @@ def stages() -> Iterator[Callable[[str, int, int], None]]:
 
 @contextmanager
 def steps(title: str) -> Iterator[None]:
-    """Show the steps reported by the work (kgedit.records.steps) as one bar: "Exporting: finding changes"."""
+    """Show the steps reported by the work (kgedit.progress) as one bar: "Exporting: finding changes"."""
     if _quiet or not sys.stderr.isatty():
         with listening(_step_lines(title)):
             yield
@@ -105,7 +102,7 @@ def steps(title: str) -> Iterator[None]:
             yield
 
 
-def _step_lines(title: str) -> StepListener:
+def _step_lines(title: str) -> Listener:
     """Print a line for a step that begins long after the last line."""
     said = time.monotonic()
 
@@ -139,7 +136,7 @@ def _pace(rate: float) -> str:
     return f"{1 / rate:,.1f} s each" if 0 < rate < 1 else f"{rate:,.0f}/s"
 
 
-def _lines(title: str, total: int, unit: str) -> Update:
+def _lines(title: str, total: int, unit: str) -> Advance:
     clock = _Clock()
     said = 0.0
     done_before: int | None = None

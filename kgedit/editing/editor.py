@@ -20,14 +20,11 @@ from kgedit.hparams.settings import Settings
 from kgedit.llm.contexts import Context
 from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.saving import save_pretrained
+from kgedit.progress import Advance
 from kgedit.records.cases import Case, KnownFact
 from kgedit.records.runs import EditFailure, Protocol
 
 OwnSettings = TypeVar("OwnSettings", bound=Settings)
-
-
-Advance = Callable[[int, int], None]
-"""Called with the number of finished steps and of all steps."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

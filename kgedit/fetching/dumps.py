@@ -22,6 +22,7 @@ from urllib.parse import urljoin
 from kgedit.errors import SourceError, StoreError
 from kgedit.fetching.manners import Manners, TemporaryError, get, persistently, temporary_errors
 from kgedit.files import put_in_place
+from kgedit.progress import Advance, ignore
 from kgedit.store.disk import disk_errors
 
 DUMPS = "https://dumps.wikimedia.org/"
@@ -158,7 +159,7 @@ def fetch_dump(
     *,
     manners: Manners,
     overwrite: bool = False,
-    progress: Callable[[int], Callable[[int, int], None]] | None = None,
+    progress: Callable[[int], Advance] | None = None,
 ) -> Path:
     """Download a dump into a folder; interrupted downloads are resumed by range requests.
 
@@ -182,12 +183,12 @@ def fetch_dump(
         if _length(part) > size:
             part.unlink()
         _check_room(folder, size - _length(part), dump.name)
-        _fetch_rest(dump, part, size, manners, progress(size) if progress else _silent)
+        _fetch_rest(dump, part, size, manners, progress(size) if progress else ignore)
         _check(dump, part, size)
         return put_in_place(part, target)
 
 
-def _fetch_rest(dump: RemoteDump, part: Path, size: int, manners: Manners, update: Callable[[int, int], None]) -> None:
+def _fetch_rest(dump: RemoteDump, part: Path, size: int, manners: Manners, update: Advance) -> None:
     """Download the remainder. A failed round of attempts is tolerated as long as it transferred data."""
     while (before := _length(part)) < size:
         try:
@@ -201,10 +202,6 @@ def _fetch_rest(dump: RemoteDump, part: Path, size: int, manners: Manners, updat
 
 def _length(part: Path) -> int:
     return part.stat().st_size if part.is_file() else 0
-
-
-def _silent(done: int, counted: int) -> None:
-    """Progress callback that does nothing."""
 
 
 def _size_of(dump: RemoteDump, manners: Manners) -> int:
@@ -231,7 +228,7 @@ def _check_room(folder: Path, needed: int, name: str) -> None:
         )
 
 
-def _resume(dump: RemoteDump, part: Path, size: int, manners: Manners, update: Callable[[int, int], None]) -> None:
+def _resume(dump: RemoteDump, part: Path, size: int, manners: Manners, update: Advance) -> None:
     """Download the remainder; if the server ignores the range, the download restarts."""
     have = _length(part)
     headers = {"User-Agent": manners.user_agent} | ({"Range": f"bytes={have}-"} if have else {})

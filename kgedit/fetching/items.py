@@ -9,7 +9,7 @@ from __future__ import annotations
 import datetime
 import json
 import urllib.error
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from kgedit.fetching.ancestors import Surroundings, in_order
 from kgedit.fetching.manners import Manners, TemporaryError, get, persistently
 from kgedit.fetching.pages import FetchedPages
 from kgedit.files import replace_file
+from kgedit.progress import advance
 from kgedit.wikidata.ids import is_entity_id
 
 Json = dict[str, Any]
@@ -81,16 +82,15 @@ class FetchedItems:
     beyond: int = 0
 
 
-def fetch_items(
-    order: ItemsOrder, target: Path, *, overwrite: bool = False, progress: Callable[[int, int], None] | None = None
-) -> FetchedItems:
+def fetch_items(order: ItemsOrder, target: Path, *, overwrite: bool = False) -> FetchedItems:
     """Fetch items into a file with one entity per line; an interrupted fetch is resumed.
+
+    Advances (kgedit.progress) with the completed thousandths of the current depth and the number of fetched entities.
 
     Args:
         order: Selection of items.
         target: Destination; ".json.gz" compresses it.
         overwrite: Whether an existing file may be replaced.
-        progress: Called with the completed thousandths of the current depth and the number of fetched entities.
 
     Raises:
         SourceError: if an id is invalid, the site keeps failing, or the file exists. No file is written then.
@@ -99,7 +99,7 @@ def fetch_items(
     if wrong or not order.ids:
         raise SourceError(f"Not an id of an item or a property: {', '.join(wrong[:5]) or 'none given'}. Write Q42.")
     plan = {name: str(getattr(order, name)) for name in order.__slots__ if name != "manners"}
-    fetching = _Fetching(order, FetchedPages(target, plan, overwrite=overwrite), progress)
+    fetching = _Fetching(order, FetchedPages(target, plan, overwrite=overwrite))
     fetching.fetch_all()
     if not fetching.names:
         raise SourceError(f"{order.site} has none of these items ({order.describe()}). Nothing was written.")
@@ -116,7 +116,7 @@ def fetch_items(
 class _Fetching:
     """One call of fetch_items."""
 
-    def __init__(self, order: ItemsOrder, pages: FetchedPages, progress: Callable[[int, int], None] | None) -> None:
+    def __init__(self, order: ItemsOrder, pages: FetchedPages) -> None:
         self.pages = pages
         self.names: list[str] = []
         self.redirects: dict[str, str] = {}
@@ -124,7 +124,6 @@ class _Fetching:
         self.ancestors = 0
         self.beyond = 0
         self._order = order
-        self._progress = progress
         self._revisions = dict(order.revisions)
         self._seen: set[str] = set()
         self._properties: set[str] = set()
@@ -169,8 +168,7 @@ class _Fetching:
             self._tell(number, len(names))
 
     def _tell(self, number: int, of: int) -> None:
-        if self._progress is not None:
-            self._progress(1000 * number // of, len(self.names))
+        advance(1000 * number // of, len(self.names))
 
     def _fetch(self, name: str) -> Json | None:
         """Fetch an entity once; None if it was fetched before or does not exist."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from kgedit.errors import SourceError
 from kgedit.fetching.ancestors import Surroundings
 from kgedit.fetching.manners import Manners, TemporaryError, persistently, temporary_errors
 from kgedit.fetching.pages import FetchedPages, batches
+from kgedit.progress import advance
 from kgedit.wikidata.ids import INSTANCE_OF, SUBCLASS_OF, is_entity_id, site_address
 
 WD = "http://www.wikidata.org/entity/"
@@ -91,16 +92,15 @@ class FetchedSlice:
     beyond: int = 0
 
 
-def fetch_slice(
-    order: SliceOrder, target: Path, *, overwrite: bool = False, progress: Callable[[int, int], None] | None = None
-) -> FetchedSlice:
+def fetch_slice(order: SliceOrder, target: Path, *, overwrite: bool = False) -> FetchedSlice:
     """Fetch a slice into a file of N-Triples; an interrupted fetch is resumed.
+
+    Advances (kgedit.progress) with the completed thousandths and the number of fetched entities.
 
     Args:
         order: Selection of the slice.
         target: Destination; ".nt.gz" compresses it.
         overwrite: Whether an existing file may be replaced.
-        progress: Called with the completed thousandths and the number of fetched entities.
 
     Raises:
         SourceError: if the order is contradictory, the endpoint keeps failing, or the file exists. No partial file is
@@ -112,11 +112,11 @@ def fetch_slice(
     pages = FetchedPages(target, plan, overwrite=overwrite)
     items = _items(order, pages)
     fetched = _Fetched()
-    _fetch_entities(order, pages, "items", items, fetched, progress)
+    _fetch_entities(order, pages, "items", items, fetched)
     ancestors = beyond = 0
     if order.ancestors:
-        ancestors, beyond = _fetch_ancestors(order, pages, fetched, progress)
-    _fetch_entities(order, pages, "properties", sorted(fetched.properties - fetched.asked), fetched, progress)
+        ancestors, beyond = _fetch_ancestors(order, pages, fetched)
+    _fetch_entities(order, pages, "properties", sorted(fetched.properties - fetched.asked), fetched)
     if not fetched.entities:
         raise SourceError(f"{order.endpoint} knows none of these items ({order.describe()}). Nothing was written.")
     path = pages.finish(fetched.names, slice_of=order.describe())
@@ -136,9 +136,7 @@ class _Fetched:
     surroundings: Surroundings = field(default_factory=Surroundings)
 
 
-def _fetch_ancestors(
-    order: SliceOrder, pages: FetchedPages, fetched: _Fetched, progress: Callable[[int, int], None] | None
-) -> tuple[int, int]:
+def _fetch_ancestors(order: SliceOrder, pages: FetchedPages, fetched: _Fetched) -> tuple[int, int]:
     """Fetch the values of the items and their surroundings; returns the numbers of ids fetched and left out."""
     before, step = fetched.entities, 0
 
@@ -146,7 +144,7 @@ def _fetch_ancestors(
         nonlocal step
         step += 1
         wanted = [name for name in names if name not in fetched.asked]
-        _fetch_entities(order, pages, f"ancestors-{step}", wanted, fetched, progress)
+        _fetch_entities(order, pages, f"ancestors-{step}", wanted, fetched)
 
     beyond = fetched.surroundings.fetch_around(set(fetched.values), order.ancestors, fetch)
     return fetched.entities - before, beyond
@@ -158,7 +156,6 @@ def _fetch_entities(
     kind: str,
     ids: list[str],
     fetched: _Fetched,
-    progress: Callable[[int, int], None] | None,
 ) -> None:
     for number, batch in enumerate(batches(ids, order.page), start=1):
         name = f"{kind}-{number:06d}.nt"
@@ -175,8 +172,7 @@ def _fetch_entities(
             fetched.surroundings.add(subject, property_id, value)
             if kind == "items":
                 fetched.values.add(value)
-        if progress is not None:
-            progress(min(1000, 1000 * number * order.page // len(ids)), fetched.entities)
+        advance(min(1000, 1000 * number * order.page // len(ids)), fetched.entities)
 
 
 _PAGE_OF_IDS = 10_000

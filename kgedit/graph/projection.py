@@ -24,7 +24,7 @@ from kgedit.graph.managed.processes import locked
 from kgedit.graph.managed.server import ManagedServer
 from kgedit.graph.queries import schema_statements
 from kgedit.graph.scopes import keep_scope, kept_scope, scope_from, scope_properties
-from kgedit.graph.writing import WriteProgress, forget_progress, write_steps
+from kgedit.graph.writing import forget_progress, write_steps
 from kgedit.store.delta import write_delta, write_whole
 from kgedit.store.disk import disk_errors
 from kgedit.store.scope import Scope
@@ -67,7 +67,6 @@ def bring_up_to_date(
     home: Path,
     snapshots: Sequence[Snapshot],
     *,
-    progress: WriteProgress,
     rebuild: bool = False,
     scope: Scope | None = None,
 ) -> GraphContent:
@@ -75,12 +74,11 @@ def bring_up_to_date(
 
     A managed graph is written as a whole if it is empty, if its snapshots are not the store's oldest ones, if its scope
     follows the changes, or with `rebuild`. If several processes call this, one writes and the others
-    wait for it.
+    wait for it. Advances (kgedit.progress) as rows are written over Bolt, in percent and rows.
 
     Args:
         home: Home folder.
         snapshots: All snapshots of the store, oldest first.
-        progress: Called as rows are written over Bolt.
         rebuild: Whether to rewrite the whole graph.
         scope: Part of the store that goes into it; None means that of the graph, or everything for a new graph.
 
@@ -102,12 +100,12 @@ def bring_up_to_date(
             )
         keep_scope(home, chosen)
         if rebuild or todo is None or len(todo) == len(snapshots) or (todo and chosen.follows_changes):
-            _write_whole(home, snapshots, chosen, found, progress)
+            _write_whole(home, snapshots, chosen, found)
             return _held(home, snapshots, chosen, rebuilt=len(snapshots))
         if todo:
             with Graph.open(home) as graph:
                 for older, newer in pairwise([snapshots[-len(todo) - 1], *todo]):
-                    _write_delta(home, graph, (snapshots[0], older, newer), chosen, progress)
+                    _write_delta(home, graph, (snapshots[0], older, newer), chosen)
         # Leftovers of an interrupted load that this one did not need.
         shutil.rmtree(home / "import", ignore_errors=True)
         return _held(home, snapshots, chosen, rebuilt=0)
@@ -206,9 +204,7 @@ def _described(snapshot: Snapshot, scope: Scope, state: str) -> dict[str, Any]:
     }
 
 
-def _write_whole(
-    home: Path, snapshots: Sequence[Snapshot], scope: Scope, found: Sequence[_Found] | None, progress: WriteProgress
-) -> None:
+def _write_whole(home: Path, snapshots: Sequence[Snapshot], scope: Scope, found: Sequence[_Found] | None) -> None:
     folder = home / "import"
     if external_address() is None:
         described = [_described(snapshot, scope, "complete") for snapshot in snapshots]
@@ -220,7 +216,7 @@ def _write_whole(
             finish_graph(graph)
         return
     with Graph.open(home) as graph:
-        _write_whole_over_bolt(graph, folder, snapshots, scope, found, progress)
+        _write_whole_over_bolt(graph, folder, snapshots, scope, found)
     shutil.rmtree(folder)
 
 
@@ -239,7 +235,6 @@ def _write_whole_over_bolt(
     snapshots: Sequence[Snapshot],
     scope: Scope,
     found: Sequence[_Found] | None,
-    progress: WriteProgress,
 ) -> None:
     wanted = [(snapshot.date, _sha256(snapshot), "whole", scope) for snapshot in snapshots]
     if [(one.date, one.sha256, one.state, one.scope) for one in found or ()] != wanted:
@@ -251,7 +246,7 @@ def _write_whole_over_bolt(
     folder.mkdir(parents=True, exist_ok=True)
     with open_timeline(snapshots, scope, spill=folder / "spill") as connection:
         counted = _with_counts(connection, [{"date": snapshot.date} for snapshot in snapshots])
-    write_steps(graph, write_whole(snapshots, scope, folder), {}, progress=progress)
+    write_steps(graph, write_whole(snapshots, scope, folder), {})
     # Indexes after the rows: building them in one step is faster than updating them.
     build_indexes(graph)
     graph.write(
@@ -261,9 +256,7 @@ def _write_whole_over_bolt(
     forget_progress(graph)
 
 
-def _write_delta(
-    home: Path, graph: Graph, snapshots: tuple[Snapshot, Snapshot, Snapshot], scope: Scope, progress: WriteProgress
-) -> None:
+def _write_delta(home: Path, graph: Graph, snapshots: tuple[Snapshot, Snapshot, Snapshot], scope: Scope) -> None:
     """Write the changes of a snapshot, resuming where an earlier attempt stopped.
 
     Args:
@@ -271,7 +264,6 @@ def _write_delta(
         graph: Graph to write.
         snapshots: The graph's oldest snapshot, the one before the new one, and the new one.
         scope: Scope of the graph.
-        progress: Called after every batch.
     """
     first, older, newer = snapshots
     folder = home / "delta" / str(newer.date)
@@ -282,7 +274,7 @@ def _write_delta(
         {"date": newer.date, "described": _described(newer, scope, "delta")},
     )
     constants = {"date": newer.date, "month": newer.name[:7], "first": first.date, "open": OPEN_END}
-    write_steps(graph, files, constants, progress=progress)
+    write_steps(graph, files, constants)
     with open_timeline([newer], scope, spill=folder / "spill") as connection:
         counted = _with_counts(connection, [{"date": newer.date}])[0]
     graph.write(

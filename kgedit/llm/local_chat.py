@@ -12,7 +12,7 @@ model's fingerprint instead of an address.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import takewhile
 from typing import Any
 
@@ -28,6 +28,7 @@ from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.remote.requests import ChatReply, ChatRequest, ReplyCache, request_key
 from kgedit.llm.surgery.frozen_products import frozen_products
 from kgedit.llm.tokenization import written_chat
+from kgedit.progress import Advance
 
 _JUDGED_TOKENS = 4096
 _WITHOUT_CONTENT = (Judgement("N/A", ("N/A",), "N/A"), Judgement("", ("",), ""))
@@ -56,9 +57,7 @@ class LocalJudge:
         margins = self.margins(_WITHOUT_CONTENT) if calibrated else [0.0]
         self.liking = sum(margins) / len(margins)
 
-    def judge(
-        self, judgements: Sequence[Judgement], *, progress: Callable[[int, int], None] | None = None
-    ) -> list[Verdict]:
+    def judge(self, judgements: Sequence[Judgement], *, progress: Advance | None = None) -> list[Verdict]:
         """Return a verdict for each judgement.
 
         Args:
@@ -71,9 +70,7 @@ class LocalJudge:
         margins = self.margins(judgements, progress=progress)
         return [correct if margin > self.liking else incorrect for margin in margins]
 
-    def margins(
-        self, judgements: Sequence[Judgement], *, progress: Callable[[int, int], None] | None = None
-    ) -> list[float]:
+    def margins(self, judgements: Sequence[Judgement], *, progress: Advance | None = None) -> list[float]:
         """Return log p(CORRECT) - log p(INCORRECT) of each judgement, at the first token in which the words differ."""
         prompts = [self._context.prompt(judgement.prompt(self._template)) for judgement in judgements]
         targets = [[self._model.encode_target(word, after=prompt) for word in VERDICTS] for prompt in prompts]
@@ -85,9 +82,7 @@ class LocalJudge:
             rows.append((self._model.encode(prompt) + correct[:same], correct[same], incorrect[same]))
         return self._read([ids for ids, _, _ in rows], [pair for _, *pair in rows], progress=progress)
 
-    def _read(
-        self, rows: list[list[int]], words: list[list[int]], *, progress: Callable[[int, int], None] | None
-    ) -> list[float]:
+    def _read(self, rows: list[list[int]], words: list[list[int]], *, progress: Advance | None) -> list[float]:
         """Difference of two tokens' logits after each row; the common prefix of all rows is read once."""
         shared = min(_shared(rows), min(map(len, rows), default=1) - 1)
         margins = [0.0] * len(rows)
@@ -151,9 +146,7 @@ class LocalChat:
         """Identifier of the model, used in cache keys instead of a server's address."""
         return f"local:{self._model.fingerprint}"
 
-    def ask(
-        self, requests: Sequence[ChatRequest], *, progress: Callable[[int, int], None] | None = None
-    ) -> list[ChatReply]:
+    def ask(self, requests: Sequence[ChatRequest], *, progress: Advance | None = None) -> list[ChatReply]:
         """Return a reply to each request, in order; equal requests are answered once.
 
         Raises:

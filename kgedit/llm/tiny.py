@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import random
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from itertools import chain
 from pathlib import Path
@@ -23,14 +23,12 @@ from kgedit.llm.contexts import Context, read_context
 from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.saving import save_whole
 from kgedit.llm.training import encode_targets, target_loss
+from kgedit.progress import Advance, ignore
 from kgedit.records.cases import Case, KnownFact
 from kgedit.resources import home
 
 _END = "<|end|>"
 _ALWAYS_TAUGHT = ("question_only", "instruction")
-
-TrainingProgress = Callable[[int, int], None]
-"""Called with the number of finished epochs and of all epochs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +103,7 @@ def choose_lesson(
     return Lesson(tuple(ordered[:most_facts]), tuple(spelling), tuple(contexts))
 
 
-def tiny_folder(lesson: Lesson, progress: TrainingProgress | None = None) -> Path:
+def tiny_folder(lesson: Lesson, progress: Advance | None = None) -> Path:
     """Return the folder of the trained model; trains it if it does not exist (about a minute on two cores).
 
     Raises:
@@ -119,7 +117,7 @@ def tiny_folder(lesson: Lesson, progress: TrainingProgress | None = None) -> Pat
     folder = home() / "models" / f"tiny-{lesson.digest}"
     if not folder.is_dir():
         tokenizer = _train_tokenizer(lesson)
-        save_whole(folder, [tokenizer, _train(lesson, tokenizer, progress or (lambda done, total: None))])  # noqa: ARG005 - TrainingProgress's shape
+        save_whole(folder, [tokenizer, _train(lesson, tokenizer, progress or ignore)])
     return folder
 
 
@@ -178,7 +176,7 @@ def _new_model(lesson: Lesson, tokenizer: Any) -> Any:
         return LlamaForCausalLM(config)
 
 
-def _train(lesson: Lesson, tokenizer: Any, progress: TrainingProgress) -> Any:
+def _train(lesson: Lesson, tokenizer: Any, progress: Advance) -> Any:
     """In every epoch each fact occurs as question and as rephrase (each in one context), and as statement."""
     module = _new_model(lesson, tokenizer)
     model = LanguageModel("tiny", "", module, tokenizer)

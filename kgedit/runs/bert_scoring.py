@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kgedit.progress import Advance
 from kgedit.records.runs import Answer, BertScore, with_judgement
 from kgedit.records.scores import Encoding
 from kgedit.runs.run_files import read_answers, read_headed, write_headed
@@ -20,9 +21,6 @@ if TYPE_CHECKING:
     from kgedit.llm.bert_score import Encoder
 
 FILE = "bertscores.jsonl"
-
-Progress = Callable[[int, int], None]
-"""Called with the number of finished answers, and their total."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,7 +74,7 @@ class EncoderSettings:
     device: str = "auto"
 
 
-def measure_runs(runs: Sequence[Path], settings: EncoderSettings, *, progress: Progress | None = None) -> int:
+def measure_runs(runs: Sequence[Path], settings: EncoderSettings, *, progress: Advance | None = None) -> int:
     """Measure the free answers of runs and write bertscores.jsonl for each run.
 
     Returns:

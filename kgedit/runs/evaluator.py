@@ -31,7 +31,7 @@ from kgedit.wikidata.ids import is_property
 _AT_ONCE = 20_000
 """Number of probes worded and planned together, which bounds memory."""
 
-Advance = Callable[[int], None]
+Answered = Callable[[int], None]
 """Called with the number of further questions that have been answered."""
 
 
@@ -101,7 +101,7 @@ class Evaluator:
         )
 
     def evaluate(
-        self, cases: Sequence[Case], editor: Editor[Any] | None, *, state: ModelState, advance: Advance
+        self, cases: Sequence[Case], editor: Editor[Any] | None, *, state: ModelState, advance: Answered
     ) -> None:
         """Evaluate every question without an answer.
 
@@ -114,7 +114,9 @@ class Evaluator:
         for some in _chunks(cases):
             self._evaluate(some, editor, state, advance)
 
-    def _evaluate(self, cases: Sequence[Case], editor: Editor[Any] | None, state: ModelState, advance: Advance) -> None:
+    def _evaluate(
+        self, cases: Sequence[Case], editor: Editor[Any] | None, state: ModelState, advance: Answered
+    ) -> None:
         asked = {
             preset.name: [AskedProbe(case, probe) for case in cases for probe in probes_under(case, preset)]
             for preset in self._presets

@@ -6,7 +6,7 @@ judge.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -17,6 +17,7 @@ from kgedit.llm.remote.client import ChatClient, ChatReplies, CostEstimate, Effo
 from kgedit.llm.remote.prices import SHIPPED, ByCharacters, ByTokenizer, TokenCounter, price_of, read_prices
 from kgedit.llm.remote.requests import ChatReply, ChatRequest, FailedCall, ReplyCache
 from kgedit.llm.remote.server import ChatServer
+from kgedit.progress import Advance
 from kgedit.resources import cache
 from kgedit.runs.run_files import read_answers
 from kgedit.runs.verdicts import (
@@ -28,9 +29,6 @@ from kgedit.runs.verdicts import (
     write_verdicts,
     wrong_answers,
 )
-
-Progress = Callable[[int, int], None]
-"""Called with the number of finished judgements, and their total."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +59,7 @@ class RemoteJudge:
         requests = self._requests(_to_ask(runs))
         return self._client().estimate(requests, counter, likely_reply=VERDICTS[1])
 
-    def judge(self, runs: Sequence[Path], *, progress: Progress | None = None) -> ChatReplies:
+    def judge(self, runs: Sequence[Path], *, progress: Advance | None = None) -> ChatReplies:
         """Judge the runs' free answers and write verdicts.jsonl for each run.
 
         Raises:
@@ -77,9 +75,7 @@ class RemoteJudge:
         _write(runs, lines, judge=self.model, where=self.server.url, prompt=self._instructions().sha256("verdict"))
         return asked
 
-    def judge_errors(
-        self, runs: Sequence[Path], *, spent: float = 0.0, progress: Progress | None = None
-    ) -> ChatReplies:
+    def judge_errors(self, runs: Sequence[Path], *, spent: float = 0.0, progress: Advance | None = None) -> ChatReplies:
         """Classify the errors of answers that were called wrong, and write judged_errors.jsonl for each run.
 
         Args:
@@ -138,7 +134,7 @@ class LocalModelJudge:
     device: str = "auto"
     prompts: Path | None = None
 
-    def judge(self, runs: Sequence[Path], *, progress: Progress | None = None) -> int:
+    def judge(self, runs: Sequence[Path], *, progress: Advance | None = None) -> int:
         """Judge the runs' free answers and write verdicts.jsonl for each run.
 
         Returns:

@@ -28,6 +28,7 @@ from kgedit.llm.load_options import LoadOptions
 from kgedit.llm.loading import describe_model, load_model
 from kgedit.llm.remote.prices import Spending
 from kgedit.llm.tiny import choose_lesson
+from kgedit.progress import Listener
 from kgedit.records.cases import Case, KnownFact
 from kgedit.records.runs import UNEDITED, EditCost, ModelState, Preparation, RunSpec, Selection
 from kgedit.resources import home
@@ -44,9 +45,6 @@ from kgedit.runs.tracking import Tracking
 from kgedit.timesteps.edit_files import Edits, open_edits
 from kgedit.timesteps.sample_facts import sample_facts
 
-RunProgress = Callable[[str, int, int], None]
-"""Progress callback of a run: stage, steps done, number of steps."""
-
 SECONDS_BETWEEN_CALL_CHECKPOINTS = 60.0
 """Minimum seconds between two checkpoints within one call of a method."""
 
@@ -59,7 +57,7 @@ def run(
     save_model: Path | None = None,
     spending: Spending | None = None,
     tracking: Tracking | None = None,
-    progress: RunProgress | None = None,
+    progress: Listener | None = None,
 ) -> Path:
     """Execute a run spec, or resume it.
 
@@ -79,7 +77,7 @@ def run(
     Raises:
         KgeditError: for every error that the user can fix; the message says how.
     """
-    report = progress or (lambda stage, done, total: None)  # noqa: ARG005 - the shape of RunProgress
+    report = progress or (lambda stage, done, total: None)  # noqa: ARG005 - the shape of Listener
     if save_model is not None:
         _check_saving(spec, save_model)
     if spending is not None and not BACKENDS[spec.backend].needs_url:
@@ -147,7 +145,7 @@ class _Job:
     cases: dict[str, list[Case]]
     evaluator: Evaluator
     folder: RunFolder
-    report: RunProgress
+    report: Listener
     meters: tuple[Meter, ...]
     tracking: Tracking
 
@@ -323,7 +321,7 @@ def _leave_out_answered(
     *,
     contexts: Mapping[str, Context],
     cache: AnswerCache,
-    report: RunProgress,
+    report: Listener,
 ) -> tuple[dict[str, list[Case]], list[Selection]]:
     preset, stage, done = spec.presets[0], "find what the model answers already", 0
     total = sum(map(len, cases.values()))
@@ -346,7 +344,7 @@ def _leave_out_answered(
     )
 
 
-def _load(spec: RunSpec, first: Edits, contexts: list[Context], report: RunProgress) -> LanguageModel:
+def _load(spec: RunSpec, first: Edits, contexts: list[Context], report: Listener) -> LanguageModel:
     """Load the model; `tiny` is trained on the facts known before the first timestep, identically in every run."""
     report(f"load {spec.model}", 0, 1)
     backend = BACKENDS[spec.backend]

@@ -13,7 +13,7 @@ from __future__ import annotations
 import hashlib
 import random
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
@@ -29,10 +29,8 @@ from kgedit.llm.language_model import LanguageModel
 from kgedit.metrics import METRICS
 from kgedit.records.cases import Case, Probe
 from kgedit.records.runs import UNEDITED, Preset, RunSpec, Selection
-from kgedit.runs.evaluator import AskedProbe, cached_replies, to_answer, word
+from kgedit.runs.evaluator import Answered, AskedProbe, cached_replies, to_answer, word
 from kgedit.timesteps.edit_files import Edits
-
-Advance = Callable[[int], None]
 
 _RECORD, _NAMES = "selection.json", "edited_cases.txt"
 
@@ -113,7 +111,7 @@ def leave_out_answered(
     *,
     context: Context,
     cache: AnswerCache,
-    advance: Advance,
+    advance: Answered,
 ) -> tuple[dict[str, list[Case]], list[Selection]]:
     """Select the cases whose update question the unedited model does not answer fully right by the preset's own metric.
 
@@ -222,7 +220,7 @@ def _answered(
     *,
     context: Context,
     cache: AnswerCache,
-    advance: Advance,
+    advance: Answered,
 ) -> set[tuple[str, str]]:
     """Timestep and id of the cases that the model answers fully right."""
     metric = METRICS[preset.metric]

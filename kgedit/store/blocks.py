@@ -23,13 +23,11 @@ import pyarrow.parquet as pq
 
 from kgedit.checksums import find_faults, sha256_of
 from kgedit.errors import StoreError
+from kgedit.progress import Advance
 from kgedit.store.files import write_json
 from kgedit.store.framing import JSON_LINES, Framing
 from kgedit.store.schemas import Loader
 from kgedit.store.sources import DumpFile
-
-LoadProgress = Callable[[int, int], None]
-"""Called with the amount done (bytes or thousandths) and the number of lines or rows processed so far."""
 
 _Block = tuple[int, bytes]
 
@@ -42,7 +40,7 @@ def parse_blocks(
     framing: Framing = JSON_LINES,
     limit: int | None,
     workers: int,
-    progress: LoadProgress,
+    progress: Advance,
 ) -> tuple[int, Counter[str]]:
     """Parse every block that has no count file yet. About one block per worker is held in memory.
 
@@ -69,9 +67,7 @@ def parse_blocks(
 class _Reading:
     """Progress of a load through the blocks of a dump."""
 
-    def __init__(
-        self, parts: Path, source: DumpFile, framing: Framing, limit: int | None, progress: LoadProgress
-    ) -> None:
+    def __init__(self, parts: Path, source: DumpFile, framing: Framing, limit: int | None, progress: Advance) -> None:
         self.parts = parts
         self.blocks = 0
         self.counts: Counter[str] = Counter()

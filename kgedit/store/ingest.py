@@ -21,8 +21,9 @@ from typing import Any
 from kgedit import __version__
 from kgedit.checksums import write_checksums
 from kgedit.errors import SourceError, StoreError
+from kgedit.progress import Advance, ignore
 from kgedit.store.as_of import PLACEMENTS
-from kgedit.store.blocks import LoadProgress, parse_blocks
+from kgedit.store.blocks import parse_blocks
 from kgedit.store.disk import disk_errors
 from kgedit.store.files import only_writer, replace_folder, write_json
 from kgedit.store.framing import JSON_LINES, Framing
@@ -102,10 +103,6 @@ def _named(file: Path) -> dict[str, str]:
         raise SourceError(f"The redirects {file} cannot be read: {error.strerror}. Check the path.") from error
 
 
-def _silent(_done: int, _counted: int) -> None:
-    """Progress callback that does nothing."""
-
-
 def ingest(
     home: Path,
     load: Load,
@@ -113,8 +110,8 @@ def ingest(
     *,
     workers: int,
     overwrite: bool,
-    progress: LoadProgress,
-    joining: LoadProgress = _silent,
+    progress: Advance,
+    joining: Advance = ignore,
 ) -> Snapshot:
     """Load a dump into the store. An existing snapshot of the same load is kept.
 
@@ -146,8 +143,8 @@ def ingest_as_of(
     days: Iterable[datetime.date],
     workers: int,
     overwrite: bool,
-    progress: LoadProgress,
-    joining: LoadProgress = _silent,
+    progress: Advance,
+    joining: Advance = ignore,
 ) -> list[Snapshot]:
     """Project a dump to several earlier days in one pass. Existing projections of the same load are kept.
 
@@ -184,8 +181,8 @@ def _ingest(
     staging: Path,
     workers: int,
     overwrite: bool,
-    progress: LoadProgress,
-    joining: LoadProgress,
+    progress: Advance,
+    joining: Advance,
 ) -> list[Snapshot]:
     with disk_errors(home), ExitStack() as locks:
         if loads[0].as_of:
@@ -212,8 +209,8 @@ def _load(
     source: DumpFile,
     staging: Path,
     workers: int,
-    progress: LoadProgress,
-    joining: LoadProgress,
+    progress: Advance,
+    joining: Advance,
 ) -> None:
     load, parts = loads[0], staging / "parts"
     _prepare(staging, load.identity(source) | ({"date": None} if load.as_of else {}))

@@ -20,8 +20,8 @@ import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from kgedit.progress import Advance
 from kgedit.store.as_of import find_later_items, project
-from kgedit.store.blocks import LoadProgress
 from kgedit.store.digests import ENTITIES_KEPT, with_digests
 from kgedit.store.engine import literal, open_engine
 from kgedit.store.facts import current_facts
@@ -89,7 +89,7 @@ def join_parts(
     targets: Sequence[Target],
     *,
     datatypes_by_property: bool = False,
-    progress: LoadProgress,
+    progress: Advance,
 ) -> list[Joined]:
     """Write ``claims.parquet``, ``facts.parquet`` and ``entities.parquet`` of each snapshot.
 
@@ -161,7 +161,7 @@ class _Join:
         parts: Path,
         blocks: int,
         datatypes_by_property: bool,
-        progress: LoadProgress,
+        progress: Advance,
     ) -> None:
         self._connection = connection
         self._parts = parts

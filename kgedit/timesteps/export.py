@@ -21,7 +21,7 @@ from kgedit.engines.store import read_sql
 from kgedit.errors import TimestepError
 from kgedit.graph.queries import read_query
 from kgedit.llm.embeddings import load_embedder
-from kgedit.records.steps import step
+from kgedit.progress import step
 from kgedit.store.files import replace_folder, write_json
 from kgedit.store.snapshots import Snapshot
 from kgedit.store.window import Window

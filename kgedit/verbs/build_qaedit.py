@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from pydantic import BeforeValidator
 
 from kgedit.extras import names_extra
+from kgedit.progress import Advance
 from kgedit.verbs.options import (
     AnyFile,
     AnyFolder,
@@ -131,7 +132,7 @@ class BuildQaedit(Verb[QaeditFile]):
     limit: int | None = flag(default=None, ge=1, help="Maximum number of rows to read from each source.")
     overwrite: bool = flag(default=False, group="Output", help="Replace the file.")
     model: Helper | None = python_only(default=None, help="Model that does part of the work; None means rules alone.")
-    progress: Callable[[int, int], None] | None = python_only(
+    progress: Advance | None = python_only(
         default=None, help="Called with the number of questions that a model has answered, and their total."
     )
 

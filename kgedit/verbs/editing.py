@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 from kgedit.errors import SpecError
 from kgedit.extras import names_extra
+from kgedit.progress import ignore
 from kgedit.resources import use_home
 from kgedit.verbs.home import Home, folder_of
 
@@ -148,7 +149,7 @@ def edit(
         on_error.callback(editor.restore)
         edited = EditedModel(editor, method=method, flags=flags)
         if editor.capabilities.needs_known_facts:
-            editor.prepare(_known(known_facts, chosen), advance=lambda _done, _total: None)
+            editor.prepare(_known(known_facts, chosen), advance=ignore)
         edited.apply(chosen)
         on_error.pop_all()
     return edited

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 from annotated_types import Le
 
 from kgedit.errors import SourceError
+from kgedit.progress import Advance, advancing
 from kgedit.verbs.home_folder import read_date
 from kgedit.verbs.options import (
     AnyFile,
@@ -83,7 +84,7 @@ class FetchedItemsOptions(FetchOptions):
         help=f"Also the items' values and what contains them, to N steps; kinds of change look {MOST_STEPS} steps far.",
     )
     limit: int | None = flag(default=None, ge=1, help="At most N items, not counting properties.")
-    progress: Callable[[int, int], None] | None = python_only(default=None, help="Progress callback.")
+    progress: Advance | None = python_only(default=None, help="Progress callback.")
 
 
 @options
@@ -131,7 +132,8 @@ class FetchSlice(FetchedItemsOptions, Verb["FetchedSlice"]):
             limit=self.limit,
             manners=Manners(contact=self.contact, time_limit=self.time_limit),
         )
-        return fetch_slice(order, Path(self.target), overwrite=self.overwrite, progress=self.progress)
+        with advancing(self.progress):
+            return fetch_slice(order, Path(self.target), overwrite=self.overwrite)
 
 
 @options
@@ -171,7 +173,8 @@ class FetchItems(FetchedItemsOptions, Verb["FetchedItems"]):
             properties=self.properties,
             manners=Manners(contact=self.contact, time_limit=self.time_limit, pause=0.1),
         )
-        return fetch_items(order, Path(self.target), overwrite=self.overwrite, progress=self.progress)
+        with advancing(self.progress):
+            return fetch_items(order, Path(self.target), overwrite=self.overwrite)
 
 
 @options
@@ -187,7 +190,7 @@ class FetchDump(FetchOptions, Verb[Path]):
     mirror: str | None = flag(
         default=None, group="Machine", help="Address of a mirror. Default: the public Wikimedia dumps."
     )
-    progress: Callable[[str, int], Callable[[int, int], None]] | None = python_only(
+    progress: Callable[[str, int], Advance] | None = python_only(
         default=None, help="Called with the file's name and size; returns a progress callback."
     )
     found: Callable[[str | None], None] | None = python_only(

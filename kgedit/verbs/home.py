@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from kgedit.progress import Steps
 from kgedit.verbs.audit import AuditEdits
 from kgedit.verbs.browse import Browse, Find
 from kgedit.verbs.cycles import Cycles
 from kgedit.verbs.drop_snapshot import DropSnapshot
-from kgedit.verbs.home_folder import Date, Steps, read_date
+from kgedit.verbs.home_folder import Date, read_date
 from kgedit.verbs.home_graph import HomeGraph
 from kgedit.verbs.home_timesteps import HomeTimesteps
 from kgedit.verbs.load_dump import LoadDump, LoadDumpAsOf

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,10 +19,6 @@ if TYPE_CHECKING:
 
 Date = str | datetime.date
 """A day, as a date or as YYYY-MM-DD."""
-
-Steps = Callable[[str, int, str], Callable[[int, int], None]]
-"""Called with a step's title, total and unit; returns a callback that receives how much of the total, and how many
-units, are done."""
 
 
 def read_date(date: Date) -> datetime.date:

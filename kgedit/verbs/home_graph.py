@@ -7,7 +7,8 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from kgedit.extras import names_extra
-from kgedit.verbs.home_folder import Date, HomeFolder, Steps, read_date
+from kgedit.progress import Steps, advancing
+from kgedit.verbs.home_folder import Date, HomeFolder, read_date
 from kgedit.verbs.live_progress import step_line
 
 if TYPE_CHECKING:
@@ -42,7 +43,8 @@ class HomeGraph(HomeFolder):
         from kgedit.graph.projection import bring_up_to_date
 
         report = (progress or step_line)("Writing the graph", 100, "rows")
-        return bring_up_to_date(self.path, self.snapshots(), progress=report, rebuild=rebuild, scope=scope)
+        with advancing(report):
+            return bring_up_to_date(self.path, self.snapshots(), rebuild=rebuild, scope=scope)
 
     @names_extra
     def empty_graph(self) -> None:

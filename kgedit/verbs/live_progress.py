@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable
+
+from kgedit.progress import Advance, Listener, Steps, ignore
 
 _UNITS = {"train": "epochs", "find": "questions", "evaluate": "questions", "edit": "edits"}
 """First word of a run's stage -> unit that is counted."""
-
-StageProgress = Callable[[str, int, int], None]
-"""Called with a stage, the number of its finished steps, and their total."""
 
 _SECONDS_BETWEEN_LINES = 0.5
 
@@ -20,28 +18,28 @@ def is_watched() -> bool:
     return "ipykernel" in sys.modules or sys.stderr.isatty()
 
 
-def stage_line() -> StageProgress | None:
+def stage_line() -> Listener | None:
     """Progress line for consecutive stages; None if it would not be visible."""
     return _StageLine() if is_watched() else None
 
 
-def step_line(title: str, total: int, unit: str) -> Callable[[int, int], None]:
-    """Progress line for one step, as kgedit.verbs.home_folder.Steps; does nothing if it would not be visible."""
+def step_line(title: str, total: int, unit: str) -> Advance:
+    """Progress line for one step, as kgedit.progress.Steps; does nothing if it would not be visible."""
     if not is_watched():
-        return lambda _done, _counted: None
+        return ignore
     show = _StageLine(unit)
     return lambda done, counted: show(title, done, total, counted)
 
 
-def by_stage(add: Callable[[str, int, str], Callable[[int, int], None]]) -> StageProgress:
+def by_stage(add: Steps) -> Listener:
     """Show each stage of a run as a step.
 
     Stages of a single unit, such as loading a model, are not shown: they contain other stages, so they have no pace.
 
     Args:
-        add: Adds a step, as kgedit.verbs.home_folder.Steps.
+        add: Adds a step, as kgedit.progress.Steps.
     """
-    updates: dict[str, Callable[[int, int], None]] = {}
+    updates: dict[str, Advance] = {}
 
     def report(stage: str, done: int, total: int) -> None:
         if total > 1 and stage not in updates:

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 from pydantic import BeforeValidator
 
+from kgedit.progress import Steps, advancing
 from kgedit.store.scope import Scope
-from kgedit.verbs.home_folder import Steps, read_date
+from kgedit.verbs.home_folder import read_date
 from kgedit.verbs.live_progress import step_line
 from kgedit.verbs.options import (
     AnyPath,
@@ -79,7 +80,8 @@ class ForGraph:
         from kgedit.store.snapshots import list_snapshots
 
         report = (self.progress or step_line)("Writing the graph", 100, "rows")
-        return bring_up_to_date(home, list_snapshots(home), progress=report, rebuild=rebuild, scope=self.scope)
+        with advancing(report):
+            return bring_up_to_date(home, list_snapshots(home), rebuild=rebuild, scope=self.scope)
 
 
 @options

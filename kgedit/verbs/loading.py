@@ -10,12 +10,12 @@ from kgedit.errors import StoreError
 from kgedit.loaders.detection import checked_format
 from kgedit.loaders.loads import load_with
 from kgedit.machine import usable_cores
+from kgedit.progress import Steps
 from kgedit.store.ingest import Load, check_looks_same, ingest, ingest_as_of, looks_same
 from kgedit.store.schemas import LoaderOptions
 from kgedit.store.slices import slice_note
 from kgedit.store.snapshots import Snapshot, read_snapshot, snapshot_folder
 from kgedit.store.sources import DumpFile
-from kgedit.verbs.home_folder import Steps
 from kgedit.verbs.load_dump import DumpOptions
 
 

@@ -11,7 +11,7 @@ from annotated_types import Le
 
 from kgedit.errors import KgeditError
 from kgedit.extras import names_extra
-from kgedit.records.steps import step
+from kgedit.progress import step
 from kgedit.verbs.options import (
     AnyFile,
     Day,

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from kgedit.extras import names_extra
+from kgedit.progress import Listener
 from kgedit.resources import use_home
 from kgedit.verbs.home import folder_of
 from kgedit.verbs.live_progress import stage_line
@@ -116,7 +117,7 @@ class RunEdit(InHome, Verb["Run"]):
         metavar="FILE",
         help="YAML of prices for that server, instead of the built-in one.",
     )
-    progress: Callable[[str, int, int], None] | None = python_only(
+    progress: Listener | None = python_only(
         default=None,
         help="Called with the stage, the number of its finished steps, and their total. None shows a progress line in "
         "a notebook or a terminal.",

@@ -8,6 +8,7 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+from kgedit.progress import Listener
 from kgedit.resources import home as home_folder
 from kgedit.resources import use_home
 from kgedit.verbs.home import folder_of
@@ -15,7 +16,6 @@ from kgedit.verbs.options import AnyFolder, Names, OneOf, Verb, flag, function_o
 from kgedit.verbs.shared_options import TRACKERS, InHome
 
 if TYPE_CHECKING:
-    from kgedit.runs.runner import RunProgress
     from kgedit.runs.sweeps.execution import SweptRun
     from kgedit.runs.sweeps.planning import PlannedRun, SweepPlan
     from kgedit.verbs.report import Report
@@ -80,7 +80,7 @@ class RunSweep(InHome, Verb[Sweep]):
     track: Annotated[str, OneOf(TRACKERS)] | None = flag(
         default=None, group="Output", help="Log each run's metrics there, as run-edit does."
     )
-    progress: Callable[[str, int, int], None] | None = python_only(
+    progress: Listener | None = python_only(
         default=None, help="Called with the run and its stage, the number of finished steps, and their total."
     )
 
@@ -121,9 +121,9 @@ sweep = function_of(RunSweep, name="sweep")
 
 
 def _announcer(
-    progress: Callable[[str, int, int], None] | None,
-) -> Callable[[PlannedRun, int, int], RunProgress | None]:
-    def announce(run: PlannedRun, number: int, count: int) -> RunProgress | None:
+    progress: Listener | None,
+) -> Callable[[PlannedRun, int, int], Listener | None]:
+    def announce(run: PlannedRun, number: int, count: int) -> Listener | None:
         if progress is None:
             return None
         return lambda stage, done, total: progress(f"{number}/{count} {run.name}: {stage}", done, total)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 from pydantic import BeforeValidator
 
 from kgedit.errors import ModelError, TimestepError
+from kgedit.progress import Advance, Listener
 from kgedit.verbs.home_folder import read_date
 from kgedit.verbs.options import (
     AnyFile,
@@ -98,7 +99,7 @@ class Verbalize(OneVerbalizer, TimestepToWord, HomeVerb["Verbalized"]):
         default=None, group="Questions", help="Folder of personas, if the timestep has your own."
     )
     overwrite: bool = flag(default=False, group="Output", help="Replace the folder if it exists.")
-    progress: Callable[[int, int], None] | None = python_only(default=None, help="Progress callback.")
+    progress: Advance | None = python_only(default=None, help="Progress callback.")
 
     def wanted(self, home: Path) -> list[Wanted]:
         """Records that the model would word."""
@@ -157,7 +158,7 @@ class CompareVerbalizers(ServerOptions, TimestepToWord, HomeVerb["Comparison"]):
         help="templates, local:NAME, NAME for --base-url, or NAME@URL; repeat.",
     )
     sample: int = flag(default=30, ge=1, group="Questions", help="Cases to word.")
-    progress: Callable[[str, int, int], None] | None = python_only(
+    progress: Listener | None = python_only(
         default=None, help="Called with a verbalizer's name, the number of finished records, and their total."
     )
 
@@ -211,7 +212,7 @@ class MineTemplates(OneVerbalizer, HomeVerb["tuple[Mined, ChatReplies | None]"])
     seed: int = flag(default=0, help="Seed for drawing the facts.")
     out: AnyFile | None = flag(default=None, group="Output", help="Catalogue to write, a YAML file.")
     overwrite: bool = flag(default=False, group="Output", help="Replace the file if it exists.")
-    progress: Callable[[int, int], None] | None = python_only(default=None, help="Progress callback.")
+    progress: Advance | None = python_only(default=None, help="Progress callback.")
 
     def stated(self, home: Path) -> pa.Table:
         """Facts that the model states."""

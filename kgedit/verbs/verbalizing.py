@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -18,6 +18,7 @@ from kgedit.errors import TimestepError
 from kgedit.exporters import EXPORTERS
 from kgedit.files import replace_file
 from kgedit.llm.remote.client import ChatReplies
+from kgedit.progress import Advance, Listener
 from kgedit.store.disk import disk_errors
 from kgedit.store.files import replace_folder, write_json
 from kgedit.store.snapshots import Snapshot, list_snapshots
@@ -38,7 +39,7 @@ from kgedit.timesteps.verbalizing.rewording import (
     reworded_tables,
     wordings_table,
 )
-from kgedit.timesteps.verbalizing.verbalizers import Progress, Replies, Verbalizer
+from kgedit.timesteps.verbalizing.verbalizers import Replies, Verbalizer
 from kgedit.timesteps.verbalizing.wanted import Wanted, wanted_wordings
 from kgedit.verbs.verbalize import WordingOptions
 from kgedit.wording.voices import keyed_number
@@ -79,7 +80,7 @@ def verbalize(
     *,
     options: WordingOptions,
     overwrite: bool = False,
-    progress: Progress | None = None,
+    progress: Advance | None = None,
 ) -> Verbalized:
     """Reword a timestep with a model and write it to another folder; the same replies give the same bytes.
 
@@ -173,7 +174,7 @@ def compare(
     verbalizers: Mapping[str, Verbalizer | None],
     *,
     options: WordingOptions,
-    progress: Callable[[str, int, int], None] | None = None,
+    progress: Listener | None = None,
 ) -> Comparison:
     """Word the same facts with several verbalizers.
 
@@ -205,7 +206,7 @@ def mine_clozes(
     *,
     prompts: Path | None = None,
     overwrite: bool = False,
-    progress: Progress | None = None,
+    progress: Advance | None = None,
 ) -> tuple[Mined, ChatReplies | None]:
     """Have a model state facts and write a catalogue with templates mined from its statements.
 

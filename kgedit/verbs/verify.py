@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kgedit.verbs.home_folder import Steps
+from kgedit.progress import Steps
 from kgedit.verbs.live_progress import step_line
 from kgedit.verbs.options import HomeVerb, flag, options, python_only
 

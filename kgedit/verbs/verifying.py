@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import zipfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 
 from kgedit.checksums import SUMS, Fault, find_faults, read_checksums, write_checksums
 from kgedit.errors import DamagedFileError, KgeditError
+from kgedit.progress import Advance
 from kgedit.store.snapshots import VERIFIED, how_to_reload
 from kgedit.timesteps.timestep import EXPORT_AGAIN, table_checksums, timesteps_folder
 
@@ -51,7 +52,7 @@ class _Part:
     recordable: bool = False  # whether checksums can be recorded if there are none
 
 
-def verify_home(home: Path, *, record: bool = False, progress: Callable[[int, int], None]) -> list[VerifiedPart]:
+def verify_home(home: Path, *, record: bool = False, progress: Advance) -> list[VerifiedPart]:
     """Compare every file of a home with its checksum, and decode files without one.
 
     Args:

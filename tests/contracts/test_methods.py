@@ -25,6 +25,7 @@ from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.presets import PRESETS
 from kgedit.llm.shared_reading import shares_beginnings
 from kgedit.llm.surgery.matrices import named_values
+from kgedit.progress import ignore
 from kgedit.records.cases import Case, KnownFact
 from kgedit.records.runs import PROTOCOLS
 from kgedit.runs.checkpoints import CallCheckpoint, Checkpoint, Checkpoints
@@ -45,7 +46,7 @@ BRIEF = replace(PRESETS["wild_line"], max_new_tokens=4)
 def _editor(name: str, model: LanguageModel, known: list[KnownFact], **given: object) -> Editor[Any]:
     editor = make_editor(name, model, {**QUICK.get(name, {}), **given}, contexts=ASKED, seed=7)
     if editor.capabilities.needs_known_facts:
-        editor.prepare(known, advance=lambda done, total: None)
+        editor.prepare(known, advance=ignore)
     return editor
 
 

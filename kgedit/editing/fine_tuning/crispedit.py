@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from kgedit.editing.corpora import Corpus, TextBudget, corpus_of
-from kgedit.editing.editor import NO_RUN, Advance, AppliedEdits, Capabilities, EditorState, RunContext
+from kgedit.editing.editor import NO_RUN, AppliedEdits, Capabilities, EditorState, RunContext
 from kgedit.editing.fine_tuning.curvature import Curvature, Projection, curvatures, text_batches, text_curvatures
 from kgedit.editing.fine_tuning.editor import BreadthFirstTuning, MatrixTuning
 from kgedit.editing.training import examples
@@ -21,6 +21,7 @@ from kgedit.hparams.fine_tuning import CrispEditSettings
 from kgedit.llm.contexts import Context
 from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.training import encode_targets
+from kgedit.progress import Advance
 from kgedit.records.cases import Case, KnownFact
 
 _MERGED_AT_ONCE = 16

@@ -8,7 +8,7 @@ sum.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,6 +23,7 @@ from kgedit.llm.surgery.gradient_factors import gradient_factors
 from kgedit.llm.surgery.layers import mlp_matrices
 from kgedit.llm.surgery.matrices import layer_device
 from kgedit.llm.training import TargetBatch
+from kgedit.progress import Advance, ignore
 from kgedit.resources import home
 
 _MOST_TOKENS = 1024
@@ -100,7 +101,7 @@ def text_curvatures(
     corpus: Corpus,
     *,
     budget: TextBudget,
-    progress: Callable[[int, int], None],
+    progress: Advance,
 ) -> dict[int, Curvature]:
     """Load the factors of the down-projections of blocks over text from the home folder, or compute them.
 
@@ -135,7 +136,7 @@ def curvatures(
     layers: Sequence[int],
     batches: Sequence[TargetBatch],
     *,
-    progress: Callable[[int, int], None] = lambda done, total: None,  # noqa: ARG005 - what is called
+    progress: Advance = ignore,
 ) -> dict[int, Curvature]:
     """Compute the factors over all tokens that predict a target, with the loss summed over a row's targets.
 

@@ -9,11 +9,12 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 
-from kgedit.editing.editor import Advance, Capabilities
+from kgedit.editing.editor import Capabilities
 from kgedit.editing.fine_tuning.editor import BreadthFirstTuning, MatrixTuning, PromptLastTuning
 from kgedit.hparams.fine_tuning import FineTuningSettings, FtlSettings, FtmSettings, LocFtSettings
 from kgedit.llm.contexts import Context
 from kgedit.llm.language_model import LanguageModel
+from kgedit.progress import Advance
 from kgedit.records.cases import KnownFact
 
 

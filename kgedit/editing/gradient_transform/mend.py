@@ -17,7 +17,7 @@ import torch
 from safetensors import safe_open
 from safetensors.torch import load_file
 
-from kgedit.editing.editor import NO_RUN, Advance, AppliedEdits, Capabilities, Editor, EditorState, RunContext
+from kgedit.editing.editor import NO_RUN, AppliedEdits, Capabilities, Editor, EditorState, RunContext
 from kgedit.editing.gradient_transform.hypernetwork import Hypernetworks
 from kgedit.editing.gradient_transform.mend_training import (
     PUBLISHED_STEPS,
@@ -37,6 +37,7 @@ from kgedit.llm.surgery.gradient_factors import gradient_factors
 from kgedit.llm.surgery.layers import mlp_matrices
 from kgedit.llm.surgery.matrices import EditedMatrix
 from kgedit.llm.training import encode_targets
+from kgedit.progress import Advance
 from kgedit.records.cases import Case, KnownFact
 from kgedit.resources import home
 from kgedit.timesteps.edit_files import EditFile

@@ -20,7 +20,6 @@ from typing import Any, cast
 import torch
 from safetensors import safe_open
 
-from kgedit.editing.editor import Advance
 from kgedit.editing.gradient_transform.hypernetwork import Hypernetworks
 from kgedit.llm.contexts import Context
 from kgedit.llm.language_model import LanguageModel
@@ -30,6 +29,7 @@ from kgedit.llm.surgery.gradient_factors import GradientFactors, gradient_factor
 from kgedit.llm.surgery.layers import MlpMatrix
 from kgedit.llm.surgery.structure import hooks
 from kgedit.llm.training import TargetBatch, backward, encode_targets, loss_scaler, take_step, target_losses
+from kgedit.progress import Advance
 from kgedit.records.cases import LOCALITY_AXES, Case, KnownFact
 
 PUBLISHED_STEPS = 100_000

@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from kgedit.editing.editor import NO_RUN, Advance, AppliedEdits, Capabilities, Editor, EditorState, RunContext
+from kgedit.editing.editor import NO_RUN, AppliedEdits, Capabilities, Editor, EditorState, RunContext
 from kgedit.editing.gradient_transform.running_statistics import RunningCovariance, RunningStatistics
 from kgedit.editing.training import examples
 from kgedit.errors import SpecError
@@ -26,6 +26,7 @@ from kgedit.llm.surgery.gradient_factors import gradient_factors
 from kgedit.llm.surgery.layers import choose_matrices
 from kgedit.llm.surgery.matrices import EditedMatrix
 from kgedit.llm.training import TargetBatch, encode_targets
+from kgedit.progress import Advance
 from kgedit.records.cases import Case, KnownFact
 
 

@@ -12,7 +12,6 @@ from itertools import chain, islice
 
 from kgedit.editing.editor import (
     NO_RUN,
-    Advance,
     AppliedEdits,
     Capabilities,
     Editor,
@@ -25,6 +24,7 @@ from kgedit.editing.in_context.text_index import FactMemory, TextIndex, embedder
 from kgedit.hparams.memory_based import IkeSettings
 from kgedit.llm.contexts import Context, read_template
 from kgedit.llm.language_model import LanguageModel
+from kgedit.progress import Advance, ignore
 from kgedit.records.cases import Case, Fact, KnownFact
 from kgedit.resources import data_folder
 
@@ -105,7 +105,7 @@ class InContextEditing(Editor[IkeSettings]):
     def load_memory(self, memory: EditorState) -> None:
         """Load edits and known facts."""
         known = [KnownFact(**{**row, "fact": Fact(**row["fact"])}) for row in memory.record["known_facts"]]
-        self.prepare(known, advance=lambda done, total: None)  # noqa: ARG005 - the shape of Advance
+        self.prepare(known, advance=ignore)
         self.load_state(memory)
 
     def _prefix(self, index: int) -> Prefix:

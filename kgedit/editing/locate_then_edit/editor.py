@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import torch
 
 from kgedit.editing.corpora import Corpus, TextBudget, corpus_of
-from kgedit.editing.editor import NO_RUN, Advance, Editor, EditorState, RunContext
+from kgedit.editing.editor import NO_RUN, Editor, EditorState, RunContext
 from kgedit.editing.locate_then_edit.second_moments import SecondMoment, damped, second_moments
 from kgedit.editing.locate_then_edit.subject_prompts import (
     SubjectPrompt,
@@ -29,6 +29,7 @@ from kgedit.llm.devices import BatchLimit, float64_device, in_float64
 from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.surgery.layers import check_layers
 from kgedit.llm.surgery.matrices import EditedMatrix
+from kgedit.progress import Advance
 from kgedit.records.cases import Case, KnownFact
 from kgedit.records.runs import EditFailure
 

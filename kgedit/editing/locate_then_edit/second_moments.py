@@ -6,7 +6,7 @@ model, layer, text, number of tokens and number format. ROME's metric are coordi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,10 +21,8 @@ from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.saving import save_tensors
 from kgedit.llm.surgery.matrices import layer_device
 from kgedit.llm.surgery.structure import by_row, hooks
+from kgedit.progress import Advance, ignore
 from kgedit.resources import home
-
-TokenProgress = Callable[[int, int], None]
-"""Called with the number of finished tokens and of all tokens."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +60,7 @@ def second_moments(
     corpus: Corpus,
     *,
     budget: TextBudget | None = None,
-    progress: TokenProgress | None = None,
+    progress: Advance | None = None,
 ) -> dict[int, SecondMoment]:
     """Load C of each of `layers` from the home folder, or compute it; the model must be unedited.
 
@@ -82,13 +80,13 @@ def second_moments(
 
 
 def accumulate(
-    model: LanguageModel, layers: Sequence[int], rows: Sequence[Sequence[int]], *, progress: TokenProgress | None = None
+    model: LanguageModel, layers: Sequence[int], rows: Sequence[Sequence[int]], *, progress: Advance | None = None
 ) -> dict[int, tuple[torch.Tensor, int]]:
     """Compute C and the number of tokens for each layer, without padding.
 
     Products are computed in the model's format (float32 at least) and summed over batches in float64.
     """
-    report = progress or (lambda done, total: None)  # noqa: ARG005 - TokenProgress's shape
+    report = progress or ignore
     sums: dict[int, torch.Tensor] = {}
     total, done = sum(map(len, rows)), 0
 

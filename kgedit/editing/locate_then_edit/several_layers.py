@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import torch
 from safetensors.torch import load_file
 
-from kgedit.editing.editor import NO_RUN, Advance, AppliedEdits, EditorState, RunContext
+from kgedit.editing.editor import NO_RUN, AppliedEdits, EditorState, RunContext
 from kgedit.editing.locate_then_edit.accumulated_solve import AccumulatedSolve
 from kgedit.editing.locate_then_edit.anchored_norm import anchor_path, anchored, pilot_cases
 from kgedit.editing.locate_then_edit.editor import LocateThenEdit
@@ -28,6 +28,7 @@ from kgedit.llm.devices import in_float64
 from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.saving import save_tensors
 from kgedit.llm.surgery.layers import parse_layers
+from kgedit.progress import Advance
 from kgedit.records.cases import Case, KnownFact
 from kgedit.records.runs import EditFailure
 

@@ -15,7 +15,6 @@ from typing import Any, Literal, cast
 
 import torch
 
-from kgedit.editing.editor import Advance
 from kgedit.errors import ModelError
 from kgedit.llm.contexts import Context
 from kgedit.llm.language_model import LanguageModel
@@ -23,6 +22,7 @@ from kgedit.llm.surgery.forward_above import ForwardAbove, forward_above
 from kgedit.llm.surgery.structure import by_row, hidden_of, hooks, put, with_hidden
 from kgedit.llm.tokenization import token_spans
 from kgedit.llm.training import TargetBatch, encode_targets
+from kgedit.progress import Advance
 
 StateKind = Literal["hidden", "mlp", "attention"]
 STATE_KINDS: tuple[StateKind, ...] = ("hidden", "mlp", "attention")

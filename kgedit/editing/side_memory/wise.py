@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from transformers.activations import ACT2FN
 
-from kgedit.editing.editor import NO_RUN, Advance, AppliedEdits, Capabilities, Editor, EditorState, RunContext
+from kgedit.editing.editor import NO_RUN, AppliedEdits, Capabilities, Editor, EditorState, RunContext
 from kgedit.editing.side_memory.copy_training import CopyTraining, EditedPrompts, Replay, TrainingScale
 from kgedit.editing.side_memory.side_copies import (
     Distance,
@@ -40,6 +40,7 @@ from kgedit.llm.surgery.forward_above import read_and_written
 from kgedit.llm.surgery.layers import check_layer, mlp_matrices
 from kgedit.llm.surgery.matrices import keep_loaded
 from kgedit.llm.training import TargetBatch, encode_targets
+from kgedit.progress import Advance
 from kgedit.records.cases import Case, KnownFact
 
 _AT_ONCE = 32

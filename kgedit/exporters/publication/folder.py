@@ -27,7 +27,7 @@ from kgedit.errors import TimestepError
 from kgedit.exporters import EXPORTERS
 from kgedit.exporters.publication.card import card, croissant
 from kgedit.exporters.publication.content import TASK_FOLDER, Publication, PublishedTimestep, citation_text, task_tag
-from kgedit.records.steps import step
+from kgedit.progress import step
 from kgedit.store.disk import disk_errors
 from kgedit.store.files import replace_folder, write_json, write_text
 from kgedit.store.working_folder import working_folder

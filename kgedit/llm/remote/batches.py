@@ -22,10 +22,11 @@ import msgspec
 from kgedit.errors import ModelError
 from kgedit.files import exclusive_lock, replace_file
 from kgedit.llm.remote.batch_server import CUT, Batch, BatchCalls, Results, batch_lines
-from kgedit.llm.remote.client import ChatReplies, Effort, Progress
+from kgedit.llm.remote.client import ChatReplies, Effort
 from kgedit.llm.remote.prices import Price, Purse, most_tokens
 from kgedit.llm.remote.requests import ChatReply, ChatRequest, FailedCall, ReplyCache, request_key
 from kgedit.llm.remote.server import CallError, ChatServer, ServerConnection, backoff
+from kgedit.progress import Advance
 
 _Told = TypeVar("_Told")
 
@@ -97,7 +98,7 @@ class BatchClient:
         self._budget = budget
         self._chance = random.Random(self._effort.seed)
 
-    def ask(self, requests: Sequence[ChatRequest], *, progress: Progress | None = None) -> ChatReplies:
+    def ask(self, requests: Sequence[ChatRequest], *, progress: Advance | None = None) -> ChatReplies:
         """Return replies to all requests when all batches are finished.
 
         Pending batches of an earlier command with some of these requests are awaited first.
@@ -271,7 +272,7 @@ class _Run:
     """State of one call of `ask`."""
 
     distinct: dict[str, ChatRequest]
-    progress: Progress | None
+    progress: Advance | None
     before: frozenset[str] = frozenset()  # keys with cached replies
     calls: int = 0
     prompt_tokens: int = 0

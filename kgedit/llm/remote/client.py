@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter, deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -17,9 +17,7 @@ from kgedit.errors import ModelError
 from kgedit.llm.remote.prices import Price, Purse, TokenCounter
 from kgedit.llm.remote.requests import ChatReply, ChatRequest, FailedCall, ModelRequest, ReplyCache, request_key
 from kgedit.llm.remote.server import CallError, ChatServer, Pace, ServerConnection, StoppedError, backoff
-
-Progress = Callable[[int, int], None]
-"""Called with the number of finished requests and of all; from any thread, one call at a time."""
+from kgedit.progress import Advance
 
 _UNPAID = frozenset({"no connection"})
 """Failures, other than HTTP error states, that no server charges for."""
@@ -155,7 +153,7 @@ class ChatClient:
             exact=counter.exact,
         )
 
-    def ask(self, requests: Sequence[ModelRequest], *, progress: Progress | None = None) -> ChatReplies:
+    def ask(self, requests: Sequence[ModelRequest], *, progress: Advance | None = None) -> ChatReplies:
         """Return replies to all requests.
 
         A kill loses no reply that had arrived; Ctrl-C waits for running calls and stores their replies.
@@ -277,7 +275,7 @@ class _Work:
     open_ones: deque[tuple[str, ModelRequest]]
     replies: dict[str, ChatReply | FailedCall]
     total: int
-    progress: Progress | None
+    progress: Advance | None
     calls: int = 0
     prompt_tokens: int = 0
     new_tokens: int = 0

@@ -16,9 +16,9 @@ from kgedit.analysis.comparisons import Placed
 from kgedit.analysis.runs import Run, in_report_order
 from kgedit.analysis.standings import MEASURES, Standing, Standings
 from kgedit.errors import KgeditError, SubmissionError, TimestepError
+from kgedit.progress import step
 from kgedit.records.published import SubmittedTimestep, SubmitterNote
 from kgedit.records.runs import RunEnvironment
-from kgedit.records.steps import step
 from kgedit.runs.run_files import read_environment, read_runs
 from kgedit.runs.submissions.entries import ENTRIES, read_entry
 from kgedit.untrusted import is_web_address

@@ -16,11 +16,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from kgedit.errors import DamagedFileError, KgeditError, SubmissionError, TimestepError
+from kgedit.progress import step
 from kgedit.records.cases import Case
 from kgedit.records.published import SubmittedTimestep
 from kgedit.records.runs import Preparation, RunEnvironment, RunSpec, Selection
 from kgedit.records.scores import RunScores
-from kgedit.records.steps import step
 from kgedit.runs.edited_cases import case_table
 from kgedit.runs.run_files import (
     read_answers,

@@ -12,9 +12,10 @@ from typing import Literal
 from kgedit.errors import KgeditError, SpecError, TimestepError
 from kgedit.hparams.settings import unknown
 from kgedit.llm.devices import forget_peak_memory
+from kgedit.progress import Listener
 from kgedit.records.runs import RunSpec
 from kgedit.runs.run_files import read_environment, read_scores, read_spec
-from kgedit.runs.runner import RunProgress, run
+from kgedit.runs.runner import run
 from kgedit.runs.scoring import write_scores
 from kgedit.runs.spec import as_recorded
 from kgedit.runs.sweeps.counting import RunCount, SweepCounter
@@ -23,7 +24,7 @@ from kgedit.runs.tracking import Tracking
 
 RunState = Literal["new", "begun", "finished"]
 
-Announce = Callable[[PlannedRun, int, int], RunProgress | None]
+Announce = Callable[[PlannedRun, int, int], Listener | None]
 """Called with each run that begins, its number from 1, and the total; returns the run's progress callback."""
 
 

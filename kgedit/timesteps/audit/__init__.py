@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from kgedit.errors import TimestepError
-from kgedit.records.steps import step
+from kgedit.progress import step
 from kgedit.store.snapshots import Snapshot
 from kgedit.timesteps.audit.checks import judge_edits, judge_locality, judge_two_hops
 from kgedit.timesteps.audit.claims import claimed_rows, open_snapshots

@@ -19,6 +19,7 @@ from kgedit.llm.remote.client import ChatClient, ChatReplies, CostEstimate
 from kgedit.llm.remote.prices import TokenCounter
 from kgedit.llm.remote.requests import ChatReply, ChatRequest, FailedCall, Message
 from kgedit.names.index import composed, name_key
+from kgedit.progress import Advance
 from kgedit.timesteps.qaedit.build import Category, Worded, english_categorizer
 from kgedit.timesteps.qaedit.rephrasing import Rephrasing, english_rephraser
 from kgedit.timesteps.qaedit.subjects import Subject
@@ -94,7 +95,7 @@ def ask_parts(
     *,
     model: str,
     instructions: Instructions,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Advance | None = None,
 ) -> AskedParts:
     """Use a model for some parts of the work.
 

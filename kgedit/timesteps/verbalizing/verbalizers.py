@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
@@ -19,12 +19,10 @@ from kgedit.llm.remote.client import ChatClient, ChatReplies, CostEstimate, Effo
 from kgedit.llm.remote.prices import SHIPPED, ByCharacters, ByTokenizer, Price, TokenCounter, price_of, read_prices
 from kgedit.llm.remote.requests import ChatReply, ChatRequest, FailedCall, ReplyCache, request_key
 from kgedit.llm.remote.server import ChatServer
+from kgedit.progress import Advance
 from kgedit.resources import cache
 from kgedit.timesteps.verbalizing.prompting import read_prompt, request_for
 from kgedit.timesteps.verbalizing.wanted import Wanted
-
-Progress = Callable[[int, int], None]
-"""Called with the number of finished records and the number of all records."""
 
 REFUSES_SCHEMA = frozenset({"400", "422", "501"})
 """HTTP status codes of servers that do not support response_format."""
@@ -59,7 +57,7 @@ class Verbalizer(Protocol):
     @property
     def where(self) -> str: ...
 
-    def word(self, wanted: Sequence[Wanted], *, progress: Progress | None = None) -> Replies:
+    def word(self, wanted: Sequence[Wanted], *, progress: Advance | None = None) -> Replies:
         """Return a reply to each record, in any form."""
 
 
@@ -122,7 +120,7 @@ class RemoteVerbalizer:
             }
             yield json.dumps(row, ensure_ascii=False)
 
-    def word(self, wanted: Sequence[Wanted], *, progress: Progress | None = None) -> Replies:
+    def word(self, wanted: Sequence[Wanted], *, progress: Advance | None = None) -> Replies:
         """Send the records to the server.
 
         Raises:
@@ -232,7 +230,7 @@ class LocalVerbalizer:
         """Always "local"."""
         return "local"
 
-    def word(self, wanted: Sequence[Wanted], *, progress: Progress | None = None) -> Replies:
+    def word(self, wanted: Sequence[Wanted], *, progress: Advance | None = None) -> Replies:
         """Generate replies with greedy decoding.
 
         Raises:

@@ -22,8 +22,8 @@ from kgedit.checksums import write_checksums
 from kgedit.engines.protocol import Engine
 from kgedit.engines.store import StoreEngine
 from kgedit.errors import TimestepError
+from kgedit.progress import step
 from kgedit.records.cases import SPECIFICITY
-from kgedit.records.steps import step
 from kgedit.store.files import replace_folder, write_json
 from kgedit.store.snapshots import Snapshot
 from kgedit.store.window import Window

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -11,7 +10,7 @@ from world.small_timestep import write_timestep
 from world.submitted_runs import add_hashes
 
 from kgedit.cli import main, progress
-from kgedit.records.steps import listening, step
+from kgedit.progress import Advance, listening, step
 from kgedit.verbs.live_progress import by_stage
 from kgedit.verbs.publish import publish
 
@@ -50,7 +49,7 @@ def test_on_a_terminal_one_bar_names_the_step(
 def test_a_stage_of_one_unit_has_no_pace_and_others_name_their_unit() -> None:
     shown: list[tuple[str, int, str]] = []
 
-    def add(title: str, total: int, unit: str) -> Callable[[int, int], None]:
+    def add(title: str, total: int, unit: str) -> Advance:
         shown.append((title, total, unit))
         return lambda _done, _counted: None
 

@@ -18,6 +18,7 @@ from kgedit.llm.contexts import read_context
 from kgedit.llm.generation import Question, ask
 from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.presets import PRESETS
+from kgedit.progress import ignore
 from kgedit.records.cases import Case
 from kgedit.timesteps.timestep import Timestep
 
@@ -60,7 +61,7 @@ def cases(timestep: Timestep) -> list[Case]:
 def _editor(name: str, model: LanguageModel, timestep: Timestep, **given: object) -> Editor[Any]:
     editor = make_editor(name, model, {**MADE.get(name, {}), **given}, contexts=(BARE,), seed=7)
     if editor.capabilities.needs_known_facts:
-        editor.prepare(timestep.known_facts(), advance=lambda done, total: None)
+        editor.prepare(timestep.known_facts(), advance=ignore)
     return editor
 
 

@@ -24,6 +24,7 @@ from kgedit.llm.generation import Question, ask
 from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.loading import load_model
 from kgedit.llm.presets import PRESETS
+from kgedit.progress import ignore
 from kgedit.timesteps.timestep import Timestep
 
 SEARCH = {"steps": 3, "prompts": 3, "prefix_tokens": 3, "tokens": 400, "length": 32}
@@ -62,7 +63,7 @@ def _edited(method: str, model: LanguageModel, timestep: Timestep) -> Editor[Any
     contexts = [read_context("instruction")]
     editor = make_editor(method, model, SETTINGS[method], contexts=contexts, seed=3)
     if editor.capabilities.needs_known_facts:
-        editor.prepare(timestep.known_facts(), advance=lambda done, total: None)
+        editor.prepare(timestep.known_facts(), advance=ignore)
     editor.apply(list(timestep.cases())[:3])
     return editor
 

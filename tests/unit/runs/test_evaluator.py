@@ -19,6 +19,7 @@ from kgedit.llm.contexts import read_context
 from kgedit.llm.generation import PresetQuestion, Question, longest
 from kgedit.llm.presets import PRESETS
 from kgedit.llm.replies import Reply
+from kgedit.progress import ignore
 from kgedit.records.cases import Case
 from kgedit.records.runs import UNEDITED, Answer, ModelState, Neighbour
 from kgedit.runs.evaluator import AskedProbe, Evaluator, probes_under, to_answer, word
@@ -41,7 +42,7 @@ def _answers(
     model = small_model(architecture)
     contexts = {preset.name: read_context(preset.context) for preset in ASKED}
     editor = make_editor(method, model, MANY[method], contexts=tuple(contexts.values()), seed=0)
-    editor.prepare(timestep.known_facts(), advance=lambda done, total: None)
+    editor.prepare(timestep.known_facts(), advance=ignore)
     editor.apply(edits or {"ike": cases[:2], "rag": cases, "prompt": cases * 2}[method])
     evaluator = Evaluator(
         model,

@@ -18,6 +18,7 @@ from kgedit.errors import SpecError
 from kgedit.llm.contexts import read_context
 from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.training import TargetBatch, encode_targets, target_loss
+from kgedit.progress import ignore
 from kgedit.records.cases import Case
 from kgedit.timesteps.timestep import Timestep
 
@@ -42,7 +43,7 @@ def _own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def _editor(model: LanguageModel, timestep: Timestep, **given: object) -> Editor[Any]:
     editor = make_editor("crispedit", model, {**QUICK, **given}, contexts=ASKED, seed=7)
-    editor.prepare(timestep.known_facts(), advance=lambda done, total: None)
+    editor.prepare(timestep.known_facts(), advance=ignore)
     return editor
 
 

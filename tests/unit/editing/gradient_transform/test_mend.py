@@ -23,6 +23,7 @@ from kgedit.errors import SpecError
 from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.surgery.gradient_factors import gradient_factors
 from kgedit.llm.training import encode_targets, target_loss
+from kgedit.progress import ignore
 from kgedit.records.cases import Case
 from kgedit.resources import home
 from kgedit.timesteps.timestep import Timestep
@@ -45,7 +46,7 @@ def cases(timestep: Timestep) -> list[Case]:
 
 def _editor(model: LanguageModel, timestep: Timestep, **given: Any) -> Mend:
     editor = make_editor("mend", model, {"blocks": 2, "rank": 8, "train_steps": 3} | given, seed=7)
-    editor.prepare(timestep.known_facts(), advance=lambda done, total: None)
+    editor.prepare(timestep.known_facts(), advance=ignore)
     return editor
 
 
@@ -241,7 +242,7 @@ def test_what_is_missing_is_said(
         _editor(small_model(), timestep, rank=9, network=str(kept))
     bare = make_editor("mend", small_model())
     with pytest.raises(SpecError, match="the timestep has 0"):
-        bare.prepare([], advance=lambda done, total: None)
+        bare.prepare([], advance=ignore)
 
 
 def _zsre(path: Path, count: int) -> Path:

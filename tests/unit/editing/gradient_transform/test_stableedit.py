@@ -17,6 +17,7 @@ from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.surgery.gradient_factors import gradient_factors
 from kgedit.llm.surgery.layers import mlp_matrices
 from kgedit.llm.training import encode_targets
+from kgedit.progress import ignore
 from kgedit.records.cases import Case
 from kgedit.timesteps.timestep import Timestep
 
@@ -36,7 +37,7 @@ def cases(timestep: Timestep) -> list[Case]:
 def _editor(model: LanguageModel, timestep: Timestep, **given: object) -> Any:
     own = {"layers": "1", "learning_rate": 0.05, **given}
     editor = make_editor("stableedit", model, own, contexts=ASKED, seed=7)
-    editor.prepare(timestep.known_facts(), advance=lambda done, total: None)
+    editor.prepare(timestep.known_facts(), advance=ignore)
     return editor
 
 

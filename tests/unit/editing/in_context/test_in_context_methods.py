@@ -19,6 +19,7 @@ from kgedit.llm.contexts import read_context
 from kgedit.llm.embeddings import Embedder, load_embedder
 from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.tokenization import ChatFormat
+from kgedit.progress import ignore
 from kgedit.records.cases import Case, Fact, KnownFact
 
 ASKED = (read_context("question_only"),)
@@ -53,7 +54,7 @@ def test_prompt_states_the_facts_of_the_latest_call_ahead_of_every_question(case
 
 def _ike(known: list[KnownFact], **given: object) -> Editor[Any]:
     editor = _editor("ike", small_model(), embedder="character-ngrams", **given)
-    editor.prepare(known, advance=lambda done, total: None)
+    editor.prepare(known, advance=ignore)
     return editor
 
 
@@ -230,7 +231,7 @@ def test_facts_are_put_into_each_context_in_its_own_form(
     waters = [
         fact for fact in known if fact.question in ("Which water does Arvika lie at?", "Which water does Mora lie at?")
     ]
-    editor.prepare(waters, advance=lambda done, total: None)
+    editor.prepare(waters, advance=ignore)
     case = dataclasses.replace(cases[0], probes=())
     editor.apply([case])
     context = read_context(name).for_model(CHATML)
@@ -266,7 +267,7 @@ def test_the_embedder_runs_where_the_model_is_or_on_the_cpu(
             model = small_model()
             model.module.to(first)
             editor = _editor(name, model, embed_on=on)
-            editor.prepare(known, advance=lambda done, total: None)
+            editor.prepare(known, advance=ignore)
             editor.apply(cases[:2])
             editor.prefixes([cases[0].question])
             model.module.to(second)

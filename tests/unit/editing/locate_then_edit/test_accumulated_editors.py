@@ -18,6 +18,7 @@ from kgedit.editing.locate_then_edit.second_moments import null_space
 from kgedit.errors import SpecError
 from kgedit.llm.contexts import read_context
 from kgedit.llm.language_model import LanguageModel
+from kgedit.progress import ignore
 from kgedit.records.cases import Case
 from kgedit.runs.checkpoints import Checkpoint, Checkpoints
 from kgedit.timesteps.timestep import Timestep
@@ -53,7 +54,7 @@ def _editor(name: str, timestep: Timestep, **given: object) -> Any:
     model = small_model()
     model.module.double()
     editor = make_editor(name, model, {**SMALL, **METHODS[name], **given}, contexts=(BARE,), seed=7)
-    editor.prepare(timestep.known_facts(), advance=lambda done, total: None)
+    editor.prepare(timestep.known_facts(), advance=ignore)
     return editor
 
 

@@ -18,6 +18,7 @@ from kgedit.editing.locate_then_edit.subject_prompts import outputs_at
 from kgedit.errors import SpecError
 from kgedit.llm.contexts import read_context
 from kgedit.llm.language_model import LanguageModel
+from kgedit.progress import ignore
 from kgedit.records.cases import Case
 from kgedit.timesteps.timestep import Timestep
 
@@ -45,7 +46,7 @@ def _editor(timestep: Timestep, *, name: str = "memit", **given: object) -> Any:
     model.module.double()
     own = {key: value for key, value in SMALL.items() if name == "memit" or key != "preserve"}
     editor = make_editor(name, model, {**own, **given}, contexts=(BARE,), seed=7)
-    editor.prepare(timestep.known_facts(), advance=lambda done, total: None)
+    editor.prepare(timestep.known_facts(), advance=ignore)
     return editor
 
 

@@ -19,6 +19,7 @@ from kgedit.editing.locate_then_edit.subject_prompts import (
 from kgedit.errors import SpecError
 from kgedit.llm.contexts import read_context
 from kgedit.llm.language_model import LanguageModel
+from kgedit.progress import ignore
 from kgedit.records.cases import Case
 from kgedit.timesteps.timestep import Timestep
 
@@ -55,7 +56,7 @@ def _double(architecture: str = "llama", *, seed: int = 0) -> LanguageModel:
 
 def _editor(name: str, model: LanguageModel, timestep: Timestep, **given: object) -> Any:
     editor = make_editor(name, model, {**SMALL, **given}, contexts=(BARE,), seed=7)
-    editor.prepare(timestep.known_facts(), advance=lambda done, total: None)
+    editor.prepare(timestep.known_facts(), advance=ignore)
     return editor
 
 

@@ -19,6 +19,7 @@ from kgedit.editing.locate_then_edit.subject_prompts import (
 from kgedit.llm.contexts import read_context
 from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.tokenization import ChatFormat
+from kgedit.progress import ignore
 from kgedit.records.cases import Case
 from kgedit.timesteps.timestep import Timestep
 
@@ -45,7 +46,7 @@ def cases(timestep: Timestep) -> list[Case]:
 
 def _editor(name: str, model: LanguageModel, timestep: Timestep, **given: object) -> Any:
     editor = make_editor(name, model, {**SMALL, **given}, contexts=(BARE,), seed=7)
-    editor.prepare(timestep.known_facts(), advance=lambda done, total: None)
+    editor.prepare(timestep.known_facts(), advance=ignore)
     return editor
 
 

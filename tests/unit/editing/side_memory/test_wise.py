@@ -28,6 +28,7 @@ from kgedit.editing.side_memory.side_copies import (
 from kgedit.editing.side_memory.wise import Wise
 from kgedit.errors import SpecError
 from kgedit.llm.language_model import LanguageModel
+from kgedit.progress import ignore
 from kgedit.records.cases import Case
 from kgedit.timesteps.timestep import Timestep
 
@@ -44,7 +45,7 @@ def cases(timestep: Timestep) -> list[Case]:
 
 def _editor(model: LanguageModel, timestep: Timestep, **given: Any) -> Wise:
     editor = make_editor("wise", model, {"layer": 1, "steps": 8, "prefixes": 2} | given, seed=7)
-    editor.prepare(timestep.known_facts(), advance=lambda done, total: None)
+    editor.prepare(timestep.known_facts(), advance=ignore)
     return editor
 
 

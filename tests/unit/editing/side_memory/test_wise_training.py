@@ -14,6 +14,7 @@ from world.small_timestep import write_timestep
 from kgedit.editing import make_editor
 from kgedit.editing.side_memory.side_copies import random_mask
 from kgedit.editing.side_memory.wise import Wise
+from kgedit.progress import ignore
 from kgedit.records.cases import Case
 from kgedit.timesteps.timestep import Timestep
 
@@ -28,7 +29,7 @@ def timestep(tmp_path_factory: pytest.TempPathFactory) -> Timestep:
 def _editor(timestep: Timestep, **given: Any) -> Wise:
     plain = {"layer": 1, "steps": 4, "prefixes": 4, "learning_rate": 0.2, "unit": 0.1, "margin_weight": 1.0}
     editor = make_editor("wise", small_model(), plain | {"alpha": 0.5, "decay": 1e-3, "clamp": 0.05} | given, seed=7)
-    editor.prepare(timestep.known_facts(), advance=lambda done, total: None)
+    editor.prepare(timestep.known_facts(), advance=ignore)
     return editor
 
 
