@@ -110,7 +110,7 @@ def ingest(
     *,
     workers: int,
     overwrite: bool,
-    progress: Advance,
+    progress: Advance = ignore,
     joining: Advance = ignore,
 ) -> Snapshot:
     """Load a dump into the store. An existing snapshot of the same load is kept.
@@ -143,7 +143,7 @@ def ingest_as_of(
     days: Iterable[datetime.date],
     workers: int,
     overwrite: bool,
-    progress: Advance,
+    progress: Advance = ignore,
     joining: Advance = ignore,
 ) -> list[Snapshot]:
     """Project a dump to several earlier days in one pass. Existing projections of the same load are kept.

@@ -82,9 +82,7 @@ def fetched(folder: Path, address: str, items: list[Json], **changes: Any) -> Fe
 
 def loaded(folder: Path, path: Path, loader: str) -> Snapshot:
     order = load_with(loader, LoaderOptions(), date=datetime.date(2021, 2, 22), slice_of=slice_note(path))
-    return ingest(
-        folder / loader, order, DumpFile(path), workers=1, overwrite=False, progress=lambda done, counted: None
-    )
+    return ingest(folder / loader, order, DumpFile(path), workers=1, overwrite=False)
 
 
 def facts(snapshot: Snapshot) -> list[str]:

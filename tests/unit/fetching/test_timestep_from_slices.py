@@ -62,7 +62,7 @@ def fetched_snapshot(folder: Path, entities: list[Json], date: str, ids: list[st
     source = DumpFile(made.path)
     load = load_with(checked_format(source, None), LoaderOptions(), date=datetime.date.fromisoformat(date),
                      slice_of=slice_note(made.path))  # fmt: skip
-    return ingest(folder / "home", load, source, workers=1, overwrite=False, progress=lambda done, counted: None)
+    return ingest(folder / "home", load, source, workers=1, overwrite=False)
 
 
 def test_a_slice_with_ancestors_decides_what_one_without_leaves_undecided(tmp_path: Path) -> None:

@@ -125,7 +125,7 @@ def load(folder: Path, name: str, content: bytes, loader: str | None) -> Snapsho
     path.write_bytes(content)
     source = DumpFile(path, 512)
     order = load_with(checked_format(source, loader), LoaderOptions(), date=datetime.date(2021, 1, 4))
-    return ingest(folder / "home", order, source, workers=1, overwrite=True, progress=lambda done, counted: None)
+    return ingest(folder / "home", order, source, workers=1, overwrite=True)
 
 
 BROKEN: dict[str, Callable[[bytes], bytes]] = {

@@ -64,7 +64,7 @@ def load(folder: Path, name: str, content: bytes, loader: str, date: str = "2021
     path.write_bytes(content)
     order = load_with(loader, LoaderOptions(), date=datetime.date.fromisoformat(date))
     source = DumpFile(path, 1 << 20)
-    return ingest(folder / loader, order, source, workers=1, overwrite=False, progress=lambda done, counted: None)
+    return ingest(folder / loader, order, source, workers=1, overwrite=False)
 
 
 def rows(path: Path, *without: str) -> list[Json]:

@@ -36,7 +36,7 @@ def load(folder: Path, text: bytes, block_bytes: int = 1 << 20) -> Snapshot:
     (folder / "dump.nt").write_bytes(text)
     order = load_with("wikidata_rdf", LoaderOptions(), date=datetime.date(2021, 1, 4), max_error_rate=1)
     source = DumpFile(folder / "dump.nt", block_bytes)
-    return ingest(folder / "home", order, source, workers=1, overwrite=True, progress=lambda done, counted: None)
+    return ingest(folder / "home", order, source, workers=1, overwrite=True)
 
 
 @pytest.mark.parametrize(

@@ -105,7 +105,7 @@ def test_a_days_adds_changes_are_a_slice_and_keep_the_last_revisions_and_the_red
     order = load_with(
         checked_format(source, None), LoaderOptions(), date=datetime.date(2024, 6, 2), slice_of="pages of that day"
     )
-    made = ingest(tmp_path / "home", order, source, workers=1, overwrite=False, progress=lambda done, counted: None)
+    made = ingest(tmp_path / "home", order, source, workers=1, overwrite=False)
     found = {row["id"]: (row["lastrevid"], row["redirect_target"]) for row in pq.read_table(made.entities).to_pylist()}
     assert found == {"Q1": (2, None), "P6": (1, None), "Q7": (None, "Q1")}
     assert pq.read_table(made.facts)["object"].to_pylist() == ["Q6"]

@@ -114,7 +114,7 @@ def test_collisions_are_counted_alike_in_every_format(
         max_error_rate=0,
     )
     source = DumpFile(tmp_path / "dump", block)
-    snapshot = ingest(tmp_path / "home", order, source, workers=1, overwrite=False, progress=lambda done, counted: None)
+    snapshot = ingest(tmp_path / "home", order, source, workers=1, overwrite=False)
     assert snapshot.manifest["left_out"] == {OF_AN_ENTITY: 1, TO_SEVERAL: 1}
     assert targets(snapshot) == {"Q10": "Q1", "Q11": "Q1"}
     assert snapshot.manifest["entities"] == 2
