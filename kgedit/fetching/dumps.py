@@ -13,14 +13,13 @@ import http.client
 import re
 import shutil
 import urllib.error
-import urllib.request
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urljoin
 
 from kgedit.errors import SourceError, StoreError
-from kgedit.fetching.manners import Manners, TemporaryError, get, persistently, temporary_errors
+from kgedit.fetching.manners import Manners, TemporaryError, get, opened, persistently
 from kgedit.files import put_in_place
 from kgedit.progress import Advance, ignore
 from kgedit.store.disk import disk_errors
@@ -206,8 +205,7 @@ def _length(part: Path) -> int:
 
 def _size_of(dump: RemoteDump, manners: Manners) -> int:
     def ask() -> int:
-        request = urllib.request.Request(dump.address, method="HEAD", headers={"User-Agent": manners.user_agent})
-        with temporary_errors(), urllib.request.urlopen(request, timeout=manners.time_limit) as answer:
+        with opened(dump.address, manners, method="HEAD") as answer:
             said = answer.headers.get("Content-Length")
         if said is None or not said.isdigit() or int(said) == 0:
             raise TemporaryError("the server does not report the file's size")
@@ -231,10 +229,9 @@ def _check_room(folder: Path, needed: int, name: str) -> None:
 def _resume(dump: RemoteDump, part: Path, size: int, manners: Manners, update: Advance) -> None:
     """Download the remainder; if the server ignores the range, the download restarts."""
     have = _length(part)
-    headers = {"User-Agent": manners.user_agent} | ({"Range": f"bytes={have}-"} if have else {})
-    request = urllib.request.Request(dump.address, headers=headers)
+    headers = {"Range": f"bytes={have}-"} if have else {}
     try:
-        with temporary_errors(), urllib.request.urlopen(request, timeout=manners.time_limit) as answer:
+        with opened(dump.address, manners, headers=headers) as answer:
             resumed = answer.status == http.client.PARTIAL_CONTENT
             if resumed and not str(answer.headers.get("Content-Range", "")).startswith(f"bytes {have}-"):
                 raise TemporaryError("the server returned another range than requested")

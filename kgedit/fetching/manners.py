@@ -1,6 +1,7 @@
 """Polite HTTP requests: one at a time, with a User-Agent, pauses, retries and limits.
 
-Required by https://www.mediawiki.org/wiki/API:Etiquette and the User-Agent policy of the Wikimedia Foundation.
+All downloads except jars (jgo) and models (huggingface_hub) use `opened`. Required by
+https://www.mediawiki.org/wiki/API:Etiquette and the User-Agent policy of the Wikimedia Foundation.
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ import http.client
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -86,24 +88,40 @@ def get(address: str, manners: Manners, *, headers: Mapping[str, str] | None = N
         TemporaryError: if the server is busy or the connection breaks.
         urllib.error.HTTPError: for any other status than 200.
     """
-    request = urllib.request.Request(address, headers={"User-Agent": manners.user_agent} | dict(headers or {}))
-    with temporary_errors(), urllib.request.urlopen(request, timeout=manners.time_limit) as answer:
+    with opened(address, manners, headers=headers) as answer:
         body: bytes = answer.read()
     return body
 
 
-class temporary_errors:  # noqa: N801 - used as a context manager
+@contextmanager
+def opened(
+    address: str, manners: Manners, *, method: str = "GET", headers: Mapping[str, str] | None = None
+) -> Iterator[http.client.HTTPResponse]:
+    """Request an address once; its response can be read until the context ends.
+
+    Raises:
+        TemporaryError: if the server is busy, or the connection breaks before the context ends.
+        urllib.error.HTTPError: for any other status that is not a success.
+    """
+    sent = {"User-Agent": manners.user_agent} | dict(headers or {})
+    request = urllib.request.Request(address, method=method, headers=sent)
+    with temporary_errors(), urllib.request.urlopen(request, timeout=manners.time_limit) as answer:
+        yield answer
+
+
+@contextmanager
+def temporary_errors() -> Iterator[None]:
     """Convert network failures and responses of busy servers into TemporaryError."""
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, urllib.error.HTTPError):
-            if error.code in TEMPORARY:
-                raise TemporaryError(f"HTTP {error.code} {error.reason}", _retry_after(error)) from error
-        elif isinstance(error, (OSError, http.client.HTTPException)) and not _is_of_the_disk(error):
-            raise TemporaryError(str(error) or type(error).__name__) from error
+    try:
+        yield
+    except urllib.error.HTTPError as error:
+        if error.code not in TEMPORARY:
+            raise
+        raise TemporaryError(f"HTTP {error.code} {error.reason}", _retry_after(error)) from error
+    except (OSError, http.client.HTTPException) as error:
+        if _is_of_the_disk(error):
+            raise
+        raise TemporaryError(str(error) or type(error).__name__) from error
 
 
 def _is_of_the_disk(error: BaseException) -> bool:

@@ -3,6 +3,9 @@
 Positions and sizes are pixels at 96 dpi, with the origin at the top left. Text is escaped here and nowhere else. A page
 paints roles as CSS variables, which follow the theme, a file with the values of the light theme. The palette is
 Okabe-Ito, distinguishable with any colour vision.
+
+No chart library is used: in a trial Vega-Lite (vl-convert) also gave standalone SVG with the same bytes each time, but
+without tooltips and with colliding labels, from an engine of 84 MB that takes 2.4 s for the first figure.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Data set card, README.md, with front matter read by the hub and `datasets`; and Croissant metadata (1.0, JSON-LD).
 
 In Croissant each Parquet file is a separate record set, whose name prefixes the ids of its fields, because ids are
-unique in a document.
+unique in a document. The document is written without mlcroissant, which is untyped and brings pandas, scipy and rdflib
+for a hundred lines of JSON; the tests read it with mlcroissant.
 """
 
 from __future__ import annotations
