@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kgedit.errors import SpecError
+from kgedit.progress import Steps
 from kgedit.resources import use_home
-from kgedit.verbs.home import Steps, folder_of
+from kgedit.verbs.home import folder_of
 from kgedit.verbs.live_progress import step_line
 from kgedit.verbs.options import ManyFiles, Verb, flag, function_of, options, python_only
 from kgedit.verbs.shared_options import TIMESTEP_FORMS, DeviceOptions, InHome

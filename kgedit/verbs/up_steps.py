@@ -14,12 +14,13 @@ from typing import Any
 
 import kgedit.sample
 from kgedit.errors import GraphError
+from kgedit.progress import Steps
 from kgedit.resources import use_home
 from kgedit.sample.generate import SNAPSHOT_DATES, write_world
 from kgedit.store.snapshots import open_snapshot
 from kgedit.verbs.describe import describe_page
 from kgedit.verbs.exporting import is_exported
-from kgedit.verbs.home import Home, Steps
+from kgedit.verbs.home import Home
 from kgedit.verbs.live_progress import by_stage
 from kgedit.verbs.loading import is_loaded
 from kgedit.verbs.report import report

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +55,31 @@ def _answers(editor: Editor[Any], cases: list[Case]) -> list[str]:
     prefixes = editor.prefixes([case.question for case in cases])
     questions = [Question(p.worded(ASKED[0]) + c.question, c.answer) for p, c in zip(prefixes, cases, strict=True)]
     return [reply.text for reply in ask(editor.model, questions, BRIEF)]
+
+
+@dataclass(frozen=True)
+class PlainEdit:
+    """A model of one architecture before and after an edit of the first two cases, on the CPU."""
+
+    before: dict[str, torch.Tensor]
+    unedited: list[str]
+    after: dict[str, torch.Tensor]
+    answers: list[str]
+
+
+@pytest.fixture(scope="module")
+def plain_edit(cases: list[Case], known: list[KnownFact]) -> Callable[[str, str], PlainEdit]:
+    """Computed once for each method and architecture, because models placed in several ways are compared with it."""
+
+    @cache
+    def edited(name: str, architecture: str) -> PlainEdit:
+        model = small_model(architecture)
+        before, editor = weights(model), _editor(name, model, known)
+        unedited = _answers(editor, cases)
+        editor.apply(cases[:2])
+        return PlainEdit(before, unedited, weights(model), _answers(editor, cases))
+
+    return edited
 
 
 def _hooks(model: LanguageModel) -> int:
@@ -129,20 +155,21 @@ def test_an_edit_touches_what_is_declared_and_restoring_gives_every_bit_back(
 @pytest.mark.parametrize("name", METHODS)
 @pytest.mark.slow
 def test_a_model_that_accelerate_has_placed_takes_the_same_edit(
-    name: str, architecture: str, cases: list[Case], known: list[KnownFact]
+    name: str,
+    architecture: str,
+    cases: list[Case],
+    known: list[KnownFact],
+    plain_edit: Callable[[str, str], PlainEdit],
 ) -> None:
     """accelerate gives blocks a forward of its own, which moves tensors; here there is one place to move them to."""
-    plain, placed = small_model(architecture), small_model(architecture)
+    plain, placed = plain_edit(name, architecture), small_model(architecture)
     device_map = dict.fromkeys((name for name, _ in placed.module.named_children()), "cpu")
     dispatch_model(placed.module, device_map, main_device="cpu", force_hooks=True)
-    for model in (plain, placed):
-        before = weights(model)
-        editor = _editor(name, model, known)
-        editor.apply(cases[:2])
-        if model is plain:
-            expected, answers = weights(plain), _answers(editor, cases)
-    assert changed(expected, placed) == []
-    assert _answers(editor, cases) == answers
+    before = weights(placed)
+    editor = _editor(name, placed, known)
+    editor.apply(cases[:2])
+    assert changed(plain.after, placed) == []
+    assert _answers(editor, cases) == plain.answers
     editor.restore()
     assert changed(before, placed) == []
 
@@ -151,14 +178,17 @@ def test_a_model_that_accelerate_has_placed_takes_the_same_edit(
 @pytest.mark.parametrize("name", METHODS)
 @pytest.mark.slow
 def test_a_model_on_one_other_device_or_spread_over_two_takes_the_same_edit(
-    name: str, architecture: str, spread: bool, cases: list[Case], known: list[KnownFact], tmp_path: Path
+    name: str,
+    architecture: str,
+    spread: bool,
+    cases: list[Case],
+    known: list[KnownFact],
+    plain_edit: Callable[[str, str], PlainEdit],
+    tmp_path: Path,
 ) -> None:
     """Tensors of two devices never meet, whatever a method does; nor when its state comes from a file."""
-    plain = small_model(architecture)
-    editor = _editor(name, plain, known)
-    editor.apply(cases[:2])
-    expected, answers = weights(plain), _answers(editor, cases)
-
+    plain = plain_edit(name, architecture)
+    expected, answers = plain.after, plain.answers
     with other_devices() as (first, second):
         placed = small_model(architecture)
         if spread:
@@ -198,18 +228,20 @@ def _offload(module: Any, folder: Path) -> None:
 @pytest.mark.parametrize(("architecture", "disk"), [("llama", False), ("gpt2", True)])
 @pytest.mark.parametrize("name", OFTEN_TRIED)
 def test_a_model_whose_weights_are_offloaded_takes_the_same_edit(
-    name: str, architecture: str, disk: bool, cases: list[Case], known: list[KnownFact], tmp_path: Path
+    name: str,
+    architecture: str,
+    disk: bool,
+    cases: list[Case],
+    known: list[KnownFact],
+    plain_edit: Callable[[str, str], PlainEdit],
+    tmp_path: Path,
 ) -> None:
     """Weights are on the meta device between forward passes; the matrices that are edited are kept loaded."""
-    plain, offloaded = small_model(architecture), small_model(architecture)
+    plain, offloaded = plain_edit(name, architecture), small_model(architecture)
     _offload(offloaded.module, tmp_path if disk else tmp_path / "none")
-    before, editor = weights(plain), _editor(name, plain, known)
-    unedited = _answers(editor, cases)
-    editor.apply(cases[:2])
-    expected, answers = weights(plain), _answers(editor, cases)
-
+    before, expected, answers = plain.before, plain.after, plain.answers
     editor = _editor(name, offloaded, known)
-    assert _answers(editor, cases) == unedited
+    assert _answers(editor, cases) == plain.unedited
     editor.apply(cases[:2])
     found = dict(named_values(offloaded.module))
     assert found.keys() == expected.keys()
@@ -226,13 +258,15 @@ def test_a_model_whose_weights_are_offloaded_takes_the_same_edit(
 @pytest.mark.parametrize("name", METHODS)
 @pytest.mark.slow
 def test_a_model_on_a_device_without_float64_takes_the_same_edit(
-    name: str, cases: list[Case], known: list[KnownFact], monkeypatch: pytest.MonkeyPatch
+    name: str,
+    cases: list[Case],
+    known: list[KnownFact],
+    plain_edit: Callable[[str, str], PlainEdit],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Apple's GPUs have no float64: equations in it are solved in main memory."""
-    plain = small_model()
-    editor = _editor(name, plain, known)
-    editor.apply(cases[:2])
-    expected, answers = weights(plain), _answers(editor, cases)
+    plain = plain_edit(name, "llama")
+    expected, answers = plain.after, plain.answers
 
     monkeypatch.setattr(devices, "_WITHOUT_FLOAT64", {KIND})
     with other_devices(without=[torch.float64]) as (first, _):
