@@ -24,11 +24,11 @@ def ignore(_done: int, _total: int) -> None:
     """Advance that displays nothing."""
 
 
-def _nobody(_name: str, _done: int, _total: int) -> None:
+def _ignore_step(_name: str, _done: int, _total: int) -> None:
     return
 
 
-_LISTENER: ContextVar[Listener] = ContextVar("kgedit_steps", default=_nobody)
+_LISTENER: ContextVar[Listener] = ContextVar("kgedit_steps", default=_ignore_step)
 _ADVANCE: ContextVar[Advance] = ContextVar("kgedit_advance", default=ignore)
 
 
