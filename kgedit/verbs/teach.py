@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 from pydantic import BeforeValidator
 
 from kgedit.errors import ModelError, SpecError
+from kgedit.progress import Steps
 from kgedit.resources import use_home
-from kgedit.verbs.home import Steps, folder_of
+from kgedit.verbs.home import folder_of
 from kgedit.verbs.live_progress import step_line
 from kgedit.verbs.options import (
     AnyFolder,

@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 from pydantic import BeforeValidator
 
 from kgedit.errors import TimestepError
+from kgedit.progress import Steps
 from kgedit.timesteps.profiles import PROFILES
-from kgedit.verbs.home import Home, Steps, folder_of
+from kgedit.verbs.home import Home, folder_of
 from kgedit.verbs.live_progress import step_line
 from kgedit.verbs.options import (
     Day,
