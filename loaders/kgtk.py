@@ -53,9 +53,9 @@ def _columns_of(header: bytes) -> dict[str, int]:
 class Edges:
     """Lines grouped by entity; each block begins with the header."""
 
-    def blocks(self, chunks: Iterator[bytes], path: Path) -> Iterator[bytes]:
+    def blocks(self, chunks: Iterator[bytes | bytearray], path: Path) -> Iterator[bytes]:
         """Blocks of whole entities."""
-        first = without_mark(next(chunks, b""))
+        first = without_mark(bytes(next(chunks, b"")))
         while b"\n" not in first and (more := next(chunks, b"")):
             first += more
         heading, _, rest = first.partition(b"\n")

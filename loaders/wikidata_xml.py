@@ -35,7 +35,7 @@ _KINDS = {"Q": "item", "P": "property"}
 class XmlPages:
     """Pages, each from <page> to </page>."""
 
-    def blocks(self, chunks: Iterator[bytes], path: Path) -> Iterator[bytes]:
+    def blocks(self, chunks: Iterator[bytes | bytearray], path: Path) -> Iterator[bytes]:
         """Blocks that end after a page."""
         end = b""
         for block in cut_at(chunks, path, _after_the_last_page, LONG_ENTITY):

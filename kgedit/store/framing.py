@@ -29,8 +29,8 @@ class Cut(Protocol):
 class Framing(Protocol):
     """Finds where the entities of a format begin and end."""
 
-    def blocks(self, chunks: Iterator[bytes], path: Path) -> Iterator[bytes]:
-        """Blocks of whole entities of about the size of the chunks.
+    def blocks(self, chunks: Iterator[bytes | bytearray], path: Path) -> Iterator[bytes]:
+        """Blocks of whole entities of about the size of the chunks. A chunk is overwritten when the next one is read.
 
         Raises:
             SourceError: with the path, if the text has no cut position or is truncated.
@@ -45,10 +45,10 @@ class Framing(Protocol):
 class JsonLines:
     """One entity per line, or a JSON array with one entity per line."""
 
-    def blocks(self, chunks: Iterator[bytes], path: Path) -> Iterator[bytes]:
+    def blocks(self, chunks: Iterator[bytes | bytearray], path: Path) -> Iterator[bytes]:
         """Blocks of whole lines."""
         first, end = b"", b""
-        for block in cut_at(chunks, path, _after_the_last_line, LONG_LINE):
+        for block in _whole_lines(chunks, path):
             first = first or without_mark(block).lstrip()[:1]
             end = (end + block[-64:]).rstrip()[-64:]
             yield block
@@ -75,7 +75,7 @@ class Marked:
         self._begins = begins
         self._whole_end = whole_end
 
-    def blocks(self, chunks: Iterator[bytes], path: Path) -> Iterator[bytes]:
+    def blocks(self, chunks: Iterator[bytes | bytearray], path: Path) -> Iterator[bytes]:
         """Blocks that each begin at the beginning of an entity, except the first."""
         end = b""
         for block in cut_at(chunks, path, self._before_the_last_entity, LONG_ENTITY):
@@ -114,7 +114,7 @@ LONG_ENTITY = (
 )
 
 
-def cut_at(chunks: Iterator[bytes], path: Path, place: Cut, too_long: str) -> Iterator[bytes]:
+def cut_at(chunks: Iterator[bytes | bytearray], path: Path, place: Cut, too_long: str) -> Iterator[bytes]:
     """Cut a text into blocks that end where `place` returns, the last one at the end of the text.
 
     Args:
@@ -125,7 +125,7 @@ def cut_at(chunks: Iterator[bytes], path: Path, place: Cut, too_long: str) -> It
     """
     rest = b""
     for chunk in chunks:
-        text = rest + chunk
+        text = bytes(rest + chunk)
         cut = place(text)
         if cut:
             yield text[:cut]
@@ -138,8 +138,20 @@ def cut_at(chunks: Iterator[bytes], path: Path, place: Cut, too_long: str) -> It
         yield rest
 
 
-def _after_the_last_line(text: bytes) -> int:
-    return text.rfind(b"\n") + 1
+def _whole_lines(chunks: Iterator[bytes | bytearray], path: Path) -> Iterator[bytes]:
+    """Like `cut_at`, but a chunk is copied once, because a line break is one byte and needs no search across chunks."""
+    rest: list[bytes] = []
+    for chunk in chunks:
+        cut = chunk.rfind(b"\n") + 1
+        if cut:
+            yield b"".join((*rest, memoryview(chunk)[:cut]))
+            rest = [bytes(chunk[cut:])]
+        else:
+            rest.append(bytes(chunk))
+            if sum(map(len, rest)) > LONGEST_ENTITY:
+                raise SourceError(f"{path} {LONG_LINE.format(longest=LONGEST_ENTITY)}")
+    if last := b"".join(rest):
+        yield last
 
 
 def without_mark(text: bytes) -> bytes:

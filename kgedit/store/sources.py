@@ -2,81 +2,25 @@
 
 from __future__ import annotations
 
-import bz2
-import gzip
-import hashlib
 import io
-import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
-import zstandard
-
 from kgedit.errors import SourceError
+from kgedit.store.compression import BROKEN, MAGIC, PLAIN, SUFFIXES, HashingFile, decompressed, hashed_stream
 from kgedit.store.framing import JSON_LINES, Framing, without_mark
 
-BLOCK_BYTES = 32 << 20
-"""Size of a block of entities; a worker takes about ten times as much memory to parse it. Part of a load's identity: a
-resumed load must cut in the same places."""
+BLOCK_BYTES = 8 << 20
+"""Size of a block of entities: it stays in a processor's cache while it is copied and cut, and a worker takes about ten
+times as much memory to parse it. Part of a load's identity, because a resumed load must cut in the same places."""
+
+_PIECE = 1 << 20
+"""Some streams read into a piece of memory first, which stays small."""
 
 _PAGES = (b"<!doctype html", b"<html", b"<head", b"<body")
-
-_MAGIC = {b"\x1f\x8b": "gzip", b"BZh": "bzip2", b"\x28\xb5\x2f\xfd": "zstd"}
-_SUFFIXES = {".gz": "gzip", ".bz2": "bzip2", ".zst": "zstd"}
-_PLAIN = "uncompressed"
-_BROKEN = (EOFError, OSError, zlib.error, zstandard.ZstdError)
-
-
-class _Hashing(io.RawIOBase):
-    """Passes a file through, hashing it and counting the bytes read."""
-
-    def __init__(self, raw: IO[bytes]) -> None:
-        self._raw = raw
-        self.digest = hashlib.sha256()
-        self.position = 0
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        data = self._raw.read(len(buffer))
-        buffer[: len(data)] = data
-        self.digest.update(data)
-        self.position += len(data)
-        return len(data)
-
-
-class _Zstandard(io.RawIOBase):
-    """Decompresses zstd frames. The package's own reader treats a truncated frame as the end of the file."""
-
-    def __init__(self, raw: Any) -> None:
-        self._raw = raw
-        self._frame: Any = None
-        self._compressed = b""
-        self._ready = b""
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        while not self._ready:
-            self._compressed = self._compressed or self._raw.read(1 << 17)
-            if not self._compressed:
-                if self._frame is not None:
-                    raise EOFError("the last zstd frame is not complete")
-                return 0
-            self._frame = self._frame or zstandard.ZstdDecompressor().decompressobj()
-            self._ready = self._frame.decompress(self._compressed)
-            self._compressed = self._frame.unused_data
-            if self._frame.eof:
-                self._frame = None
-        length = min(len(buffer), len(self._ready))
-        buffer[:length] = self._ready[:length]
-        self._ready = self._ready[length:]
-        return length
 
 
 @dataclass
@@ -117,14 +61,14 @@ class DumpFile:
         compression = self._compression()
         empty = True
         with self._opened() as raw:
-            through = _Hashing(raw)
-            stream = _decompressed(io.BufferedReader(through, 1 << 20), compression)
-            for block in framing.blocks(self._chunks(stream), self.path):
-                self.position = through.position
-                empty = empty and not block.strip()
-                yield block
-            while self._read(through):
-                pass
+            through = HashingFile(raw)
+            with closing(hashed_stream(self.path, through, compression)) as stream:
+                for block in framing.blocks(self._chunks(stream), self.path):
+                    self.position = through.position
+                    empty = empty and not block.strip()
+                    yield block
+                with self._faults_reported():
+                    through.read_to(None)
             self.position, self.sha256 = through.position, through.digest.hexdigest()
         if empty:
             raise SourceError(f"{self.path} contains nothing. Download it again.")
@@ -137,24 +81,34 @@ class DumpFile:
         """
         compression = self._compression()
         with self._opened() as raw:
-            stream = _decompressed(io.BufferedReader(raw, 1 << 20), compression)
+            stream = decompressed(io.BufferedReader(raw, 1 << 20), compression)
             read = b""
             try:
                 while len(read) < size and (more := stream.read(min(size - len(read), 1 << 16))):
                     read += more
-            except _BROKEN:
+            except BROKEN:
                 # Reading the whole file reports the fault and its position.
                 return read
             return read
 
-    def _chunks(self, stream: Any) -> Iterator[bytes]:
-        while data := self._read(stream):
-            yield data
+    def _chunks(self, stream: Any) -> Iterator[bytes | bytearray]:
+        # One buffer for all chunks: fresh memory of this size costs more than reading into it.
+        buffer = bytearray(self.block_bytes)
+        while True:
+            with self._faults_reported():
+                filled = _fill(stream, memoryview(buffer))
+            if filled == len(buffer):
+                yield buffer
+            else:
+                if filled:
+                    yield buffer[:filled]
+                return
 
-    def _read(self, stream: Any) -> bytes:
+    @contextmanager
+    def _faults_reported(self) -> Iterator[None]:
         try:
-            return bytes(stream.read(self.block_bytes))
-        except _BROKEN as error:
+            yield
+        except BROKEN as error:
             raise SourceError(
                 f"{self.path} is truncated or damaged in the block after {self.position:,} of {self.size:,} bytes "
                 f"({error}). Download it again and compare its size and checksum with the publisher's."
@@ -163,7 +117,7 @@ class DumpFile:
     @contextmanager
     def _opened(self) -> Iterator[IO[bytes]]:
         try:
-            raw = self.path.open("rb")
+            raw = self.path.open("rb", buffering=0)
         except OSError as error:
             raise self._unopened(error) from error
         with raw:
@@ -185,8 +139,8 @@ class DumpFile:
             head = file.read(512)
         if not head:
             raise SourceError(f"{self.path} is empty. Download it again.")
-        found = next((kind for magic, kind in _MAGIC.items() if head.startswith(magic)), _PLAIN)
-        named = _SUFFIXES.get(self.path.suffix.lower(), _PLAIN)
+        found = next((kind for magic, kind in MAGIC.items() if head.startswith(magic)), PLAIN)
+        named = SUFFIXES.get(self.path.suffix.lower(), PLAIN)
         if is_page(head):
             raise self.page()
         if found != named:
@@ -196,19 +150,17 @@ class DumpFile:
         return found
 
 
+def _fill(stream: Any, buffer: memoryview) -> int:
+    """Read until the buffer is full or the stream ends; returns the number of bytes read."""
+    filled = 0
+    while filled < len(buffer) and (size := stream.readinto(buffer[filled : filled + _PIECE])):
+        filled += size
+    return filled
+
+
 def is_page(head: bytes) -> bool:
     """Whether a text begins like an HTML page, or like XML that is not a dump of pages."""
     text = without_mark(head).lstrip()[:2000].lower()
     if text.startswith(b"<?xml"):
         return b"<mediawiki" not in text and b"<rdf:rdf" not in text and b"?>" in text
     return text.startswith(_PAGES)
-
-
-def _decompressed(raw: Any, compression: str) -> Any:
-    if compression == "gzip":
-        return gzip.GzipFile(fileobj=raw)
-    if compression == "bzip2":
-        return bz2.BZ2File(raw)
-    if compression == "zstd":
-        return io.BufferedReader(_Zstandard(raw), 1 << 17)
-    return raw

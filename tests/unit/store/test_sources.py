@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import io
+import random
+import sys
 from pathlib import Path
 
 import pytest
@@ -13,10 +15,18 @@ from hypothesis import strategies as st
 from world.dumps import COMPRESSIONS, entity, lines, write_dump
 
 from kgedit.errors import SourceError
-from kgedit.store import framing
+from kgedit.store import compression, framing
 from kgedit.store.sources import DumpFile
 
 DUMP = lines(entity(f"Q{number}", label="x" * (number % 90)) for number in range(1, 400))
+
+
+@pytest.fixture(params=["one core", "many cores", "no rapidgzip"], autouse=True)
+def machine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every test reads gzip and bzip2 in each way in which they can be read."""
+    monkeypatch.setattr(compression, "usable_cores", lambda: 1 if request.param == "one core" else 8)
+    if request.param == "no rapidgzip":
+        monkeypatch.setitem(sys.modules, "rapidgzip", None)
 
 
 def blocks(path: Path, block_bytes: int = 4096) -> list[bytes]:
@@ -77,6 +87,18 @@ def test_a_truncated_archive_is_an_error_even_if_it_holds_no_array(tmp_path: Pat
     path = written(tmp_path / f"dump{suffix}", compressed[: int(len(compressed) * share)])
     with pytest.raises(SourceError, match=r"is truncated or damaged .* Download it again"):
         blocks(path)
+
+
+@pytest.mark.parametrize("suffix", [".json.gz", ".json.bz2"])
+@pytest.mark.parametrize("whole_members", [0, 1])
+def test_no_truncation_of_a_large_archive_passes_for_its_end(tmp_path: Path, suffix: str, whole_members: int) -> None:
+    lots = random.Random(0)
+    member = COMPRESSIONS[suffix](b"{" + bytes(lots.choices(b"abcdefghij\n", k=500_000)) + b"}")
+    for _ in range(8):
+        kept = lots.randrange(100, len(member))
+        path = written(tmp_path / f"dump{suffix}", member * whole_members + member[:kept])
+        with pytest.raises(SourceError, match="is truncated or damaged"):
+            blocks(path, 1 << 20)
 
 
 def test_a_truncated_zstd_stream_of_several_blocks_is_an_error(tmp_path: Path) -> None:
