@@ -38,7 +38,7 @@ def document_form(text: bytes) -> str | None:
     return "json-ld" if _JSON_LD.match(text) else None
 
 
-def blocks_of_document(chunks: Iterator[bytes], path: Path, form: str) -> Iterator[bytes]:
+def blocks_of_document(chunks: Iterator[bytes | bytearray], path: Path, form: str) -> Iterator[bytes]:
     """Convert a document to blocks of N-Triples with whole entities.
 
     Raises:

@@ -35,9 +35,9 @@ class RdfFraming(Marked):
     def __init__(self) -> None:
         super().__init__(_BEGINS, whole_end=(b".",))
 
-    def blocks(self, chunks: Iterator[bytes], path: Path) -> Iterator[bytes]:
+    def blocks(self, chunks: Iterator[bytes | bytearray], path: Path) -> Iterator[bytes]:
         """Blocks of whole entities."""
-        first = next(chunks, b"")
+        first = bytes(next(chunks, b""))
         form = document_form(without_mark(first))
         if form is not None:
             yield from blocks_of_document(chain([without_mark(first)], chunks), path, form)
