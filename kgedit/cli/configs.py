@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 
 import click
 
-from kgedit.cli import completion
 from kgedit.cli.command_groups import CommandGroup
 from kgedit.cli.examples import examples
 from kgedit.cli.formats import print_json, print_result, result_format, wants_json
+from kgedit.cli.verb_command import verb_command
+from kgedit.verbs.configs import ConfigSchema, CopyConfig, ListConfigs, ValidateConfigs
 
 
 @click.group("configs", cls=CommandGroup, epilog=examples("kgedit configs ls"))
@@ -17,91 +19,55 @@ def configs() -> None:
     """List, copy and check hyperparameter files."""
 
 
-@configs.command("ls", epilog=examples("kgedit configs ls", "kgedit configs ls --method memit"))
-@click.option("--method", metavar="NAME", shell_complete=completion.methods, help="Only configs of this method.")
-@result_format
-def ls(method: str | None) -> None:
-    """List published configs and defaults.
-
-    Each line shows a METHOD/MODEL and the models that it applies to.
-    """
-    from kgedit.editing import METHODS
-    from kgedit.errors import UnknownNameError
-    from kgedit.hparams.published import published_configs
-
-    names = [method] if method else list(METHODS)
-    if method is not None and method not in METHODS:
-        raise UnknownNameError("editing method", method, METHODS)
-    rows = []
-    for name in names:
-        known = published_configs(name)
-        rows += [
-            (f"{name}/{config.model}", ", ".join(f"{field} {value}" for field, value in config.applies_to.items()))
-            for config in known
-        ]
-        rows.append((f"{name}/default", "any other model" if known else "any model"))
-    width = max(len(name) for name, _ in rows)
-    document = [{"name": name, "models": models} for name, models in rows]
-    print_result(document, text="\n".join(f"{name:{width}}  {models}" for name, models in rows))
+@verb_command(
+    ListConfigs,
+    name="ls",
+    group=configs,
+    more=(result_format,),
+    examples=("kgedit configs ls", "kgedit configs ls --method memit"),
+)
+def ls(given: ListConfigs) -> None:
+    """Print the list."""
+    found = given.run()
+    width = max(len(one.name) for one in found)
+    print_result([asdict(one) for one in found], text="\n".join(f"{one.name:{width}}  {one.models}" for one in found))
 
 
-@configs.command(
-    "cp",
-    epilog=examples(
+@verb_command(
+    CopyConfig,
+    name="cp",
+    group=configs,
+    more=(result_format,),
+    examples=(
         "kgedit configs cp memit/gpt2-xl",
         "kgedit configs cp ft_m/default my-ft_m.yaml",
         "kgedit configs cp grace/default -",
     ),
 )
-@click.argument("name", metavar="METHOD/MODEL", shell_complete=completion.configs)
-@click.argument("file", required=False, type=click.Path(path_type=Path, dir_okay=False, allow_dash=True))
-@click.option("--overwrite", is_flag=True, help="Replace the file if it exists.")
-@result_format
-def cp(name: str, file: Path | None, *, overwrite: bool) -> None:
-    """Write a run spec with every setting of a method.
-
-    Each line has the setting's value and meaning. FILE defaults to METHOD-MODEL.yaml; - means stdout.
-    """
-    from kgedit.editing import settings_type_of
-    from kgedit.files import replace_file
-    from kgedit.hparams.settings import DEFAULT, spec_text
-
-    method, _, model = name.partition("/")
-    kind = settings_type_of(method)
-    target = file or Path(f"{method}-{model or DEFAULT}.yaml")
-    if file == Path("-"):
-        text = spec_text(kind, method, model, file=f"{method}-{model or DEFAULT}.yaml")
+def cp(given: CopyConfig) -> None:
+    """Write the spec and print its path, or print the spec."""
+    if given.file == Path("-"):
+        text = given.text()
         print_result({"spec": text}, text=text.removesuffix("\n"))
         return
-    text = spec_text(kind, method, model, file=str(target))
-    if target.exists() and not overwrite:
-        raise click.ClickException(f"{target} is there already. Replace it: --overwrite")
-    target.parent.mkdir(parents=True, exist_ok=True)
-    replace_file(target, text)
-    print_result({"file": target}, text=target)
+    file = given.run()
+    print_result({"file": file}, text=file)
 
 
-@configs.command(
-    "validate",
-    epilog=examples(
-        "kgedit configs validate memit-gpt2-xl.yaml", "kgedit configs validate spec.yaml hparams/ROME/gpt2-xl.yaml"
+@verb_command(
+    ValidateConfigs,
+    name="validate",
+    group=configs,
+    more=(result_format,),
+    examples=(
+        "kgedit configs validate memit-gpt2-xl.yaml",
+        "kgedit configs validate spec.yaml hparams/ROME/gpt2-xl.yaml",
     ),
 )
-@click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path, exists=True, dir_okay=False))
-@result_format
-@click.pass_context
-def validate(context: click.Context, files: tuple[Path, ...]) -> None:
-    """Check run specs and hyperparameter files.
-
-    Reports every problem of run specs, of published configs and of EasyEdit's hyperparameter files. A run spec may lack
-    model and timesteps. Valid files get one line each on stdout; problems go to stderr and set the exit code to 1.
-    """
-    from kgedit.runs.spec_files import check
-
-    wrong = 0
-    checked = []
-    for file in files:
-        found = check(file)
+def validate(given: ValidateConfigs) -> None:
+    """Print the problems, and set the exit code."""
+    checked = given.run()
+    for file, found in checked.items():
         for note in found.notes:
             click.echo(f"{file}: ignored: {note}", err=True)
         if found.unchecked:
@@ -109,26 +75,30 @@ def validate(context: click.Context, files: tuple[Path, ...]) -> None:
             click.echo(f"{file}: not checked without torch (pip install 'kgedit[models]'): {fields}", err=True)
         for problem in found.problems:
             click.echo(f"{file}: {problem}", err=True)
-        if found.problems:
-            wrong += 1
-        elif not wants_json():
+        if not found.problems and not wants_json():
             click.echo(f"ok {file}: {found.kind}")
-        checked.append(
+    print_result(
+        [
             {"file": file, "kind": found.kind, "problems": found.problems, "ignored": found.notes}
             | {"not_checked": found.unchecked}
-        )
-    print_result(checked)
-    context.exit(1 if wrong else 0)
+            for file, found in checked.items()
+        ]
+    )
+    click.get_current_context().exit(1 if any(found.problems for found in checked.values()) else 0)
 
 
-@configs.command(
-    "schema", epilog=examples("kgedit configs schema > run-spec.schema.json", "kgedit configs schema --published memit")
+_ONLY_JSON = click.option(
+    "--format", type=click.Choice(("json",)), default="json", expose_value=False, help="A schema is JSON."
 )
-@click.option("--published", metavar="METHOD", help="Print the schema of a method's published configs instead.")
-@click.option("--format", type=click.Choice(("json",)), default="json", expose_value=False, help="A schema is JSON.")
-def schema(published: str | None) -> None:
-    """Print the JSON schema of run specs, for editors and other tools."""
-    from kgedit.runs.spec import spec_schema
-    from kgedit.runs.spec_files import published_schema
 
-    print_json(published_schema(published) if published else spec_schema())
+
+@verb_command(
+    ConfigSchema,
+    name="schema",
+    group=configs,
+    more=(_ONLY_JSON,),
+    examples=("kgedit configs schema > run-spec.schema.json", "kgedit configs schema --published memit"),
+)
+def schema(given: ConfigSchema) -> None:
+    """Print the schema."""
+    print_json(given.run())

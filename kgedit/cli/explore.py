@@ -6,20 +6,19 @@ from dataclasses import replace
 
 import click
 
+from kgedit.cli.desktop import open_in_browser, open_page
 from kgedit.cli.progress import say
 from kgedit.cli.verb_command import verb_command
 from kgedit.verbs.explore import Explore
 
-_OPEN = click.option("--open/--no-open", "opens", default=True, show_default=True, help="Open the page in a browser.")
-
 
 @verb_command(
-    Explore, name="explore", more=(_OPEN,), examples=("kgedit explore", "kgedit explore --no-open --port 8765")
+    Explore, name="explore", more=(open_page,), examples=("kgedit explore", "kgedit explore --no-open --port 8765")
 )
 def explore(given: Explore, *, opens: bool) -> None:
     """Print the page's address, open it, and serve until Ctrl-C."""
     server = replace(given, told=say).run()
     click.echo(server.url)
     if opens:
-        click.launch(server.url)
+        open_in_browser(server.url)
     server.run()

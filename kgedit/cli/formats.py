@@ -13,8 +13,13 @@ _KEY = "kgedit.cli.format"
 
 
 def _remember(context: click.Context, _parameter: click.Parameter, value: str) -> str:
-    context.meta[_KEY] = value
+    context.meta.setdefault(_KEY, value)  # --json, given before --format, has set it
     return value
+
+
+def _remember_json(context: click.Context, _parameter: click.Parameter, value: bool) -> None:
+    if value:
+        context.meta[_KEY] = "json"
 
 
 ROW_FORMATS = ("table", "json", "csv")
@@ -35,6 +40,11 @@ result_format = click.option(
     help="Output format.",
 )
 """Option of all other commands, which end in `print_result`."""
+
+json_flag = click.option(
+    "--json", is_flag=True, expose_value=False, callback=_remember_json, help="Same as --format json."
+)
+"""Short form of `--format json`, for commands whose output programs read most."""
 
 
 def wants_json() -> bool:

@@ -8,11 +8,11 @@ import click
 
 from kgedit.cli.command_groups import CommandGroup
 from kgedit.cli.examples import examples
-from kgedit.cli.formats import print_json, print_result, result_format, wants_json
+from kgedit.cli.formats import json_flag, print_json, print_result, result_format, wants_json
 from kgedit.cli.interrupts import ResumableCommand
-from kgedit.cli.scopes import scope_options
+from kgedit.cli.verb_command import verb_command
 from kgedit.resources import home
-from kgedit.store.scope import Scope
+from kgedit.verbs.graph import ScopeOptions, StartGraph
 from kgedit.verbs.home import Home
 
 if TYPE_CHECKING:
@@ -46,21 +46,16 @@ def install() -> None:
     click.echo(f"It will run on Java {java.version}: {java.path}", err=True)
 
 
-@graph.command(epilog=examples("kgedit graph start", "kgedit graph start --idle-stop 30m"))
-@click.option("--idle-stop", metavar="TIME", help="Stop it after this long without a client: 30m, 2h; off for never.")
-@result_format
-def start(idle_stop: str | None) -> None:
-    """Start the server; print its Bolt address and Browser page.
-
-    A running server is not changed. The server runs until `kgedit graph stop`, or with --idle-stop until no client has
-    been connected for that long (an open page of Neo4j Browser counts as a client). KGEDIT_GRAPH_IDLE_STOP=30m does the
-    same for servers that other commands start.
-    """
-    from kgedit.graph.managed.idle import parse_idle_stop
-    from kgedit.graph.managed.server import ManagedServer
-
-    seconds = None if idle_stop is None else parse_idle_stop(idle_stop, "--idle-stop")
-    address = ManagedServer(home()).start(idle_stop=seconds)
+@verb_command(
+    StartGraph,
+    name="start",
+    group=graph,
+    more=(result_format,),
+    examples=("kgedit graph start", "kgedit graph start --idle-stop 30m"),
+)
+def start(given: StartGraph) -> None:
+    """Start it, and print its addresses."""
+    address = given.run(home())
     page = address.browser_page()
     print_result({"uri": address.uri, "browser": page}, text=f"{address.uri}\n{page}")
 
@@ -77,24 +72,29 @@ def stop() -> None:
     print_result({"folder": server.folder, "was_running": was_running})
 
 
-@graph.command(cls=ResumableCommand, epilog=examples("kgedit graph rebuild --no-evidence"))
-@result_format
-@scope_options
-def rebuild(scope: Scope | None) -> None:
-    """Rebuild the graph from the snapshots in the store.
+@verb_command(
+    ScopeOptions,
+    name="rebuild",
+    group=graph,
+    about="""\
+Rebuild the graph from the snapshots in the store.
 
-    The scope is kept unless options set another one. The managed server uses bulk import; the graph of an outside
-    server (KGEDIT_GRAPH_URI) is emptied first.
-    """
+The scope is kept unless options set another one. The managed server uses bulk import; the graph of an outside server
+(KGEDIT_GRAPH_URI) is emptied first.""",
+    more=(result_format,),
+    examples=("kgedit graph rebuild --no-evidence",),
+)
+def rebuild(given: ScopeOptions) -> None:
+    """Rebuild it, and print what it contains."""
     from kgedit.cli.load_dump import project
 
-    print_result(project(rebuild=True, scope=scope))
+    print_result(project(rebuild=True, scope=given.scope()))
 
 
 @graph.command(epilog=examples("kgedit graph status --json"))
-@click.option("--json", "as_json", is_flag=True, help="Same as --format json.")
+@json_flag
 @result_format
-def status(as_json: bool) -> None:
+def status() -> None:
     """Show whether the server runs, its address, and what it contains.
 
     Also shows the path of the password file. Starts nothing; the graph's content is shown only if its server is
@@ -105,7 +105,7 @@ def status(as_json: bool) -> None:
     state = Home().graph_status()
     content = None if state.content is None else asdict(state.content)
     found = asdict(state.server) | {"instead": state.outside, "holds": content}
-    if as_json or wants_json():
+    if wants_json():
         print_json(found)
         return
     for name, meaning in _LINES.items():

@@ -8,10 +8,10 @@ import click
 
 from kgedit.cli.formats import print_result, result_format
 from kgedit.cli.progress import bars, say
-from kgedit.cli.scopes import scope_options
 from kgedit.cli.verb_command import Given, verb_command
 from kgedit.resources import home as default_home
 from kgedit.store.scope import Scope
+from kgedit.verbs.graph import ScopeOptions
 from kgedit.verbs.home import Home
 from kgedit.verbs.load_dump import LoadDump, LoadDumpAsOf
 
@@ -19,20 +19,21 @@ from kgedit.verbs.load_dump import LoadDump, LoadDumpAsOf
 @verb_command(
     LoadDump,
     LoadDumpAsOf,
+    ScopeOptions,
     name="load-dump",
     optional=("date", "days"),
-    more=(result_format, scope_options),
+    more=(result_format,),
     examples=(
         "kgedit load-dump wikidata-20210104-all.json.gz --as-of 2010-12-31,2015-12-31,2020-12-31",
         "kgedit load-dump wikidata-20210104-all.json.gz --date 2021-01-04",
     ),
 )
-def load_dump(given: Given, *, scope: Scope | None) -> None:
+def load_dump(given: Given) -> None:
     """Load a dump as one or several snapshots, then update the graph."""
     date, days = given.values["date"], given.values["days"]
     if (date is None) == (not days):
         raise click.UsageError("Give either --date, the day of the dump, or --as-of, earlier days to project it to.")
-    home = default_home()
+    home, scope = default_home(), given.make(ScopeOptions).scope()
     loaded = given.with_values(graph=False)
     with bars() as add:
         if date is None:

@@ -10,7 +10,7 @@ import click
 from kgedit.cli.cells import visible
 from kgedit.cli.command_groups import CommandGroup
 from kgedit.cli.examples import examples
-from kgedit.cli.formats import print_json, print_result, result_format
+from kgedit.cli.formats import print_json, print_result, result_format, wants_json
 from kgedit.cli.progress import say, steps
 from kgedit.cli.verb_command import Given, verb_command
 from kgedit.resources import home
@@ -109,24 +109,20 @@ def _say_changes(file: Path, changed: MemoryDifference, *, dry_run: bool) -> Non
             say(f"  {mark} … and {len(lines) - _MOST_SHOWN:,} more: --format json lists all")
 
 
-_FORMAT = click.option("--format", "form", type=click.Choice(("text", "json")), default="text", show_default=True,
-                       help="Output format.")  # fmt: skip
-
-
 @verb_command(
     AskMemory,
     name="ask",
     group=memory,
-    more=(_FORMAT,),
+    more=(result_format,),
     examples=(
         'kgedit memory ask facts.kgmemory "Who is the head of government of Norway?"',
         'kgedit memory ask facts.kgmemory "Who is the chancellor of Germany?" --as-of 2021-06 --format json',
     ),
 )
-def ask(given: AskMemory, *, form: str) -> None:
+def ask(given: AskMemory) -> None:
     """Print the facts."""
     answer = given.run()
-    if form == "json":
+    if wants_json():
         print_json(answer.record())
     else:
         _print_answer(answer)

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import hashlib
 import textwrap
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from kgedit.cli import completion
 from kgedit.cli.cells import table_cell, visible
-from kgedit.cli.desktop import open_in_browser
-from kgedit.cli.examples import examples
+from kgedit.cli.desktop import open_in_browser, open_page
 from kgedit.cli.formats import print_result, result_format, wants_json
 from kgedit.cli.progress import say
 from kgedit.cli.verb_command import verb_command
+from kgedit.resources import home
 from kgedit.verbs.report import ReportRuns
-from kgedit.verbs.report import report as report_runs
+from kgedit.verbs.view import ViewRuns
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -70,27 +67,17 @@ def _print_summary(made: Report) -> None:
         say(f"{left} more tables: --all. Every answer on a page: kgedit view")
 
 
-@click.command(epilog=examples("kgedit view runs/ft_m", "kgedit view runs/ft_m runs/rag --no-open"))
-@click.argument("runs", metavar="RUN...", nargs=-1, required=True, type=click.Path(path_type=Path),
-                shell_complete=completion.runs)  # fmt: skip
-@click.option("--open/--no-open", "open_page", default=True, show_default=True,
-              help="Open the page, where there is a desktop.")  # fmt: skip
-@result_format
-def view(runs: tuple[Path, ...], *, open_page: bool) -> None:
-    """Open the page of a run, or of several side by side.
-
-    The page is that of `kgedit report --html`: a verdict, charts and every answer to search. It is written to the
-    folder `reports` of the home, and its path is printed.
-    """
-    from kgedit.resources import home
-
-    name = "-".join(run.resolve().name for run in runs)
-    if len(runs) > 1:  # names of many runs are longer than a file name may be
-        name = f"{len(runs)}-runs-{hashlib.sha256(name.encode()).hexdigest()[:10]}"
-    page = home() / "reports" / name / "report.html"
-    report_runs(runs, html=page, overwrite=True)
+@verb_command(
+    ViewRuns,
+    name="view",
+    more=(open_page, result_format),
+    examples=("kgedit view runs/ft_m", "kgedit view runs/ft_m runs/rag --no-open"),
+)
+def view(given: ViewRuns, *, opens: bool) -> None:
+    """Write the page, print its path, and open it."""
+    page = given.run(home())
     print_result({"page": page}, text=str(page))
-    if open_page:
+    if opens:
         open_in_browser(page.absolute().as_uri())
 
 

@@ -11,7 +11,7 @@ import click
 from kgedit.cli import completion
 from kgedit.cli.formats import print_result, result_format
 from kgedit.cli.progress import stages
-from kgedit.cli.verb_command import FlagOption, Given, verb_command
+from kgedit.cli.verb_command import FlagOption, Given, verb_command, with_parameters
 from kgedit.errors import SpecError
 from kgedit.llm.presets import MEANINGS, PRESETS
 from kgedit.runs.given_run import GivenRun
@@ -64,14 +64,16 @@ def spec_options(names: Collection[str] = SPEC_FLAGS.keys()) -> list[FlagOption]
     return found
 
 
-def _add_spec_options(command: Any) -> Any:
-    edits = FlagOption(
+def edits_option() -> FlagOption:
+    """Flag for files of edits, which are run after the timesteps."""
+    return FlagOption(
         ["--edits"], group="What", multiple=True, metavar="FILE", help="Published file of edits; after timesteps."
     )
+
+
+def _add_spec_options(command: Any) -> Any:
     spec = click.Argument(["spec"], required=False, type=click.Path(path_type=Path, dir_okay=False))
-    # Click's decorators collect parameters in reverse order.
-    command.__click_params__ = [*getattr(command, "__click_params__", []), *reversed([spec, *spec_options(), edits])]
-    return command
+    return with_parameters(command, spec, *spec_options(), edits_option())
 
 
 @verb_command(

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from kgedit.cli.examples import examples
-from kgedit.cli.formats import print_json, print_result, result_format, wants_json
+from kgedit.cli.formats import json_flag, print_json, print_result, result_format, wants_json
 from kgedit.cli.load_dump import project
 from kgedit.cli.progress import say
 from kgedit.cli.verb_command import verb_command
@@ -17,13 +17,13 @@ from kgedit.verbs.home import Home
 
 
 @click.command(epilog=examples("kgedit snapshots"))
-@click.option("--json", "as_json", is_flag=True, help="Same as --format json.")
+@json_flag
 @result_format
-def snapshots(as_json: bool) -> None:
+def snapshots() -> None:
     """List the snapshots in the store."""
     home = Home()
     found = home.snapshots()
-    if as_json or wants_json():
+    if wants_json():
         print_json([snapshot.manifest for snapshot in found])
         return
     if not found:

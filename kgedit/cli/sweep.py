@@ -9,8 +9,8 @@ import click
 from kgedit.cli import completion
 from kgedit.cli.formats import print_json, print_result, result_format, wants_json
 from kgedit.cli.progress import say
-from kgedit.cli.verb_command import Given, verb_command
-from kgedit.verbs.shared_options import TIMESTEP_FORMS
+from kgedit.cli.run_edit import edits_option, spec_options
+from kgedit.cli.verb_command import FlagOption, Given, verb_command, with_parameters
 from kgedit.verbs.sweep import RunSweep
 
 if TYPE_CHECKING:
@@ -33,26 +33,23 @@ SPEC has the fields of a run spec in its parts:
   exclude:                     # combinations to leave out
     - {settings: {k: 10}, seed: 1}"""
 
-_MORE = (
-    click.argument("spec", required=False, shell_complete=completion.sweeps),
-    click.option("--list", "list_shipped", is_flag=True, help="List the specs that come with kgedit."),
-    click.option("--print", "print_spec", is_flag=True, help="Print a spec to edit and run."),
-    click.option("--timestep", "timesteps", multiple=True, metavar="TIMESTEP", shell_complete=completion.timesteps,
-                 help=f"Instead of the base's timesteps: {TIMESTEP_FORMS}."),
-    click.option("--edits", multiple=True, metavar="FILE", help="File of edits; after timesteps."),
-    click.option("--model", metavar="NAME", shell_complete=completion.models, help="Instead of the base's."),
-    click.option("--limit", metavar="N", help="Instead of the base's: at most N cases of each timestep."),
-    click.option("--sample", metavar="N", help="Instead of the base's: N cases of each timestep, drawn by the seed."),
-    click.option("--device", metavar="NAME", help="Instead of the base's: auto, cpu, cuda, cuda:N, cuda:all or mps."),
-    click.option("--dtype", metavar="NAME", help="Instead of the base's: auto, float32, bfloat16 or float16."),
-    result_format,
-)  # fmt: skip
+_SPEC_FIELDS = ("timesteps", "model", "limit", "sample", "device", "dtype")
+"""Fields of a run spec that are flags of `sweep` too, where they replace those of the base."""
+
+
+def _more_options(command: Any) -> Any:
+    spec = click.Argument(["spec"], required=False, shell_complete=completion.sweeps)
+    shipped = FlagOption(
+        ["--list", "list_shipped"], group="What", is_flag=True, help="List the specs that come with kgedit."
+    )
+    prints = FlagOption(["--print", "print_spec"], group="What", is_flag=True, help="Print a spec to edit and run.")
+    return with_parameters(command, spec, shipped, prints, *spec_options(_SPEC_FIELDS), edits_option())
 
 
 @verb_command(
     RunSweep,
     name="sweep",
-    more=_MORE,
+    more=(_more_options, result_format),
     several=True,
     before_examples=_BEFORE,
     examples=(

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kgedit.cli.desktop import open_in_browser
+from kgedit.cli.desktop import open_in_browser, open_page
 from kgedit.cli.formats import print_json, result_format, wants_json
 from kgedit.cli.progress import bars, say
 from kgedit.cli.run_edit import pairs, spec_options
-from kgedit.cli.verb_command import FlagOption, Given, verb_command
+from kgedit.cli.verb_command import FlagOption, Given, verb_command, with_parameters
 from kgedit.verbs.up import Up, carry_out
 
 if TYPE_CHECKING:
@@ -26,29 +26,20 @@ def _more_options(command: Any) -> Any:
     all_cases = FlagOption(
         ["--all-cases"], group="Questions", is_flag=True, help="Also edit what the model answers right already."
     )
-    opens = FlagOption(
-        ["--open/--no-open", "open_page"],
-        default=True,
-        show_default=True,
-        help="Open the page, where there is a desktop.",
-    )
     dry_run = FlagOption(["--dry-run"], is_flag=True, help="Show the steps with estimates, without carrying them out.")
     of_spec = spec_options(_SPEC_FIELDS)
     for option in of_spec:  # the estimates, which come before the check of the spec, compute with these two
         option.type = {"sample": click.IntRange(min=1), "seed": click.IntRange(min=0)}.get(
             option.name or "", option.type
         )
-    # Click's decorators collect parameters in reverse order.
-    options = [*of_spec, all_cases, opens, dry_run]
-    command.__click_params__ = [*getattr(command, "__click_params__", []), *reversed(options)]
-    return command
+    return with_parameters(command, *of_spec, all_cases, dry_run)
 
 
 @verb_command(
     Up,
     name="up",
     several=True,
-    more=(_more_options, result_format),
+    more=(_more_options, open_page, result_format),
     examples=(
         "kgedit up --method locft_bf --method graph_rag --set steps=100 --sample 50",
         "kgedit up 20210104.json.gz 20230227.json.gz --redirects redirects.tsv --model smollm2-135m --method memit",
@@ -63,7 +54,7 @@ def up(
     settings: tuple[str, ...],
     presets: tuple[str, ...],
     all_cases: bool,
-    open_page: bool,
+    opens: bool,
     dry_run: bool,
     **fields: Any,
 ) -> None:
@@ -88,7 +79,7 @@ def up(
     with bars() as progress:
         outcome = carry_out(inputs, overwrite=overwrite, track=track, told=_tell_step, progress=progress)
     _tell_outcome(outcome)
-    if open_page:
+    if opens:
         open_in_browser(outcome.page.as_uri())
 
 

@@ -117,7 +117,7 @@ class Given:
         """
         names = fields_of(verb)  # type: ignore[arg-type]
         try:
-            return made(verb, **{name: self.values[name] for name in names if name in self.values}, **more)
+            return made(verb, **({name: self.values[name] for name in names if name in self.values} | more))
         except SpecError as error:
             raise _bad_parameter(error, verb) from error
 
@@ -182,6 +182,13 @@ def verb_command(
         return command
 
     return decorate
+
+
+def with_parameters(function: Callable[..., Any], *parameters: click.Parameter) -> Callable[..., Any]:
+    """Add parameters to the function of a command, as click's decorators do."""
+    before = getattr(function, "__click_params__", [])
+    function.__click_params__ = [*before, *reversed(parameters)]  # type: ignore[attr-defined]  # in reverse order
+    return function
 
 
 def _bad_parameter(error: SpecError, verb: Any) -> Exception:

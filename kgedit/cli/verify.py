@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from kgedit.cli.formats import print_json, result_format, wants_json
+from kgedit.cli.formats import json_flag, print_json, result_format, wants_json
 from kgedit.cli.progress import bars
 from kgedit.cli.verb_command import verb_command
 from kgedit.resources import home as default_home
@@ -15,7 +15,7 @@ from kgedit.verbs.verify import Verify
 
 _MORE = (
     click.argument("home", type=click.Path(exists=True, file_okay=False, path_type=Path), required=False),
-    click.option("--json", "as_json", is_flag=True, help="Same as --format json."),
+    json_flag,
     result_format,
 )
 
@@ -26,13 +26,13 @@ _MORE = (
     more=_MORE,
     examples=("kgedit verify", "kgedit verify kgedit-data --record", "kgedit verify --format json"),
 )
-def verify(given: Verify, *, home: Path | None, as_json: bool) -> None:
+def verify(given: Verify, *, home: Path | None) -> None:
     """Compare all files, and print the state of each part."""
     record = given.record
     with bars() as steps:
         parts = replace(given, progress=steps).run(home or default_home())
     damaged = [part for part in parts if part.state == "damaged"]
-    if as_json or wants_json():
+    if wants_json():
         print_json([asdict(part) for part in parts])
     else:
         width = max((len(part.part) for part in parts), default=0) + 2

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 from pydantic import BeforeValidator
 
@@ -16,6 +16,7 @@ from kgedit.verbs.options import (
     AnyFolder,
     Day,
     ManyPaths,
+    OneOf,
     Verb,
     argument,
     flag,
@@ -24,6 +25,7 @@ from kgedit.verbs.options import (
     options,
     python_only,
 )
+from kgedit.verbs.shared_options import CostOptions
 
 if TYPE_CHECKING:
     import datetime
@@ -39,6 +41,10 @@ if TYPE_CHECKING:
     from kgedit.timesteps.qaedit.subjects import Names
 
 
+PARTS = ("subject", "rephrase", "category")
+"""Tasks that a model can do (kgedit.timesteps.qaedit.asking.PARTS; tested)."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelHelp:
     """A language model that does part of the work.
@@ -47,7 +53,7 @@ class ModelHelp:
         model: Name of the model on its server.
         parts: Tasks of the model: subject, rephrase, category.
         server: Server of the model.
-        effort: Reasoning effort; None means the default.
+        effort: Concurrency and retries; None means the defaults.
         prices: Table of prices; None means the built-in one.
         budget: Maximum cost in dollars; None means no limit.
         tokenizer: Local model whose tokenizer counts tokens for an estimate; None counts characters.
@@ -102,6 +108,65 @@ if TYPE_CHECKING:
     Helper = ModelHelp
 else:  # its fields are of types that are imported for type checkers only
     Helper = Any
+
+
+@options
+class HelperOptions(CostOptions):
+    """A language model behind a server that does part of the work."""
+
+    model: str | None = flag(
+        default=None,
+        group="Model",
+        metavar="NAME",
+        help="Model of an OpenAI-compatible server that does --model-does.",
+    )
+    parts: Annotated[Sequence[Annotated[str, OneOf(PARTS)]], BeforeValidator(many)] = flag(
+        "--model-does",
+        default=PARTS[:2],
+        group="Model",
+        help="A task for the model; rules do the rest. Repeat for several.",
+    )
+    model_url: str | None = flag(
+        default=None, group="Model", metavar="URL", help="The server, with /v1. Default: OpenAI's."
+    )
+    model_key: str = flag(
+        default="OPENAI_API_KEY",
+        group="Model",
+        metavar="VARIABLE",
+        help="Environment variable that holds the server's key.",
+    )
+    tokenizer: str | None = flag(
+        default=None,
+        group="Model",
+        rare=True,
+        metavar="NAME",
+        help="For --estimate: local model with the same tokenizer; else four characters are a token.",
+    )
+    prompts: AnyFolder | None = flag(
+        default=None,
+        group="Model",
+        rare=True,
+        help="Your own subject.txt, rephrase.txt or category.txt, in place of those under prompts/qaedit.",
+    )
+
+    def helper(self) -> ModelHelp | None:
+        """The model; None if none is named."""
+        if not self.model:
+            return None
+        from kgedit.llm.remote.client import Effort
+        from kgedit.llm.remote.server import OPENAI, ChatServer
+
+        url = (self.model_url or OPENAI).rstrip("/")
+        return ModelHelp(
+            model=self.model,
+            parts=cast("tuple[Part, ...]", tuple(self.parts)),
+            server=ChatServer(url=url, key_variable=self.model_key, timeout=self.timeout),
+            effort=Effort(workers=self.workers, attempts=self.attempts),
+            prices=None if self.prices is None else Path(self.prices),
+            budget=self.budget,
+            tokenizer=self.tokenizer,
+            prompts=None if self.prompts is None else Path(self.prompts),
+        )
 
 
 @options

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kgedit.verbs.graph import ForGraph
 from kgedit.verbs.home_folder import read_date
-from kgedit.verbs.load_dump import ForGraph
 from kgedit.verbs.options import Day, HomeVerb, argument, flag, options
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ class DropSnapshot(ForGraph, HomeVerb["GraphContent | None"]):
         with disk_errors(home):
             left = drop_snapshot(home, read_date(self.date))
         if self.graph and left:
-            return self.update_graph(home, rebuild=True)
+            return self.update(home, rebuild=True)
         if self.graph:
             from kgedit.graph.projection import empty_graph
 

@@ -21,14 +21,13 @@ from kgedit.graph.managed.processes import say
 from kgedit.graph.scopes import kept_scope
 from kgedit.store.disk import disk_errors
 from kgedit.store.scope import Scope
-from kgedit.store.snapshots import Snapshot, list_snapshots, open_snapshot
+from kgedit.store.snapshots import Snapshot, list_snapshots
 from kgedit.store.window import Window
 from kgedit.timesteps import export as wikibigedit
 from kgedit.timesteps.stream import Stream, write_stream
-from kgedit.timesteps.timestep import Timestep, timestep_folder, timesteps_folder
+from kgedit.timesteps.timestep import Timestep, timestep_folder
 from kgedit.timesteps.wikifactdiff import export as wikifactdiff
-from kgedit.verbs.export_timestep import ExportOptions, ExportTimestep
-from kgedit.verbs.home_folder import read_date
+from kgedit.verbs.export_options import ExportOptions
 
 MOST_CHANGED_ITEMS = 20_000
 """Maximum number of items that differ between the snapshots for which `auto` chooses the graph: beyond, Cypher takes
@@ -40,20 +39,6 @@ wikifactdiff, whose cosine compares most pairs: beyond, Cypher takes minutes and
 (docs/measurements/2026-11-25-performance.md)."""
 
 _AGAIN = "give the same command again"
-
-
-def export_or_keep(home: Path, wanted: ExportTimestep) -> Timestep:
-    """Export a timestep, or keep the same one if the folder contains it.
-
-    Raises:
-        TimestepError: if the folder contains anything else.
-    """
-    old, new = (open_snapshot(home, read_date(day)) for day in (wanted.older, wanted.newer))
-    folder = timestep_folder(timesteps_folder(home), old.date, new.date, wanted.profile)
-    folder = folder if wanted.out is None else Path(wanted.out)
-    if folder.exists() and not wanted.overwrite:
-        return keep_exported(home, old, new, folder, options=wanted)
-    return export_pair(home, old, new, folder, options=wanted)
 
 
 def _writers(options: ExportOptions) -> list[Callable[[Timestep], Path]]:

@@ -7,16 +7,14 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from kgedit.extras import names_extra
-from kgedit.progress import Steps, advancing
+from kgedit.verbs.graph import StartGraph, UpdateGraph
 from kgedit.verbs.home_folder import Date, HomeFolder, read_date
-from kgedit.verbs.live_progress import step_line
+from kgedit.verbs.options import method_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from kgedit.graph.projection import GraphContent
     from kgedit.graph.status import GraphStatus
-    from kgedit.store.scope import Scope
 
 
 class HomeGraph(HomeFolder):
@@ -25,26 +23,8 @@ class HomeGraph(HomeFolder):
     Methods that need the graph start the home's own server if none is running, or use that of `KGEDIT_GRAPH_URI`.
     """
 
-    @names_extra
-    def update_graph(
-        self, *, rebuild: bool = False, scope: Scope | None = None, progress: Steps | None = None
-    ) -> GraphContent:
-        """Update the graph to match the store, and return its content.
-
-        Args:
-            rebuild: Whether to rebuild it from scratch.
-            scope: Part of the store that it contains; None means its current scope, or everything for a new graph.
-            progress: Called with every step.
-
-        Raises:
-            StoreError: if the store contains no snapshot.
-            GraphError: if the graph cannot be written, or has another scope.
-        """
-        from kgedit.graph.projection import bring_up_to_date
-
-        report = (progress or step_line)("Writing the graph", 100, "rows")
-        with advancing(report):
-            return bring_up_to_date(self.path, self.snapshots(), rebuild=rebuild, scope=scope)
+    update_graph = method_of(UpdateGraph)
+    start_graph = method_of(StartGraph)
 
     @names_extra
     def empty_graph(self) -> None:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import datetime
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from pydantic import BeforeValidator
 
-from kgedit.progress import Steps, advancing
-from kgedit.store.scope import Scope
+from kgedit.errors import StoreError
+from kgedit.machine import usable_cores
+from kgedit.progress import Steps
+from kgedit.verbs.graph import ForGraph
 from kgedit.verbs.home_folder import read_date
 from kgedit.verbs.live_progress import step_line
 from kgedit.verbs.options import (
@@ -22,12 +25,12 @@ from kgedit.verbs.options import (
     flag,
     many,
     options,
-    python_only,
 )
 
 if TYPE_CHECKING:
-    from kgedit.graph.projection import GraphContent
+    from kgedit.store.ingest import Load
     from kgedit.store.snapshots import Snapshot
+    from kgedit.store.sources import DumpFile
 
 
 @options
@@ -64,27 +67,6 @@ class DumpOptions:
 
 
 @options
-class ForGraph:
-    """Options for the graph that a change of the store updates."""
-
-    scope: Scope | None = python_only(
-        default=None, help="Part of the store that the graph contains; None means its current scope."
-    )
-    progress: Steps | None = python_only(
-        default=None, help="Called with every step. None shows a progress line in a notebook or a terminal."
-    )
-
-    def update_graph(self, home: Path, *, rebuild: bool = False) -> GraphContent:
-        """Update the graph to match the store, and return its content."""
-        from kgedit.graph.projection import bring_up_to_date
-        from kgedit.store.snapshots import list_snapshots
-
-        report = (self.progress or step_line)("Writing the graph", 100, "rows")
-        with advancing(report):
-            return bring_up_to_date(home, list_snapshots(home), rebuild=rebuild, scope=self.scope)
-
-
-@options
 class LoadDump(DumpOptions, ForGraph, HomeVerb["Snapshot"]):
     """Load a Wikidata dump as the snapshot of a date.
 
@@ -103,12 +85,10 @@ class LoadDump(DumpOptions, ForGraph, HomeVerb["Snapshot"]):
             StoreError: if the store cannot be written, or contains another dump under this date.
             GraphError: if the graph cannot be written.
         """
-        from kgedit.verbs.loading import load_dump
-
         steps = self.progress or step_line
         snapshot = load_dump(home, Path(self.path), read_date(self.date), options=self, steps=steps)
         if self.graph:
-            self.update_graph(home)
+            self.update(home)
         return snapshot
 
 
@@ -131,10 +111,106 @@ class LoadDumpAsOf(DumpOptions, ForGraph, HomeVerb["list[Snapshot]"]):
             StoreError: if no day is given, or a day already has another snapshot; then none is written.
             GraphError: if the graph cannot be written.
         """
-        from kgedit.verbs.loading import load_dump_as_of
-
         wanted, steps = [read_date(day) for day in self.days], self.progress or step_line
         snapshots = load_dump_as_of(home, Path(self.path), wanted, options=self, steps=steps)
         if self.graph:
-            self.update_graph(home)
+            self.update(home)
         return snapshots
+
+
+def load_dump(home: Path, path: Path, date: datetime.date, *, options: DumpOptions, steps: Steps) -> Snapshot:
+    """Load a dump as the snapshot of its day."""
+    from kgedit.store.ingest import ingest
+    from kgedit.store.sources import DumpFile
+
+    source = DumpFile(path)
+    return ingest(
+        home,
+        _load(source, date, options),
+        source,
+        workers=options.workers or usable_cores(),
+        overwrite=options.overwrite,
+        progress=steps(f"Reading {path.name}", source.size, "lines"),
+        joining=steps("Joining the blocks", 1000, "rows"),
+    )
+
+
+def is_loaded(home: Path, path: Path, date: datetime.date, *, options: DumpOptions) -> bool:
+    """Whether the store has the snapshot that `load_dump` would create, decided without reading the whole dump.
+
+    A file of the same name and size that is no newer than the snapshot counts as the same dump.
+
+    Raises:
+        SourceError: if the dump or its redirects cannot be read.
+    """
+    from kgedit.store.ingest import looks_same
+    from kgedit.store.snapshots import read_snapshot, snapshot_folder
+    from kgedit.store.sources import DumpFile
+
+    manifest = snapshot_folder(home, date) / "manifest.json"
+    if not manifest.is_file() or manifest.stat().st_mtime < path.stat().st_mtime:
+        return False
+    source = DumpFile(path)
+    return looks_same(read_snapshot(manifest.parent), _load(source, date, options), source)
+
+
+def check_loadable(home: Path, path: Path, date: datetime.date, *, options: DumpOptions) -> None:
+    """Check a dump by its first bytes, its size and the snapshot of its day.
+
+    Raises:
+        SourceError: if the dump or its redirects cannot be read.
+        StoreError: if another dump is loaded for this day, and `options.overwrite` is not set.
+    """
+    from kgedit.store.ingest import check_looks_same
+    from kgedit.store.snapshots import read_snapshot, snapshot_folder
+    from kgedit.store.sources import DumpFile
+
+    source = DumpFile(path)
+    load = _load(source, date, options)
+    folder = snapshot_folder(home, date)
+    if (folder / "manifest.json").is_file() and not options.overwrite:
+        check_looks_same(read_snapshot(folder), load, source)
+
+
+def load_dump_as_of(
+    home: Path, path: Path, days: Iterable[datetime.date], *, options: DumpOptions, steps: Steps
+) -> list[Snapshot]:
+    """Project a dump to several days before its own.
+
+    Raises:
+        StoreError: if no day is given.
+    """
+    from kgedit.store.ingest import ingest_as_of
+    from kgedit.store.sources import DumpFile
+
+    wanted = sorted(set(days))
+    if not wanted:
+        raise StoreError("No day is given to project the dump to. Give one or more, such as 2010-12-31.")
+    source = DumpFile(path)
+    return ingest_as_of(
+        home,
+        _load(source, wanted[0], options),
+        source,
+        days=wanted,
+        workers=options.workers or usable_cores(),
+        overwrite=options.overwrite,
+        progress=steps(f"Reading {path.name}", source.size, "lines"),
+        joining=steps(f"Projecting to {len(wanted)} days", 1000, "rows"),
+    )
+
+
+def _load(source: DumpFile, date: datetime.date, options: DumpOptions) -> Load:
+    from kgedit.loaders.detection import checked_format
+    from kgedit.loaders.loads import load_with
+    from kgedit.store.schemas import LoaderOptions
+    from kgedit.store.slices import slice_note
+
+    return load_with(
+        checked_format(source, options.source_format),
+        LoaderOptions(tuple(options.languages), options.wiki),
+        date=date,
+        limit=options.limit,
+        redirects=None if options.redirects is None else Path(options.redirects),
+        max_error_rate=options.max_error_rate,
+        slice_of=options.slice_of or slice_note(source.path),
+    )

@@ -177,8 +177,7 @@ def _day(given: str | date | None) -> date | None:
 
 
 def _load_dump(home: Path, dump: Path, day: date | None) -> None:
-    from kgedit.verbs.load_dump import DumpOptions
-    from kgedit.verbs.loading import is_loaded, load_dump
+    from kgedit.verbs.load_dump import DumpOptions, is_loaded, load_dump
 
     if day is None:
         raise KgeditError("A dump needs its day. Give --date YYYY-MM-DD.")

@@ -59,7 +59,8 @@ class RunSweep(InHome, Verb[Sweep]):
     SPEC is a YAML file, or the name of a built-in one. Every run has a separate folder, named after what makes it
     different, such as rag-k=10-seed=0. The same command skips finished runs and resumes an interrupted one; a failed
     run does not stop the others. The unedited model is evaluated once for all of them. At the end, report.md and
-    report.csv compare all finished runs.
+    report.csv compare all finished runs. Options that are fields of a run spec, such as --model, replace those of
+    SPEC's base.
     """
 
     spec: str | Path | Mapping[str, Any] = python_only(

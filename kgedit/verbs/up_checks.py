@@ -8,7 +8,7 @@ from pathlib import Path
 
 from kgedit.errors import MissingExtraError, SpecError, StoreError, TimestepError
 from kgedit.store.snapshots import open_snapshot
-from kgedit.verbs.loading import check_loadable
+from kgedit.verbs.load_dump import check_loadable
 from kgedit.verbs.up_inputs import UpInputs
 
 _OF_EVERY_RUN = ("torch", "transformers", "tokenizers", "safetensors")

@@ -18,7 +18,7 @@ from kgedit.engines.store import StoreEngine
 from kgedit.errors import SourceError, TimestepError
 from kgedit.sample.generate import SNAPSHOT_DATES
 from kgedit.timesteps.timestep import timestep_folder, timesteps_folder
-from kgedit.verbs.export_timestep import ExportOptions
+from kgedit.verbs.export_options import ExportOptions
 from kgedit.verbs.home import Date, read_date
 from kgedit.verbs.load_dump import DumpOptions
 from kgedit.verbs.up_runs import RunFields, choose_runs, missing_of_smollm2

@@ -22,7 +22,7 @@ from kgedit.verbs.describe import describe_page
 from kgedit.verbs.exporting import is_exported
 from kgedit.verbs.home import Home
 from kgedit.verbs.live_progress import by_stage
-from kgedit.verbs.loading import is_loaded
+from kgedit.verbs.load_dump import is_loaded
 from kgedit.verbs.report import report
 from kgedit.verbs.run_edit import read_run, run
 from kgedit.verbs.up_inputs import DatedState, UpInputs

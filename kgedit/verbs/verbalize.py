@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -36,33 +35,12 @@ if TYPE_CHECKING:
     from kgedit.timesteps.verbalizing.mining import Mined
     from kgedit.timesteps.verbalizing.verbalizers import Verbalizer
     from kgedit.timesteps.verbalizing.wanted import Wanted
-    from kgedit.verbs.verbalizing import Comparison, Verbalized
+    from kgedit.verbs.verbalizing import Comparison, Verbalized, WordingOptions
 
 TEMPLATES = "templates"
 """Name of the templates among verbalizers."""
 
 Axes = Annotated[Sequence[Axis], BeforeValidator(many)]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WordingOptions:
-    """Parts of a timestep to reword.
-
-    Attributes:
-        axes: Names in kgedit.timesteps.verbalizing.wanted.AXES.
-        home: Folder with the timestep's snapshots, for descriptions of relations; without them the templates are used.
-        personas: Folder of persona catalogues; None means the built-in one.
-        prompts: Folder of prompt files; None means the built-in ones.
-        limit: Maximum number of cases, drawn by the seed; None means all.
-        seed: Seed of the draw.
-    """
-
-    axes: tuple[str, ...] = AXES
-    home: Path | None = None
-    personas: Path | None = None
-    prompts: Path | None = None
-    limit: int | None = None
-    seed: int = 0
 
 
 @options
@@ -130,6 +108,8 @@ class Verbalize(OneVerbalizer, TimestepToWord, HomeVerb["Verbalized"]):
         )
 
     def _wording(self, home: Path) -> WordingOptions:
+        from kgedit.verbs.verbalizing import WordingOptions
+
         return WordingOptions(
             axes=tuple(self.axes) or AXES,
             home=home,
@@ -170,7 +150,7 @@ class CompareVerbalizers(ServerOptions, TimestepToWord, HomeVerb["Comparison"]):
         """
         from kgedit.timesteps.timestep import Timestep
         from kgedit.untrusted import without_credentials
-        from kgedit.verbs.verbalizing import compare
+        from kgedit.verbs.verbalizing import WordingOptions, compare
 
         axes = tuple(self.axes) or AXES
         wording = WordingOptions(axes=axes, home=home, prompts=self.prompts_folder, limit=self.sample, seed=self.seed)

@@ -41,10 +41,29 @@ from kgedit.timesteps.verbalizing.rewording import (
 )
 from kgedit.timesteps.verbalizing.verbalizers import Replies, Verbalizer
 from kgedit.timesteps.verbalizing.wanted import Wanted, wanted_wordings
-from kgedit.verbs.verbalize import WordingOptions
+from kgedit.verbs.shared_options import AXES
 from kgedit.wording.voices import keyed_number
 
-WORDINGS_FILE = "wordings.parquet"
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WordingOptions:
+    """Parts of a timestep to reword.
+
+    Attributes:
+        axes: Names in kgedit.timesteps.verbalizing.wanted.AXES.
+        home: Folder with the timestep's snapshots, for descriptions of relations; without them the templates are used.
+        personas: Folder of persona catalogues; None means the built-in one.
+        prompts: Folder of prompt files; None means the built-in ones.
+        limit: Maximum number of cases, drawn by the seed; None means all.
+        seed: Seed of the draw.
+    """
+
+    axes: tuple[str, ...] = AXES
+    home: Path | None = None
+    personas: Path | None = None
+    prompts: Path | None = None
+    limit: int | None = None
+    seed: int = 0
 
 
 def find_wanted(timestep: Timestep, options: WordingOptions) -> list[Wanted]:

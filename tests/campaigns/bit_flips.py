@@ -133,8 +133,7 @@ def _unfinished_load(home: Path, dump: Path) -> Target:
 
 def ingest_directly(home: Path, dump: Path) -> None:
     """As load-dump, which would catch the interrupt."""
-    from kgedit.verbs.load_dump import DumpOptions
-    from kgedit.verbs.loading import load_dump
+    from kgedit.verbs.load_dump import DumpOptions, load_dump
 
     options = DumpOptions(workers=1)
     load_dump(home, dump, date(2024, 6, 3), options=options, steps=lambda *_: lambda *_: None)

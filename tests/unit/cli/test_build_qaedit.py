@@ -17,6 +17,8 @@ from kgedit.cli import main
 from kgedit.llm.contexts import read_instructions
 from kgedit.store.schemas import ENTITIES
 from kgedit.timesteps.edit_files import open_edits
+from kgedit.timesteps.qaedit import asking
+from kgedit.verbs.build_qaedit import PARTS
 
 OPEN = [
     {"question": "who wrote the tide", "answer": ["Ida Moss", "I. Moss"]},
@@ -241,3 +243,7 @@ def test_an_estimate_asks_nobody_and_a_budget_stops(folder: Path) -> None:
     assert "with a larger --budget" in stopped.stderr
     unnamed = build(folder, "--estimate")
     assert (unnamed.exit_code, "give --model NAME" in unnamed.stderr) == (1, True)
+
+
+def test_the_command_offers_every_part_that_a_model_can_do() -> None:
+    assert tuple(asking.PARTS) == PARTS

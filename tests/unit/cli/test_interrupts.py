@@ -19,7 +19,7 @@ def interrupted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, error: BaseExce
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("KGEDIT_HOME", str(tmp_path / "home"))
     (tmp_path / "dump.json").write_text("[\n]\n", encoding="utf-8")
-    monkeypatch.setattr("kgedit.verbs.loading.ingest", raise_error)
+    monkeypatch.setattr("kgedit.store.ingest.ingest", raise_error)
     monkeypatch.setattr("kgedit.store.snapshots.list_snapshots", raise_error)
     return CliRunner().invoke(main, list(arguments))
 

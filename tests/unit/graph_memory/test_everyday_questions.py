@@ -12,8 +12,7 @@ from everyday_questions import EverydayQuestion, read_nothing, read_questions
 from kgedit.graph_memory.building import open_memory
 from kgedit.graph_memory.graph_memory import GraphMemory
 from kgedit.sample.generate import write_world
-from kgedit.verbs.load_dump import DumpOptions
-from kgedit.verbs.loading import load_dump
+from kgedit.verbs.load_dump import DumpOptions, load_dump
 from kgedit.verbs.memory import build_memory
 
 NEAR = ("other relations", "more near misses", "wrong subject", "namesakes and other uses of a name")

@@ -14,8 +14,7 @@ from kgedit.errors import KgeditError
 from kgedit.graph_memory.memory_file import read_memory_file
 from kgedit.graph_memory.updating import previous_of, roll_back, signature_of
 from kgedit.sample.generate import write_world
-from kgedit.verbs.load_dump import DumpOptions
-from kgedit.verbs.loading import load_dump
+from kgedit.verbs.load_dump import DumpOptions, load_dump
 from kgedit.verbs.memory import build_memory, update_memory
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from kgedit.cli.write_sample import write_sample
+from kgedit.cli import main
 from kgedit.sample.generate import SNAPSHOT_DATES, write_world
 from kgedit.sample.world import SOURCE
 
@@ -187,9 +187,9 @@ def test_enough_changed_facts_chain_into_two_hops(snapshots: list[dict[str, Any]
 
 
 def test_the_command_prints_what_it_wrote_and_does_not_replace_it_unasked(tmp_path: Path) -> None:
-    first = CliRunner().invoke(write_sample, [str(tmp_path / "sample")])
+    first = CliRunner().invoke(main, ["write-sample", str(tmp_path / "sample")])
     assert first.output.splitlines() == [str(tmp_path / "sample" / name) for name in [*_dump_names(), "redirects.tsv"]]
-    second = CliRunner().invoke(write_sample, [str(tmp_path / "sample")])
+    second = CliRunner().invoke(main, ["write-sample", str(tmp_path / "sample")])
     assert second.exit_code == 1
     assert "--overwrite" in second.output
-    assert CliRunner().invoke(write_sample, [str(tmp_path / "sample"), "--overwrite"]).exit_code == 0
+    assert CliRunner().invoke(main, ["write-sample", str(tmp_path / "sample"), "--overwrite"]).exit_code == 0

@@ -17,7 +17,7 @@ from kgedit.records.cases import Case, Specificity
 from kgedit.store.working_folder import working_folder
 from kgedit.timesteps.export import WikiBigEditSettings, export_timestep
 from kgedit.timesteps.timestep import Timestep
-from kgedit.verbs.export_timestep import KIND_EMBEDDER, ExportOptions
+from kgedit.verbs.export_options import KIND_EMBEDDER, ExportOptions
 
 LEADERS = [item(f"Q{number}", label=f"Leader {number}") for number in range(200, 210)]
 
