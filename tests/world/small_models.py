@@ -12,10 +12,12 @@ import pytest
 import torch
 import transformers
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+from torch import nn
 from transformers import PreTrainedTokenizerFast
 
 from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.shared_reading import reads_trees
+from kgedit.llm.surgery.packed_matrices import PackedMatrices
 
 TEXTS = (
     "Please answer the question:\nQ: Who is the mayor of Arvika?\nA: Olof Gren",
@@ -142,6 +144,18 @@ def _prototype(architecture: str, seed: int) -> Any:
         torch.manual_seed(seed)
         module = {**ALL_ARCHITECTURES, **MIXTURES, **_OTHERS}[architecture]()
     return module.eval().requires_grad_(False)
+
+
+class _LayersOnly:
+    """As much of a language model as faster products look at."""
+
+    def __init__(self, *layers: nn.Linear) -> None:
+        self.module, self.packed = nn.Sequential(*layers), PackedMatrices()
+
+
+def model_of(*layers: nn.Linear) -> LanguageModel:
+    """Linear layers in place of a model."""
+    return _LayersOnly(*layers)  # type: ignore[return-value]
 
 
 def save(model: LanguageModel, folder: Path) -> Path:

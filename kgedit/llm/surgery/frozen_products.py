@@ -1,14 +1,20 @@
 """Products with frozen matrices on a CPU by oneDNN: up to twice as fast as torch's default.
 
 torch multiplies float32 matrices by MKL, which is slow on processors of other manufacturers. Both compute in float32;
-results differ in the last bits.
+results differ in the last bits. How a layer multiplies depends on the gradients that are wanted:
+
+    of its weight                     by torch, because it is trained
+    none                              by oneDNN
+    above it only                     by oneDNN, and only if its inputs are not those of the last call: nothing below it
+                                      is trained, so in each step of an edit they are the same
+    of its inputs, several rows       by oneDNN in both directions
+    of its inputs, one row            by torch, which is up to twice as fast for the gradient of a single row
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import partial
 from typing import Any
 
 import torch
@@ -17,6 +23,7 @@ from torch.autograd.function import once_differentiable
 from torch.nn.functional import linear
 
 from kgedit.llm.language_model import LanguageModel
+from kgedit.llm.surgery import onednn
 from kgedit.llm.surgery.packed_matrices import PackedMatrices
 
 _LEAST_WIDTH = 128
@@ -30,16 +37,18 @@ def frozen_products(model: LanguageModel) -> Iterator[None]:
     Frozen weights must not change within the context. Hooks of the layers still run. Other models, and layers whose
     forward was replaced, are left unchanged.
     """
-    own = [module for module in _layers(model) if "forward" not in module.__dict__] if _is_there() else []
-    if own:  # otherwise inside another such context
+    # `forward` becomes an attribute of the layer itself, which Python finds before its class's method. A layer that has
+    # one is in another such context, or was patched by another library (accelerate), whose forward has to run.
+    layers = [] if onednn.problem() else [layer for layer in _layers(model) if "forward" not in vars(layer)]
+    if layers:
         model.packed.begin_use()
-    for module in own:
-        vars(module)["forward"] = partial(_forward, module, model.packed, _LastProduct())
+    for layer in layers:
+        vars(layer)["forward"] = _FrozenForward(layer, model.packed)
     try:
         yield
     finally:
-        for module in own:
-            vars(module).pop("forward", None)
+        for layer in layers:
+            vars(layer).pop("forward", None)
 
 
 def _layers(model: LanguageModel) -> list[nn.Linear]:
@@ -47,83 +56,60 @@ def _layers(model: LanguageModel) -> list[nn.Linear]:
     return [
         module
         for module in model.module.modules()
-        if type(module) is nn.Linear
+        if type(module) is nn.Linear  # a subclass may compute something else
         and module.weight.dtype == torch.float32
         and module.weight.device.type == "cpu"
         and min(module.weight.shape) >= _LEAST_WIDTH
     ]
 
 
-def _is_there() -> bool:
-    there: bool = torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
-    return there and all(hasattr(torch.ops.mkldnn, name) for name in ("_linear_pointwise", "_reorder_linear_weight"))
+class _FrozenForward:
+    """Forward of one layer."""
 
+    def __init__(self, layer: nn.Linear, packed: PackedMatrices) -> None:
+        self._layer, self._packed = layer, packed
+        self._last_inputs = self._last_product = torch.empty(0)
 
-def _forward(module: nn.Linear, packed: PackedMatrices, last: _LastProduct, inputs: torch.Tensor) -> torch.Tensor:
-    weight, bias = module.weight, module.bias
-    trained = torch.is_grad_enabled() and (weight.requires_grad or (bias is not None and bias.requires_grad))
-    if trained or weight.dtype != inputs.dtype:
-        return linear(inputs, weight, bias)
-    matrix = packed.of(module, inputs)
-    if not torch.is_grad_enabled():
-        return _product(inputs, matrix, bias)
-    if not inputs.requires_grad:
-        return last.of(inputs, matrix, bias)
-    if inputs.numel() == inputs.shape[-1]:
-        return _of_one_row(inputs, packed.transposed(module), module)
-    found: torch.Tensor = _FrozenProduct.apply(inputs, matrix, bias, weight, module, packed)
-    return found
+    def __call__(self, inputs: torch.Tensor) -> torch.Tensor:
+        layer = self._layer
+        with_gradients = torch.is_grad_enabled()
+        trained = with_gradients and any(own is not None and own.requires_grad for own in (layer.weight, layer.bias))
+        if trained or layer.weight.dtype != inputs.dtype:
+            return linear(inputs, layer.weight, layer.bias)
+        if not with_gradients:
+            return onednn.product(inputs, self._packed.of(layer, inputs), layer.bias)
+        if not inputs.requires_grad:
+            return self._once(inputs)
+        if inputs.numel() == inputs.shape[-1]:
+            return self._of_one_row(inputs)
+        found: torch.Tensor = _FrozenProduct.apply(inputs, layer, self._packed)
+        return found
 
+    def _once(self, inputs: torch.Tensor) -> torch.Tensor:
+        """Product that is computed again only for other inputs; the caller may change the tensor."""
+        if not torch.equal(inputs, self._last_inputs):
+            matrix = self._packed.of(self._layer, inputs)
+            self._last_inputs, self._last_product = inputs.clone(), onednn.product(inputs, matrix, self._layer.bias)
+        return self._last_product.clone()
 
-def _of_one_row(inputs: torch.Tensor, transposed: torch.Tensor | None, layer: nn.Linear) -> torch.Tensor:
-    """Product by torch: for the gradient of one row oneDNN takes up to twice as long.
-
-    Args:
-        transposed: A copy of the layer's transposed matrix, or None.
-    """
-    if transposed is None:
-        return linear(inputs, layer.weight, layer.bias)
-    found = inputs @ transposed
-    return found if layer.bias is None else found + layer.bias
-
-
-class _LastProduct:
-    """Last product of a layer below which nothing is trained, so that its input is the same in each step."""
-
-    def __init__(self) -> None:
-        self._inputs = self._found = torch.empty(0)
-
-    def of(self, inputs: torch.Tensor, matrix: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:
-        """Return the product, as a separate tensor for the caller."""
-        if not torch.equal(inputs, self._inputs):
-            self._inputs, self._found = inputs.clone(), _product(inputs, matrix, bias)
-        return self._found.clone()
+    def _of_one_row(self, inputs: torch.Tensor) -> torch.Tensor:
+        """Product by torch, with a transposed copy of the matrix if there is one."""
+        transposed, bias = self._packed.transposed(self._layer), self._layer.bias
+        if transposed is None:
+            return linear(inputs, self._layer.weight, bias)
+        found = inputs @ transposed
+        return found if bias is None else found + bias
 
 
 class _FrozenProduct(torch.autograd.Function):
-    """x W^T + b, with a gradient for x only; `matrix` is W, the layer's weight, or a copy of it."""
+    """Product of several rows, with a gradient of the rows only; both read the layer's matrix or a copy of it."""
 
     @staticmethod
-    def forward(
-        ctx: Any,
-        inputs: torch.Tensor,
-        matrix: torch.Tensor,
-        bias: torch.Tensor | None,
-        weight: torch.Tensor,
-        layer: nn.Linear,
-        packed: PackedMatrices,
-    ) -> torch.Tensor:
-        ctx.save_for_backward(weight)
+    def forward(ctx: Any, inputs: torch.Tensor, layer: nn.Linear, packed: PackedMatrices) -> torch.Tensor:
         ctx.layer, ctx.packed = layer, packed
-        return _product(inputs, matrix, bias)
+        return onednn.product(inputs, packed.of(layer, inputs), layer.bias)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, slopes: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
-        return _product(slopes, ctx.packed.of(ctx.layer, slopes, transposed=True), None), *[None] * 5
-
-
-def _product(inputs: torch.Tensor, matrix: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:
-    # torch.compile multiplies by this operator; there is no public function for it.
-    found: torch.Tensor = torch.ops.mkldnn._linear_pointwise(inputs.contiguous(), matrix, bias, "none", [], "")
-    return found
+        return onednn.product(slopes, ctx.packed.of(ctx.layer, slopes, transposed=True), None), None, None

@@ -20,6 +20,7 @@ import torch
 from torch import nn
 
 from kgedit.llm.fingerprints import tensor_digest
+from kgedit.llm.surgery import onednn
 
 MOST_BYTES = 2**30
 """Maximum bytes of all copies of one model: SmolLM2-135M takes half, or all if gradients pass through all layers."""
@@ -63,7 +64,7 @@ class PackedMatrices:
             return matrix
         read = self._packed.reading((layer, transposed), weight)
         if read.times == _READINGS:
-            self._packed.keep(read, lambda: torch.ops.mkldnn._reorder_linear_weight(matrix.detach(), rows))
+            self._packed.keep(read, lambda: onednn.reordered(matrix.detach(), rows))
         if read.copy is None or read.times_in_use <= _UNCHECKED or not self._packed.is_right(read):
             return matrix
         return read.copy
@@ -102,9 +103,8 @@ def copies_are_exact() -> bool:
     for weight in (matrix, matrix.t()):
         for rows in (_LEAST_ROWS, 3, 10, 33, 300, _MOST_ROWS):
             inputs = torch.randn(rows, weight.shape[1], generator=generator)
-            copy = torch.ops.mkldnn._reorder_linear_weight(weight, rows)
-            found = [torch.ops.mkldnn._linear_pointwise(inputs, by, None, "none", [], "") for by in (weight, copy)]
-            if not torch.equal(*found):
+            copy = onednn.reordered(weight, rows)
+            if not torch.equal(onednn.product(inputs, weight, None), onednn.product(inputs, copy, None)):
                 return False
     return True
 

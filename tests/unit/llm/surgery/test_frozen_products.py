@@ -6,22 +6,10 @@ import pytest
 import torch
 from torch import nn
 from torch.nn.functional import linear
+from world.small_models import model_of
 
-from kgedit.llm.language_model import LanguageModel
-from kgedit.llm.surgery import frozen_products as frozen_products_module
+from kgedit.llm.surgery import onednn
 from kgedit.llm.surgery.frozen_products import frozen_products
-from kgedit.llm.surgery.packed_matrices import PackedMatrices
-
-
-class _Model:
-    """As much of a language model as is looked at."""
-
-    def __init__(self, *layers: nn.Linear) -> None:
-        self.module, self.packed = nn.Sequential(*layers), PackedMatrices()
-
-
-def _model(*layers: nn.Linear) -> LanguageModel:
-    return _Model(*layers)  # type: ignore[return-value]
 
 
 @pytest.mark.parametrize("bias", [True, False])
@@ -35,7 +23,7 @@ def test_outputs_and_gradients_of_inputs_are_those_of_the_layer(bias: bool, shap
     expected = layer(inputs)
     (slopes,) = torch.autograd.grad((expected * weights).sum(), inputs)
 
-    with frozen_products(_model(layer)):
+    with frozen_products(model_of(layer)):
         found = layer(inputs)
         (own,) = torch.autograd.grad((found * weights).sum(), inputs)
 
@@ -51,7 +39,7 @@ def test_gradients_stay_the_same_to_the_last_bit_however_often_a_matrix_is_read(
     layer = nn.Linear(160, width).requires_grad_(False)
     inputs = torch.randn(rows, 160, requires_grad=True)
     weights = torch.randn(rows, width)
-    with frozen_products(_model(layer)):
+    with frozen_products(model_of(layer)):
         slopes = [torch.autograd.grad((layer(inputs) * weights).sum(), inputs)[0] for _ in range(40)]
     torch.testing.assert_close(slopes[0], weights @ layer.weight)
     assert all(torch.equal(slopes[0], other) for other in slopes)
@@ -62,7 +50,7 @@ def test_trained_narrow_and_other_layers_keep_their_own_way() -> None:
     wide = nn.Linear(160, 160).double().requires_grad_(False)
     inputs = torch.randn(2, 160)
     expected = trained(inputs)
-    with frozen_products(_model(trained, narrow, wide)):
+    with frozen_products(model_of(trained, narrow, wide)):
         assert "forward" not in narrow.__dict__
         assert "forward" not in wide.__dict__
         found = trained(inputs)
@@ -74,7 +62,7 @@ def test_trained_narrow_and_other_layers_keep_their_own_way() -> None:
 def test_without_gradients_a_trainable_layer_gives_the_same_numbers() -> None:
     layer, inputs = nn.Linear(160, 160), torch.randn(2, 160)
     expected = layer(inputs).detach()
-    with torch.inference_mode(), frozen_products(_model(layer)):
+    with torch.inference_mode(), frozen_products(model_of(layer)):
         found = layer(inputs)
     torch.testing.assert_close(found, expected)
 
@@ -83,9 +71,9 @@ def test_what_is_read_again_is_multiplied_once_and_other_inputs_anew(monkeypatch
     layer = nn.Linear(160, 160).requires_grad_(False)
     first, other = torch.randn(2, 160), torch.randn(2, 160)
     expected, products = [layer(first), layer(other)], []
-    product = frozen_products_module._product
-    monkeypatch.setattr(frozen_products_module, "_product", lambda *given: products.append(1) or product(*given))
-    with frozen_products(_model(layer)):
+    product = onednn.product
+    monkeypatch.setattr(onednn, "product", lambda *given: products.append(1) or product(*given))
+    with frozen_products(model_of(layer)):
         layer(first).zero_()  # of the caller's own
         torch.testing.assert_close(layer(first), expected[0])
         assert len(products) == 1
@@ -98,7 +86,7 @@ def test_an_answer_after_any_change_of_a_weight_is_that_of_the_new_weights() -> 
     """Also through `.data` or numpy, and away from the few numbers that a sample would look at."""
     torch.manual_seed(0)
     layer, inputs = nn.Linear(160, 200).requires_grad_(False), torch.randn(3, 160)
-    model = _model(layer)
+    model = model_of(layer)
     changes = [
         lambda weight: weight.data[7, 11:13].neg_(),
         lambda weight: weight.numpy().__setitem__((150, 3), 9.0),

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from kgedit.llm.surgery import packed_matrices
+from kgedit.llm.surgery import onednn, packed_matrices
 from kgedit.llm.surgery.packed_matrices import _READINGS, PackedMatrices, copies_are_exact
 
 TORCH = tuple(int(part) for part in torch.__version__.split(".")[:2])
@@ -26,11 +26,6 @@ def _read_often(packed: PackedMatrices, layer: nn.Linear, *, transposed: bool = 
     return found
 
 
-def _times(matrix: torch.Tensor, inputs: torch.Tensor) -> torch.Tensor:
-    found: torch.Tensor = torch.ops.mkldnn._linear_pointwise(inputs, matrix, None, "none", [], "")
-    return found
-
-
 def test_a_matrix_is_copied_when_it_has_been_read_often(layer: nn.Linear) -> None:
     packed = PackedMatrices()
     assert packed.of(layer, torch.ones(3, 160)) is layer.weight
@@ -45,7 +40,7 @@ def test_a_copy_gives_the_same_bits_for_any_number_of_rows(layer: nn.Linear, row
     _read_often(packed, layer, transposed=transposed)
     copy = packed.of(layer, inputs, transposed=transposed)
     assert copy.is_mkldnn
-    assert torch.equal(_times(copy, inputs), _times(matrix, inputs))
+    assert torch.equal(onednn.product(inputs, copy, None), onednn.product(inputs, matrix, None))
 
 
 @pytest.mark.parametrize("rows", [1, 513])
@@ -60,7 +55,9 @@ def test_a_matrix_that_has_changed_is_read_itself_and_copied_anew(layer: nn.Line
     _read_often(packed, layer)
     layer.weight.add_(1)
     assert packed.of(layer, inputs) is layer.weight
-    assert torch.equal(_times(_read_often(packed, layer), inputs), _times(layer.weight, inputs))
+    assert torch.equal(
+        onednn.product(inputs, _read_often(packed, layer), None), onednn.product(inputs, layer.weight, None)
+    )
 
 
 def test_another_matrix_in_its_place_is_read_itself(layer: nn.Linear) -> None:
@@ -82,7 +79,10 @@ def test_one_number_that_changes_uncounted_is_noticed_between_uses(
     matrix = layer.weight.t() if transposed else layer.weight
     inputs = torch.randn(3, matrix.shape[1])
     for _ in range(2 * _READINGS):
-        assert torch.equal(_times(packed.of(layer, inputs, transposed=transposed), inputs), _times(matrix, inputs))
+        assert torch.equal(
+            onednn.product(inputs, packed.of(layer, inputs, transposed=transposed), None),
+            onednn.product(inputs, matrix, None),
+        )
 
 
 def test_a_transposed_copy_for_single_rows_is_checked_too() -> None:
