@@ -1,7 +1,11 @@
 """Polite HTTP requests: one at a time, with a User-Agent, pauses, retries and limits.
 
-All downloads except jars (jgo) and models (huggingface_hub) use `opened`. Required by
-https://www.mediawiki.org/wiki/API:Etiquette and the User-Agent policy of the Wikimedia Foundation.
+All downloads except jars (jgo) and models (huggingface_hub) use `opened`. The rules are those of
+https://www.mediawiki.org/wiki/API:Etiquette and of the User-Agent policy of the Wikimedia Foundation.
+
+A function that makes one request (`opened`, `get`, or the caller's) raises TemporaryError for a failure that may pass,
+and `persistently` calls it again. Retries are not left to an HTTP library, because a response with status 200 is a
+temporary failure too if it is truncated JSON or another byte range than requested.
 """
 
 from __future__ import annotations
@@ -25,6 +29,7 @@ Answer = TypeVar("Answer")
 
 TEMPORARY = (429, 500, 502, 503, 504)
 """Status codes after which the same request may succeed."""
+_OF_THE_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +38,8 @@ class Manners:
 
     Attributes:
         contact: Mail address or page of the user, sent in the User-Agent.
-        pause: Seconds between two requests, and the first wait after a failure; it doubles with each further failure.
+        pause: Seconds between two requests. Before the second attempt the wait is twice as long, and it doubles with
+            each further one.
         attempts: Number of attempts before a request counts as failed.
         longest_wait: Maximum wait in seconds, regardless of what a server requests.
         time_limit: Timeout in seconds.
@@ -62,33 +68,39 @@ class TemporaryError(Exception):
 
 
 def persistently(ask: Callable[[], Answer], *, of: str, manners: Manners) -> Answer:
-    """Return the result of a request, which is retried after temporary failures.
+    """Return the result of a request, which is repeated after temporary failures.
+
+    Args:
+        ask: Makes the request once; raises TemporaryError if another attempt may succeed.
+        of: What is requested, as the subject of the error's sentence.
 
     Raises:
         SourceError: naming `of` and the last failure, if all attempts fail.
     """
-    for attempt in range(1, manners.attempts + 1):
+    attempt = 1
+    while True:
         try:
             return ask()
         except TemporaryError as error:
-            if attempt == manners.attempts:
+            if attempt >= manners.attempts:
                 raise SourceError(
                     f"{of} failed {attempt} times, most recently with: {error}. Try again later: the same command "
                     "resumes."
                 ) from error
-            wait = error.retry_after if error.retry_after is not None else manners.pause * 2**attempt
-            manners.sleep(min(wait, manners.longest_wait))
-    raise SourceError(f"{of} was not tried. Give at least one attempt.")
+            backoff = manners.pause * 2**attempt
+            requested = error.retry_after
+            manners.sleep(min(backoff if requested is None else requested, manners.longest_wait))
+            attempt += 1
 
 
-def get(address: str, manners: Manners, *, headers: Mapping[str, str] | None = None) -> bytes:
+def get(address: str, manners: Manners) -> bytes:
     """Return the body at an address, requested once.
 
     Raises:
         TemporaryError: if the server is busy or the connection breaks.
-        urllib.error.HTTPError: for any other status than 200.
+        urllib.error.HTTPError: for any other status that is not a success.
     """
-    with opened(address, manners, headers=headers) as answer:
+    with opened(address, manners) as answer:
         body: bytes = answer.read()
     return body
 
@@ -111,32 +123,29 @@ def opened(
 
 @contextmanager
 def temporary_errors() -> Iterator[None]:
-    """Convert network failures and responses of busy servers into TemporaryError."""
+    """Convert network failures and responses of busy servers into TemporaryError; other errors pass."""
     try:
         yield
-    except urllib.error.HTTPError as error:
+    except urllib.error.HTTPError as error:  # an OSError too, so it comes first
         if error.code not in TEMPORARY:
             raise
-        raise TemporaryError(f"HTTP {error.code} {error.reason}", _retry_after(error)) from error
+        header = error.headers.get("Retry-After") if error.headers else None
+        raise TemporaryError(f"HTTP {error.code} {error.reason}", _seconds_until(header)) from error
     except (OSError, http.client.HTTPException) as error:
-        if _is_of_the_disk(error):
+        # Within the context a caller may also write to a disk, and no request empties a full one.
+        if isinstance(error, OSError) and error.errno in _OF_THE_DISK:
             raise
         raise TemporaryError(str(error) or type(error).__name__) from error
 
 
-def _is_of_the_disk(error: BaseException) -> bool:
-    return isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
-
-
-def _retry_after(error: urllib.error.HTTPError) -> float | None:
-    """Seconds to wait as requested by the server, from a number or a date."""
-    header = error.headers.get("Retry-After") if error.headers else None
-    if header is None:
+def _seconds_until(retry_after: str | None) -> float | None:
+    """Seconds that a server requests by its Retry-After header: a number, or a date; None if it is neither."""
+    if retry_after is None:
         return None
-    if header.strip().isdigit():
-        return float(header)
+    if retry_after.strip().isdigit():
+        return float(retry_after)
     try:
-        moment = email.utils.parsedate_to_datetime(header)
+        moment = email.utils.parsedate_to_datetime(retry_after)
     except ValueError:
         return None
     return max(0.0, (moment - datetime.datetime.now(moment.tzinfo)).total_seconds())

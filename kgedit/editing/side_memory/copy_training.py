@@ -19,6 +19,9 @@ from kgedit.llm.surgery.forward_above import forward_above
 from kgedit.llm.surgery.structure import by_row
 from kgedit.llm.training import TargetBatch, gradients, target_losses
 
+_PACE = 200.0
+"""Learning rate times the mean squared length of the matrix's inputs. Not from the paper."""
+
 
 @dataclass(frozen=True, slots=True)
 class TrainingScale:
@@ -33,6 +36,35 @@ class TrainingScale:
     unit: float
     learning_rate: float
     margin_weight: float
+
+    @classmethod
+    def from_outputs(
+        cls, settings: WiseSettings, *, length: float, distance: float, squared_input: float
+    ) -> TrainingScale:
+        """Compute the factors that the settings leave open from measures of the matrix W on unrelated prompts.
+
+        The published hyperparameters are numbers for 7B models, so each factor is such that a step has the same effect
+        in any model:
+
+        * `unit` is a hundredth of the distance of a copy that erases W's output: the paper's alpha, beta and gamma (5,
+          20, 10) then are percentages of the whole output.
+        * A step of descent on a gradient g of W's output x changes that output by `learning_rate` |x|^2 g. The product
+          of the first two is `_PACE`.
+        * A step on the margin changes a distance by about one unit, so no step skips a margin of several. With s the
+          share of trained entries and a the slope of the distance (`distance` / `length`; 1 without an activation
+          function), the gradient of a distance has length a |x|, and a step along it moves the distance by
+          `margin_weight` `learning_rate` s |x|^2 a^2.
+
+        Args:
+            length: Mean length of W x.
+            distance: Mean distance of a copy that changes W x to 0.
+            squared_input: Mean of |x|^2.
+        """
+        unit = settings.unit or distance / 100
+        rate = settings.learning_rate or _PACE / squared_input
+        slope = distance / length
+        weight = settings.margin_weight or unit / (rate * settings.share * squared_input * slope**2)
+        return cls(unit, rate, weight)
 
 
 @dataclass(frozen=True, slots=True)

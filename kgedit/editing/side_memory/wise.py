@@ -47,7 +47,6 @@ _AT_ONCE = 32
 _WRITTEN = 32
 _WRITTEN_TOKENS = 12
 _TINY = 1e-12
-_PACE = 200.0
 _WORDS = ("I", "You", "Because", "Yes", "Q: ")
 """First words of the texts before an edit's prompts."""
 
@@ -159,7 +158,7 @@ class Wise(Editor[WiseSettings]):
             [context.prompt(question) for question in unrelated for context in self.contexts],
             width=targets.ids.shape[1] if settings.counted == "read" else 0,
         )
-        scale = self._scale = self._scale or self._measure(far)
+        scale = self._scale = self._scale or self._measure_scale(far)
         if settings.counted == "read":
             far = replace(far, counted=torch.ones_like(far.counted))
         else:
@@ -297,19 +296,14 @@ class Wise(Editor[WiseSettings]):
         """Number of tokens of the shortest prompt, for memories of versions that did not store it."""
         return min((len(self.model.encode(prompt)) for prompt in prompts), default=0)
 
-    def _measure(self, seen: SeenTokens) -> TrainingScale:
-        """Measure the scale from unrelated prompts of the first edits, unless it is set."""
-        settings = self.settings
-        written = product(self._matrix, seen.inputs, self._matrix.weight.detach().float())
-        length = float(torch.linalg.vector_norm(written, dim=-1)[seen.counted].mean())
-        whole = float(self._distance.of(torch.zeros_like(written), written)[seen.counted].mean())
-        squared = float(seen.inputs.square().sum(-1)[seen.counted].mean())
-        unit = settings.unit or whole / 100
-        rate = settings.learning_rate or _PACE / squared
-        # One step along the gradient of a distance then changes it by about one unit, so no step skips a margin. The
-        # activation shrinks gradient and distance by the same factor, and the step changes that much less.
-        weight = settings.margin_weight or unit / (rate * settings.share * squared * (whole / length) ** 2)
-        return TrainingScale(unit, rate, weight)
+    def _measure_scale(self, seen: SeenTokens) -> TrainingScale:
+        """Measure the scale from unrelated prompts of the first edits, over their tokens."""
+        outputs = product(self._matrix, seen.inputs, self._matrix.weight.detach().float())
+        lengths = torch.linalg.vector_norm(outputs, dim=-1)
+        distances = self._distance.of(torch.zeros_like(outputs), outputs)
+        squares = seen.inputs.square().sum(-1)
+        length, distance, squared_input = (float(each[seen.counted].mean()) for each in (lengths, distances, squares))
+        return TrainingScale.from_outputs(self.settings, length=length, distance=distance, squared_input=squared_input)
 
     def _listen(self, listening: bool) -> None:
         if self._hook is not None:
