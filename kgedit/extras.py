@@ -30,6 +30,7 @@ EXTRAS = {
     "vllm": ("vllm",),
     "track": ("trackio",),
     "wandb": ("wandb",),
+    "rouge": ("rouge_score",),
     "lm-eval": ("lm_eval", "datasets", "evaluate"),
 }
 """Modules by extra, under their import names and including those of dependencies."""

@@ -60,6 +60,11 @@ PRESETS: dict[str, Preset] = {
         _freely("question_only", context="question_only", truncation="newline_period"),
         _freely("few_shot", context="question_answer", truncation="newline", shots=3),
         replace(
+            _freely("long_chat", context="chat", truncation="end_of_text", metric="rouge_l"),
+            max_new_tokens=512,
+            axes=("update", "rephrase"),
+        ),
+        replace(
             _freely("free_text", context="question_only", truncation="end_of_text", metric="fluency"),
             max_new_tokens=100,
         ),
@@ -81,6 +86,7 @@ MEANINGS = {
     "wild_line": "wild up to a newline, for answers as Robert C. Newton",
     "question_only": "the bare question, answered freely",
     "few_shot": "known facts answered ahead; few_shot:N:SEED draws N",
+    "long_chat": "a user's turn, answered in up to 512 tokens: texts (UnKE, AKEW)",
     "free_text": "100 tokens after the bare question, for fluency",
     "cloze_text": "90 tokens after the four other clozes: WikiFactDiff's fluency",
 }

@@ -112,7 +112,9 @@ _OTHERS = (
     "\u0f40-\u0fbc\u1000-\u109f\u1780-\u17d3\ua9e0-\ua9fe\uaa60-\uaa7f"  # Tibetan, Burmese, Khmer
 )
 _HANGUL = "\u1100-\u11ff\uac00-\ud7a3"
-_UNSPACED = re.compile(f"[{_THAI_LAO}{_OTHERS}]")
+UNSPACED = f"[{_THAI_LAO}{_OTHERS}]"
+"""Pattern of a character of a script that writes no spaces between words."""
+_UNSPACED = re.compile(UNSPACED)
 _IS_KATAKANA = re.compile(f"[{_KATAKANA}]")
 _IS_HANGUL = re.compile(f"[{_HANGUL}]")
 _LEADING_VOWEL = re.compile("[\u0e40-\u0e44\u0ec0-\u0ec4]")

@@ -14,11 +14,11 @@ import math
 import re
 from collections import Counter
 from collections.abc import Sequence
-from functools import partial
-from typing import Literal
+from functools import cache, partial
+from typing import Any, Literal
 
 from kgedit.metrics import Earlier, Metric
-from kgedit.metrics.matching import comparable, contains
+from kgedit.metrics.matching import UNSPACED, comparable, contains
 from kgedit.records.cases import LOCALITY_AXES
 from kgedit.records.runs import UNEDITED, Answer, JudgedAnswer
 
@@ -157,6 +157,59 @@ TOKEN_F1 = Metric(
     generation="free",
     judge=_judge_token_f1,
 )
+
+
+class _Words:
+    """Tokenizer for rouge-score, whose own one drops every letter outside a-z.
+
+    A text without words, such as "C++" or "!", is a single token.
+    """
+
+    def tokenize(self, text: str) -> list[str]:
+        return _ROUGE_WORD.findall(text.casefold()) or [text.strip()]
+
+
+_ROUGE_WORD = re.compile(f"{UNSPACED}|(?:(?!{UNSPACED})\\w)+")
+"""A word, or a character of a script without spaces between words."""
+
+
+@cache
+def _rouge_scorer() -> Any:
+    from rouge_score.rouge_scorer import RougeScorer
+
+    return RougeScorer(["rouge1", "rouge2", "rougeL"], tokenizer=_Words())
+
+
+def _judge_rouge(answer: Answer, _: Earlier | None, *, name: str) -> float | None:
+    return max(_rouge_f1(accepted, answer.text, name) for accepted in answer.answers)
+
+
+def _rouge_f1(gold: str, text: str, name: str) -> float:
+    single = name == "rouge2" and len(_Words().tokenize(gold)) == 1  # has no pair
+    measured = "rouge1" if single else name
+    return float(_rouge_scorer().score(gold, text)[measured].fmeasure)
+
+
+def _rouge(name: str, library_name: str, formula: str) -> Metric:
+    return Metric(
+        name=name,
+        minimum=0.0,
+        maximum=1.0,
+        higher_is_better=True,
+        formula=formula,
+        citation="Lin 2004, ROUGE; texts of several sentences in Deng et al. 2024, UnKE, tables 1 and 2",
+        generation="free",
+        judge=partial(_judge_rouge, name=library_name),
+    )
+
+
+ROUGE_1 = _rouge("rouge_1", "rouge1", "F1 of the words that text and gold answer share")
+ROUGE_2 = _rouge(
+    "rouge_2",
+    "rouge2",
+    "F1 of the pairs of adjacent words that text and gold answer share; of words if the gold answer is one",
+)
+ROUGE_L = _rouge("rouge_l", "rougeL", "F1 of the longest common subsequence of words of text and gold answer")
 
 
 # Inflated by teacher forcing (The Mirage of Model Editing, section 4).

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from world.edit_files import ROWS, Json, write_json, write_lines, write_parquet
+from world.edit_files import HALLUEDIT, ROWS, TEXT, Json, write_csv, write_json, write_lines, write_parquet
 
 from kgedit.errors import TimestepError
 from kgedit.timesteps.edit_files import EDIT_FORMATS, EditFile, open_edits
@@ -28,11 +28,25 @@ def test_a_file_is_recognised_by_its_content_however_it_is_stored(name: str, wri
 
     assert edits.edit_format.name == name
     assert [each for each in NAMES if EDIT_FORMATS[each].recognises(ROWS[name])] == [name]
-    assert (case.fact.subject_label, case.answer, case.timestep) == ("Arvika", "Olof Gren", "edits")
+    answer = TEXT if name in ("akew", "unke") else "Olof Gren"
+    subject = "" if name == "unke" else "Arvika"  # its texts are about more than one
+    assert (case.fact.subject_label, case.answer, case.timestep) == (subject, answer, "edits")
     assert list(case.case_id).count(":") == 2
     assert case.probes[0].axis == "update"
     assert all(probe.answers and probe.question and probe.facts for probe in case.probes)
     assert len(list(edits.cases())) == 1, "the cases can be read again"
+
+
+def test_a_table_is_read_without_its_empty_cells(tmp_path: Path) -> None:
+    second = HALLUEDIT | {"question_3hop": "", "answer_3hop": "", "subject": "Arvika, in Värmland"}
+    edits = EditFile.open(write_csv(tmp_path / "towns.csv", HALLUEDIT, second))
+
+    first, other = edits.cases()
+    assert edits.edit_format.name == "halluedit"
+    assert other.fact.subject_label == "Arvika, in Värmland"
+    assert [probe.chain.hops for probe in first.probes if probe.chain] == [3]
+    assert [probe.axis for probe in other.probes] == ["update", "rephrase", "consequence", "mhop"]
+    assert not edits.left_out
 
 
 def _paths(value: Any, prefix: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
@@ -79,6 +93,7 @@ def test_a_field_is_part_of_what_is_read_or_is_listed_as_unused(name: str, tmp_p
 def test_an_edit_that_lacks_what_it_needs_is_counted_by_reason(name: str, tmp_path: Path) -> None:
     empty = copy.deepcopy(ROWS[name])
     nothing: dict[str, Json] = {
+        "akew": {"requested_rewrite": {"fact_new_uns": ""}},
         "counterfact": {"requested_rewrite": {}},
         "mquake": {"requested_rewrite": []},
         "wikifactdiff": {"subject": {}},

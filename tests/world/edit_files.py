@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 from pathlib import Path
 from typing import Any
@@ -170,10 +171,65 @@ RANDOM_NEIGHBOUR: Json = {
     "popularity": 2.5,
 }
 
+TEXT = "Olof Gren became the mayor of Arvika in 2021. He was born in Falun, where he had led the library."
+
+UNKE: Json = {
+    "id": 4,
+    "question": "What is known about the mayor of Arvika?",
+    "answer": TEXT,
+    "para_question": "Tell me about the mayor of Arvika.",
+    "sub_question": ["Who is the mayor of Arvika?", "Where was the mayor of Arvika born?"],
+    "sub_answer": ["Olof Gren", "Falun"],
+    "mmlu_questions": ["Which of these is a lake?"],
+    "mmlu_answer": ["A"],
+    "mmlu_choices": [["Siljan", "Mora"]],
+}
+
+AKEW: Json = {
+    "case_id": 3,
+    "requested_rewrite": COUNTERFACT["requested_rewrite"]
+    | {
+        "prompt_full": "Who is the mayor of Arvika?",
+        "fact_new_uns": TEXT,
+        "unsfact_triplets_GPT": [
+            {"prompt": "{} was born in", "subject": "Olof Gren", "target": "Falun"},
+            {"prompt": "{} became mayor in", "subject": "Olof Gren", "target": "2021"},
+        ],
+    },
+    "paraphrase_prompts": ["A parade began. Arvika is led by"],
+    "neighborhood_prompts": ["The mayor of Mora is"],
+    "attribute_prompts": ["The mayor of Kalix is"],
+    "generation_prompts": ["Arvika's mayor lives in"],
+    "loc": "which water does Mora lie at",
+    "loc_ans": "Siljan",
+}
+
+HALLUEDIT: Json = {
+    "topic": "towns",
+    "subject": "Arvika",
+    "relation": "mayor",
+    "object": "Olof Gren",
+    "question": "Who is the mayor of Arvika?",
+    "paraphrased_question": "Who leads Arvika?",
+    "locality_question": "Which water does Arvika lie at?",
+    "yes_question": "Is Olof Gren the mayor of Arvika?",
+    "no_question": "Is Nils Ek the mayor of Arvika?",
+    "multiple_choice_with_letters": "A. Olof Gren B. Nils Ek",
+    "multiple_choice_labels": "A",
+    "reversed_relation_question": "Of which town is Olof Gren the mayor?",
+    "question_2hop": "Where was the mayor of Arvika born?",
+    "answer_2hop": "Falun",
+    "question_3hop": "Which county is the birthplace of Arvika's mayor in?",
+    "answer_3hop": "Dalarna County",
+}
+
 ROWS: dict[str, Json] = {
+    "akew": AKEW,
     "counterfact": COUNTERFACT,
     "easyedit": EASYEDIT,
+    "halluedit": HALLUEDIT,
     "mquake": MQUAKE,
+    "unke": UNKE,
     "wikibigedit": WIKIBIGEDIT,
     "wikifactdiff": WIKIFACTDIFF,
     "zsre": ZSRE,
@@ -184,6 +240,15 @@ ROWS: dict[str, Json] = {
 def write_json(path: Path, *rows: Any) -> Path:
     """Write a JSON list."""
     path.write_text(json.dumps(list(rows), ensure_ascii=False), encoding="utf-8")
+    return path
+
+
+def write_csv(path: Path, *rows: Any) -> Path:
+    """Write CSV, with a first column of row numbers as pandas writes it."""
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, ["", *rows[0]])
+        writer.writeheader()
+        writer.writerows({"": number} | row for number, row in enumerate(rows))
     return path
 
 

@@ -71,6 +71,8 @@ class EditFormat:
         name: Name in the registry.
         needs: Groups of top-level fields: a file has this format if its first object has a field of each group, and
             each field of `types` has its type.
+        inside: Dotted paths that such an object also has; lists are transparent.
+        without: Dotted paths that it does not have, because another format has them.
         types: Field -> its type in this format, if another format has a field of the same name.
         texts: Top-level fields that are a text or a list of texts.
         used: Fields that become part of a case, as dotted paths; lists are transparent, `*` matches any name.
@@ -92,6 +94,8 @@ class EditFormat:
     one_value: bool = True
     complete_rows: Callable[[Path, Sequence[Row]], Sequence[Row]] | None = None
     types: Mapping[str, type] = field(default_factory=dict)
+    inside: tuple[str, ...] = ()
+    without: tuple[str, ...] = ()
 
     def recognises(self, row: object) -> bool:
         """Whether a file whose first object is `row` has this format."""
@@ -99,19 +103,33 @@ class EditFormat:
             isinstance(row, Mapping)
             and all(any(name in row for name in group) for group in self.needs)
             and all(isinstance(row.get(name), kind) for name, kind in self.types.items())
+            and all(_is_there(row, path.split(".")) for path in self.inside)
+            and not any(_is_there(row, path.split(".")) for path in self.without)
         )
 
     def described_needs(self) -> str:
         """The fields by which the format is recognised, as text."""
-        return ", ".join(" or ".join(group) for group in self.needs)
+        return ", ".join([*(" or ".join(group) for group in self.needs), *self.inside])
+
+
+def _is_there(value: object, path: Sequence[str]) -> bool:
+    """Whether a path leads to a value; lists are transparent."""
+    if isinstance(value, list):
+        return any(_is_there(one, path) for one in value)
+    if not path:
+        return True
+    return isinstance(value, Mapping) and path[0] in value and _is_there(value[path[0]], path[1:])
 
 
 EDIT_FORMATS: Registry[EditFormat] = Registry(
     "form of edit files",
     {
+        "akew": "kgedit.timesteps.edit_files.long_texts:AKEW",
         "counterfact": "kgedit.timesteps.edit_files.counterfact:COUNTERFACT",
         "easyedit": "kgedit.timesteps.edit_files.easyedit:EASYEDIT",
+        "halluedit": "kgedit.timesteps.edit_files.hallu_edit:HALLUEDIT",
         "mquake": "kgedit.timesteps.edit_files.mquake:MQUAKE",
+        "unke": "kgedit.timesteps.edit_files.long_texts:UNKE",
         "wikibigedit": "kgedit.timesteps.edit_files.wikibigedit:WIKIBIGEDIT",
         "wikifactdiff": "kgedit.timesteps.edit_files.wikifactdiff:WIKIFACTDIFF",
         "zsre": "kgedit.timesteps.edit_files.zsre:ZSRE",

@@ -61,6 +61,7 @@ COUNTERFACT = EditFormat(
     name="counterfact",
     needs=(("requested_rewrite",),),
     types={"requested_rewrite": dict},
+    without=("requested_rewrite.fact_new_uns",),
     texts=("paraphrase_prompts", "neighborhood_prompts"),
     used=(
         "case_id",

@@ -193,7 +193,7 @@ def _not_edits(path: Path, found: str) -> TimestepError:
     forms = "\n".join(f"  {name}: {EDIT_FORMATS[name].described_needs()}" for name in EDIT_FORMATS)
     return TimestepError(
         f"{path} is not a file of edits that kgedit reads: {found}.\n"
-        f"A JSON list, JSON Lines or Parquet is read whose objects have the fields of one form:\n{forms}"
+        f"A JSON list, JSON Lines, CSV or Parquet is read whose objects have the fields of one form:\n{forms}"
     )
 
 

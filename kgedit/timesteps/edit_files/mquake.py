@@ -190,6 +190,7 @@ MQUAKE = EditFormat(
     name="mquake",
     needs=(("requested_rewrite",),),
     types={"requested_rewrite": list},
+    without=("requested_rewrite.fact_new_uns",),
     texts=("questions", "answer", "answer_alias", "answer_extended", "new_answer", "new_answer_alias"),
     used=(
         "case_id",

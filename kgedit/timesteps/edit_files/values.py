@@ -1,10 +1,11 @@
 """What all formats read alike: a file's objects, texts of their fields, and facts whose ids the file does not give.
 
-A file is a JSON list, JSON Lines, or Parquet.
+A file is a JSON list, JSON Lines, CSV, or Parquet.
 """
 
 from __future__ import annotations
 
+import csv
 import io
 import json
 import re
@@ -135,6 +136,8 @@ def without_blank(prompt: str) -> str:
 
 
 _PARQUET = b"PAR1"
+_COLUMNS = re.compile(r"\w*(,\w+)+\r?\n")
+"""First line of a CSV file: names of columns, of which the first may be empty."""
 _SHOWN = 80
 """Characters of an unreadable file that the message quotes: about a line of a terminal."""
 
@@ -166,6 +169,8 @@ def _read_text(text: str) -> list[Any]:
     try:
         whole = json.loads(text)
     except ValueError as error:
+        if _COLUMNS.match(text):
+            return _read_table(text)
         lines = text.splitlines()
         if len(lines) < 2 or not text.startswith("{"):
             raise NotRowsError(f"it is not valid JSON: {error}, beginning {text[:_SHOWN]!r}") from error
@@ -176,6 +181,11 @@ def _read_text(text: str) -> list[Any]:
         return [whole]  # JSON Lines of one line
     fields = f" with {', '.join(list(whole)[:8])}" if isinstance(whole, dict) else ""
     raise NotRowsError(f"it is one JSON {type(whole).__name__}{fields}, not a list of objects")
+
+
+def _read_table(text: str) -> list[Any]:
+    """Rows of a CSV file, without empty cells."""
+    return [{name: cell for name, cell in row.items() if name and cell} for row in csv.DictReader(io.StringIO(text))]
 
 
 def _line(number: int, line: str) -> Any:

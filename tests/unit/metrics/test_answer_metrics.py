@@ -288,6 +288,17 @@ def test_bleedover_is_what_a_neighbours_answer_lost_and_no_gain_makes_up_for_it(
     assert not METRICS["bleedover"].applies_to(answer(of=SYNTHETIC, axis="update"))
 
 
+def test_rouge_compares_texts_by_words_pairs_and_order() -> None:
+    gold = "Olof Gren became mayor of Arvika"
+    assert judge("rouge_1", "Arvika has a mayor, Olof Gren", gold) == pytest.approx(2 * 4 / 12)
+    assert judge("rouge_2", "Arvika has a mayor, Olof Gren", gold) == pytest.approx(2 * 1 / 10)
+    assert judge("rouge_l", "Olof Gren became the leader of Arvika", gold) == pytest.approx(2 * 5 / 13)
+    assert judge("rouge_l", "東京は首都です", "東京です") == pytest.approx(2 * 4 / 11)
+    assert judge("rouge_l", "Émile", "émile") == judge("rouge_l", "!", "!") == 1.0
+    assert judge("rouge_l", "another", "the first text", "another text") == pytest.approx(2 / 3)
+    assert judge("rouge_l", "", gold) == 0.0
+
+
 def test_fluency_is_the_entropy_of_word_pairs_and_triples() -> None:
     assert judge("fluency", "a b c d e f", "x") == pytest.approx(2 / 3 * math.log2(5) + 4 / 3 * math.log2(4))
     assert judge("fluency", "no no no no", "x") == 0.0
