@@ -83,6 +83,16 @@ def _details(timestep: Timestep) -> dict[str, dict[str, Any]]:
     return found
 
 
+BASES = {
+    "changed": "a change in the window",
+    "graph": "facts in common",
+    "label": "a similar label",
+    "relation": "a related relation",
+    "nearest": "the nearest facts",
+    "random": "a random draw",
+}
+"""Basis of a locality probe -> the same in words, after "found by"."""
+
 _CARD_COLUMNS = (
     *("id", "subject", "subjectId", "relation", "relationId", "target", "targetId", "old", "oldIds", "tag", "kind"),
     *(
@@ -135,7 +145,7 @@ class CardData:
             "year": number_of(card.year),
             "start": number_of(case.start_time),
             "point": number_of(case.point_in_time),
-            "basis": number_of(card.basis),
+            "basis": number_of(BASES.get(card.basis, card.basis) if card.basis else None),
             "similarity": NOTHING if card.similarity is None else round(100 * card.similarity),
             # Flat lists: axis, question and answer repeat; a fact has six parts.
             "questions": self._list([part for probe in case.probes if probe.axis in _ASKED for part in _asked(probe)]),

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from kgedit.pages.change_cards import Card
+from kgedit.pages.change_cards import BASES, Card
 from kgedit.pages.charts.bars import count_bars, histogram, waterfall
 from kgedit.pages.charts.word_cloud import word_cloud
 from kgedit.pages.marks import Drawing, Figure
@@ -148,22 +148,13 @@ def _topics(cards: Sequence[Card]) -> Iterator[ChangeFigure]:
         yield ChangeFigure("kinds", Figure("topics", "Topics", (panel,)))
 
 
-_BASIS_WORDS = {
-    "graph": "shares facts with it",
-    "label": "similar label",
-    "relation": "same relation only",
-    "changed": "changed in the window",
-    "nearest": "nearest by its facts",
-}
-
-
 def _specificity(cards: Sequence[Card]) -> Iterator[ChangeFigure]:
-    counts = Counter(_BASIS_WORDS.get(card.basis, card.basis) if card.basis else "no probe" for card in cards)
+    counts = Counter(BASES.get(card.basis, card.basis) if card.basis else "no probe" for card in cards)
     if set(counts) <= {"no probe"}:
         return
     panels = [
         count_bars(
-            "Locality probe: how near is its subject",
+            "Locality probe: found by",
             sorted(counts.items(), key=lambda one: (-one[1], one[0])),
             role="good",
         )

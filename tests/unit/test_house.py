@@ -28,6 +28,15 @@ def test_the_map_in_contributing_lists_every_package_in_the_order_of_the_import_
     assert [floors[name] for name in mapped] == sorted(floors[name] for name in mapped)
 
 
+def test_the_paths_in_the_tables_of_contributing_exist() -> None:
+    rows = [line for line in (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8").splitlines() if line[:1] == "|"]
+    named = {
+        path for row in rows for path in re.findall(r"`((?:kgedit|tests|loaders|cypher|prompts|docs)/[^` ]+)`", row)
+    }
+    assert len(named) > 20
+    assert [path for path in sorted(named) if not list(ROOT.glob(re.sub("<[a-z]+>", "*", path.rstrip("/"))))] == []
+
+
 def test_no_two_classes_have_one_name() -> None:
     files = [*PACKAGE.rglob("*.py"), *(ROOT / "loaders").glob("*.py")]
     trees = [ast.parse(path.read_text(encoding="utf-8")) for path in files]

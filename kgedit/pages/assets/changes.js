@@ -14,7 +14,6 @@
   const text = (index) => (index < 0 ? null : strings[index]);
   const texts = (index) => lists[index].map((one) => strings[one]);
   const STEP = 30;
-  const BASES = { graph: "facts in common", label: "a similar label", relation: "the same relation only", changed: "a change in the window", nearest: "facts nearest to it" };
   const find = page.finder(strings);
   const hitter = (query) => {
     const hit = find(query);
@@ -148,7 +147,7 @@
     } else parts.push(element("h4", {}, "The change"), element("div", { class: "chain" }, olds.length ? [node(olds.join(", "), "old"), edge("was", true)] : null, node(subject, ""), edge(text(cards.relation[row])), node(target, "new")));
     const near = grouped(texts(cards.near[row]), 4);
     if (near.length) parts.push(element("h4", {}, "Locality probe: must not change"), element("table", { class: "asked" }, element("tbody", {}, near.map(([question, answer, label, id]) => element("tr", {}, element("th", { scope: "row" }, entity(id, label)), element("td", {}, question, element("b", {}, " " + answer)))),
-      text(cards.basis[row]) ? line("found by", (BASES[text(cards.basis[row])] || text(cards.basis[row])) + (cards.similarity[row] >= 0 ? ", similarity " + (cards.similarity[row] / 100).toFixed(2) : ""), null) : null)));
+      text(cards.basis[row]) ? line("found by", text(cards.basis[row]) + (cards.similarity[row] >= 0 ? ", similarity " + (cards.similarity[row] / 100).toFixed(2) : ""), null) : null)));
     const signals = texts(cards.signals[row]);
     if (signals.length) parts.push(element("h4", {}, "Why this kind"), element("p", { class: "meta" }, text(cards.kind[row]) + " at " + (cards.confidence[row] / 100).toFixed(2) + ": " + signals.join(", ").replaceAll("_", " ")));
     const copyLink = element("button", { class: "btn", type: "button" }, "Copy link");

@@ -14,12 +14,13 @@ from world.page_runs import NAMES, write_page_timestep
 from world.small_timestep import write_timestep
 
 from kgedit.cli import main
-from kgedit.pages.change_cards import shown_dropped
+from kgedit.pages.change_cards import BASES, shown_dropped
 from kgedit.pages.change_page import change_page
 from kgedit.pages.embedding import unpacked
 from kgedit.timesteps.changes import DROPPED, dropped_changes, read_dropped
 from kgedit.timesteps.funnel import Filtered
 from kgedit.timesteps.labels import LABELS
+from kgedit.timesteps.locality import _WAYS
 from kgedit.timesteps.timestep import Timestep
 
 
@@ -149,3 +150,15 @@ def test_a_browser_that_is_no_web_address_is_refused(timestep: Timestep, tmp_pat
     ran = CliRunner().invoke(main, given)
     assert (ran.exit_code, "is not the address of a page" in ran.output) == (1, True)
     assert not (tmp_path / "page.html").exists()
+
+
+def test_every_way_to_find_a_locality_probe_has_words() -> None:
+    assert set(_WAYS) <= set(BASES)
+
+
+def test_a_card_shows_how_its_locality_probe_was_found(timestep: Timestep) -> None:
+    data = data_of(change_page(timestep, command="x").html)
+    bases = {data["strings"][number] for number in data["cards"]["basis"] if number >= 0}
+    found = set(timestep.table("locality")["basis"].to_pylist()) - {None}
+    assert found
+    assert {BASES[basis] for basis in found} <= bases
