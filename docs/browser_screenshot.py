@@ -1,4 +1,4 @@
-"""Draws the picture of Neo4j Browser in docs/: opens what `kgedit browse` opens, runs the query, saves what is shown.
+"""Draws the picture of Neo4j Browser in docs/: opens what `kgedit browse` opens, saves what is shown.
 
     pip install playwright       # and a Chromium: apt-get install chromium, or playwright install chromium
     python docs/browser_screenshot.py --item Q183 --from 2021-01-04 --to 2023-02-27 docs/browser.png
@@ -14,10 +14,7 @@ from pathlib import Path
 
 from playwright.sync_api import Page, sync_playwright
 
-from kgedit.graph.address import Address
-from kgedit.graph.browser import query_around
-from kgedit.graph.connection import Graph
-from kgedit.resources import home
+import kgedit
 
 _MILLISECONDS_TO_SETTLE = 6000  # the drawing moves until its forces are in balance
 _MILLISECONDS_TO_ZOOM = 1500
@@ -27,15 +24,14 @@ def main() -> None:
     """Read the arguments, take the picture."""
     arguments = read_arguments()
     width, height = (int(side) for side in arguments.size.split("x"))
-    window = {"from": arguments.older, "to": arguments.newer} if arguments.older and arguments.newer else {}
-    with Graph.open(home()) as graph:
-        address = graph.address
-        query = query_around(arguments.item, window, graph.snapshot_dates())
+    entry = kgedit.Home().browser_page(arguments.item, older=arguments.older, newer=arguments.newer).entry
+    if entry is None:
+        raise SystemExit("The graph is that of another server, which has no entry page; unset KGEDIT_GRAPH_URI.")
     with sync_playwright() as playwright:
         # Chromium's sandbox does not start as root, which is who one is in most containers.
         chromium = playwright.chromium.launch(executable_path=arguments.chromium, args=["--no-sandbox"])
         page = chromium.new_page(viewport={"width": width, "height": height}, device_scale_factor=arguments.scale)
-        show(page, address, query)
+        show(page, entry)
         arguments.picture.parent.mkdir(parents=True, exist_ok=True)
         page.screenshot(path=arguments.picture)
         chromium.close()
@@ -56,20 +52,13 @@ def read_arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def show(page: Page, address: Address, query: str) -> None:
-    """Connect Browser to an address, run a query there and give its drawing the whole window."""
-    url = address.browser_page(query)
-    if url is None:
-        raise SystemExit(f"No Neo4j Browser is known for {address.uri}; unset KGEDIT_GRAPH_URI.")
-    page.goto(url)
-    page.get_by_test_id("password").fill(address.password)
-    page.get_by_test_id("connect").click()
-    page.get_by_text("You are now targeting").wait_for()  # the last of the commands that Browser runs when it connects
-    page.get_by_test_id("editor-Run").click()
+def show(page: Page, entry: Path) -> None:
+    """Open Browser and give its drawing the whole window."""
+    page.goto(entry.as_uri())
     drawn = page.get_by_test_id("frame").filter(has=page.locator("svg .node"))
     drawn.locator("svg .node").first.wait_for()
     if page.get_by_test_id("frame").count() != 1:
-        raise SystemExit("Browser shows other frames beside the picture; see connect_commands in kgedit.graph.browser.")
+        raise SystemExit("Browser shows other frames beside the picture; see SETTINGS in kgedit.graph.browser.")
     drawn.get_by_title("Fullscreen").click()
     page.wait_for_timeout(_MILLISECONDS_TO_SETTLE)
     drawn.get_by_label("zoom-to-fit").click()

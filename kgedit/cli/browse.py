@@ -34,9 +34,17 @@ def browse(given: Browse, *, only_print: bool) -> None:
         raise click.UsageError("Give --from and --to together, and with --item.")
     page = given.run(default_home())
     style = data_folder("cypher") / "browser"
-    told = {"url": page.url, "user": page.user, "password_file": page.password_file, "style_folder": style}
-    print_result(told, text=page.url)
+    result = {
+        "url": page.url,
+        "user": page.user,
+        "password_file": page.password_file,
+        "entry": page.entry,
+        "style_folder": style,
+    }
+    print_result(result, text=page.url)
+    if page.entry is not None:
+        click.echo(f"Opens it without a password: {page.entry}", err=True)
     click.echo(f"User {page.user}, password in {page.password_file}", err=True)
     click.echo(f"Style sheet and saved queries: {style}", err=True)
     if not only_print:
-        click.launch(page.url)
+        click.launch(page.url if page.entry is None else page.entry.as_uri())

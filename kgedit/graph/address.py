@@ -27,7 +27,10 @@ class Address:
     managed: bool = False
 
     def browser_page(self, query: str = "") -> str | None:
-        """Address of the page of Neo4j Browser, with server address, user and optionally a query filled in.
+        """Address of the page of Neo4j Browser, with the server's address, the user and optionally a query filled in.
+
+        The private server's Browser finds its server itself. Naming it would open the form for the password even where
+        Browser has a saved connection.
 
         Args:
             query: Cypher placed in the editor but not run; empty for none.
@@ -38,7 +41,8 @@ class Address:
         if self.browser_url is None:
             return None
         scheme, host = urlsplit(self.uri)[:2]
-        parameters = {"dbms": f"{scheme}://{self.user}@{host}"}
+        parameters = {} if self.managed else {"dbms": f"{scheme}://{self.user}@{host}"}
         if query:
             parameters |= {"cmd": "edit", "arg": query}
-        return f"{self.browser_url}?{urlencode(parameters, quote_via=quote, safe=':/@')}"
+        encoded = urlencode(parameters, quote_via=quote, safe=":/@")
+        return f"{self.browser_url}?{encoded}" if encoded else self.browser_url

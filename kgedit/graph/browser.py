@@ -1,12 +1,12 @@
-"""Style of our graph in Neo4j Browser: ``cypher/browser/style.grass``, sent to every Browser that connects.
+"""Style and settings of Neo4j Browser for our graph, and its saved queries.
 
-With a server other than kgedit's own, enter ``:style`` with the file's content, and ``:config autoComplete: false``, in
-Browser's command line. If several rules match a node, the last one determines each property.
+`kgedit browse` opens Browser with ``cypher/browser/style.grass``. With a server other than kgedit's own, enter
+``:style`` with the file's content, and ``:config autoComplete: false``, in Browser's command line. If several rules
+match a node, the last one determines each property.
 """
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -26,11 +26,22 @@ class BrowserPage:
         url: Address of the page; a query in it is placed in the editor but not run.
         user: User name for the connection.
         password_file: File with the password of the home's own server.
+        entry: File that opens the page connected, without a password to paste, and draws the query's result; None if
+            the server is not the home's own.
     """
 
     url: str
     user: str
     password_file: Path
+    entry: Path | None = None
+
+
+SETTINGS = {"autoComplete": False, "maxFrames": 1, "allowCrashReports": False, "allowUserStats": False}
+"""Browser's settings with which the first screen shows only the graph.
+
+`autoComplete` off: otherwise Browser adds all other edges between the nodes of an answer, including evidence and
+unchanged facts. `maxFrames` 1: an answer replaces the previous frame, including that of connecting (a pinned frame
+stays). The others stop reports to hosts that the page's policy does not let it contact."""
 
 
 def browser_policy(bolt: str) -> str:
@@ -95,19 +106,3 @@ def parse_style(grass: str) -> dict[str, dict[str, str]]:
         pairs = (line.split(":", 1) for line in rule["body"].split(";") if line.strip())
         rules[rule["selector"].strip()] = {name.strip(): value.strip().strip('"') for name, value in pairs}
     return rules
-
-
-def style_command() -> str:
-    """Command that sets our style in Browser, as JSON on one line because a semicolon would end the command."""
-    return "style " + json.dumps(parse_style(style_file().read_text(encoding="utf-8")))
-
-
-def connect_commands() -> str:
-    """Commands that Browser runs when it connects, so that the first screen after a query shows only the graph.
-
-    `autoComplete` off: otherwise Browser adds all other edges between the nodes of an answer, including evidence and
-    unchanged facts. `maxFrames` 1: an answer replaces the previous frame, including those of connecting and of these
-    commands (a pinned frame stays). `:clear` does not work, because the frame of `:config` with all settings appears
-    after it; the one-line frame of `:use`, which chooses the default database, comes later still.
-    """
-    return f"config autoComplete: false, maxFrames: 1; {style_command()}; use"

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from datetime import date
+
 import pyarrow as pa
 
 from kgedit.errors import GraphError
@@ -54,6 +57,26 @@ def find_terms(graph: Graph, name: str, *, limit: int) -> pa.Table:
     parameters = {"name": name, "limit": limit}
     rows = graph.read_only_query(read_query("find_terms").text, parameters, timeout=60)
     return pa.Table.from_pylist(rows, schema=TERMS)
+
+
+_MOST_TO_DRAW = 15
+"""Maximum number of changed facts of the item that is drawn first; with more, their captions overlap."""
+
+
+def changes_to_draw(graph: Graph, snapshots: Sequence[int]) -> tuple[str | None, dict[str, str]]:
+    """Choose an item with many changes between the last two snapshots.
+
+    Returns:
+        Its id and the window, `from` and `to` as YYYY-MM-DD; None and an empty window if there is no such item.
+    """
+    if len(snapshots) < 2:
+        return None, {}
+    older, newer = sorted(snapshots)[-2:]
+    asked = {"from": older, "to": newer, "most": _MOST_TO_DRAW}
+    rows = graph.read_only_query(read_query("most_changed_item").text, asked, timeout=60)
+    if not rows:
+        return None, {}
+    return str(rows[0]["id"]), {name: str(date.fromisoformat(str(asked[name]))) for name in ("from", "to")}
 
 
 def check_name(name: str) -> None:

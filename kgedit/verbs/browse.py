@@ -48,11 +48,18 @@ class Browse(HomeVerb["BrowserPage"]):
 
     Items, properties and values have different colours; edges show the property and the years: "2005–2021" has ended,
     "since 2021" continues. Without dates, --item shows its facts; with --from and --to it shows what began or ended
-    between two snapshots. The query is already in the editor: press Ctrl+Enter to run it.
+    between two snapshots.
+
+    kgedit's own server needs no password in the browser that this command opens. For another server, or with the
+    printed address, enter the user and the password; the query is then in the editor: press Ctrl+Enter to run it.
     """
 
     item: str | None = flag(
-        default=None, kw_only=False, metavar="QID", help="Start with the neighbourhood of this item, such as Q183."
+        default=None,
+        kw_only=False,
+        metavar="QID",
+        help="Start with the neighbourhood of this item, such as Q183. Default: an item with many changes between the "
+        "last two snapshots.",
     )
     older: Day | None = flag(
         "--from",
@@ -71,8 +78,9 @@ class Browse(HomeVerb["BrowserPage"]):
         """
         from kgedit.graph.browser import BrowserPage, query_around
         from kgedit.graph.finishing import open_finished
+        from kgedit.graph.managed.entry import write_entry
         from kgedit.graph.managed.server import ManagedServer
-        from kgedit.graph.reading import check_item
+        from kgedit.graph.reading import changes_to_draw, check_item
 
         if (self.older is None) != (self.newer is None) or (self.older is not None and self.item is None):
             raise GraphError("Give both dates or none, and dates only with an item.")
@@ -81,14 +89,21 @@ class Browse(HomeVerb["BrowserPage"]):
         dates = self.older and self.newer
         window = {"from": str(read_date(self.older or "")), "to": str(read_date(self.newer or ""))} if dates else {}
         with open_finished(home) as graph:
-            address, query = graph.address, ""
-            if self.item is not None:
-                query = query_around(self.item, window, graph.snapshot_dates())
-                check_item(graph, self.item)
+            address, snapshots = graph.address, graph.snapshot_dates()
+            item = self.item
+            if item is None:
+                item, window = changes_to_draw(graph, snapshots)
+            else:
+                check_item(graph, item)
+            query = query_around(item, window, snapshots) if item else ""
         url = address.browser_page(query)
         if url is None:
             raise GraphError(f"kgedit knows no Browser for {address.uri}. Open the one of that server.")
-        return BrowserPage(url=url, user=address.user, password_file=ManagedServer(home).password_file)
+        server = ManagedServer(home)
+        entry = server.folder / "open-browser.html" if address.managed else None
+        if entry and not write_entry(entry, address, query):
+            entry = None
+        return BrowserPage(url=url, user=address.user, password_file=server.password_file, entry=entry)
 
 
 def _check_id(item: str) -> None:

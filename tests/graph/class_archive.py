@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from filelock import FileLock
 
+from kgedit.graph.managed.entry import entry_jar
 from kgedit.graph.managed.install import install, jar_folder
 from kgedit.graph.managed.java import Java, find_java
 from kgedit.graph.managed.server import ManagedServer
@@ -46,6 +47,7 @@ def quick_java(config: pytest.Config) -> str:
 def _key(java: Java) -> str:
     """Names what Java compares before it uses an archive: itself, and the jars by size and time."""
     files = [Path(java.path).resolve(), *sorted(jar_folder().glob("*.jar"))]
+    files += [jar for jar in (entry_jar(),) if jar is not None]
     stats = [(str(path), path.stat().st_size, path.stat().st_mtime_ns) for path in files]
     return hashlib.sha256(repr((QUICK_JAVA, java.version, stats)).encode()).hexdigest()[:16]
 

@@ -96,10 +96,10 @@ _COMPILE_LESS = ("-XX:MaxInlineLevel=9", "-XX:FreqInlineSize=120", "-XX:InlineSm
 _NOISE = re.compile(r"\s+(at |\.\.\. \d+ more)|[ .]+\d+% |\[.*∆")
 
 
-def server_program(folder: Path, java: Java, jars: Path, *, heap: int) -> list[str]:
+def server_program(folder: Path, java: Java, class_path: Sequence[str], *, heap: int) -> list[str]:
     """Command of the server, with `folder` as its home and `heap` bytes of Java heap."""
     return [
-        *_java(java, jars, heap, _OPENED + _OPENED_FOR_SERVER),
+        *_java(java, class_path, heap, _OPENED + _OPENED_FOR_SERVER),
         # A server without memory answers some queries but not others; one that has ended is started again.
         "-XX:+ExitOnOutOfMemoryError",
         *_COMPILE_LESS,
@@ -113,7 +113,7 @@ def server_program(folder: Path, java: Java, jars: Path, *, heap: int) -> list[s
 def admin_tool(java: Java, jars: Path, *arguments: str, heap: int = 256 * 1024 * 1024) -> list[str]:
     """Command of the admin tool (neo4j-admin) with these arguments; its home is set by `environment_of`."""
     # With java.io opened, an import would allocate 256 MB for a transaction log, regardless of neo4j.conf.
-    return [*_java(java, jars, heap, _OPENED), "org.neo4j.cli.AdminTool", *arguments]
+    return [*_java(java, [f"{jars}/*"], heap, _OPENED), "org.neo4j.cli.AdminTool", *arguments]
 
 
 def environment_of(folder: Path) -> dict[str, str]:
@@ -153,9 +153,9 @@ def end_of_output(printed: str, *, lines: int = 15) -> str:
     return "\n".join(list(dict.fromkeys(lines_to_show))[-lines:])
 
 
-def _java(java: Java, jars: Path, heap: int, opened: Sequence[str]) -> list[str]:
+def _java(java: Java, class_path: Sequence[str], heap: int, opened: Sequence[str]) -> list[str]:
     options = [f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in opened]
-    return [str(java.path), f"-Xmx{heap}", *options, "-cp", f"{jars}/*"]
+    return [str(java.path), f"-Xmx{heap}", *options, "-cp", os.pathsep.join(class_path)]
 
 
 def import_csv(

@@ -23,6 +23,7 @@ from kgedit.graph.address import Address
 from kgedit.graph.bolt import answers
 from kgedit.graph.managed import install
 from kgedit.graph.managed.disk import CANNOT_WRITE, about_full_disk, disk_errors
+from kgedit.graph.managed.entry import entry_jar
 from kgedit.graph.managed.idle import idle_stop_from_environment, start_watcher
 from kgedit.graph.managed.java import (
     admin_tool,
@@ -297,8 +298,11 @@ class ManagedServer:
         memory = plan_memory(store_bytes=_bytes_in(self.folder / "data" / "databases" / DATABASE))
         write_settings(self.folder, ports, memory)
         self._set_first_password()
+        class_path = [f"{install.install()}/*"]
+        if entry := entry_jar():
+            class_path.insert(0, str(entry))
         start_detached(
-            server_program(self.folder, find_java(), install.install(), heap=memory.heap),
+            server_program(self.folder, find_java(), class_path, heap=memory.heap),
             self._pid_file,
             log=self.log_file,
             folder=self.folder,

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from kgedit.errors import GraphError
 from kgedit.files import replace_file
-from kgedit.graph.browser import browser_policy, connect_commands
+from kgedit.graph.browser import browser_policy
 from kgedit.machine import available_memory, parse_size
 
 _NO_NETWORK = "0.0.0.0/0,::/0"
@@ -48,7 +48,6 @@ server.https.enabled=false
 # Bolt would wait twice for five seconds without a request before it ends, though its connections are closed by then.
 internal.dbms.bolt.netty_server_shutdown_quiet_period=0
 server.memory.pagecache.size={page_cache}
-browser.post_connect_cmd={commands}
 
 # Neo4j Browser loads fonts, a changelog widget and statistics from other hosts, whatever the telemetry setting says.
 # With this policy the page that the user's browser opens may only contact this server.
@@ -72,7 +71,6 @@ def write_settings(folder: Path, ports: Ports | None = None, memory: Memory | No
             bolt=ports.bolt,
             http=ports.http,
             page_cache=memory.page_cache,
-            commands=connect_commands(),
             policy=browser_policy(str(ports.bolt)),
         )
     (folder / "conf" / "neo4j.conf").write_text(text, encoding="utf-8")

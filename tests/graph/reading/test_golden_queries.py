@@ -29,6 +29,7 @@ PARAMETERS = {
     "memory_facts": {"date": "2023-02-27", "properties": "P6", "subjects": "3"},
     "memory_subjects": {"question": "Who is the spouse of the head of government of norway?"},
     "memory_walk": {"subjects": "Q20", "date": "2023-02-27", "limit": "5"},
+    "most_changed_item": WINDOW | {"most": "15"},
     "nearest_entities": WINDOW | {"subjects": "Q183", "documents": "Q142,Q183,Q38", "n": "2"},
     "nearest_triples": WINDOW | {"subject": "Q183", "property": "P6", "k": "3"},
     "shared_facts": {"from": "2021-01-04", "subjects": "Q183", "max_df": "5"},

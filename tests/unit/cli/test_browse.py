@@ -20,7 +20,7 @@ SNAPSHOTS = [20210104, 20230227]
 def opened(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     """The graph without a server; `address` can be replaced."""
     address = Address("bolt://127.0.0.1:7", "neo4j", "secret", browser_url=PAGE)
-    graph = SimpleNamespace(address=address, items=["Q183"])
+    graph = SimpleNamespace(address=address, items=["Q183"], changed=["Q33"])
 
     class Opened:
         address = property(lambda _: graph.address)
@@ -37,6 +37,10 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
         def rows(self, cypher: str, parameters: dict[str, str]) -> list[dict[str, str]]:
             assert "(i:Item {id: $item})" in cypher
             return [{"id": item} for item in graph.items if item == parameters["item"]]
+
+        def read_only_query(self, cypher: str, parameters: dict[str, int], *, timeout: float) -> list[dict[str, str]]:
+            assert parameters == {"from": 20210104, "to": 20230227, "most": 15}
+            return [{"id": item} for item in graph.changed]
 
     def open_(home: Path) -> Opened:
         return Opened()
@@ -58,7 +62,14 @@ def query_of(ran: Result) -> str:
     return asked["arg"][0]
 
 
-def test_without_an_item_browser_opens_without_a_query() -> None:
+def test_without_an_item_browser_shows_what_changed_around_one_with_many_changes() -> None:
+    query = query_of(browse())
+    assert "{id: 'Q33'}" in query
+    assert "20210104 < f.since <= 20230227" in query
+
+
+def test_without_a_changed_item_browser_opens_without_a_query(opened: SimpleNamespace) -> None:
+    opened.changed = []
     ran = browse()
     assert ran.stdout == f"{PAGE}?dbms=bolt://neo4j@127.0.0.1:7\n"
     assert "secret" not in ran.output

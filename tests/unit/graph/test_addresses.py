@@ -20,6 +20,13 @@ def test_an_address_hides_its_password_and_names_browsers_page() -> None:
     assert Address("bolt://x", "neo4j", "").browser_page() is None
 
 
+def test_the_page_of_the_private_server_names_no_server_because_browser_would_ask_for_the_password() -> None:
+    page = "http://127.0.0.1:8/browser/"
+    address = Address("bolt://127.0.0.1:7", "neo4j", "secret", browser_url=page, managed=True)
+    assert address.browser_page() == page
+    assert address.browser_page("MATCH (n)") == f"{page}?cmd=edit&arg=MATCH%20%28n%29"
+
+
 def test_a_password_in_the_address_is_used_and_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KGEDIT_GRAPH_URI", "bolt://me:s3cret@db.example:7687")
     for name in ("KGEDIT_GRAPH_USER", "KGEDIT_GRAPH_PASSWORD"):

@@ -1,19 +1,16 @@
-"""What Neo4j Browser is told when it connects, and the queries that it is handed."""
+"""Style of Neo4j Browser, and the queries that it runs."""
 
 from __future__ import annotations
 
-import json
 import re
 
 import pytest
 
 from kgedit.errors import GraphError
 from kgedit.graph.browser import (
-    connect_commands,
     parse_style,
     query_around,
     saved_query,
-    style_command,
     style_file,
 )
 from kgedit.graph.connection import LABELS
@@ -66,20 +63,6 @@ def test_items_properties_values_and_merged_items_differ_in_colour(rules: dict[s
 def test_facts_show_their_caption_with_the_years(rules: dict[str, dict[str, str]]) -> None:
     assert rules["relationship.FACT"]["caption"] == "{caption}"
     assert rules["relationship.CLAIM"]["caption"] == "{property_label}"
-
-
-def test_the_style_command_is_one_line_that_no_semicolon_cuts() -> None:
-    command = style_command()
-    assert "\n" not in command
-    assert ";" not in command
-    assert json.loads(command.removeprefix("style "))["node.Snapshot"]["caption"] == "{date}"
-
-
-def test_browser_draws_no_other_edges_and_keeps_no_other_frame() -> None:
-    config, style, last = connect_commands().split("; ")
-    assert config == "config autoComplete: false, maxFrames: 1"
-    assert style == style_command()
-    assert last == "use"  # what is seen before the query runs
 
 
 def test_braces_inside_quotes_do_not_end_a_rule() -> None:
