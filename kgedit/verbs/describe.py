@@ -86,7 +86,7 @@ class DescribePage(EditsOption, Verb[tuple[Path, ...]]):
         group="Output",
         rare=True,
         metavar="URL",
-        help="Address of Neo4j Browser for the page's links, as printed by browse --print. Default: "
+        help="Address of Neo4j Browser for the page's links, as printed by graph status. Default: "
         "http://localhost:7474/browser/.",
     )
     overwrite: bool = flag(default=False, group="Output", help="Replace an existing page and figures.")

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import kgedit.sample
-from kgedit.errors import GraphError
+from kgedit.graph.status import browser_of_home
 from kgedit.progress import Steps
 from kgedit.resources import use_home
 from kgedit.sample.generate import SNAPSHOT_DATES, write_world
@@ -25,6 +25,7 @@ from kgedit.verbs.live_progress import by_stage
 from kgedit.verbs.load_dump import is_loaded
 from kgedit.verbs.report import report
 from kgedit.verbs.run_edit import read_run, run
+from kgedit.verbs.up_cases import check_has_cases
 from kgedit.verbs.up_inputs import DatedState, UpInputs
 from kgedit.verbs.up_runs import RunFields
 from kgedit.verbs.up_summary import UpSummary, summarize, write_summary
@@ -128,6 +129,7 @@ def _run(inputs: UpInputs, fields: RunFields, *, overwrite: bool, track: str | N
         return inputs.timestep.is_dir() and _run_state(inputs, fields) == "finished"
 
     def carry_out(progress: Steps) -> object:
+        check_has_cases(inputs)
         return run(
             inputs.raw_spec(fields),
             home=inputs.home,
@@ -175,22 +177,13 @@ def _report(inputs: UpInputs) -> Step:
         (folder / SUMMARY).unlink(missing_ok=True)
         folders = run_folders(inputs)
         report(folders, out=folder, html=folder / PAGE, overwrite=True)
-        describe_page(inputs.timestep, html=folder / CHANGES, browser=_browser(inputs), overwrite=True)
+        browser = browser_of_home(inputs.home)() if inputs.graph else None
+        describe_page(inputs.timestep, html=folder / CHANGES, browser=browser, overwrite=True)
         runs = [read_run(one) for one in folders]
         summary = summarize(inputs.timestep, runs, page=folder / PAGE, changes=folder / CHANGES)
         return write_summary(folder / SUMMARY, summary)
 
     return Step("report", "write the pages", is_done, carry_out)
-
-
-def _browser(inputs: UpInputs) -> str | None:
-    """Address of Neo4j Browser for the page's links; None means the default."""
-    if not inputs.graph:
-        return None
-    try:
-        return Home(inputs.home).browser_page().url
-    except GraphError:  # an outside server whose Browser address is unknown
-        return None
 
 
 def read_summary(inputs: UpInputs) -> dict[str, Any] | None:

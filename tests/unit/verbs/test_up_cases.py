@@ -1,0 +1,67 @@
+"""`kgedit up` on data without cases: it names a profile, or timesteps, that have some, before it loads a model."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from world.dumps import Json
+from world.two_days import NEW, OLD, about, item, two_snapshots
+
+import kgedit
+from kgedit.errors import TimestepError
+from kgedit.verbs.up_cases import check_has_cases
+from kgedit.verbs.up_inputs import UpInputs, read_inputs
+
+
+def _people() -> list[Json]:
+    return [item("P6", label="head of government"), item("Q2", label="Ada"), item("Q3", label="Grace")]
+
+
+def _inputs(home: Path, older: str, newer: str, profile: str) -> UpInputs:
+    kgedit.Home(home).export_timestep(older, newer, profile=profile, engine="store")
+    return read_inputs(
+        home,
+        older,
+        newer,
+        older_date=None,
+        newer_date=None,
+        models=("smollm2-135m",),
+        methods=("rag",),
+        run={},
+        redirects=None,
+        profile=profile,
+        graph=False,
+    )
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    """A town whose head of government changed; without constraints, wikifactdiff knows no relation with one value."""
+    town = {officer: item("Q1", about("P6", officer), label="Somewhere") for officer in ("Q2", "Q3")}
+    old, _ = two_snapshots(tmp_path, [*_people(), town["Q2"]], [*_people(), town["Q3"]])
+    return old.folder.parent.parent
+
+
+def test_the_other_profile_is_named_with_its_number_of_cases(home: Path) -> None:
+    check_has_cases(_inputs(home, OLD, NEW, "wikibigedit"))
+    before = sorted(path for path in home.rglob("*"))
+    inputs = _inputs(home, OLD, NEW, "wikifactdiff")
+    with pytest.raises(TimestepError, match="wikibigedit has 1: add profile wikibigedit to the same command"):
+        check_has_cases(inputs)
+    left = {path for path in home.rglob("*") if inputs.timestep not in (path, *path.parents)}
+    assert sorted(left) == before, "the attempt leaves nothing"
+
+
+def test_timesteps_with_cases_are_named_if_no_profile_has_any(home: Path) -> None:
+    same = kgedit.Home(home)
+    same.load_dump(home.parent / f"{NEW}.json", "2024-06-03", graph=False)
+    _inputs(home, OLD, NEW, "wikibigedit")
+    with pytest.raises(TimestepError, match=r"have cases: 20210104_20230227\. Give their two dates"):
+        check_has_cases(_inputs(home, NEW, "2024-06-03", "wikibigedit"))
+
+
+def test_without_any_the_message_says_what_to_change(tmp_path: Path) -> None:
+    old, _ = two_snapshots(tmp_path, _people(), _people())
+    with pytest.raises(TimestepError, match=r"further apart or contain more items; .*timestep\.json counts"):
+        check_has_cases(_inputs(old.folder.parent.parent, OLD, NEW, "wikibigedit"))
