@@ -10,7 +10,7 @@ DEMO_HOME := demo-data
 # Without ../shared/data the tests on real data fail; `make test SHARED=if-there` skips them.
 SHARED := required
 
-.PHONY: demo test test-lowest lint golden docs bench browser gpu-check clean
+.PHONY: demo test test-lowest lint check-style check-types check-site golden docs bench browser gpu-check clean
 
 # What the demo needs is installed first; tests and checks add the rest (READY). Both again only when the requirements
 # change. uv comes from the package index like the rest: it installs in a fifth of pip's time and shows what it downloads.
@@ -51,14 +51,21 @@ test: $(READY) browser
 	$(BIN)/kgedit graph install
 	$(BIN)/python -m pytest -m "" --shared=$(SHARED)
 
-lint: $(READY)
+# Three recipes, because .ci/run has types checked beside the rest: each takes a core for half a minute or more.
+lint: check-style check-types check-site
+
+check-style: $(READY)
 	$(BIN)/ruff check .
 	@# Every text file of the package is opened with its encoding; the rule is in ruff's preview.
 	$(BIN)/ruff check --preview --select PLW1514 kgedit loaders
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/codespell
+
+check-types: $(READY)
+	$(BIN)/mypy
+
+check-site: $(READY)
 	@$(SITE)
 
 # A broken link or heading, or a page out of the navigation, is an error. Only changed pages are read again.
