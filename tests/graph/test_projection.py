@@ -216,15 +216,18 @@ def test_a_graph_of_another_scope_is_the_same_built_whole_and_by_deltas(
     home: Path, graph: Graph, tmp_path: Path, files: list[tuple[Path, str]], monkeypatch: pytest.MonkeyPatch,
     options: list[str], scope: Scope,
 ) -> None:  # fmt: skip
-    kgedit(home, "graph", "rebuild", *options)
-    with Graph.open(home) as managed:
-        assert content(managed) == expected_content(home, scope)
-    assert scope.describe() in kgedit(home, "graph", "status")
+    # A scope that follows the changes is never written by deltas: its import is tested below, with a redirect.
+    if not scope.follows_changes:
+        kgedit(home, "graph", "rebuild", *options)
+        with Graph.open(home) as managed:
+            assert content(managed) == expected_content(home, scope)
+        assert scope.describe() in kgedit(home, "graph", "status")
     monkeypatch.setenv("KGEDIT_GRAPH_URI", graph.address.uri)
     monkeypatch.setenv("KGEDIT_GRAPH_PASSWORD", graph.address.password)
     kgedit(tmp_path, *load_command(*files[0]), *options)
     load_all(tmp_path, files[1:])
     assert content(graph) == expected_content(tmp_path, scope)
+    assert scope.describe() in kgedit(tmp_path, "graph", "status")
 
 
 def test_a_redirect_out_of_the_neighbourhood_is_imported_with_its_target(tmp_path: Path) -> None:

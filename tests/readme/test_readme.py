@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import json
-import os
 import re
+import shlex
 import subprocess
 import sys
 import tomllib
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 from graph.class_archive import quick_java
 
+from kgedit.cli import main
 from kgedit.graph.managed.server import ManagedServer
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -42,27 +45,35 @@ class Walk:
     outputs: dict[str, str]
 
 
+def run_step(language: str, step: str, folder: Path) -> str:
+    """Run one step in a folder and return its stdout.
+
+    Commands run in this process, which has imported torch; that `kgedit` starts is tested in tests/packaging.
+    """
+    if language == "sh":
+        program, *arguments = shlex.split(step)
+        assert program == "kgedit", step
+        ran = CliRunner().invoke(main, arguments)
+        assert ran.exit_code == 0, f"{step}\n{ran.output}\n{ran.exception!r}"
+        return ran.stdout
+    done = subprocess.run([sys.executable, "-c", step], cwd=folder, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, f"{step}\n{done.stdout}\n{done.stderr}"
+    return done.stdout
+
+
 @pytest.fixture(scope="module")
-def walk(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config) -> Walk:
+def walk(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config) -> Iterator[Walk]:
     """Every step of both pages in their order; one that both have is run once."""
     folder = tmp_path_factory.mktemp("readme")
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    environment = {
-        **os.environ,
-        "PATH": path,
-        "KGEDIT_HOME": str(folder / "kgedit-data"),
-        "JDK_JAVA_OPTIONS": quick_java(pytestconfig),
-    }
-    outputs = {}
-    try:
-        for language, step in dict.fromkeys([*steps(README), *steps(TUTORIAL)]):
-            command = ["sh", "-c", step] if language == "sh" else [sys.executable, "-c", step]
-            done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
-            assert done.returncode == 0, f"{step}\n{done.stdout}\n{done.stderr}"
-            outputs[step] = done.stdout
-    finally:
-        ManagedServer(folder / "kgedit-data").stop()
-    return Walk(folder, outputs)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        patch.setenv("KGEDIT_HOME", str(folder / "kgedit-data"))
+        patch.setenv("JDK_JAVA_OPTIONS", quick_java(pytestconfig))
+        try:
+            pages = dict.fromkeys([*steps(README), *steps(TUTORIAL)])
+            yield Walk(folder, {step: run_step(language, step, folder) for language, step in pages})
+        finally:
+            ManagedServer(folder / "kgedit-data").stop()
 
 
 @pytest.mark.graph
