@@ -91,11 +91,13 @@ VALUE_COMES = f"""
 """
 """First day that a claim's date may refer to, as a day number; 0 for a date BC."""
 
+LATER_ITEMS = pa.schema([("id", pa.string()), ("comes", pa.int64())])
+"""Items that came into being after a day, with the first day on which they may have."""
+
 _BEGUN = f"""
-    CREATE OR REPLACE TEMP TABLE begun_item AS
     SELECT subject AS id, min({VALUE_COMES}) AS comes FROM {{claims}}
     WHERE property IN {CREATION_DATES} AND subject[1] = 'Q' AND rank <> 'deprecated' AND snak = 'value'
-    GROUP BY subject HAVING min({VALUE_COMES}) > $first
+    GROUP BY subject HAVING min({VALUE_COMES}) > $first ORDER BY id
 """
 
 _CASES = " ".join(f"WHEN {placement.condition} THEN {place}" for place, placement in enumerate(PLACEMENTS))
@@ -149,17 +151,18 @@ class ProjectedEntities:
     placements: Counter[str]
 
 
-def find_later_items(connection: duckdb.DuckDBPyConnection, claims: str, *, first: int) -> None:
-    """Create temporary table ``begun_item`` (id, comes): items that may not have existed on the first day.
+def find_later_items(connection: duckdb.DuckDBPyConnection, claims: str, *, first: int) -> pa.Table:
+    """Items that may not have existed on the first day (LATER_ITEMS).
 
     An item begins on the earliest of its creation dates (WikiFactDiff, section 4.2).
 
     Args:
-        connection: Connection that keeps the table; it spills to disk if it is large.
+        connection: Connection to use.
         claims: SQL of all claims of a dump, in parentheses.
         first: Day number of the first projection.
     """
-    connection.execute(_BEGUN.format(claims=claims), {"first": first})
+    found: pa.Table = connection.sql(_BEGUN.format(claims=claims), params={"first": first}).to_arrow_table()
+    return found.cast(LATER_ITEMS)
 
 
 def project(
@@ -168,8 +171,9 @@ def project(
     """Project entities with all their claims to a day.
 
     Args:
-        connection: Connection with the table of `find_later_items`; no other tables are left in it.
-        claims: Rows of a snapshot's claims (kgedit.store.joining.CLAIMS_KEPT).
+        connection: Connection in which the result of `find_later_items` is ``begun_item``; no other tables are left in
+            it.
+        claims: Rows of a snapshot's claims (kgedit.store.schemas.CLAIMS_KEPT).
         entities: Rows with the schema ENTITIES.
         date: Day number.
     """

@@ -22,7 +22,7 @@ _IN_MEMORY = 224 * 1024**2
 """Bytes that two threads need for tables in memory, as for an export."""
 
 
-def open_engine(spill: Path, *, memory: str = "1GB") -> duckdb.DuckDBPyConnection:
+def open_engine(spill: Path, *, memory: str = "1GB", share: int = 1) -> duckdb.DuckDBPyConnection:
     """Open a connection that spills into a folder and deletes the folder when it is closed.
 
     ``$KGEDIT_STORE_MEMORY`` ("2GB") replaces the planned limit, ``$KGEDIT_STORE_THREADS`` the number of cores.
@@ -30,11 +30,14 @@ def open_engine(spill: Path, *, memory: str = "1GB") -> duckdb.DuckDBPyConnectio
     Args:
         spill: Spill folder; created when it is needed.
         memory: Memory that the step needs on two cores ("224MB"), from which `plan_engine` derives the limits.
+        share: Number of connections that are open at once and share the cores and the memory.
 
     Raises:
         StoreError: if one of the variables is not a valid size or number of threads.
     """
-    connection = _connect(*plan_engine(parse_size(memory), *_machine()))
+    cores, available, limit = _machine()
+    granted = limit // share if limit else None
+    connection = _connect(*plan_engine(parse_size(memory), max(cores // share, 1), available // share, granted))
     connection.execute("SET temp_directory = ?", [str(spill)])
     return connection
 

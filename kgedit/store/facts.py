@@ -69,7 +69,7 @@ def current_facts(connection: duckdb.DuckDBPyConnection, claims: pa.Table, date:
 
     Args:
         connection: Connection to use; no tables are left in it.
-        claims: Rows of a snapshot's claims (kgedit.store.joining.CLAIMS_KEPT), with all claims of each subject.
+        claims: Rows of a snapshot's claims (kgedit.store.schemas.CLAIMS_KEPT), with all claims of each subject.
         date: Day number of the snapshot.
 
     Returns:

@@ -24,6 +24,7 @@ from kgedit.errors import SourceError, StoreError
 from kgedit.progress import Advance, ignore
 from kgedit.store.as_of import PLACEMENTS
 from kgedit.store.blocks import parse_blocks
+from kgedit.store.buckets import bucket_count
 from kgedit.store.disk import disk_errors
 from kgedit.store.files import only_writer, replace_folder, write_json
 from kgedit.store.framing import JSON_LINES, Framing
@@ -35,6 +36,9 @@ from kgedit.store.schemas import Loader
 from kgedit.store.snapshots import Snapshot, open_snapshot, read_snapshot, snapshot_folder
 from kgedit.store.sources import DumpFile
 from kgedit.wikidata.times import day_number
+
+_LINE_BYTES = 16_384
+"""Size of an entity of a full dump as JSON, on average."""
 
 READ = ("lines", "statements", "entities")
 """Counts of what was read and kept; every other count is a reason for leaving something out, or a note."""
@@ -94,6 +98,11 @@ class Load:
             "slice_of": self.slice_of,
             "lacks": list(self.lacks),
         }
+
+    def buckets(self, source: DumpFile) -> int:
+        """Number of buckets of the snapshot, from the size of the dump or the limit."""
+        text_bytes = source.text_bytes
+        return bucket_count(text_bytes if self.limit is None else min(text_bytes, self.limit * _LINE_BYTES))
 
 
 def _named(file: Path) -> dict[str, str]:
@@ -225,9 +234,18 @@ def _load(
         Target(_emptied(staging / f"whole-{day_number(load.date)}"), day_number(load.date), known, as_of=load.as_of)
         for load, known in zip(loads, redirects, strict=True)
     ]
-    joined = join_parts(parts, blocks, targets, datatypes_by_property=load.datatypes_by_property, progress=joining)
+    buckets = load.buckets(source)
+    joined = join_parts(
+        parts,
+        blocks,
+        targets,
+        buckets=buckets,
+        workers=workers,
+        datatypes_by_property=load.datatypes_by_property,
+        progress=joining,
+    )
     for load, target, rows in zip(loads, targets, joined, strict=True):
-        write_json(target.folder / "manifest.json", _manifest(load, source, counts, rows))
+        write_json(target.folder / "manifest.json", _manifest(load, source, counts, rows) | {"buckets": buckets, "complete": True})
         write_checksums(target.folder)
     for load, target in zip(loads, targets, strict=True):
         replace_folder(target.folder, snapshot_folder(home, load.date))
@@ -342,7 +360,6 @@ def _manifest(load: Load, source: DumpFile, counts: Counter[str], rows: Joined) 
         "facts": rows.facts,
         "left_out": {reason: count for reason, count in sorted(left_out.items()) if count},
         "noted": {note: counts[note] for note in sorted(load.notes) if counts[note]},
-        "complete": True,
     }
 
 

@@ -1,46 +1,36 @@
-"""Joins part files into the three files of each snapshot, a few parts at a time.
+"""Joins part files into the buckets of each snapshot. Several snapshots, as of several days, are written together.
 
-Several snapshots, as of several days, are written in the same pass.
-
-Facts are decided here, because all claims of an entity are together and complete. Rows keep the dump's order: sorting
-them by subject would spill as much as the whole dump, and no reader needs it because all of them join by hash.
+First, a few queries over all parts find what a bucket needs of the other ones (kgedit.store.buckets.Broadcast). Then
+the parts are gathered by bucket, and each bucket is finished by itself. Rows keep the dump's order within a bucket:
+sorting them by subject would spill as much as the whole dump, and no reader needs it because all of them join by hash.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 import duckdb
 import pyarrow as pa
-import pyarrow.parquet as pq
+import pyarrow.compute as pc
 
+from kgedit.machine import available_memory
 from kgedit.progress import Advance
-from kgedit.store.as_of import find_later_items, project
-from kgedit.store.digests import ENTITIES_KEPT, with_digests
+from kgedit.store.as_of import LATER_ITEMS, PLACES, find_later_items
+from kgedit.store.buckets import DATATYPES, REDIRECTS, SHARED_IDS, Broadcast, BucketTarget, bucket_of, write_bucket
 from kgedit.store.engine import literal, open_engine
-from kgedit.store.facts import current_facts
+from kgedit.store.gathering import Gathered, gather
 from kgedit.store.redirects import REDIRECT_ROWS, GivenRedirects, make_redirects
-from kgedit.store.schemas import CLAIMS, ENTITIES, FACTS
 from kgedit.wikidata.ids import INSTANCE_OF, RESTRICTIVE_QUALIFIER, TIME_QUALIFIERS
 
-ROW_GROUP_ROWS = 122_880
-"""Exact number of rows per row group, so that the same input gives the same bytes with any number of threads."""
-
-CLAIMS_KEPT = CLAIMS.append(pa.field("restricted", pa.bool_()))
-"""Columns of a snapshot's claims."""
-
-_ROWS_AT_ONCE = 200_000
-"""Claims and entities that are joined at once, about 200 MB; a part that has more is joined alone. Parts are counted by
-rows, because a part of thin lines has ten times as many as one of thick lines."""
-
 _MEMORY = "448MB"
-"""Memory of the joins on two cores; the rest spills to disk."""
+"""Memory of the queries over all parts on two cores; the rest spills to disk."""
+
+_MEMORY_PER_BUCKET = 3 << 29
+"""Bytes that finishing a bucket takes: its rows, DuckDB's memory, and what is being written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,254 +78,173 @@ def join_parts(
     blocks: int,
     targets: Sequence[Target],
     *,
+    buckets: int = 1,
+    workers: int = 1,
     datatypes_by_property: bool = False,
     progress: Advance,
 ) -> list[Joined]:
-    """Write ``claims.parquet``, ``facts.parquet`` and ``entities.parquet`` of each snapshot.
-
-    The first occurrence of a repeated entity is kept, with its statements, and so is the first of equal statements. If
-    different statements share an id, one of them keeps it and the others get "#2", "#3", ...
+    """Write the claims, facts and entities of each snapshot, by bucket (kgedit.store.buckets.write_bucket).
 
     Args:
         parts: Folder of part files.
         blocks: Number of part files of each kind.
         targets: The snapshots; several only if they are projections.
+        buckets: Number of buckets of each snapshot.
+        workers: Maximum number of buckets that are finished at once.
         datatypes_by_property: Whether a statement without a datatype gets that of its property.
         progress: Called with the thousandths done and the number of rows joined.
     """
-    with open_engine(targets[0].folder / "spill", memory=_MEMORY) as connection:
-        return _Join(connection, parts, blocks, datatypes_by_property, progress).write(targets)
+    spill = parts.parent / "spill"
+    with open_engine(spill, memory=_MEMORY) as connection:
+        whole = _WholeDump(connection, parts, blocks)
+        broadcast = whole.broadcast(
+            [target.date for target in targets if target.as_of],
+            datatypes_by_property=datatypes_by_property,
+            several_buckets=buckets > 1,
+        )
+        redirects = [whole.redirects(target.redirects) for target in targets]
+        rows = whole.count("{claims}") + whole.count("{entities} WHERE redirect_target IS NULL")
+    gathered = gather(parts, blocks, parts.parent / "gathered", buckets=buckets)
+    finished = _Finishing(gathered, targets, [known for known, _ in redirects], broadcast, spill)
+    counts = finished.all(min(workers, buckets, max(available_memory() // 2 // _MEMORY_PER_BUCKET, 1)), rows, progress)
+    return [_joined(of, left_out) for of, (_, left_out) in zip(counts, redirects, strict=True)]
 
 
-_KEPT_CLAIMS = """
-    SELECT c.* FROM {claims} c LEFT JOIN repeated ON subject = id
-    WHERE id IS NULL OR block = place.block
-"""
-"""Claims without those of later occurrences of an entity."""
-
-_FIND_REPEATED_ENTITIES = """
-    CREATE TEMP TABLE repeated AS
-    SELECT id, min({{block: block, line: file_row_number}}) AS place FROM {entities}
-    WHERE redirect_target IS NULL
-      AND hash(id) IN (SELECT hash(id) FROM {entities} WHERE redirect_target IS NULL GROUP BY ALL HAVING count(*) > 1)
-    GROUP BY id HAVING count(*) > 1
-"""
-"""Hashing first keeps the many ids that occur once out of memory; the same applies to statements below."""
-
-_FIND_SHARED_IDS = f"""
-    CREATE TEMP TABLE shared AS
-    SELECT block, file_row_number,
-           dense_rank() OVER (PARTITION BY statement_id ORDER BY subject, property, version) AS nth,
-           row_number() OVER (PARTITION BY statement_id, version ORDER BY block, file_row_number) AS copy
-    FROM ({_KEPT_CLAIMS})
-    WHERE hash(statement_id) IN (SELECT hash(statement_id) FROM {{claims}} GROUP BY ALL HAVING count(*) > 1)
-"""
-
-_CLAIMS = f"""
-    SELECT c.* EXCLUDE (block, file_row_number)
-               REPLACE (CASE WHEN nth > 1 THEN statement_id || '#' || nth ELSE statement_id END AS statement_id,
-                        coalesce(of_property.datatype, c.datatype) AS datatype),
-           list_has_any(qualifier_properties, getvariable('restrictive')) AS restricted
-    FROM ({_KEPT_CLAIMS}) c LEFT JOIN shared USING (block, file_row_number)
-         LEFT JOIN of_property ON of_property.id = c.property
-    WHERE copy IS NULL OR copy = 1
-    ORDER BY block, file_row_number
-"""
-
-_ENTITIES = """
-    SELECT e.* EXCLUDE (block, file_row_number) FROM {entities} e LEFT JOIN repeated USING (id)
-    WHERE redirect_target IS NULL AND (place IS NULL OR place = {{block: block, line: file_row_number}})
-    ORDER BY block, file_row_number
-"""
-
-_ROW_NUMBER = f"file_row_number + CASE WHEN parse_filename(filename) LIKE 'late-%' THEN {2**40} ELSE 0 END"
-"""Claims that waited for their values follow the others of their block."""
+def _joined(counts: Counter[str], redirects_left_out: dict[str, int]) -> Joined:
+    return Joined(
+        claims=counts["claims"],
+        claims_with_value=counts["claims with value"],
+        facts=counts["facts"],
+        entities=counts["entities"],
+        redirects=counts["redirects"],
+        repeated_entities=counts["repeated entities"],
+        repeated_statements=counts["repeated statements"],
+        statements_of_repeated_entities=counts["statements of repeated entities"],
+        redirects_left_out=redirects_left_out,
+        placements=Counter({place: counts[place] for place in PLACES if counts[place]}),
+        later_entities=counts["later entities"],
+    )
 
 
-class _Join:
-    """State of one call of `join_parts`."""
+@dataclass(frozen=True, slots=True)
+class _Finishing:
+    """Finishes gathered buckets of some snapshots."""
 
-    def __init__(
-        self,
-        connection: duckdb.DuckDBPyConnection,
-        parts: Path,
-        blocks: int,
-        datatypes_by_property: bool,
-        progress: Advance,
-    ) -> None:
-        self._connection = connection
-        self._parts = parts
-        self._blocks = range(blocks)
-        self._datatypes_by_property = datatypes_by_property
-        self._progress = progress
-        self._to_write = self._written = 0
+    gathered: Gathered
+    targets: Sequence[Target]
+    redirects: Sequence[pa.Table]
+    broadcast: Broadcast
+    spill: Path
 
-    def write(self, targets: Sequence[Target]) -> list[Joined]:
-        claims_read, entities_read = self._count("{claims}"), self._count("{entities} WHERE redirect_target IS NULL")
-        self._to_write = claims_read + entities_read
-        self._connection.execute(self._over(_FIND_REPEATED_ENTITIES))
-        self._connection.execute(self._over(_FIND_SHARED_IDS))
-        kept = self._count(f"({_KEPT_CLAIMS})")
-        self._find_restrictive_qualifiers()
-        self._find_datatypes()
-        days = [target.date for target in targets if target.as_of]
-        if days:
-            find_later_items(self._connection, self._over("{claims}"), first=min(days))
-        written = self._write_groups(targets)
-        return [
-            Joined(
-                claims=rows.claims,
-                claims_with_value=self._count(f"{literal(target.folder / 'claims.parquet')} WHERE snak = 'value'"),
-                facts=rows.facts,
-                entities=rows.entities,
-                redirects=rows.redirects,
-                redirects_left_out=rows.redirects_left_out,
-                repeated_entities=entities_read - rows.entities_joined,
-                repeated_statements=kept - rows.claims_joined,
-                statements_of_repeated_entities=claims_read - kept,
-                placements=rows.placements,
-                later_entities=rows.entities_joined - rows.entities,
+    def all(self, at_once: int, rows: int, progress: Advance) -> list[Counter[str]]:
+        """Finish all buckets, some in threads: DuckDB and Arrow release the interpreter's lock."""
+        counts: list[Counter[str]] = [Counter() for _ in self.targets]
+        done = 0
+        with ThreadPoolExecutor(at_once) as pool:
+            numbers = range(self.gathered.buckets)
+            for of_bucket in pool.map(lambda number: self._one(number, at_once), numbers):
+                for sums, more in zip(counts, of_bucket, strict=True):
+                    sums.update(more)
+                done = sum(counts[0][name] for name in ("claims", "entities"))
+                progress(min(1000 * done // max(rows, 1), 1000), done)
+        return counts
+
+    def _one(self, number: int, share: int) -> list[Counter[str]]:
+        buckets = self.gathered.buckets
+        targets = [
+            BucketTarget(
+                folder=target.folder,
+                date=target.date,
+                redirects=of_bucket(redirects, number, buckets),
+                as_of=target.as_of,
+                number=number,
+                buckets=buckets,
             )
-            for target, rows in zip(targets, written, strict=True)
+            for target, redirects in zip(self.targets, self.redirects, strict=True)
         ]
-
-    def _over(self, query: str, numbers: range | None = None) -> str:
-        """Fill in a query for these parts; None means all parts."""
-        return query.format(claims=self._read("claims", numbers), entities=self._read("entities", numbers))
-
-    def _read(self, name: str, numbers: range | None) -> str:
-        chosen = self._blocks if numbers is None else numbers
-        paths = [self._parts / f"{name}-{number:06d}.parquet" for number in chosen]
-        if name == "claims":
-            late = (self._parts / f"late-{number:06d}.parquet" for number in chosen)
-            paths += [path for path in late if path.is_file()]
-        read = f"read_parquet([{', '.join(map(literal, paths))}], filename = true, file_row_number = true)"
-        return (
-            f"(SELECT * EXCLUDE (filename) REPLACE ({_ROW_NUMBER} AS file_row_number), right(filename, 14) AS block "
-            f"FROM {read})"
-        )
-
-    def _count(self, rows: str) -> int:
-        return int(self._connection.execute(self._over(f"SELECT count(*) FROM {rows}")).fetchall()[0][0])
-
-    def _find_restrictive_qualifiers(self) -> None:
-        self._connection.execute(
-            self._over(
-                "SET VARIABLE restrictive = (SELECT coalesce(list(DISTINCT subject), []) FROM {claims} "
-                f"WHERE property = '{INSTANCE_OF}' AND object = '{RESTRICTIVE_QUALIFIER}' AND rank <> 'deprecated' "
-                f"AND subject NOT IN {TIME_QUALIFIERS})"
-            )
-        )
-
-    def _find_datatypes(self) -> None:
-        """Create table ``of_property`` with the datatypes that statements take from their properties."""
-        properties = "SELECT id, any_value(datatype) AS datatype FROM {entities} WHERE datatype IS NOT NULL GROUP BY id"
-        if not self._datatypes_by_property:
-            properties = "SELECT id, datatype FROM {entities} LIMIT 0"
-        self._connection.execute(self._over(f"CREATE TEMP TABLE of_property AS {properties}"))
-
-    def _rows(self, query: str, numbers: range) -> pa.Table:
-        """Rows of a query over a few parts, ordered by its own ORDER BY because DuckDB's joins keep no order."""
-        return self._connection.sql(self._over(query, numbers)).to_arrow_table()
-
-    def _write_groups(self, targets: Sequence[Target]) -> list[_SnapshotFiles]:
-        """Write the three files of each snapshot, a few parts at a time, which contain whole entities."""
-        with ExitStack() as stack:
-            written = [stack.enter_context(_SnapshotFiles(target)) for target in targets]
-            for numbers in self._groups():
-                claim_rows = self._rows(_CLAIMS, numbers)
-                known = self._rows(_ENTITIES, numbers).cast(ENTITIES)
-                for files in written:
-                    files.write(self._connection, claim_rows, known)
-                self._report(claim_rows.num_rows + known.num_rows)
-            for files in written:
-                left_out = make_redirects(self._connection, self._over("{entities}"), files.target.redirects)
-                files.write_redirects(self._connection.sql(REDIRECT_ROWS).to_arrow_table(), left_out)
-        return written
-
-    def _groups(self) -> Iterator[range]:
-        """Numbers of the parts that are joined at once."""
-        start = rows = 0
-        for number in self._blocks:
-            files = (self._parts / f"{kind}-{number:06d}.parquet" for kind in ("claims", "late", "entities"))
-            more = sum(pq.read_metadata(path).num_rows for path in files if path.is_file())
-            if rows and rows + more > _ROWS_AT_ONCE:
-                yield range(start, number)
-                start, rows = number, 0
-            rows += more
-        if start < len(self._blocks):
-            yield range(start, len(self._blocks))
-
-    def _report(self, rows: int) -> None:
-        self._written += rows
-        self._progress(1000 * self._written // max(self._to_write, 1), self._written)
+        spill = self.spill / f"bucket-{number:05d}"
+        return write_bucket(self.gathered.rows(number), targets, self.broadcast, spill=spill, share=share)
 
 
-class _SnapshotFiles:
-    """Writes the three files of a snapshot and counts their rows; a context manager."""
+def of_bucket(redirects: pa.Table, number: int, buckets: int) -> pa.Table:
+    """Redirects whose source has a bucket."""
+    if buckets == 1:
+        return redirects
+    return redirects.filter(pc.equal(bucket_of(redirects["source"], buckets), number))
 
-    def __init__(self, target: Target) -> None:
-        self.target = target
-        self.claims = self.facts = self.entities = self.redirects = 0
-        self.claims_joined = self.entities_joined = 0
-        self.placements: Counter[str] = Counter()
-        self.redirects_left_out: dict[str, int] = {}
-        self._files = ExitStack()
-        schemas = {"claims": CLAIMS_KEPT, "facts": FACTS, "entities": ENTITIES_KEPT}
-        self._parts = {
-            name: self._files.enter_context(_RowGroups(target.folder / f"{name}.parquet", schema))
-            for name, schema in schemas.items()
+
+_NORMAL_ID = (
+    "(regexp_full_match(subject, '[A-Z][0-9]+') AND lower(left(statement_id, len(subject))) = lower(subject) "
+    "AND NOT regexp_matches(substr(statement_id, len(subject) + 1, 1), '^[0-9]?$'))"
+)
+"""SQL condition: a statement's id begins with its subject's id, so that no statement of another subject with such an id
+has the same."""
+
+_SHARED_IDS = f"""
+    WITH odd AS (
+        SELECT DISTINCT statement_id FROM {{claims}} WHERE NOT {_NORMAL_ID}
+    ), candidate AS (
+        SELECT block, statement_id, subject, property, version FROM {{claims}} SEMI JOIN odd USING (statement_id)
+    ), several AS (
+        SELECT * FROM candidate SEMI JOIN (
+            SELECT hash(statement_id) AS hashed FROM candidate GROUP BY ALL HAVING count(*) > 1
+        ) ON hashed = hash(statement_id)
+    ), repeated AS (
+        SELECT id, min(block) AS first FROM {{entities}}
+        WHERE redirect_target IS NULL AND id IN (SELECT subject FROM several) GROUP BY id
+    )
+    SELECT DISTINCT statement_id, subject, property, version,
+           dense_rank() OVER (PARTITION BY statement_id ORDER BY subject, property, version) AS nth
+    FROM several LEFT JOIN repeated ON subject = id WHERE id IS NULL OR block = first
+    ORDER BY statement_id, nth
+"""
+"""Ids that several statements have, of which one has an odd id. Statements of later occurrences of an entity are left
+out by their bucket. Grouping hashes keeps the many ids that occur once out of memory."""
+
+
+class _WholeDump:
+    """Queries over the part files of all blocks."""
+
+    def __init__(self, connection: duckdb.DuckDBPyConnection, parts: Path, blocks: int) -> None:
+        self._connection = connection
+        numbers = range(blocks)
+        late = [path for number in numbers if (path := parts / f"late-{number:06d}.parquet").is_file()]
+        files = {
+            "claims": [parts / f"claims-{number:06d}.parquet" for number in numbers] + late,
+            "entities": [parts / f"entities-{number:06d}.parquet" for number in numbers],
         }
+        for name, paths in files.items():
+            read = f"read_parquet([{', '.join(map(literal, paths))}], filename = true)"
+            block = "right(filename, 14)[1:6]::INTEGER AS block"
+            connection.execute(f"CREATE VIEW parsed_{name} AS SELECT * EXCLUDE (filename), {block} FROM {read}")
 
-    def write(self, connection: duckdb.DuckDBPyConnection, claims: pa.Table, entities: pa.Table) -> None:
-        """Add whole entities with all their claims."""
-        self.claims_joined += claims.num_rows
-        self.entities_joined += entities.num_rows
-        if self.target.as_of:
-            projected = project(connection, claims, entities, date=self.target.date)
-            claims, entities = projected.claims, projected.entities
-            self.placements += projected.placements
-        current = current_facts(connection, claims, self.target.date)
-        self.claims += self._parts["claims"].write(claims)
-        self.facts += self._parts["facts"].write(current)
-        self.entities += self._parts["entities"].write(with_digests(connection, entities, claims, current))
+    def broadcast(
+        self, projected_days: Sequence[int], *, datatypes_by_property: bool, several_buckets: bool
+    ) -> Broadcast:
+        """Find what buckets need of one another."""
+        restrictive = self._table(
+            "SELECT DISTINCT subject FROM {claims} "
+            f"WHERE property = '{INSTANCE_OF}' AND object = '{RESTRICTIVE_QUALIFIER}' AND rank <> 'deprecated' "
+            f"AND subject NOT IN {TIME_QUALIFIERS} ORDER BY subject"
+        )
+        datatypes = "SELECT id, any_value(datatype) AS datatype FROM {entities} WHERE datatype IS NOT NULL GROUP BY id"
+        return Broadcast(
+            restrictive=tuple(restrictive["subject"].to_pylist()),
+            datatypes=self._table(datatypes).cast(DATATYPES) if datatypes_by_property else DATATYPES.empty_table(),
+            shared_ids=self._table(_SHARED_IDS).cast(SHARED_IDS) if several_buckets else SHARED_IDS.empty_table(),
+            later_items=find_later_items(self._connection, "parsed_claims", first=min(projected_days))
+            if projected_days
+            else LATER_ITEMS.empty_table(),
+        )
 
-    def write_redirects(self, redirects: pa.Table, left_out: dict[str, int]) -> None:
-        """Add redirects after all entities."""
-        self.redirects += self._parts["entities"].write(redirects)
-        self.redirects_left_out = left_out
+    def redirects(self, given: GivenRedirects) -> tuple[pa.Table, dict[str, int]]:
+        """Redirects of a snapshot (REDIRECTS), by source, and the number of rejected ones by reason."""
+        left_out = make_redirects(self._connection, "parsed_entities", given)
+        return self._table(REDIRECT_ROWS).cast(REDIRECTS), left_out
 
-    def __enter__(self) -> Self:
-        return self
+    def count(self, rows: str) -> int:
+        """Number of rows."""
+        return int(self._table(f"SELECT count(*) AS n FROM {rows}")["n"][0].as_py())
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._files.__exit__(kind, error, trace)
-
-
-class _RowGroups:
-    """Parquet file whose row groups have exactly ROW_GROUP_ROWS rows, except the last one."""
-
-    def __init__(self, path: Path, schema: pa.Schema) -> None:
-        self._file = pq.ParquetWriter(path, schema, compression="zstd")
-        self._rest = schema.empty_table()
-
-    def write(self, table: pa.Table) -> int:
-        """Add rows and return their number."""
-        self._rest = pa.concat_tables([self._rest, table.cast(self._rest.schema)])
-        while self._rest.num_rows >= ROW_GROUP_ROWS:
-            # In one chunk, because the writer begins a page of its dictionary anew with each chunk.
-            self._file.write_table(self._rest.slice(0, ROW_GROUP_ROWS).combine_chunks(), ROW_GROUP_ROWS)
-            self._rest = self._rest.slice(ROW_GROUP_ROWS)
-        return int(table.num_rows)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if error is None and self._rest.num_rows:
-            self._file.write_table(self._rest.combine_chunks(), ROW_GROUP_ROWS)
-        self._file.close()
+    def _table(self, query: str) -> pa.Table:
+        return self._connection.sql(query.format(claims="parsed_claims", entities="parsed_entities")).to_arrow_table()

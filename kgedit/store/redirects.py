@@ -39,14 +39,8 @@ _FOLLOW = """
 """
 """Each execution doubles the number of steps that redirects are followed."""
 
-REDIRECT_ROWS = """
-    SELECT source AS id, CASE source[1] WHEN 'P' THEN 'property' ELSE 'item' END AS kind,
-           NULL AS label, NULL AS label_language, NULL AS description, []::VARCHAR[] AS aliases, NULL AS wiki_title,
-           NULL AS datatype, NULL::BIGINT AS lastrevid, target AS redirect_target, NULL::UBIGINT AS digest
-    FROM redirect WHERE target NOT IN (SELECT source FROM redirect)
-    ORDER BY source
-"""
-"""Rows of entities.parquet, from the table created by `make_redirects`."""
+REDIRECT_ROWS = "SELECT source, target FROM redirect WHERE target NOT IN (SELECT source FROM redirect) ORDER BY source"
+"""Redirects of a snapshot, from the table created by `make_redirects`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,6 +50,9 @@ CLAIMS = pa.schema(
 )
 """One row per statement."""
 
+CLAIMS_KEPT = CLAIMS.append(pa.field("restricted", pa.bool_()))
+"""Columns of a snapshot's claims."""
+
 ENTITIES = pa.schema(
     [
         ("id", pa.string()),

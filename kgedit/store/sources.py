@@ -20,6 +20,9 @@ times as much memory to parse it. Part of a load's identity, because a resumed l
 _PIECE = 1 << 20
 """Some streams read into a piece of memory first, which stays small."""
 
+_EXPANSION = {"gzip": 11, "bzip2": 16, "zstd": 12, PLAIN: 1}
+"""Bytes of JSON per byte of a full dump in each compression."""
+
 _PAGES = (b"<!doctype html", b"<html", b"<head", b"<body")
 
 
@@ -51,6 +54,15 @@ class DumpFile:
         if not is_file:
             what = f"{self.path} is not a file" if self.path.exists() else f"There is no file {self.path}"
             raise SourceError(f"{what}. Give the path of a Wikidata dump (plain, .gz, .bz2, .zst).")
+
+    @property
+    def text_bytes(self) -> int:
+        """Size of the decompressed file, estimated from its compression.
+
+        Raises:
+            SourceError: if the file cannot be read, or its compression does not match its name.
+        """
+        return self.size * _EXPANSION[self._compression()]
 
     def blocks(self, framing: Framing = JSON_LINES) -> Iterator[bytes]:
         """Blocks of whole entities, always cut at the same positions.

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from kgedit.store.digests import ENTITIES_KEPT
-from kgedit.store.joining import CLAIMS_KEPT
+from kgedit.store.schemas import CLAIMS_KEPT
 from kgedit.store.schemas import FACTS
 
 PAGE = (Path(__file__).resolve().parents[3] / "docs" / "reference" / "snapshot.md").read_text(encoding="utf-8")

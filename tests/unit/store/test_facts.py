@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from world.dumps import Json, entity, entity_value, load, snak, statement, text_value, time_value, write_dump
 
 from kgedit.store.facts import current_facts
-from kgedit.store.joining import CLAIMS_KEPT
+from kgedit.store.schemas import CLAIMS_KEPT
 from kgedit.wikidata.ids import END_TIME, POINT_IN_TIME, START_TIME
 from kgedit.wikidata.times import parse_time
 

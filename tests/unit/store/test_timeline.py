@@ -21,7 +21,7 @@ from kgedit.errors import GraphError
 from kgedit.store.delta import DELTA_STEPS, write_delta, write_whole
 from kgedit.store.digests import ENTITIES_KEPT, with_digests
 from kgedit.store.facts import current_facts
-from kgedit.store.joining import CLAIMS_KEPT
+from kgedit.store.schemas import CLAIMS_KEPT
 from kgedit.store.schemas import ENTITIES
 from kgedit.store.scope import Scope
 from kgedit.store.snapshots import Snapshot

@@ -1,0 +1,132 @@
+"""Gathers the rows of part files by bucket.
+
+Parts are read once, in runs of consecutive blocks. A run is written with one record batch per bucket, so that a bucket
+reads its own rows only, in the dump's order. A dump with one bucket needs no runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from kgedit.files import put_in_place
+from kgedit.store.buckets import BLOCK, BUCKET_CLAIMS, BUCKET_ENTITIES, BucketRows, bucket_of
+from kgedit.store.schemas import CLAIMS, ENTITIES
+
+_ROWS_PER_RUN = 1_000_000
+"""Claims and entities of a run, about 500 MB; a full dump has some 1,700 runs."""
+
+_SCHEMAS = {"claims": BUCKET_CLAIMS, "entities": BUCKET_ENTITIES}
+
+
+@dataclass(frozen=True, slots=True)
+class Gathered:
+    """Rows of a dump by bucket.
+
+    Attributes:
+        parts: Folder of the part files.
+        blocks: Number of blocks.
+        runs: Folders of the runs; empty for one bucket, which reads the parts.
+        buckets: Number of buckets.
+    """
+
+    parts: Path
+    blocks: int
+    runs: tuple[Path, ...]
+    buckets: int
+
+    def rows(self, number: int) -> BucketRows:
+        """All rows of a bucket."""
+        if self.buckets == 1:
+            return BucketRows(*(_read(self.parts, name, range(self.blocks)) for name in _SCHEMAS))
+        return BucketRows(*(pa.concat_tables(self._batches(name, number)) for name in _SCHEMAS))
+
+    def _batches(self, name: str, number: int) -> Iterator[pa.Table]:
+        yield _SCHEMAS[name].empty_table()
+        for run in self.runs:
+            with pa.OSFile(str(run / f"{name}.arrow")) as file:
+                yield pa.Table.from_batches([pa.ipc.open_file(file).get_batch(number)])
+
+
+def gather(parts: Path, blocks: int, folder: Path, *, buckets: int) -> Gathered:
+    """Gather the rows of all blocks by bucket. Runs of an earlier attempt are kept.
+
+    Args:
+        parts: Folder of the part files.
+        blocks: Number of blocks.
+        folder: Folder of the runs.
+        buckets: Number of buckets.
+    """
+    if buckets == 1:
+        return Gathered(parts, blocks, (), 1)
+    folder.mkdir(exist_ok=True)
+    runs = tuple(_gather_run(parts, numbers, folder, buckets) for numbers in _runs(parts, blocks))
+    return Gathered(parts, blocks, runs, buckets)
+
+
+def _runs(parts: Path, blocks: int) -> Iterator[range]:
+    """Numbers of the blocks of each run."""
+    start = rows = 0
+    for number in range(blocks):
+        more = sum(pq.read_metadata(path).num_rows for name in _SCHEMAS for path in _files(parts, name, number))
+        if rows and rows + more > _ROWS_PER_RUN:
+            yield range(start, number)
+            start, rows = number, 0
+        rows += more
+    if start < blocks:
+        yield range(start, blocks)
+
+
+def _gather_run(parts: Path, numbers: range, folder: Path, buckets: int) -> Path:
+    run = folder / f"{numbers.start:06d}-{numbers.stop:06d}-of-{buckets}"
+    if run.is_dir():
+        return run
+    aside = folder / f".{run.name}"
+    aside.mkdir(exist_ok=True)
+    for name, schema in _SCHEMAS.items():
+        pieces: list[list[pa.Table]] = [[] for _ in range(buckets)]
+        for number in numbers:
+            for bucket, piece in enumerate(_split(_read(parts, name, [number]), name, buckets)):
+                pieces[bucket].append(piece)
+        options = pa.ipc.IpcWriteOptions(compression="zstd")
+        with pa.OSFile(str(aside / f"{name}.arrow"), "wb") as file, pa.ipc.new_file(file, schema, options=options) as to:
+            for bucket in pieces:
+                to.write_batch(_one_batch(pa.concat_tables(bucket), schema))
+    put_in_place(aside, run)
+    return run
+
+
+def _split(rows: pa.Table, name: str, buckets: int) -> Iterator[pa.Table]:
+    """Rows of each bucket, in their order."""
+    of = bucket_of(rows["subject" if name == "claims" else "id"], buckets).to_numpy()
+    order = np.argsort(of, kind="stable")
+    ends = np.searchsorted(of[order], np.arange(buckets + 1))
+    by_bucket = rows.take(pa.array(order))
+    for start, end in zip(ends[:-1].tolist(), ends[1:].tolist(), strict=True):
+        yield by_bucket.slice(start, end - start)
+
+
+def _one_batch(table: pa.Table, schema: pa.Schema) -> pa.RecordBatch:
+    batches = table.combine_chunks().to_batches()
+    return batches[0] if batches else pa.RecordBatch.from_pylist([], schema)
+
+
+def _files(parts: Path, name: str, number: int) -> list[Path]:
+    """Part files of a block; claims that waited for their values follow the others."""
+    names = (name, "late") if name == "claims" else (name,)
+    return [path for each in names if (path := parts / f"{each}-{number:06d}.parquet").is_file()]
+
+
+def _read(parts: Path, name: str, numbers: Sequence[int]) -> pa.Table:
+    """Rows of some blocks, with the number of their block."""
+    tables = [_SCHEMAS[name].empty_table()]
+    for number in numbers:
+        for path in _files(parts, name, number):
+            table = pq.ParquetFile(path).read().cast(CLAIMS if name == "claims" else ENTITIES)
+            tables.append(table.append_column(BLOCK, pa.array(np.full(table.num_rows, number, np.int32))))
+    return pa.concat_tables(tables)

@@ -1,0 +1,39 @@
+"""Parquet files whose row groups have exact sizes, so that the same rows give the same bytes however they arrive."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+ROW_GROUP_ROWS = 122_880
+"""DuckDB's own size: it reads a row group with one thread."""
+
+
+class RowGroups:
+    """Writes a file whose row groups have exactly ROW_GROUP_ROWS rows, except the last one; a context manager."""
+
+    def __init__(self, path: Path, schema: pa.Schema) -> None:
+        self._file = pq.ParquetWriter(path, schema, compression="zstd")
+        self._rest = schema.empty_table()
+
+    def write(self, table: pa.Table) -> None:
+        """Add rows."""
+        self._rest = pa.concat_tables([self._rest, table.cast(self._rest.schema)])
+        while self._rest.num_rows >= ROW_GROUP_ROWS:
+            # In one chunk, because the writer begins a page of its dictionary anew with each chunk.
+            self._file.write_table(self._rest.slice(0, ROW_GROUP_ROWS).combine_chunks(), ROW_GROUP_ROWS)
+            self._rest = self._rest.slice(ROW_GROUP_ROWS)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is None and self._rest.num_rows:
+            self._file.write_table(self._rest.combine_chunks(), ROW_GROUP_ROWS)
+        self._file.close()
