@@ -19,8 +19,7 @@ import duckdb
 import pyarrow.parquet as pq
 
 from kgedit.store.engine import literal
-from kgedit.store.schemas import CLAIMS_KEPT
-from kgedit.store.schemas import ENTITIES, FACTS
+from kgedit.store.schemas import CLAIMS_KEPT, ENTITIES, FACTS
 from kgedit.store.snapshots import Snapshot
 from kgedit.timesteps.kinds import describe_kinds
 

@@ -12,7 +12,7 @@ import contextlib
 import hashlib
 import json
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -95,10 +95,26 @@ def checked(path: Path, *, fix: str, cache: Path | None = None) -> Path:
     Raises:
         DamagedFileError: if the file differs from what kgedit wrote.
     """
-    listed = read_checksums(path.parent)
-    if listed is not None:
-        _check(path, listed.get(path.name), fix, cache)
+    check_files(path.parent, [path], fix=fix, cache=cache)
     return path
+
+
+def check_files(folder: Path, paths: Iterable[Path], *, fix: str, cache: Path | None = None) -> None:
+    """Verify the checksums of some files of a folder, if it has checksums.
+
+    Args:
+        folder: Folder of the files.
+        paths: The files.
+        fix: See `checked`.
+        cache: See `checked`.
+
+    Raises:
+        DamagedFileError: for the first file that is missing or differs from what kgedit wrote.
+    """
+    listed = read_checksums(folder)
+    if listed is not None:
+        for path in paths:
+            _check(path, listed.get(path.name), fix, cache)
 
 
 def check_folder(folder: Path, *, fix: str, also: Mapping[str, str] | None = None) -> None:

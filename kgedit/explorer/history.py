@@ -11,9 +11,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import pyarrow as pa
+
 from kgedit.explorer.explorer import Explorer, ExplorerTerm
+from kgedit.store.buckets import bucket_of
 from kgedit.store.engine import literal
-from kgedit.store.snapshots import Snapshot
+from kgedit.store.snapshots import Snapshot, SnapshotTable
 
 _TIMES = ("start", "end", "point")
 
@@ -118,10 +121,10 @@ def read_history(explorer: Explorer, entity: str) -> History | None:
         entity: Id that `is_entity_id` accepts.
     """
     places = _places(explorer, entity)
-    described = _rows(explorer, "entities", places, ("entity_row", "entity_until"), _DESCRIBED)
+    described = _rows(explorer, entity, "entities", places, ("entity_row", "entity_until"), _DESCRIBED)
     presence = [_presence(snapshot, places, described) for snapshot in explorer.snapshots]
-    facts = _rows(explorer, "facts", places, ("facts_first", "facts_until"), ("subject", "statement_ids"))
-    rows = _rows(explorer, "claims", places, ("claims_first", "claims_until"), _SAID)
+    facts = _rows(explorer, entity, "facts", places, ("facts_first", "facts_until"), ("subject", "statement_ids"))
+    rows = _rows(explorer, entity, "claims", places, ("claims_first", "claims_until"), _SAID)
     as_fact = {
         (date, statement)
         for date, of_date in facts.items()
@@ -169,16 +172,18 @@ def _presence(
 
 def _rows(
     explorer: Explorer,
-    file: str,
+    entity: str,
+    table: SnapshotTable,
     places: Mapping[int, Mapping[str, Any]],
     between: tuple[str, str],
     columns: Sequence[str],
 ) -> dict[int, list[dict[str, Any]]]:
-    """Consecutive rows of a file of each snapshot, in its order; row groups without them are not read.
+    """An entity's consecutive rows in a table of each snapshot, in its order; row groups without them are not read.
 
     Args:
         explorer: The snapshots.
-        file: "claims", "facts" or "entities".
+        entity: Id of the entity.
+        table: The table.
         places: Row ranges of the entity, by date.
         between: Keys in `places` of the first row and of the row after the last.
         columns: Columns to read.
@@ -188,9 +193,10 @@ def _rows(
         place = places.get(snapshot.date, {})
         if place.get(between[0]) is None:
             continue
+        file = snapshot.bucket_file(table, bucket_of(pa.array([entity]), snapshot.buckets)[0].as_py())
         parts.append(
             f"SELECT {snapshot.date} AS date, file_row_number AS place, {', '.join(columns)} "
-            f"FROM read_parquet({literal(getattr(snapshot, file))}, file_row_number = true) "
+            f"FROM read_parquet({literal(file)}, file_row_number = true) "
             f"WHERE file_row_number >= {place[between[0]]} AND file_row_number < {place[between[1]]}"
         )
     found: dict[int, list[dict[str, Any]]] = {}

@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from kgedit.store.as_of import LATER_ITEMS, project
+from kgedit.store.bucket_files import bucket_file
 from kgedit.store.digests import ENTITIES_KEPT, with_digests
 from kgedit.store.engine import open_engine
 from kgedit.store.facts import current_facts, with_places
@@ -85,7 +86,7 @@ def bucket_of(ids: pa.Array | pa.ChunkedArray, buckets: int) -> pa.Array:
         Numbers in [0, buckets), as uint16.
 
     >>> bucket_of(pa.array(["Q42", "P31", "Q42"]), 8).to_pylist()
-    [7, 6, 7]
+    [4, 2, 4]
     """
     if isinstance(ids, pa.ChunkedArray):
         ids = ids.combine_chunks()
@@ -105,15 +106,6 @@ def _hashes(texts: pa.Array) -> NDArray[np.uint64]:
             hashes[reached] = (hashes[reached] ^ content[starts[reached] + place]) * _PRIME
         hashes = (hashes ^ (hashes >> np.uint64(33))) * _MIX
     return hashes ^ (hashes >> np.uint64(33))
-
-
-def bucket_file(table: str, number: int, buckets: int) -> str:
-    """Name of a bucket's file of claims, facts or entities; a snapshot with one bucket has plain names.
-
-    >>> bucket_file("facts", 0, 1), bucket_file("facts", 3, 64)
-    ('facts.parquet', 'facts-00003.parquet')
-    """
-    return f"{table}.parquet" if buckets == 1 else f"{table}-{number:05d}.parquet"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -21,6 +21,8 @@ from kgedit.store.schemas import CLAIMS, ENTITIES
 _ROWS_PER_RUN = 1_000_000
 """Claims and entities of a run, about 500 MB; a full dump has some 1,700 runs."""
 
+_ZSTD = pa.ipc.IpcWriteOptions(compression="zstd")
+
 _SCHEMAS = {"claims": BUCKET_CLAIMS, "entities": BUCKET_ENTITIES}
 
 
@@ -91,12 +93,11 @@ def _gather_run(parts: Path, numbers: range, folder: Path, buckets: int) -> Path
     for name, schema in _SCHEMAS.items():
         pieces: list[list[pa.Table]] = [[] for _ in range(buckets)]
         for number in numbers:
-            for bucket, piece in enumerate(_split(_read(parts, name, [number]), name, buckets)):
-                pieces[bucket].append(piece)
-        options = pa.ipc.IpcWriteOptions(compression="zstd")
-        with pa.OSFile(str(aside / f"{name}.arrow"), "wb") as file, pa.ipc.new_file(file, schema, options=options) as to:
-            for bucket in pieces:
-                to.write_batch(_one_batch(pa.concat_tables(bucket), schema))
+            for piece, rows in zip(pieces, _split(_read(parts, name, [number]), name, buckets), strict=True):
+                piece.append(rows)
+        with pa.OSFile(str(aside / f"{name}.arrow"), "wb") as file, pa.ipc.new_file(file, schema, options=_ZSTD) as to:
+            for piece in pieces:
+                to.write_batch(_one_batch(pa.concat_tables(piece), schema))
     put_in_place(aside, run)
     return run
 

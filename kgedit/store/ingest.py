@@ -245,7 +245,7 @@ def _load(
         progress=joining,
     )
     for load, target, rows in zip(loads, targets, joined, strict=True):
-        write_json(target.folder / "manifest.json", _manifest(load, source, counts, rows) | {"buckets": buckets, "complete": True})
+        write_json(target.folder / "manifest.json", _manifest(load, source, counts, rows, buckets))
         write_checksums(target.folder)
     for load, target in zip(loads, targets, strict=True):
         replace_folder(target.folder, snapshot_folder(home, load.date))
@@ -341,7 +341,7 @@ def _check_error_rate(counts: Counter[str], load: Load, source: DumpFile) -> Non
             )
 
 
-def _manifest(load: Load, source: DumpFile, counts: Counter[str], rows: Joined) -> dict[str, Any]:
+def _manifest(load: Load, source: DumpFile, counts: Counter[str], rows: Joined, buckets: int) -> dict[str, Any]:
     left_out = Counter({reason: count for reason, count in counts.items() if reason not in (*READ, *load.notes)})
     left_out["repeated entity"] += rows.repeated_entities
     left_out["repeated statement"] += rows.repeated_statements
@@ -360,6 +360,8 @@ def _manifest(load: Load, source: DumpFile, counts: Counter[str], rows: Joined) 
         "facts": rows.facts,
         "left_out": {reason: count for reason, count in sorted(left_out.items()) if count},
         "noted": {note: counts[note] for note in sorted(load.notes) if counts[note]},
+        "buckets": buckets,
+        "complete": True,
     }
 
 

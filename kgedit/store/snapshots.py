@@ -1,4 +1,4 @@
-"""Snapshots in the store: ``$KGEDIT_HOME/snapshots/<yyyymmdd>/`` with three Parquet files and a manifest.
+"""Snapshots in the store: ``$KGEDIT_HOME/snapshots/<yyyymmdd>/`` with Parquet files of three tables and a manifest.
 
 The manifest is written last, in a folder that is renamed when it is complete, so every listed snapshot is complete.
 """
@@ -6,16 +6,20 @@ The manifest is written last, in a folder that is renamed when it is complete, s
 from __future__ import annotations
 
 import datetime
+import glob
 import json
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args
 
-from kgedit.checksums import checked
+from kgedit.checksums import check_files, checked
 from kgedit.errors import DamagedFileError, StoreError
+from kgedit.store.bucket_files import bucket_file, bucket_pattern
 from kgedit.store.files import only_writer
 from kgedit.wikidata.times import day_number
+
+SnapshotTable = Literal["claims", "facts", "entities"]
 
 VERIFIED = "verified.json"
 """File of a home that records which large files were verified, for later processes."""
@@ -57,36 +61,62 @@ class Snapshot:
         return datetime.date.fromisoformat(self.name)
 
     @property
+    def buckets(self) -> int:
+        """Number of its buckets (kgedit.store.buckets); each table has one file per bucket."""
+        return int(self.manifest.get("buckets", 1))  # snapshots of earlier versions had no buckets
+
+    @property
     def claims(self) -> Path:
-        """File of its statements. Like the two other files, it is verified before the first use.
+        """File of its statements, or DuckDB's pattern of the files of all buckets; all are verified before the first
+        use, as are those of facts and entities.
 
         Raises:
-            DamagedFileError: if the file differs from what was loaded.
+            DamagedFileError: if a file differs from what was loaded, or the file of a bucket is missing.
         """
-        return self._checked("claims.parquet")
+        return self._checked("claims")
 
     @property
     def facts(self) -> Path:
-        """File of its current facts."""
-        return self._checked("facts.parquet")
+        """File or pattern of its current facts."""
+        return self._checked("facts")
 
     @property
     def entities(self) -> Path:
-        """File of its entities."""
-        return self._checked("entities.parquet")
+        """File or pattern of its entities."""
+        return self._checked("entities")
+
+    def files(self, table: SnapshotTable) -> list[Path]:
+        """Files of a table, by bucket, without verifying them."""
+        return [self.folder / bucket_file(table, number, self.buckets) for number in range(self.buckets)]
+
+    def bucket_file(self, table: SnapshotTable, number: int) -> Path:
+        """Verified file of one bucket of a table.
+
+        Raises:
+            DamagedFileError: if it is missing or differs from what was loaded.
+        """
+        return checked(self.files(table)[number], fix=how_to_reload(self.folder), cache=self._verified)
 
     def check(self) -> None:
         """Verify all of its files before their first use in this process.
 
         Raises:
-            DamagedFileError: if a file differs from what was loaded.
+            DamagedFileError: if a file is missing, or differs from what was loaded.
         """
-        for path in (self.claims, self.facts, self.entities):
-            if not path.is_file():
-                raise DamagedFileError(path, "it is missing", how_to_reload(self.folder))
+        for table in get_args(SnapshotTable):
+            self._checked(table)
+            for path in self.files(table):
+                if not path.is_file():
+                    raise DamagedFileError(path, "it is missing", how_to_reload(self.folder))
 
-    def _checked(self, name: str) -> Path:
-        return checked(self.folder / name, fix=how_to_reload(self.folder), cache=self.folder.parents[1] / VERIFIED)
+    def _checked(self, table: SnapshotTable) -> Path:
+        files = self.files(table)
+        check_files(self.folder, files, fix=how_to_reload(self.folder), cache=self._verified)
+        return files[0] if self.buckets == 1 else Path(glob.escape(str(self.folder))) / bucket_pattern(table)
+
+    @property
+    def _verified(self) -> Path:
+        return self.folder.parents[1] / VERIFIED
 
 
 def snapshot_folder(home: Path, date: datetime.date) -> Path:

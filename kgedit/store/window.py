@@ -2,7 +2,7 @@
 
 Steps take and return Arrow tables. Only the facts and entities of whole snapshots stay on disk, where DuckDB reads
 them in bounded memory: views ``old_facts``, ``new_facts``, ``old_claims``, ``new_claims`` (with
-``place``, the row in the file), ``old_entities`` and
+``place``, a number by the order of the file), ``old_entities`` and
 ``new_entities`` (without redirects), and ``new_redirects`` (id, target).
 """
 
@@ -30,6 +30,16 @@ def entities_with_labels(snapshot: Snapshot) -> str:
     return f"SELECT * REPLACE (nullif(label, id) AS label) FROM {literal(snapshot.entities)}"
 
 
+def _placed_claims(snapshot: Snapshot) -> str:
+    """SQL of a snapshot's claims with ``place``: the row in the file, after those of the buckets before it."""
+    if snapshot.buckets == 1:
+        rows = f"read_parquet({literal(snapshot.claims)}, file_row_number = true)"
+        return f"SELECT * RENAME (file_row_number AS place) FROM {rows}"
+    rows = f"read_parquet({literal(snapshot.claims)}, file_row_number = true, filename = true)"
+    bucket = r"regexp_extract(filename, '(\d+)\.parquet$', 1)::BIGINT"
+    return f"SELECT * EXCLUDE (filename, file_row_number), file_row_number + ({bucket} << 32) AS place FROM {rows}"
+
+
 class Window:
     """An older and a newer snapshot, open for queries; a context manager.
 
@@ -53,8 +63,7 @@ class Window:
         for name, snapshot in (("old", old), ("new", new)):
             facts, entities = literal(snapshot.facts), entities_with_labels(snapshot)
             self._view(f"{name}_facts", f"SELECT * FROM {facts}")
-            claims = f"read_parquet({literal(snapshot.claims)}, file_row_number = true)"
-            self._view(f"{name}_claims", f"SELECT * RENAME (file_row_number AS place) FROM {claims}")
+            self._view(f"{name}_claims", _placed_claims(snapshot))
             self._view(f"{name}_entities", f"{entities} WHERE redirect_target IS NULL")
         self._view(
             "new_redirects",

@@ -9,8 +9,7 @@ import pyarrow as pa
 import pytest
 
 from kgedit.store.digests import ENTITIES_KEPT
-from kgedit.store.schemas import CLAIMS_KEPT
-from kgedit.store.schemas import FACTS
+from kgedit.store.schemas import CLAIMS_KEPT, FACTS
 
 PAGE = (Path(__file__).resolve().parents[3] / "docs" / "reference" / "snapshot.md").read_text(encoding="utf-8")
 

@@ -157,7 +157,7 @@ def test_rows_do_not_depend_on_the_size_of_blocks(tmp_path: Path, dump: Path) ->
 def test_many_row_groups_are_cut_in_the_same_places(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, dump: Path
 ) -> None:
-    monkeypatch.setattr("kgedit.store.joining.ROW_GROUP_ROWS", 100)
+    monkeypatch.setattr("kgedit.store.row_groups.ROW_GROUP_ROWS", 100)
     small, large = (load(tmp_path / str(size), dump, DATE, block_bytes=size) for size in (SMALL, 1 << 20))
     groups = duckdb.sql(
         f"SELECT DISTINCT row_group_id, row_group_num_rows FROM parquet_metadata('{small.claims}') ORDER BY 1"
@@ -174,7 +174,7 @@ def test_bytes_of_long_columns_do_not_depend_on_how_many_parts_are_joined_at_onc
     dump = write_dump(tmp_path / "dump.json", many)
     written = []
     for rows_at_once in (1, 1000, 10**6):
-        monkeypatch.setattr("kgedit.store.joining._ROWS_AT_ONCE", rows_at_once)
+        monkeypatch.setattr("kgedit.store.buckets._ROWS_AT_ONCE", rows_at_once)
         snapshot = load(tmp_path / str(rows_at_once), dump, DATE, block_bytes=200_000)
         written.append(snapshot.entities.read_bytes())
     assert written[0] == written[1] == written[2]

@@ -21,8 +21,7 @@ from kgedit.errors import GraphError
 from kgedit.store.delta import DELTA_STEPS, write_delta, write_whole
 from kgedit.store.digests import ENTITIES_KEPT, with_digests
 from kgedit.store.facts import current_facts
-from kgedit.store.schemas import CLAIMS_KEPT
-from kgedit.store.schemas import ENTITIES
+from kgedit.store.schemas import CLAIMS_KEPT, ENTITIES
 from kgedit.store.scope import Scope
 from kgedit.store.snapshots import Snapshot
 from kgedit.store.timeline import CLAIM_COLUMNS, FACT_COLUMNS, REDIRECT_COLUMNS, TERM_COLUMNS, open_timeline
