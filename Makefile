@@ -10,7 +10,7 @@ DEMO_HOME := demo-data
 # Without ../shared/data the tests on real data fail; `make test SHARED=if-there` skips them.
 SHARED := required
 
-.PHONY: demo test test-lowest lint check-style check-types check-site golden docs bench browser gpu-check clean
+.PHONY: demo test test-lowest lint check-style check-types check-site golden docs bench browser gpu-check native clean
 
 # What the demo needs is installed first; tests and checks add the rest (READY). Both again only when the requirements
 # change. uv comes from the package index like the rest: it installs in a fifth of pip's time and shows what it downloads.
@@ -47,7 +47,19 @@ demo: $(RUNNABLE)
 browser: $(READY)
 	PATH="$(CURDIR)/$(BIN):$$PATH" sh tests/browser/get_chromium.sh
 
-test: $(READY) browser
+# The compiled parser of JSON dumps, which kgedit uses if it is installed (docs/how-to/install.md). Cargo keeps what it has
+# compiled in native/target.
+NATIVE := $(VENV)/.native
+native: $(NATIVE)
+$(NATIVE): $(wildcard native/src/*.rs) native/Cargo.toml native/Cargo.lock native/pyproject.toml | $(RUNNABLE)
+	@$(UV) --no-deps --refresh-package kgedit-native --reinstall-package kgedit-native ./native
+	@touch $(NATIVE)
+
+# The tests compare both parsers where Rust is installed, in the version that native/Cargo.toml needs.
+CARGO := $(shell cargo --version 2>/dev/null | awk '{ split($$2, v, "."); if (v[1] > 1 || v[2] >= 85) print $$1 }')
+
+test: $(READY) browser $(if $(CARGO),native)
+	@$(if $(CARGO),true,echo "No cargo 1.85 or newer: JSON dumps are parsed by the Python parser alone in these tests.")
 	$(BIN)/kgedit graph install
 	$(BIN)/python -m pytest -m "" --shared=$(SHARED)
 
@@ -61,6 +73,7 @@ check-style: $(READY)
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports
 	$(BIN)/codespell
+	$(if $(CARGO),cd native && cargo fmt --check && cargo clippy --quiet --locked -- --deny warnings,@echo "No cargo: native/ is not checked.")
 
 check-types: $(READY)
 	$(BIN)/mypy
@@ -102,4 +115,4 @@ bench: $(READY)
 	for file in benchmarks/*.py; do echo "== $$file"; $(BIN)/python $$file || exit 1; done
 
 clean:
-	rm -rf $(VENV) $(LOWEST) $(DEMO_HOME) dist site .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) $(LOWEST) $(DEMO_HOME) native/target dist site .mypy_cache .ruff_cache .pytest_cache

@@ -13,6 +13,7 @@ from typing import Annotated, Any
 
 import msgspec
 
+from kgedit.store.compiled import find_compiled_parser
 from kgedit.store.framing import JSON_LINES
 from kgedit.store.lines import entity_texts
 from kgedit.store.rows import (
@@ -74,9 +75,19 @@ class JsonParser:
         self._half_decoded = _struct([*entity, raw_claims], {})
         self._lenient: Any = msgspec.json.Decoder(self._half_decoded)
         self._statement = msgspec.json.Decoder(Statement)
+        self._compiled = find_compiled_parser(options, self.version, self.parse_in_python)
+
+    @property
+    def parses_in_threads(self) -> bool:
+        """Whether the compiled parser is used, which does not hold Python's lock."""
+        return self._compiled is not None
 
     def parse(self, block: bytes) -> Parsed:
         """Parse a block of whole lines; ignores array brackets, blank lines and commas between entities."""
+        return self.parse_in_python(block) if self._compiled is None else self._compiled.parse(block)
+
+    def parse_in_python(self, block: bytes) -> Parsed:
+        """Same as `parse`, without the compiled parser."""
         with collector_resting():
             return self._parse(block)
 

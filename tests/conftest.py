@@ -10,6 +10,7 @@ import os
 import sys
 from collections import Counter
 from collections.abc import Iterator
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 import pytest
@@ -138,6 +139,14 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
         config.option.numprocesses = 0 if config.option.usepdb or config.option.collectonly else 2
         config.option.dist = "loadfile" if config.option.numprocesses else "no"
         config.option.loadscopereorder = False  # pytest_collection_modifyitems has ordered them
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Report which parsers of JSON dumps were tested."""
+    if find_spec("kgedit_native") is None:
+        terminalreporter.write_line(
+            "kgedit-native is not installed (make native): of JSON, only Python's parser was tested."
+        )
 
 
 TOGETHER = (("/graph/reading/",), ("/remote/test_real_server.py", "/proxy/test_real_model_server.py"))

@@ -1,4 +1,4 @@
-"""Parses blocks of a dump into numbered part files, in worker processes.
+"""Parses blocks of a dump into numbered part files, in worker processes, or in threads if the loader allows.
 
 A block's count file is written last, with the hashes of the block and of its part files. An interrupted load skips
 blocks that have a count file, and parses a block again if its content or its part files changed.
@@ -13,8 +13,9 @@ import signal
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
+from functools import partial
 from hashlib import blake2b
 from itertools import chain, islice
 from pathlib import Path
@@ -59,6 +60,9 @@ def parse_blocks(
         loader = make_loader()
         for number, block in unparsed:
             state.add(_parse(loader, parts, number, block))
+    elif getattr(loader := make_loader(), "parses_in_threads", False):
+        with ThreadPoolExecutor(workers) as pool:
+            _parse_in_pool(state, unparsed, pool, partial(_parse, loader, parts), workers)
     else:
         _parse_in_workers(state, unparsed, make_loader, workers)
     return state.blocks, state.counts
@@ -143,22 +147,32 @@ def _parse_in_workers(
 ) -> None:
     # Spawned, not forked: a fork would lose the threads of Arrow and DuckDB.
     context = multiprocessing.get_context("spawn")
-    running: set[Future[Counter[str]]] = set()
     try:
         with ProcessPoolExecutor(workers, context, initializer=_start_worker, initargs=(make_loader,)) as pool:
-            for number, block in unparsed:
-                running.add(pool.submit(_parse_in_worker, state.parts, number, block))
-                if len(running) > workers:
-                    done, running = wait(running, return_when=FIRST_COMPLETED)
-                    for future in done:
-                        state.add(future.result())
-            for future in running:
-                state.add(future.result())
+            _parse_in_pool(state, unparsed, pool, partial(_parse_in_worker, state.parts), workers)
     except BrokenProcessPool as error:
         raise StoreError(
             "A process that was parsing the dump was killed, probably because memory ran out. Give the same command "
             f"again with fewer processes (--workers {max(workers // 2, 1)}): it resumes."
         ) from error
+
+
+def _parse_in_pool(
+    state: _Reading,
+    unparsed: Iterator[_Block],
+    pool: Executor,
+    parse: Callable[[int, bytes], Counter[str]],
+    workers: int,
+) -> None:
+    running: set[Future[Counter[str]]] = set()
+    for number, block in unparsed:
+        running.add(pool.submit(parse, number, block))
+        if len(running) > workers:
+            done, running = wait(running, return_when=FIRST_COMPLETED)
+            for future in done:
+                state.add(future.result())
+    for future in running:
+        state.add(future.result())
 
 
 _loader: Loader

@@ -152,8 +152,9 @@ class Loader(Protocol):
     """Reads one source format: the contract of the classes in `kgedit.loaders.LOADERS`.
 
     Each worker process creates its own loader, which keeps no state between blocks, so that blocks can be parsed in any
-    order. A loader never fails on content: what it cannot read is left out and counted. The same block gives the same
-    rows. docs/how-to/own-loader.md shows a complete loader.
+    order. A loader that has the attribute `parses_in_threads`, and it is true, is shared by threads instead, as the
+    compiled parser of JSON is, which does not hold Python's lock. A loader never fails on content: what it cannot read
+    is left out and counted. The same block gives the same rows. docs/how-to/own-loader.md shows a complete loader.
 
     Attributes:
         source: Page that describes the format.

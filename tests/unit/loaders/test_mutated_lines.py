@@ -22,10 +22,11 @@ import pyarrow.parquet as pq
 import pytest
 from kgedit.loaders.wikidata_json import SKIPPED_TYPES, JsonParser
 from world.dumps import load
+from world.parsers import HAS_COMPILED, PARSERS, make_parser
 from world.shared_data import SHARED
 
 from kgedit.sample.generate import write_world
-from kgedit.store.schemas import LoaderOptions, Parsed
+from kgedit.store.schemas import Parsed
 
 LINES = int(os.environ.get("KGEDIT_MUTATED_LINES", "1300"))
 SEED = 20240603
@@ -210,8 +211,9 @@ def check(parsed: Parsed) -> None:
 
 
 @pytest.mark.slow
-def test_no_damaged_line_stops_the_parser(damaged: list[bytes]) -> None:
-    parser = JsonParser(LoaderOptions())
+@pytest.mark.parametrize("name", PARSERS)
+def test_no_damaged_line_stops_the_parser(damaged: list[bytes], name: str) -> None:
+    parser = make_parser(name)
     lines, found = 0, Counter[str]()
     for number, line in enumerate(damaged):
         try:
@@ -225,6 +227,29 @@ def test_no_damaged_line_stops_the_parser(damaged: list[bytes]) -> None:
         found.update(parsed.counts)
     assert lines >= LINES * 0.98
     assert {reason for reason in (*JsonParser.bad_lines, *JsonParser.bad_statements) if not found[reason]} == set()
+
+
+@pytest.mark.skipif(not HAS_COMPILED, reason="kgedit-native is not installed: make native")
+def test_the_compiled_parser_gives_the_rows_and_counts_of_python_for_every_damaged_line(damaged: list[bytes]) -> None:
+    compiled, python = make_parser("compiled"), make_parser("python")
+    compared = [line for line in damaged if not is_about_as_deep_as_python_reads(line)]
+    assert len(compared) > len(damaged) * 0.9
+    for number, line in enumerate(compared):
+        assert_equal(compiled.parse(line), python.parse(line), f"line {number} of seed {SEED}")
+    blocks = [b",\n".join(compared[start : start + 20]) for start in range(0, len(compared), 20)]
+    for number, block in enumerate(blocks):
+        assert_equal(compiled.parse(block), python.parse(block), f"block {number} of seed {SEED}")
+
+
+def is_about_as_deep_as_python_reads(line: bytes) -> bool:
+    """Python's limit counts the calls above the parser as well, which differ."""
+    return any(opening * 800 in line and opening * 2000 not in line for opening in (b"[", b'{"a":'))
+
+
+def assert_equal(compiled: Parsed, python: Parsed, where: str) -> None:
+    assert compiled.counts == python.counts, where
+    assert compiled.entities.equals(python.entities), where
+    assert compiled.claims.equals(python.claims), where
 
 
 def test_a_load_of_damaged_lines_adds_up_and_holds_only_usable_ids(

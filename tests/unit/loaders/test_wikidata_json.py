@@ -21,10 +21,19 @@ from world.dumps import (
     text_value,
     time_value,
 )
+from world.parsers import PARSERS, make_parser
 
 from kgedit.store.schemas import LoaderOptions
 
-PARSER = JsonParser(LoaderOptions())
+PARSER: JsonParser
+
+
+@pytest.fixture(params=PARSERS, scope="module", autouse=True)
+def parser(request: pytest.FixtureRequest) -> str:
+    """Every test runs with both parsers."""
+    global PARSER  # noqa: PLW0603 - the helpers below use it
+    PARSER = make_parser(request.param)
+    return str(request.param)
 
 
 HUMAN = statement(snak("P31", entity_value("Q5"), "wikibase-item"))

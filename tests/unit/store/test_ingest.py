@@ -10,15 +10,18 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import duckdb
 import pytest
 from world.dumps import Json, entity, entity_value, hashes, lines, load, snak, statement, write_dump
+from world.parsers import PARSERS, python_parser
 from world.patience import wait_until
 
 from kgedit.errors import SourceError, StoreError
+from kgedit.store.schemas import LoaderOptions
 from kgedit.store.snapshots import Snapshot, list_snapshots, open_snapshot
 
 DATE = "2021-01-04"
@@ -132,6 +135,10 @@ def test_the_same_command_twice_changes_nothing(tmp_path: Path, dump: Path) -> N
     assert {path: path.stat().st_mtime_ns for path in (tmp_path / "home").rglob("*.*")} == before
 
 
+PROCESSES = partial(python_parser, LoaderOptions())
+"""A loader that needs processes, even if the compiled parser is installed."""
+
+
 @pytest.mark.slow
 def test_every_way_to_load_a_dump_gives_the_same_bytes(tmp_path: Path, dump: Path) -> None:
     home = "it's a [home]"
@@ -141,7 +148,9 @@ def test_every_way_to_load_a_dump_gives_the_same_bytes(tmp_path: Path, dump: Pat
         f"snapshots/20210104/{name}"
         for name in ("SHA256SUMS", "claims.parquet", "entities.parquet", "facts.parquet", "manifest.json")
     }
-    load(tmp_path / home, dump, DATE, block_bytes=SMALL, workers=2)
+    load(tmp_path / home, dump, DATE, block_bytes=SMALL, workers=2, make_loader=PROCESSES)
+    assert hashes(tmp_path / home) == expected
+    load(tmp_path / home, dump, DATE, block_bytes=SMALL, workers=2, overwrite=True)
     assert hashes(tmp_path / home) == expected
     load(tmp_path / home, dump, DATE, block_bytes=SMALL, overwrite=True)
     assert hashes(tmp_path / home) == expected
@@ -308,20 +317,23 @@ def test_a_truncated_dump_fails_and_the_whole_one_loads(tmp_path: Path, dump: Pa
 
 LOAD = """
 import sys
+from functools import partial
 from pathlib import Path
 from world.dumps import load
+from world.parsers import make_parser
 if __name__ == "__main__":
-    home, dump, date, workers = sys.argv[1:]
-    load(Path(home), Path(dump), date, workers=int(workers), block_bytes=6000)
+    home, dump, date, workers, parser = sys.argv[1:]
+    make = partial(make_parser, parser)
+    load(Path(home), Path(dump), date, workers=int(workers), block_bytes=6000, make_loader=make)
 """
 
 
-def start(folder: Path, home: Path, dump: Path, workers: int) -> subprocess.Popen[str]:
+def start(folder: Path, home: Path, dump: Path, workers: int, parser: str) -> subprocess.Popen[str]:
     script = folder / "load.py"
     script.write_text(LOAD)
     tests = Path(__file__).parents[2]
     environment = dict(os.environ, PYTHONPATH=os.pathsep.join([str(tests), str(tests.parent)]))
-    arguments = [sys.executable, str(script), str(home), str(dump), DATE, str(workers)]
+    arguments = [sys.executable, str(script), str(home), str(dump), DATE, str(workers), parser]
     return subprocess.Popen(arguments, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
@@ -350,11 +362,12 @@ def alive(pid: int) -> bool:
 
 
 @pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("parser", PARSERS)
 @pytest.mark.slow
-def test_a_killed_load_goes_on_and_ends_in_the_same_bytes(tmp_path: Path, workers: int) -> None:
+def test_a_killed_load_goes_on_and_ends_in_the_same_bytes(tmp_path: Path, workers: int, parser: str) -> None:
     dump = write_dump(tmp_path / "dump.json.gz", items(range(1, 700)))
     home = tmp_path / "home"
-    process = start(tmp_path, home, dump, workers)
+    process = start(tmp_path, home, dump, workers, parser)
     while len(parts_of(home, "counts")) < 5 and process.poll() is None:
         time.sleep(0.002)
     workers_of_it = children(process)
@@ -365,7 +378,7 @@ def test_a_killed_load_goes_on_and_ends_in_the_same_bytes(tmp_path: Path, worker
     wait_until(lambda: not any(map(alive, workers_of_it)))
     done = {path: path.stat().st_mtime_ns for path in parts_of(home, "counts")}
     assert len(done) >= 5
-    resumed = start(tmp_path, home, dump, workers)
+    resumed = start(tmp_path, home, dump, workers, parser)
     _, errors = resumed.communicate()
     assert resumed.returncode == 0, errors
     load(tmp_path / "undisturbed", dump, DATE, block_bytes=SMALL)

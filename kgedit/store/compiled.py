@@ -1,0 +1,103 @@
+"""Uses the compiled parser of JSON dumps (``native/``) if it is installed.
+
+It reads lines of the usual form. Other lines are parsed by the loader in Python, so that the rules for odd data exist
+once, and rows and counts do not depend on the parser.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+from typing import Any
+
+import pyarrow as pa
+
+from kgedit.store.schemas import CLAIMS, ENTITIES, LoaderOptions, Parsed
+
+_MOST_ODD_LINES = 200
+"""A block with more odd lines is parsed in Python: each costs a table of its own."""
+
+
+class CompiledParser:
+    """Parses blocks of lines without Python's lock.
+
+    Args:
+        parser: `kgedit_native.Parser`.
+        parse_odd: Parses a block of lines in Python.
+    """
+
+    def __init__(self, parser: Any, parse_odd: Callable[[bytes], Parsed]) -> None:
+        self._parser = parser
+        self._parse_odd = parse_odd
+
+    def parse(self, block: bytes) -> Parsed:
+        """Parse a block of whole lines."""
+        found = self._parser.parse(block)
+        if found is None or len(found[3]) > _MOST_ODD_LINES:
+            return self._parse_odd(block)
+        claims, entities = _table(found[0], CLAIMS), _table(found[1], ENTITIES)
+        parsed = Parsed(claims, entities, Counter({reason: count for reason, count in found[2] if count}))
+        if not found[3]:
+            return parsed
+        odd = [self._parse_odd(block[start:end]) for start, end, _, _ in found[3]]
+        if _have_common_entities([parsed, *odd]):
+            return self._parse_odd(block)  # which of them comes first, and is kept, is for Python to find out
+        return Parsed(
+            _interleaved(claims, [place[2] for place in found[3]], [one.claims for one in odd]),
+            _interleaved(entities, [place[3] for place in found[3]], [one.entities for one in odd]),
+            sum((one.counts for one in odd), parsed.counts),
+        )
+
+
+def find_compiled_parser(
+    options: LoaderOptions, rules: str, parse_odd: Callable[[bytes], Parsed]
+) -> CompiledParser | None:
+    """Parser of the package ``kgedit-native``; None if it is not installed or follows the rules of another version.
+
+    Args:
+        options: What to read of each entity.
+        rules: Version of the loader, whose rows it must give.
+        parse_odd: Parses a block of lines in Python.
+    """
+    try:
+        import kgedit_native
+    except ImportError:
+        return None
+    if rules != kgedit_native.RULES:
+        logging.getLogger(__name__).warning(
+            "The compiled parser is of another version and is not used. Build it again: make native"
+        )
+        return None
+    return CompiledParser(kgedit_native.Parser(list(options.languages), options.wiki), parse_odd)
+
+
+def _table(found: tuple[int, list[list[bytes | None]]], schema: pa.Schema) -> pa.Table:
+    rows, columns = found
+    arrays = [_array(field.type, rows, buffers) for field, buffers in zip(schema, columns, strict=True)]
+    return pa.Table.from_arrays(arrays, schema=schema)
+
+
+def _array(kind: pa.DataType, rows: int, in_bytes: list[bytes | None]) -> pa.Array:
+    buffers = [None if data is None else pa.py_buffer(data) for data in in_bytes]
+    if not pa.types.is_list(kind):
+        return pa.Array.from_buffers(kind, rows, buffers)
+    items = int.from_bytes((in_bytes[1] or b"")[-4:], "little")  # the last offset
+    values = pa.Array.from_buffers(kind.value_type, items, buffers[2:])
+    return pa.Array.from_buffers(kind, rows, buffers[:2], children=[values])
+
+
+def _have_common_entities(parsed: list[Parsed]) -> bool:
+    ids = [entity for one in parsed for entity in one.entities["id"].to_pylist()]
+    return len(set(ids)) < len(ids)
+
+
+def _interleaved(rows: pa.Table, places: list[int], inserted: list[pa.Table]) -> pa.Table:
+    """Insert a table before each of the given rows, in ascending order."""
+    pieces: Iterator[Any] = (
+        piece
+        for (start, end), table in zip(pairwise([0, *places]), inserted, strict=True)
+        for piece in (rows.slice(start, end - start), table)
+    )
+    return pa.concat_tables([*pieces, rows.slice(places[-1])]).combine_chunks()

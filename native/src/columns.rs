@@ -1,0 +1,121 @@
+//! Columns in Arrow's memory layout: validity bits, offsets, values.
+
+/// Buffers of a column in the order of Arrow's `Array.from_buffers`; those of the strings follow those of a list.
+pub type Buffers = Vec<Option<Vec<u8>>>;
+
+/// A nullable column of strings.
+pub struct Strings {
+    pub offsets: Vec<i32>,
+    pub data: Vec<u8>,
+    pub valid: Vec<bool>,
+}
+
+impl Default for Strings {
+    fn default() -> Self {
+        Strings { offsets: vec![0], data: Vec::new(), valid: Vec::new() }
+    }
+}
+
+impl Strings {
+    pub fn push(&mut self, text: Option<&str>) {
+        if let Some(text) = text {
+            self.data.extend_from_slice(text.as_bytes());
+        }
+        self.close(text.is_some());
+    }
+
+    fn close(&mut self, valid: bool) {
+        // A block is smaller than 1 GiB, and no column repeats more of it than it holds: see `LONGEST_BLOCK` in lib.rs.
+        self.offsets.push(self.data.len() as i32);
+        self.valid.push(valid);
+    }
+
+    pub fn truncate(&mut self, rows: usize) {
+        self.offsets.truncate(rows + 1);
+        self.valid.truncate(rows);
+        self.data.truncate(self.offsets[rows] as usize);
+    }
+
+    pub fn len(&self) -> usize {
+        self.valid.len()
+    }
+
+    pub fn buffers(self) -> Buffers {
+        vec![bits(&self.valid), Some(in_bytes(&self.offsets, i32::to_le_bytes)), Some(self.data)]
+    }
+}
+
+/// A nullable column of numbers.
+pub struct Numbers<T> {
+    pub data: Vec<T>,
+    pub valid: Vec<bool>,
+}
+
+impl<T> Default for Numbers<T> {
+    fn default() -> Self {
+        Numbers { data: Vec::new(), valid: Vec::new() }
+    }
+}
+
+impl<T: Default> Numbers<T> {
+    pub fn push(&mut self, number: Option<T>) {
+        self.valid.push(number.is_some());
+        self.data.push(number.unwrap_or_default());
+    }
+
+    pub fn truncate(&mut self, rows: usize) {
+        self.data.truncate(rows);
+        self.valid.truncate(rows);
+    }
+}
+
+impl<T: Copy> Numbers<T> {
+    pub fn buffers<const N: usize>(self, bytes: impl Fn(T) -> [u8; N]) -> Buffers {
+        vec![bits(&self.valid), Some(in_bytes(&self.data, bytes))]
+    }
+}
+
+/// A column of lists of strings, without nulls.
+pub struct Lists {
+    pub offsets: Vec<i32>,
+    pub items: Strings,
+}
+
+impl Default for Lists {
+    fn default() -> Self {
+        Lists { offsets: vec![0], items: Strings::default() }
+    }
+}
+
+impl Lists {
+    pub fn push<'a>(&mut self, texts: impl IntoIterator<Item = &'a str>) {
+        for text in texts {
+            self.items.push(Some(text));
+        }
+        self.offsets.push(self.items.len() as i32);
+    }
+
+    pub fn truncate(&mut self, rows: usize) {
+        self.offsets.truncate(rows + 1);
+        self.items.truncate(self.offsets[rows] as usize);
+    }
+
+    pub fn buffers(self) -> Buffers {
+        let mut buffers = vec![None, Some(in_bytes(&self.offsets, i32::to_le_bytes))];
+        buffers.extend(self.items.buffers());
+        buffers
+    }
+}
+
+fn in_bytes<T: Copy, const N: usize>(numbers: &[T], bytes: impl Fn(T) -> [u8; N]) -> Vec<u8> {
+    numbers.iter().flat_map(|&number| bytes(number)).collect()
+}
+
+/// Validity as Arrow's bits; None if every row is valid.
+fn bits(valid: &[bool]) -> Option<Vec<u8>> {
+    if valid.iter().all(|&one| one) {
+        return None;
+    }
+    let byte = |rows: &[bool]| rows.iter().rev().fold(0, |byte, &one| byte << 1 | u8::from(one));
+    Some(valid.chunks(8).map(byte).collect())
+}

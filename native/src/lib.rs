@@ -1,0 +1,124 @@
+//! Compiled parser of Wikidata's JSON dumps. kgedit.store.compiled is its only user.
+
+mod columns;
+mod entities;
+mod json;
+mod statements;
+mod text;
+mod times;
+mod values;
+
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+
+use crate::columns::Buffers;
+use crate::entities::{Options, Rows};
+
+/// Rules of Python's parser that this one follows: `JsonParser.version`.
+const RULES: &str = "3";
+
+/// Offsets of a column are 32-bit numbers.
+const LONGEST_BLOCK: usize = 1 << 30;
+
+/// A line for Python's parser: where it is in the block, and the numbers of claims and entities that precede its own.
+type OddLine = (usize, usize, usize, usize);
+
+struct Parsed {
+    claims: (usize, Vec<Buffers>),
+    entities: (usize, Vec<Buffers>),
+    counts: Vec<(&'static str, u64)>,
+    odd: Vec<OddLine>,
+}
+
+/// Parses blocks of whole lines. It keeps no state between blocks, so threads may share it.
+#[pyclass(frozen)]
+struct Parser {
+    options: Options,
+}
+
+type Columns<'py> = (usize, Vec<Vec<Option<Bound<'py, PyBytes>>>>);
+
+#[pymethods]
+impl Parser {
+    #[new]
+    fn new(languages: Vec<String>, wiki: String) -> Self {
+        Parser { options: Options { languages, wiki } }
+    }
+
+    /// Rows and buffers of the claims and of the entities, counts by reason, and lines that Python must read.
+    ///
+    /// None if Python must read the whole block.
+    #[allow(clippy::type_complexity)] // a tuple for one caller
+    fn parse<'py>(
+        &self,
+        py: Python<'py>,
+        block: &[u8],
+    ) -> Option<(Columns<'py>, Columns<'py>, Vec<(&'static str, u64)>, Vec<OddLine>)> {
+        if block.len() > LONGEST_BLOCK {
+            return None;
+        }
+        let parsed = py.detach(|| parse(block, &self.options));
+        Some((to_python(py, parsed.claims), to_python(py, parsed.entities), parsed.counts, parsed.odd))
+    }
+}
+
+fn to_python(py: Python<'_>, (rows, columns): (usize, Vec<Buffers>)) -> Columns<'_> {
+    let in_bytes = |buffer: Option<Vec<u8>>| buffer.map(|buffer| PyBytes::new(py, &buffer));
+    (rows, columns.into_iter().map(|buffers| buffers.into_iter().map(in_bytes).collect()).collect())
+}
+
+fn parse(block: &[u8], options: &Options) -> Parsed {
+    let mut rows = Rows::default();
+    let mut odd = Vec::new();
+    let mut start = 0;
+    while start < block.len() {
+        let length = memchr::memchr2(b'\n', b'\r', &block[start..]).unwrap_or(block.len() - start);
+        read_line(block, start, start + length, options, &mut rows, &mut odd);
+        start += length + 1;
+    }
+    let counts = vec![
+        ("lines", rows.counts.lines),
+        ("statements", rows.counts.statements),
+        ("repeated entity", rows.counts.repeated_entities),
+        ("statement of a repeated entity", rows.counts.repeated_statements),
+        ("further values of a time qualifier", rows.counts.further_times),
+        ("lexeme", rows.counts.lexemes),
+        ("mediainfo", rows.counts.media),
+        ("not an entity", rows.counts.others),
+    ];
+    let (claim_rows, entity_rows) = (rows.claims.rows(), rows.entity_rows());
+    let (claims, entities) = rows.buffers();
+    Parsed { claims: (claim_rows, claims), entities: (entity_rows, entities), counts, odd }
+}
+
+/// Read the line between two positions, without commas between entities and the array's brackets.
+fn read_line<'a>(
+    block: &'a [u8],
+    mut start: usize,
+    mut end: usize,
+    options: &Options,
+    rows: &mut Rows<'a>,
+    odd: &mut Vec<OddLine>,
+) {
+    let around = |byte: u8| matches!(byte, b' ' | b'\t' | b',' | 0xef | 0xbb | 0xbf); // a byte order mark too
+    while start < end && around(block[start]) {
+        start += 1;
+    }
+    while end > start && around(block[end - 1]) {
+        end -= 1;
+    }
+    let text = &block[start..end];
+    if matches!(text, b"" | b"[" | b"]") {
+        return;
+    }
+    let read = std::str::from_utf8(text).map_err(|_| json::Odd).and_then(|text| rows.read_line(text, options));
+    if read.is_err() {
+        odd.push((start, end, rows.claims.rows(), rows.entity_rows()));
+    }
+}
+
+#[pymodule]
+fn kgedit_native(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add("RULES", RULES)?;
+    module.add_class::<Parser>()
+}
