@@ -73,7 +73,7 @@ check-style: $(READY)
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports
 	$(BIN)/codespell
-	$(if $(CARGO),cd native && cargo fmt --check && cargo clippy --quiet --locked -- --deny warnings,@echo "No cargo: native/ is not checked.")
+	$(if $(and $(CARGO),$(shell cargo fmt --version 2>/dev/null && cargo clippy --version 2>/dev/null)),cd native && cargo fmt --check && cargo clippy --quiet --locked -- --deny warnings,@echo "No cargo with rustfmt and clippy: native/ is not checked.")
 
 check-types: $(READY)
 	$(BIN)/mypy
