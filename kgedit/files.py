@@ -100,7 +100,7 @@ def exclusive_lock(path: Path, *, when_taken: Callable[[], None]) -> Iterator[in
         yield file.fileno()
 
 
-_BLOCK = 1 << 16
+_BLOCK = 1 << 16  # bytes read at once from the end, where the last whole line is
 
 
 def read_lines(path: Path) -> list[str]:

@@ -11,7 +11,7 @@ from urllib.parse import unquote, urlsplit
 
 from kgedit.errors import KgeditError
 
-_LONGEST_NAME = 255
+_LONGEST_NAME = 255  # bytes: the limit of ext4, and no more than that of APFS and NTFS
 _SEPARATORS = frozenset("/\\:")
 """Separators of folders and drives, on POSIX and Windows."""
 

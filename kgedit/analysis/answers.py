@@ -35,6 +35,11 @@ class JudgedQuestions:
     values: Floats
     relations: np.ndarray[Any, np.dtype[np.str_]]
 
+    @property
+    def estimate(self) -> Estimate | None:
+        """Their mean as a share."""
+        return estimate_of(self.values, self.relations)
+
 
 def rows_of(run: Run, stage: EvaluationStage, axis: Axis, preset: str) -> pa.Table:
     """Rows of answers.parquet at one stage, over all timesteps."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import product
 from statistics import fmean
 
-from kgedit.analysis.answers import JudgedQuestions, estimate_of, judged_rows, mean_over_runs, rows_of
+from kgedit.analysis.answers import JudgedQuestions, judged_rows, mean_over_runs, rows_of
 from kgedit.analysis.cells import Cell, Estimate
 from kgedit.analysis.comparisons import paired_result
 from kgedit.analysis.over_models import approaches
@@ -67,7 +67,7 @@ def _pairs(runs: Sequence[Run]) -> list[tuple[Preset, Preset]]:
         if preset.wording == "question" and run.scale_of(preset.metric).is_share
     ]
     forced, free = (
-        list(dict.fromkeys(preset for preset in presets if (preset.generation == "teacher_forcing") is is_forced))
+        list(dict.fromkeys(preset for preset in presets if preset.is_forced is is_forced))
         for is_forced in (True, False)
     )
     return [pair for pair in product(forced, free) if any(set(pair) <= set(run.spec.presets) for run in runs)]
@@ -154,15 +154,11 @@ def _cells(runs: Sequence[Run], asked: _Asked) -> _Triple:
     forced = _judged(runs, asked, asked.forced, unchanged or "value")
     free = _judged(runs, asked, asked.free, unchanged or ("judged_right" if asked.judged else "value"))
     both = paired_result(forced, free)
-    return _estimate(forced), _estimate(free), both.difference if both.n else None
+    return forced.estimate, free.estimate, both.difference if both.n else None
 
 
 def _judged(runs: Sequence[Run], asked: _Asked, preset: Preset, column: str) -> JudgedQuestions:
     return mean_over_runs([judged_rows(rows_of(run, "own", asked.axis, preset.name), column=column) for run in runs])
-
-
-def _estimate(judged: JudgedQuestions) -> Estimate | None:
-    return estimate_of(judged.values, judged.relations)
 
 
 def _averaged(rows: Sequence[Sequence[_Triple]]) -> list[_Triple]:

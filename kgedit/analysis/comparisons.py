@@ -16,7 +16,6 @@ from kgedit.analysis.answers import (
     JudgedQuestions,
     at_questions,
     common_questions,
-    estimate_of,
     interval_of,
     judged_questions,
     mean_over_runs,
@@ -282,7 +281,7 @@ def ranking(judged: Sequence[JudgedQuestions], *, lower_first: bool = False) -> 
         judged: One per row; without questions if not measured.
         lower_first: Whether lower values are better.
     """
-    estimates = [estimate_of(one.values, one.relations) for one in judged]
+    estimates = [one.estimate for one in judged]
     pairs = list(combinations([index for index, estimate in enumerate(estimates) if estimate], 2))
     results = [paired_result(judged[one], judged[other]) for one, other in pairs]
     gains = [-result.difference.mean if lower_first else result.difference.mean for result in results]
@@ -327,7 +326,7 @@ def _placed(estimates: Sequence[Estimate | None], better: frozenset[tuple[int, i
 
 
 def _harmonic_estimate(measures: Sequence[JudgedQuestions]) -> Estimate | None:
-    found = [estimate_of(one.values, one.relations) for one in measures]
+    found = [one.estimate for one in measures]
     estimates = [estimate for estimate in found if estimate]
     if not found or len(estimates) < len(found):
         return None

@@ -13,7 +13,6 @@ from kgedit.analysis.runs import Run
 from kgedit.analysis.tables import METHOD, Column, Table
 from kgedit.records.answers import ERROR_CLASSES, ErrorClass
 from kgedit.records.cases import AXES, LOCALITY_AXES
-from kgedit.records.runs import Preset
 
 _HEADINGS = {"old answer": "old", "more than the answer": "more"}
 _JUDGED_CLASSES: tuple[ErrorClass, ...] = tuple(name for name in ERROR_CLASSES if name != "more than the answer")
@@ -118,11 +117,7 @@ def _rows(runs: Sequence[Run], preset: str, shares_of: _SharesOf) -> list[tuple[
 
 
 def _asks_freely(run: Run, preset: str) -> bool:
-    return any(_is_free(item) for item in run.spec.presets if item.name == preset)
-
-
-def _is_free(preset: Preset) -> bool:
-    return preset.generation != "teacher_forcing"
+    return any(not item.is_forced for item in run.spec.presets if item.name == preset)
 
 
 def _shares_by_rules(rows: pa.Table) -> tuple[Cell, ...] | None:

@@ -52,7 +52,7 @@ def groups_table(groups: Sequence[RunGroup]) -> Table:
 def presets_table(runs: Sequence[Run]) -> Table:
     """One row per run, one column per preset: the same edits under each evaluation, with their costs."""
     presets = preset_names(runs)
-    free = {preset.name for run in runs for preset in run.spec.presets if preset.generation != "teacher_forcing"}
+    free = {preset.name for run in runs for preset in run.spec.presets if not preset.is_forced}
     identity, first = who(runs), presets[0]
     rows = []
     for run, cells in zip(runs, identity.cells, strict=True):

@@ -103,7 +103,7 @@ def _of_file(file: ResultsFile, runs: Sequence[Run]) -> _Shown:
 
 
 def _of_run(number: int, run: Run, files: Sequence[ResultsFile]) -> _Shown:
-    preset = next((one.name for one in run.spec.presets if one.generation == "teacher_forcing"), None)
+    preset = next((one.name for one in run.spec.presets if one.is_forced), None)
     common = max(len(_edits(run) & set(file.edits)) for file in files)
     head = (f"#{number} {run.spec.method}", f"run {run.folder.name}", len(run.cases), common)
     if preset is None:

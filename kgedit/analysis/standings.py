@@ -14,7 +14,7 @@ from typing import Literal
 
 import numpy as np
 
-from kgedit.analysis.answers import JudgedQuestions, at_questions, common_questions, estimate_of, judged_questions
+from kgedit.analysis.answers import JudgedQuestions, at_questions, common_questions, judged_questions
 from kgedit.analysis.cells import Estimate
 from kgedit.analysis.comparisons import Placed, Ranking, Variant, harmonic_ranking, limits_of_tests, ranking, variants
 from kgedit.analysis.runs import Run, RunGroup, comparable_groups
@@ -113,7 +113,7 @@ def standings_of(runs: Sequence[Run]) -> list[Standings]:
     found: list[Standings] = []
     for number, group in enumerate(_groups_by_protocol(runs), start=1):
         presets = _presets(group)
-        free = next((preset.name for preset in presets if _is_free(preset)), None)
+        free = next((preset.name for preset in presets if not preset.is_forced), None)
         found += [_standings(number, group, preset, free) for preset in presets]
     return found
 
@@ -139,14 +139,10 @@ def _without_part_of_another(groups: Sequence[RunGroup]) -> list[RunGroup]:
     ]
 
 
-def _is_free(preset: Preset) -> bool:
-    return preset.generation != "teacher_forcing"
-
-
 def _presets(group: RunGroup) -> list[Preset]:
     """Presets scored by shares: free ones first, starting with the one with the fewest empty answers before editing."""
     shares = [preset for preset in presets_of(group.runs) if _gives_shares(group.runs, preset.name)]
-    return sorted(shares, key=lambda preset: (not _is_free(preset), _empty_before(group.runs, preset.name)))
+    return sorted(shares, key=lambda preset: (preset.is_forced, empty_before(group.runs, preset.name)))
 
 
 def _gives_shares(runs: Sequence[Run], preset: str) -> bool:
@@ -154,7 +150,8 @@ def _gives_shares(runs: Sequence[Run], preset: str) -> bool:
     return asked and preset_scale(runs, preset) == SHARE
 
 
-def _empty_before(runs: Iterable[Run], preset: str) -> float:
+def empty_before(runs: Iterable[Run], preset: str) -> float:
+    """Share of empty answers before any edit, by the first run that has them; 1 without any."""
     scores = (run.pooled("before", "update", preset).get("empty") for run in runs)
     return next((score.mean for score in scores if score), 1.0)
 
@@ -234,10 +231,6 @@ def _judged(
     return JudgedQuestions(common, np.mean([judged.values for judged in same], axis=0), same[0].relations)
 
 
-def _estimate(judged: JudgedQuestions) -> Estimate | None:
-    return estimate_of(judged.values, judged.relations)
-
-
 def _cost(variant: Variant) -> Placed | None:
     seconds = [found for run in variant.runs if (found := run.cpu_seconds_per_edit) is not None]
     return Placed(Estimate(fmean(seconds))) if seconds else None
@@ -250,7 +243,7 @@ def _before(several: Sequence[Variant], preset: str, free: str | None) -> dict[M
         wanted["free_decoding"] = (("update",), free)
     found: dict[Measure, Estimate] = {}
     for measure, (axes, asked) in wanted.items():
-        estimates = (_estimate(_judged(variant, axes, asked, "before")) for variant in several)
+        estimates = (_judged(variant, axes, asked, "before").estimate for variant in several)
         estimate = next((one for one in estimates if one), None)
         if estimate:
             found[measure] = estimate

@@ -45,7 +45,7 @@ def wikifactdiff_table(runs: Sequence[Run]) -> Table | None:
         None if no run was evaluated on clozes under teacher forcing, as in the paper.
     """
     presets = presets_of(runs)
-    cloze = next((one.name for one in presets if one.wording == "cloze" and one.generation == "teacher_forcing"), None)
+    cloze = next((one.name for one in presets if one.wording == "cloze" and one.is_forced), None)
     if cloze is None:
         return None
     text = next((one.name for one in presets if one.metric == _FLUENCY), None)

@@ -24,6 +24,7 @@ from kgedit.llm.language_model import LanguageModel
 from kgedit.records.cases import KnownFact
 
 _MOST_LENGTH = 4096
+"""Maximum tokens of a row: the attention of one row takes memory with the square of its length."""
 
 _TEXT = "text"
 """Field of JSON lines and column of Parquet files that contains the text, as in most published corpora."""

@@ -223,6 +223,7 @@ def _write_json(path: Path, content: Any) -> None:
 
 
 _MOST_ROWS = 200
+"""Maximum edits listed in a model card, which people read; all of them are in the file of edits."""
 
 
 _TRANSFORMERS = """\

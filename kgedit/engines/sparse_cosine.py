@@ -29,8 +29,7 @@ WEIGHT_UNIT = 10_000
 COSINE_UNIT = 1_000_000
 """Cosines are integers in millionths."""
 
-_QUERIES_AT_ONCE = 64
-_DOCUMENTS_AT_ONCE = 65_536
+_QUERIES_AT_ONCE, _DOCUMENTS_AT_ONCE = 64, 65_536
 """The products of a block take at most 64 x 65,536 x 12 bytes, 50 MB, per thread."""
 
 _TIGHTEN = 8

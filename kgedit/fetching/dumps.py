@@ -42,7 +42,7 @@ _ENTITIES = "wikidatawiki/entities/"
 _VIEWS = "other/pageview_complete/monthly/"
 _DAY = re.compile(r"(\d{8})/")
 _SUM = re.compile(r"([0-9a-f]{32}|[0-9a-f]{40})[ \t]+\*?(\S+)")
-_CHUNK = 1 << 20
+_CHUNK = 1 << 20  # bytes; the most that is lost when the process is killed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -176,6 +176,7 @@ def _fetch_entities(
 
 
 _PAGE_OF_IDS = 10_000
+"""Ids per request: those of a large class do not come within the public endpoint's limit of 60 seconds at once."""
 
 
 def _items(order: SliceOrder, pages: FetchedPages) -> list[str]:

@@ -47,7 +47,7 @@ class AnswerCache:
 
 
 def _key(question: Question, preset: Preset) -> str:
-    forced = preset.generation == "teacher_forcing"
+    forced = preset.is_forced
     parts: list[object] = [
         _VERSION,
         question.prompt,

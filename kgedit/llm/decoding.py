@@ -19,6 +19,7 @@ from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.shared_reading import Beginning, TreesRead, read_beginning, read_rows, shares_beginnings
 
 _MOST_ROWS = 256
+"""Maximum rows of a batch: each has logits over the whole vocabulary in every step."""
 _WAITING_FOR = 4
 """Waiting rows are read once a quarter of the rows has left; reading them one by one would cost one pass each."""
 

@@ -18,6 +18,7 @@ Embedder = Callable[[Sequence[str]], Vectors]
 """Texts -> texts x dimensions, each row of length 1."""
 
 _BUCKETS = 2048
+"""Dimensions: a short text has some thirty trigrams, so that two of them rarely share a bucket."""
 
 
 def embedder_on_demand(name: str, *, device: str | Callable[[], str], reduced: bool = False) -> Embedder:

@@ -69,7 +69,7 @@ class PresetQuestion:
     @property
     def is_forced(self) -> bool:
         """Whether answers are fed by teacher forcing rather than generated."""
-        return self.preset.generation == "teacher_forcing"
+        return self.preset.is_forced
 
 
 class EndOfAnswer(NamedTuple):
@@ -108,7 +108,7 @@ def up_to(model: LanguageModel, text: str) -> EndOfAnswer:
 
 def longest(model: LanguageModel, question: Question, preset: Preset) -> int:
     """Number of tokens of a prompt and its longest possible answer."""
-    fed = question.fed if preset.generation == "teacher_forcing" else (question.gold,)
+    fed = question.fed if preset.is_forced else (question.gold,)
     exact = preset.truncation == "gold_length"
     room = max(map(len, _targets(model, question, fed))) if exact else preset.max_new_tokens
     return len(model.encode(question.prompt)) + preset.thinking_tokens + room

@@ -32,6 +32,7 @@ _LONGEST = 2000
 
 
 _MOST_ACCEPTED = 20
+"""Maximum accepted answers shown to a judge: some items have a hundred aliases, and every one is paid for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +108,8 @@ CLASSES: Mapping[str, ErrorClass] = {
 
 
 _CLASS_TOKENS = 8
-_MOST_NAMES = 20
+"""Maximum tokens of a reply: the name of a class, and the quotes or the full stop that models add."""
+_MOST_NAMES = 20  # as _MOST_ACCEPTED
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ import torch
 from transformers.cache_utils import Cache, DynamicLayer
 
 _MORE_COLUMNS = 64
+"""Columns by which a cache grows: widening copies it, so one column at a time would copy it at every token."""
 
 
 def kept_cache(output: Any) -> Any:

@@ -31,6 +31,7 @@ from kgedit.llm.tokenization import written_chat
 from kgedit.progress import Advance
 
 _JUDGED_TOKENS = 4096
+"""Maximum tokens of a batch of judgements: each has logits over the whole vocabulary."""
 _WITHOUT_CONTENT = (Judgement("N/A", ("N/A",), "N/A"), Judgement("", ("",), ""))
 
 
@@ -127,6 +128,7 @@ _AT_ONCE = 16
 
 
 _BATCH_TOKENS = 16_384
+"""Maximum tokens, prompts and replies, whose keys and values are in memory at once."""
 
 
 class LocalChat:

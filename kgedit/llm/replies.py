@@ -107,7 +107,7 @@ _WORD_AFTER = re.compile(r"\s+[\"'“‘«(\[]*(\w[\w’'-]*)?(.?)", re.DOTALL)
 _ORDINAL = re.compile(r"\d{1,2}")
 _DIVISION = re.compile(r"[A-ZÄÖÜ]{2,4}|\w*[Ll]ig[ae]|Division")
 """Words after an ordinal in names of clubs and leagues, as in "1. FC Köln" and "2. Bundesliga"."""
-_SHORTEST_WORD_RUN_TOGETHER = 3
+_SHORTEST_WORD_RUN_TOGETHER = 3  # shorter ones are initials and abbreviations
 
 
 def first_sentence(text: str) -> str:

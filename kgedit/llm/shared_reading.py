@@ -24,7 +24,7 @@ _WORTH_ITS_PASS = 64
 """Minimum saved tokens for which the common prefix gets a separate pass: fewer hardly add to a pass's time."""
 
 
-_TOLERANCE = {torch.float32: 1e-4, torch.float64: 1e-4}
+_TOLERANCE = {torch.float32: 1e-4, torch.float64: 1e-4}  # float64 models have float32 parts: rotary positions
 _TOLERANCE_OF_NARROW_NUMBERS = 0.05
 """Largest difference of logits, relative to the largest logit, that counts as rounding; a wrong mask gives more."""
 

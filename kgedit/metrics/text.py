@@ -108,8 +108,8 @@ CONTAINS_ANY = Metric(
 )
 
 
-_WORDS = 4
-_TOO_OFTEN = 3
+_WORDS, _TOO_OFTEN = 4, 3
+"""A text goes in circles if a run of this many words occurs this often; titles and names repeat shorter runs."""
 
 
 # The rule closest to manual judgement. It rejects what a judge calls wrong although it contains the answer: lists of

@@ -28,7 +28,7 @@ _CLUB = re.compile(
 _COMPANY = re.compile(r",?\s+(?:Inc|Ltd|LLC|PLC|plc|Corp|Corporation|Group|Company|Platforms|AG|SE|GmbH|N\.V|S\.A)\.?$")
 _TEAM = re.compile(r"^(?P<country>.+?) (?P<women>women's )?national (?:association )?football team$")
 _TITLE = re.compile(r",? (?:Jr|Sr)\.?$|,.*$|\s+of [A-Z]\w+$")
-_LEAST_SURNAME = 4
+_LEAST_SURNAME = 4  # shorter ones (Li, May) are shared by many people, or are words
 _PARTICLES = frozenset(
     [
         "al",

@@ -78,8 +78,8 @@ class AnswerBook:
         self.runs.append({"key": run.folder.name, "name": name, "group": group, "model": run.model})
         for row in run.cases.to_pylist():
             self.known_cases[row["timestep"], row["case_id"]] = row
-        free: list[str | None] = [preset.name for preset in run.spec.presets if preset.generation != "teacher_forcing"]
-        forced = next((one.name for one in run.spec.presets if one.generation == "teacher_forcing"), None)
+        free: list[str | None] = [preset.name for preset in run.spec.presets if not preset.is_forced]
+        forced = next((one.name for one in run.spec.presets if one.is_forced), None)
         turns: dict[tuple[str, str, Axis], int] = {}
         for (timestep, case_id, axis, question), answered in _in_order(run):
             turn = turns.get((timestep, case_id, axis), 0)

@@ -19,8 +19,9 @@ WIDE, NARROW = 820, 440
 """Width of a drawing across the whole column of the page, and on a small screen."""
 
 _MOST_BARS = 15
-_MOST_MONTHS = 60
-_MOST_YEARS = 60
+"""Maximum bars before "others": a figure of the page fits a screen."""
+_MOST_MONTHS = _MOST_YEARS = 60
+"""Maximum columns of a figure over time: with more, columns are narrower than their gaps."""
 _FEW_YEARS = 5  # with this few years, the figure of months shows everything
 
 
@@ -208,7 +209,7 @@ _FUNCTION_WORDS = frozenset(
 ) | {"da", "de", "del", "der", "des", "di", "do", "du", "el", "en", "et", "la", "las", "le", "les", "los", "van", "von"}
 """Function words of labels, in the most frequent languages of names."""
 
-_MOST_WORDS = 150
+_MOST_WORDS = 150  # offered to a cloud; those without room are left out
 
 
 def word_figure(facts: Iterable[Fact]) -> Figure | None:

@@ -12,7 +12,7 @@ from kgedit.pages.marks import Drawing, Figure, as_printed, written_marks
 COLUMN_MM, PAGE_MM = 84, 174
 """Width of one column and of both columns of a paper, in millimetres."""
 
-_PIXELS_PER_INCH = 300
+_PIXELS_PER_INCH = 300  # what journals ask of images at least
 _GAP = 28.0
 _FONTS = "Roboto, Helvetica, Arial, sans-serif"
 _DRAWN_COLUMN = 420.0  # drawings up to this width fit a column with 7-point letters

@@ -30,7 +30,8 @@ from kgedit.pages.report_views import ASKED_AXES, AXIS_NAMES, Exhibit, MethodVie
 from kgedit.records.cases import TWO_HOP_AXES, Axis
 
 _FEW = 5
-_MOST_ROWS = 18
+"""Cases of a group below which the figure calls it an anecdote: one answer is a fifth or more of its score."""
+_MOST_ROWS = 18  # a figure fits a screen; the table below it has all groups
 
 
 def exhibits_of(view: View) -> list[Exhibit]:

@@ -6,11 +6,12 @@ Numbers are those of the report's tables, arranged side by side: before and afte
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kgedit.analysis.cells import Estimate, estimate
 from kgedit.analysis.runs import Run, RunGroup, comparable_groups
+from kgedit.analysis.standings import empty_before
 from kgedit.analysis.tables import COMPARED_STAGES, Table, asked_axes, main_score, preset_scale, presets_of
 from kgedit.pages.marks import Figure
 from kgedit.records.cases import AXES, Axis
@@ -100,15 +101,10 @@ def views_of(runs: Sequence[Run]) -> list[View]:
 def _views_of_group(number: int, group: RunGroup) -> list[View]:
     # Charts and sentences show shares; metrics on other scales are in the tables.
     presets = [preset for preset in presets_of(group.runs) if preset_scale(group.runs, preset.name) == SHARE]
-    free = [preset for preset in presets if preset.generation != "teacher_forcing"]
-    forced = next((preset for preset in presets if preset.generation == "teacher_forcing"), None)
-    ordered: list[Preset | None] = [*sorted(free, key=lambda preset: _empty_before(group.runs, preset.name))]
+    free = [preset for preset in presets if not preset.is_forced]
+    forced = next((preset for preset in presets if preset.is_forced), None)
+    ordered: list[Preset | None] = [*sorted(free, key=lambda preset: empty_before(group.runs, preset.name))]
     return [_view(number, group.runs, preset, forced) for preset in ordered or [None]]
-
-
-def _empty_before(runs: Iterable[Run], preset: str) -> float:
-    scores = (run.pooled("before", "update", preset).get("empty") for run in runs)
-    return next((score.mean for score in scores if score), 1.0)
 
 
 def _view(number: int, runs: Sequence[Run], free: Preset | None, forced: Preset | None) -> View:

@@ -21,6 +21,7 @@ FALL = 0.2
 """Minimum difference between teacher-forced and free scores that is reported."""
 
 _SMALL = 100
+"""Questions below which one answer is more than a point in %."""
 
 
 @dataclass(frozen=True, slots=True)

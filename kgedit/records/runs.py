@@ -88,6 +88,11 @@ class Preset:
     stop_entropy: float | None = None
     thinking_tokens: int = 0
 
+    @property
+    def is_forced(self) -> bool:
+        """Whether the target is fed, and the arg max at each of its tokens is judged."""
+        return self.generation == "teacher_forcing"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preparation:

@@ -43,7 +43,7 @@ def problems_of_backend(
     package, extra = backend.package
     if find_spec(package) is None:
         found.append(str(MissingExtraError(package, extra)))
-    forced = [preset.name for preset in presets if preset.generation == "teacher_forcing"]
+    forced = [preset.name for preset in presets if preset.is_forced]
     if forced and not backend.feeds_answers:
         found.append(
             f"the backend {name} does not report the probability of a given answer, which {', '.join(forced)} needs: "

@@ -57,7 +57,7 @@ def easyedit_results(folder: Path) -> str:
     """
     require_finished(folder)
     spec = read_spec(folder)
-    preset = next((one for one in spec.presets if one.generation == "teacher_forcing"), None)
+    preset = next((one for one in spec.presets if one.is_forced), None)
     if preset is None:
         raise TimestepError(
             f"The run {folder} has no teacher-forced preset, whose token match EasyEdit's results hold. "

@@ -221,7 +221,7 @@ def word(
 ) -> WordedProbe:
     """Word a probe as it is sent: in its context, after as much of the prefix as the model's context length allows."""
     case, probe = asked.case, asked.probe
-    forced = preset.generation == "teacher_forcing" and probe.axis in _ASKS_FOR_THE_EDIT
+    forced = preset.is_forced and probe.axis in _ASKS_FOR_THE_EDIT
     fed = Question(
         prompt="",
         gold=probe.answers[0],

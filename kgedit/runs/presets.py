@@ -74,9 +74,9 @@ def _may_think(preset: Preset) -> bool:
 
 def _problems_of_preset(preset: Preset) -> list[str]:
     found = problems_of_context(preset.context)
-    if preset.generation == "teacher_forcing" and preset.truncation != "gold_length":
+    if preset.is_forced and preset.truncation != "gold_length":
         found.append("teacher_forcing is as long as the gold answer: its truncation must be gold_length")
-    if preset.generation == "teacher_forcing" and preset.stop_entropy is not None:
+    if preset.is_forced and preset.stop_entropy is not None:
         found.append("teacher_forcing generates nothing that could end early: leave out stop_entropy")
     if preset.thinking_tokens and not _may_think(preset):
         found.append("thinking_tokens is for presets that decode in a chat: take the context chat or chat:NAME")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TypeVar
@@ -13,7 +12,7 @@ import pyarrow.parquet as pq
 import yaml
 
 from kgedit.analysis.runs import Run, in_report_order
-from kgedit.checksums import SUMS, check_folder, decoding, write_checksums
+from kgedit.checksums import SUMS, check_folder, decoding, sha256_of, write_checksums
 from kgedit.clustered_statistics import INTERVAL_METHOD
 from kgedit.errors import TimestepError
 from kgedit.files import read_lines, replace_file, sync
@@ -248,8 +247,7 @@ def answers_sha256(folder: Path) -> str:
     path = folder / "answers.jsonl"
     if not path.is_file():
         raise TimestepError(f"The run {folder} has no answers.jsonl. Start it: kgedit run-edit")
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+    return sha256_of(path)
 
 
 def _record(path: Path, kind: type[Record]) -> Record | None:

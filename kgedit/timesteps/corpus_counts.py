@@ -9,7 +9,6 @@ found only if no letter is next to it.
 from __future__ import annotations
 
 import csv
-import hashlib
 import io
 import json
 from collections.abc import Collection, Iterable, Iterator
@@ -21,6 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from kgedit.checksums import sha256_of
 from kgedit.errors import TimestepError
 
 
@@ -41,12 +41,9 @@ def corpus_counts(path: Path, labels: Collection[str]) -> dict[str, int]:
 
 def corpus_version(path: Path) -> dict[str, str]:
     """File name -> SHA-256 of a table of counts, or of each text."""
-    found = {}
-    for file in text_files(path) if path.is_dir() else [path]:
-        with file.open("rb") as content:
-            name = file.relative_to(path).as_posix() if path.is_dir() else file.name
-            found[name] = hashlib.file_digest(content, "sha256").hexdigest()
-    return found
+    if path.is_dir():
+        return {file.relative_to(path).as_posix(): sha256_of(file) for file in text_files(path)}
+    return {path.name: sha256_of(path)}
 
 
 def read_counts(path: Path) -> dict[str, int]:

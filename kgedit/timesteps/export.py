@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from kgedit import __version__
-from kgedit.checksums import write_checksums
+from kgedit.checksums import sha256_of, write_checksums
 from kgedit.engines.protocol import Engine
 from kgedit.engines.store import read_sql
 from kgedit.errors import TimestepError
@@ -350,12 +350,8 @@ def _write_tables(tables: Mapping[str, pa.Table], folder: Path) -> dict[str, Any
         path = folder / f"{name}.parquet"
         rows = tables[name].select(schema.names).cast(schema)
         pq.write_table(rows, path, compression="zstd")
-        written[name] = {"rows": rows.num_rows, "sha256": _sha256(path)}
+        written[name] = {"rows": rows.num_rows, "sha256": sha256_of(path)}
     return written
-
-
-def _sha256(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def _provenance(settings: WikiBigEditSettings) -> dict[str, Any]:
@@ -378,15 +374,15 @@ def _provenance(settings: WikiBigEditSettings) -> dict[str, Any]:
         "queries": hashlib.sha256(texts.encode()).hexdigest()[:16],
         **({"kinds": sorted(settings.kinds)} if settings.kinds else {}),
         **_classifier_provenance(settings),
-        **({"only": _sha256(settings.only)} if settings.only else {}),
-        **specificity_provenance({path.name: _sha256(path) for path in settings.pageviews}, settings.counts),
+        **({"only": sha256_of(settings.only)} if settings.only else {}),
+        **specificity_provenance({path.name: sha256_of(path) for path in settings.pageviews}, settings.counts),
     }
 
 
 def _classifier_provenance(settings: WikiBigEditSettings) -> dict[str, Any]:
     if settings.labelled_changes is None:
         return {}
-    return {"labelled_changes": _sha256(settings.labelled_changes), "kind_embedder": settings.kind_embedder}
+    return {"labelled_changes": sha256_of(settings.labelled_changes), "kind_embedder": settings.kind_embedder}
 
 
 def _counts(values: pa.ChunkedArray) -> dict[str, int]:

@@ -88,6 +88,7 @@ def is_property(text: str) -> bool:
 
 
 LEAST_UNUSABLE_NUMBER = 10**18
+"""Ids become 64-bit keys, so numbers of at most 18 digits are accepted; Wikidata's have 9."""
 _NUMBER = "[1-9][0-9]{0,17}"
 _OF_TYPE = {"item": re.compile(f"Q{_NUMBER}"), "property": re.compile(f"P{_NUMBER}")}
 _ENTITY = re.compile(f"[QPME]{_NUMBER}|L{_NUMBER}(?:-[FS]{_NUMBER})?").fullmatch

@@ -22,15 +22,12 @@ import kgedit
 from kgedit.sample.generate import write_world
 from kgedit.timesteps.sample_facts import sample_facts
 
+pytestmark = pytest.mark.usefixtures("own_home")
+
 ROOT = Path(__file__).resolve().parents[2]
 PROMPT = "The mayor of Arvika is"
 EDIT = {"prompt": PROMPT, "subject": "Arvika", "target": "Olof Gren"}
 QUICK = {"steps": 4, "prompts": 2, "prefix_tokens": 3, "tokens": 400, "length": 32}
-
-
-@pytest.fixture(autouse=True)
-def _own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("KGEDIT_HOME", str(tmp_path / "home"))
 
 
 @pytest.fixture

@@ -18,6 +18,7 @@ from transformers import PreTrainedTokenizerFast
 from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.shared_reading import reads_trees
 from kgedit.llm.surgery.packed_matrices import PackedMatrices
+from kgedit.records.cases import Case
 
 TEXTS = (
     "Please answer the question:\nQ: Who is the mayor of Arvika?\nA: Olof Gren",
@@ -178,3 +179,27 @@ def changed(before: dict[str, torch.Tensor], model: LanguageModel) -> Sequence[s
 
 def _same(one: torch.Tensor | None, other: torch.Tensor | None) -> bool:
     return one is not None and other is not None and one.dtype == other.dtype and torch.equal(one, other)
+
+
+def double_model(architecture: str = "llama", *, seed: int = 0) -> LanguageModel:
+    """A small model in float64, so that two ways of computing the same are compared to many digits."""
+    model = small_model(architecture, seed=seed)
+    if architecture != "gemma2":  # whose padding is NaN in float64: its mask's lowest value overflows
+        model.module.double()
+    return model
+
+
+def exactness(model: LanguageModel) -> float:
+    """How near two ways of computing the same come; GPT-J's rotary positions are float32 in any model."""
+    return 1e-6 if model.module.dtype == torch.float64 else 1e-4
+
+
+def mean_loss(model: LanguageModel, cases: list[Case]) -> float:
+    """Mean cross-entropy of the cases' answers, computed from the logits alone."""
+    with torch.no_grad():
+        losses = []
+        for case in cases:
+            prompt, target = model.encode(case.question), model.encode_target(case.answer)
+            logits = model.module(torch.tensor([prompt + target])).logits[0, len(prompt) - 1 : -1]
+            losses.append(torch.nn.functional.cross_entropy(logits.float(), torch.tensor(target)).item())
+        return sum(losses) / len(losses)

@@ -29,7 +29,7 @@ from kgedit.resources import home
 _MOST_TOKENS = 1024
 """Maximum number of tokens of a batch: each has logits over the whole vocabulary, and a gradient."""
 
-_IGNORED = -100
+_IGNORED = -100  # label that torch's cross-entropy leaves out by default
 
 
 @dataclass(frozen=True, slots=True)

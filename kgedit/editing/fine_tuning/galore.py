@@ -11,8 +11,7 @@ from kgedit.editing.editor import Capabilities
 from kgedit.editing.fine_tuning.selective import SelectiveTuning
 from kgedit.hparams.fine_tuning import GaLoreSettings
 
-_BETAS = (0.9, 0.999)
-_EPSILON = 1e-8
+_BETAS, _EPSILON = (0.9, 0.999), 1e-8
 """Adam's constants, as in the paper's algorithm 2."""
 
 

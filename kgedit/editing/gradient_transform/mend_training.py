@@ -36,6 +36,7 @@ PUBLISHED_STEPS = 100_000
 """Number of training edits in EasyEdit's configurations, unless stopped early."""
 
 _STEPS_BETWEEN_WRITES = 100
+"""An interruption costs at most this many of the thousands of steps; a write is as large as the networks."""
 
 _QUESTIONS = 3
 """Number of questions asked after each edit."""

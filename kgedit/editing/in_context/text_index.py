@@ -18,7 +18,9 @@ from kgedit.llm.language_model import LanguageModel
 from kgedit.records.cases import Case
 
 _AT_ONCE = 256
+"""Maximum number of texts whose vectors are in memory at once."""
 _PORTION = 64
+"""Size of the first portion of a ranking: most callers stop within it."""
 
 
 class TextIndex:

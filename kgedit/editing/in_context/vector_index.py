@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from kgedit.errors import MissingExtraError
 from kgedit.llm.embeddings import Vectors
 
-_SCORES_AT_ONCE = 2**24
+_SCORES_AT_ONCE = 2**24  # 64 MB of float32
 _ROUNDING = 1e-5
 """Upper bound of the error of a matrix product of unit vectors in float32."""
 

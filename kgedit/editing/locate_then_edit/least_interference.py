@@ -18,6 +18,7 @@ from kgedit.llm.surgery.matrices import EditedMatrix
 from kgedit.llm.surgery.structure import by_row, hooks
 
 _MOST_TOKENS = 4096
+"""Maximum tokens of a batch, because inputs of every edited layer at all of them are kept in float64."""
 
 
 class LeastInterference:

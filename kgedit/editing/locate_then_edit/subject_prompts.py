@@ -20,6 +20,7 @@ from kgedit.llm.tokenization import token_spans
 from kgedit.records.cases import Case
 
 _MOST_TOKENS = 4096
+"""Maximum tokens of a batch with its padding; it bounds memory whatever the number of prompts."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ from kgedit.llm.surgery.forward_above import ForwardAbove, forward_above
 from kgedit.llm.surgery.structure import by_row, hidden_of, hooks, with_hidden
 from kgedit.llm.training import TargetBatch, loss_scaler, take_step
 
-_IGNORED = -100
+_IGNORED = -100  # label that torch's cross-entropy leaves out by default
 
 
 @dataclass(frozen=True, slots=True)

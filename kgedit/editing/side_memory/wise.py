@@ -44,9 +44,11 @@ from kgedit.progress import Advance
 from kgedit.records.cases import Case, KnownFact
 
 _AT_ONCE = 32
-_WRITTEN = 32
-_WRITTEN_TOKENS = 12
+"""Maximum number of prompts read at once when a merged copy is measured again."""
+_WRITTEN, _WRITTEN_TOKENS = 32, 12
+"""Number of texts that the model writes where there are no known facts, and their tokens: as long as questions."""
 _TINY = 1e-12
+"""Minimum threshold: a copy that moves its own edits by nothing would be chosen for every prompt at 0."""
 _WORDS = ("I", "You", "Because", "Yes", "Q: ")
 """First words of the texts before an edit's prompts."""
 

@@ -10,7 +10,6 @@ data.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import shutil
 from collections.abc import Iterable, Iterator
@@ -22,7 +21,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from kgedit import __version__
-from kgedit.checksums import decoding
+from kgedit.checksums import decoding, sha256_of
 from kgedit.errors import TimestepError
 from kgedit.exporters import EXPORTERS
 from kgedit.exporters.publication.card import card, croissant
@@ -108,7 +107,7 @@ def _write(publication: Publication, folder: Path) -> None:
     name, text = loader_file()
     write_text(tasks / name, text)
     step("writing metadata", total - 1, total)
-    hashes = {path: _sha256(folder / path) for path in publication.tables}
+    hashes = {path: sha256_of(folder / path) for path in publication.tables}
     write_json(folder / "croissant.json", croissant(publication, hashes))
     write_text(folder / "README.md", card(publication))
     write_text(folder / "CITATION.cff", citation_text())
@@ -132,7 +131,7 @@ def _write_timestep(step: PublishedTimestep, folder: Path) -> None:
 
 def _manifest(publication: Publication, folder: Path) -> dict[str, Any]:
     about = publication.about
-    files = {str(path): {"sha256": _sha256(folder / path), "bytes": (folder / path).stat().st_size}
+    files = {str(path): {"sha256": sha256_of(folder / path), "bytes": (folder / path).stat().st_size}
              for path in _files(folder)}  # fmt: skip
     return {
         "format": FORMAT,
@@ -173,11 +172,6 @@ def _files(folder: Path) -> Iterator[PurePosixPath]:
     for path in sorted(folder.rglob("*")):
         if path.is_file():
             yield PurePosixPath(path.relative_to(folder).as_posix())
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 _PROMPT = '"Question: {{question}}\\nAnswer:"'

@@ -14,7 +14,6 @@ kill, and the next attempt downloads only what is missing.
 from __future__ import annotations
 
 import errno
-import hashlib
 import json
 import os
 import shutil
@@ -27,6 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from kgedit import resources
+from kgedit.checksums import sha256_of
 from kgedit.errors import GraphError, MissingExtraError
 from kgedit.files import replace_file
 from kgedit.graph.managed.processes import locked, say
@@ -146,7 +146,7 @@ def _fill(folder: Path, jars: Iterable[Jar]) -> None:
 def _record(folder: Path) -> dict[str, Any]:
     """Content of a complete folder's marker: the lock's hash, and the size of every file."""
     with os.scandir(folder) as files:
-        return {"lock": _digest(LOCK), "sizes": {file.name: file.stat().st_size for file in files}}
+        return {"lock": sha256_of(LOCK), "sizes": {file.name: file.stat().st_size for file in files}}
 
 
 def fetch_all(jars: Sequence[Jar], folder: Path, fetched_into: Path) -> None:
@@ -205,7 +205,7 @@ def fetch(jar: Jar, destination: Path, maven: Any) -> None:
         except RuntimeError as error:  # raised by jgo for any status but 200
             found = str(error)
             continue
-        found = _digest(fetched)
+        found = sha256_of(fetched)
         if found == jar.sha256:
             fetched.replace(destination)
             return
@@ -231,12 +231,7 @@ def _marker(folder: Path) -> Path:
 
 
 def _is_whole(path: Path, jar: Jar) -> bool:
-    return path.is_file() and _digest(path) == jar.sha256
-
-
-def _digest(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+    return path.is_file() and sha256_of(path) == jar.sha256
 
 
 def _about_disk(error: OSError, folder: Path) -> str:

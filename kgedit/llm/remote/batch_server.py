@@ -23,6 +23,8 @@ MARK = "kgedit"
 
 
 _PAGES = 50
+"""Maximum pages of the list of batches searched for a mark: the server lists the newest first, and a batch whose reply
+was lost is one of the newest."""
 _OFFERED = "the Batch API"
 
 

@@ -165,6 +165,7 @@ _CHARACTERS = 4
 
 
 _PER_MESSAGE = 4
+"""Tokens around a message (role and separators) in OpenAI's chat format; no less, because a budget must hold."""
 
 
 class TokenCounter(Protocol):

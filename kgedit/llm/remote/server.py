@@ -253,8 +253,8 @@ def _retry_after(headers: Mapping[str, str]) -> float | None:
     return min(max(seconds, 0.0), _LONGEST_PAUSE)
 
 
-_FIRST_WAIT = 0.5
-_LONGEST_WAIT = 30.0
+_FIRST_WAIT, _LONGEST_WAIT = 0.5, 30.0
+"""Seconds before the second attempt, and at most before any: limits of servers are per minute."""
 
 
 class StoppedError(Exception):

@@ -34,7 +34,7 @@ _LEAST_ROWS, _MOST_ROWS = 2, 512
 """A single row uses another kernel, and with many rows the layout hardly matters."""
 _SHORT = 2
 """Minimum ratio of rows to columns for a transposed copy: for a single row, many short matrix rows are slow to read."""
-_STRIP = 64
+_STRIP = 64  # rows; a strip of both matrices stays in the processor's cache
 
 
 class PackedMatrices:

@@ -58,6 +58,7 @@ class Cost:
 
 
 _FLOOR = 0.001
+"""Least shown seconds, because a logarithmic axis has no zero."""
 
 
 def time_dots(costs: Sequence[Cost], *, width: float = 400) -> Drawing:

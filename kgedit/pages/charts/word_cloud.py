@@ -19,7 +19,7 @@ _ENOUGH = 60
 _SMALLEST = 9.0
 _LINE = 1.0  # height of a word's box, relative to its font size
 _ASCENT = 0.77  # part of the box above the baseline
-_GAP = 3.0
+_GAP = 3.0  # pixels between words of a line, which would read as one
 _TURN, _STEP = 0.35, 3.0
 """Radians between two tries, and pixels between two turns of the spiral."""
 

@@ -12,6 +12,7 @@ from kgedit.pages.marks import Drawing, Mark, dot, line, rect, text
 _HEIGHT, _LEFT, _RIGHT = 250.0, 40.0, 8.0
 _TOP, _BOTTOM = 46.0, _HEIGHT - 24
 _SMALLEST, _LARGEST = 2.5, 7.0
+"""Radii: the area of a dot grows with its number of cases, and a single case is still seen."""
 
 
 def year_dots(

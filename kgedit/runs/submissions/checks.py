@@ -39,7 +39,7 @@ from kgedit.timesteps.timestep import Timestep
 
 Found = TypeVar("Found")
 
-_STEPS = 4
+_STEPS = 4  # of check_submission, as reported to its progress
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from kgedit.wikidata.times import not_before
 
 __all__ = ["Audit", "audit_edits"]
 
-_STEPS = 6
+_STEPS = 6  # as reported to the progress
 
 
 def audit_edits(edits: Edits, old: Snapshot, new: Snapshot, earlier: Sequence[Snapshot] = (), *, spill: Path) -> Audit:

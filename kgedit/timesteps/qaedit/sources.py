@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ast
 import csv
-import hashlib
 import io
 import mmap
 import sys
@@ -21,6 +20,7 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
+from kgedit.checksums import sha256_of
 from kgedit.errors import TimestepError
 from kgedit.names.index import composed
 from kgedit.wikidata.ids import plain_line
@@ -111,7 +111,7 @@ def read_questions(path: Path, *, limit: int | None = None) -> QuestionFile:
     try:
         form, name, rows = _open(path)
         table, count, left_out = _checked(name, rows, limit)
-        digest = _sha256(path)
+        digest = sha256_of(path)
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
         raise TimestepError(f"The questions {path} cannot be read: {reason}. Check the path.") from error
@@ -283,8 +283,3 @@ def _object(text: bytes) -> dict[str, Any] | None:
 
 def _unknown(path: Path, found: str) -> TimestepError:
     return TimestepError(f"{path} is not a set of questions that kgedit reads: {found}.\nIt reads:\n{FORMS}")
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

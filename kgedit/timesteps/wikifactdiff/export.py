@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from kgedit import __version__
-from kgedit.checksums import write_checksums
+from kgedit.checksums import sha256_of, write_checksums
 from kgedit.engines.protocol import Engine
 from kgedit.engines.store import StoreEngine
 from kgedit.errors import TimestepError
@@ -369,7 +369,7 @@ def _provenance(settings: WikiFactDiffSettings) -> dict[str, Any]:
         "seed": settings.seed,
         "known_facts": settings.known_facts,
         "compat": asdict(behaviour(settings.compat)),
-        "pageviews": {path.name: _hash(path) for path in settings.pageviews},
+        "pageviews": {path.name: sha256_of(path) for path in settings.pageviews},
         "templates": template_version(settings.templates),
         "personas": persona_version(settings.personas),
         "persona_style": settings.persona_style,
@@ -378,8 +378,3 @@ def _provenance(settings: WikiFactDiffSettings) -> dict[str, Any]:
         "ask_as_of": dates_version() if settings.ask_as_of else None,
         **specificity_provenance(None, settings.counts),
     }
-
-
-def _hash(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

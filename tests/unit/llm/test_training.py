@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 from safetensors.torch import load_file
-from world.small_models import small_model
+from world.small_models import mean_loss, small_model
 from world.small_timestep import write_timestep
 
 from kgedit.editing import make_editor
@@ -32,27 +32,12 @@ from kgedit.records.cases import Case
 LOSSES = (target_loss, prompt_last_loss)
 
 
-@pytest.fixture(scope="module")
-def cases(tmp_path_factory: pytest.TempPathFactory) -> list[Case]:
-    return list(write_timestep(tmp_path_factory.mktemp("timestep")).cases())
-
-
-def _loss(model: LanguageModel, cases: list[Case]) -> float:
-    with torch.no_grad():
-        losses = []
-        for case in cases:
-            prompt, target = model.encode(case.question), model.encode_target(case.answer)
-            logits = model.module(torch.tensor([prompt + target])).logits[0, len(prompt) - 1 : -1]
-            losses.append(torch.nn.functional.cross_entropy(logits.float(), torch.tensor(target)).item())
-        return sum(losses) / len(losses)
-
-
 def test_target_loss_is_that_of_each_line_alone(cases: list[Case]) -> None:
     model = small_model()
     targets = encode_targets(model, [(case.question, case.answer) for case in cases], learn_end=False)
     loss = target_loss(model.forward(targets.ids, targets.mask, last=targets.last).logits, targets)
 
-    assert loss.item() == pytest.approx(_loss(model, cases), rel=1e-5)
+    assert loss.item() == pytest.approx(mean_loss(model, cases), rel=1e-5)
 
 
 def test_the_last_tokens_of_targets_can_be_left_out(cases: list[Case]) -> None:

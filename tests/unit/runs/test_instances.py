@@ -23,6 +23,8 @@ from kgedit.runs.selection import choose_cases, edit_units
 from kgedit.runs.spec import resolve
 from kgedit.timesteps.edit_files import EditFile
 
+pytestmark = pytest.mark.usefixtures("own_home")
+
 SHORT = {
     "name": "short",
     "context": "question_only",
@@ -39,11 +41,6 @@ COUNTY: Json = {
     "target_new": {"str": "Gävleborg County", "id": "Q42"},
     "target_true": {"str": "Dalarna County", "id": "Q41"},
 }
-
-
-@pytest.fixture(autouse=True)
-def _own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("KGEDIT_HOME", str(tmp_path / "home"))
 
 
 def _of_town(town: str, case_id: int, *, moved: bool = False, last: str = "") -> Json:

@@ -36,14 +36,11 @@ from kgedit.runs.spec import resolve
 from kgedit.timesteps.tables import TWO_HOPS
 from kgedit.timesteps.timestep import Timestep
 
+pytestmark = pytest.mark.usefixtures("own_home")
+
 
 class _KilledError(Exception):
     """Stands for a kill: nothing in the runner catches it."""
-
-
-@pytest.fixture(autouse=True)
-def _own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("KGEDIT_HOME", str(tmp_path / "home"))
 
 
 @pytest.fixture(scope="module")

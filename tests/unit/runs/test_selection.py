@@ -26,6 +26,8 @@ from kgedit.runs.spec import resolve
 from kgedit.timesteps.tables import TWO_HOPS
 from kgedit.timesteps.timestep import Timestep
 
+pytestmark = pytest.mark.usefixtures("own_home")
+
 BRIEF = {
     "name": "brief",
     "context": "question_only",
@@ -34,11 +36,6 @@ BRIEF = {
     "max_new_tokens": 4,
     "metric": "token_match",
 }
-
-
-@pytest.fixture(autouse=True)
-def _own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("KGEDIT_HOME", str(tmp_path / "home"))
 
 
 @dataclass(frozen=True)

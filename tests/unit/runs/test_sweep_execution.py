@@ -20,15 +20,10 @@ from kgedit.runs.run_files import read_answers, read_spec
 from kgedit.runs.runner import run
 from kgedit.runs.sweeps import execution
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.usefixtures("own_home"), pytest.mark.slow]
 
 COSTS = ("seconds", "cpu_seconds", "peak_memory_bytes")
 BRIEF = {"context": "instruction", "generation": "greedy", "truncation": "newline", "max_new_tokens": 4}
-
-
-@pytest.fixture(autouse=True)
-def _own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("KGEDIT_HOME", str(tmp_path / "home"))
 
 
 @pytest.fixture(scope="module")

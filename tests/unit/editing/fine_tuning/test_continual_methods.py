@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 import torch
 from world.small_models import changed, small_model, weights
-from world.small_timestep import write_timestep
 
 from kgedit.editing import make_editor
 from kgedit.editing.editor import Editor
@@ -21,11 +20,6 @@ from kgedit.records.cases import Case
 
 ASKED = (read_context("question_only"),)
 EPOCHS = {"steps": 4, "batch": 2, "least_steps": 0, "stop_loss": 0, "learning_rate": 1e-2}
-
-
-@pytest.fixture(scope="module")
-def cases(tmp_path_factory: pytest.TempPathFactory) -> list[Case]:
-    return list(write_timestep(tmp_path_factory.mktemp("timestep")).cases())
 
 
 def _editor(name: str, model: LanguageModel, **given: object) -> Editor[Any]:

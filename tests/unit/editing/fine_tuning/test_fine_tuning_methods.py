@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from world.small_models import ARCHITECTURES, changed, small_model, weights
-from world.small_timestep import write_timestep
+from world.small_models import ARCHITECTURES, changed, mean_loss, small_model, weights
 
 from kgedit.editing import make_editor
 from kgedit.editing.editor import Editor, RunContext
@@ -22,34 +21,19 @@ from kgedit.records.cases import Case, KnownFact
 ASKED = (read_context("question_only"),)
 
 
-@pytest.fixture(scope="module")
-def cases(tmp_path_factory: pytest.TempPathFactory) -> list[Case]:
-    return list(write_timestep(tmp_path_factory.mktemp("timestep")).cases())
-
-
 def _editor(name: str, model: LanguageModel, **given: object) -> Editor[Any]:
     return make_editor(name, model, given, contexts=ASKED, seed=7)
-
-
-def _loss(model: LanguageModel, cases: list[Case]) -> float:
-    with torch.no_grad():
-        losses = []
-        for case in cases:
-            prompt, target = model.encode(case.question), model.encode_target(case.answer)
-            logits = model.module(torch.tensor([prompt + target])).logits[0, len(prompt) - 1 : -1]
-            losses.append(torch.nn.functional.cross_entropy(logits.float(), torch.tensor(target)).item())
-        return sum(losses) / len(losses)
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 def test_ft_m_learns_the_target_and_touches_one_matrix_only(architecture: str, cases: list[Case]) -> None:
     model = small_model(architecture)
-    before, loss = weights(model), _loss(model, cases[:1])
+    before, loss = weights(model), mean_loss(model, cases[:1])
     editor = _editor("ft_m", model, layer=1)
 
     editor.apply(cases[:1])
 
-    assert _loss(model, cases[:1]) < loss / 2
+    assert mean_loss(model, cases[:1]) < loss / 2
     names = [name for name, module in model.module.named_modules() if module is model.blocks[1].down_projection]
     assert changed(before, model) == [f"{names[0]}.weight"]
 
@@ -135,10 +119,10 @@ def test_locft_bf_rehearses_known_facts_which_then_stay_likelier(cases: list[Cas
         editor = _editor("locft_bf", model, layer=1, steps=40, batch=batch, rehearse=rehearse, least_steps=0)
         editor.prepare(known, advance=lambda _done, _total: None)
         editor.apply(cases[:3])
-        losses.append(_loss(model, cases[3:6]))
-        edited.append(_loss(model, cases[:3]))
+        losses.append(mean_loss(model, cases[3:6]))
+        edited.append(mean_loss(model, cases[:3]))
     assert losses[1] < losses[0] / 2
-    assert edited[1] < _loss(small_model(), cases[:3]) / 2, "the edits are still learned"
+    assert edited[1] < mean_loss(small_model(), cases[:3]) / 2, "the edits are still learned"
 
 
 def test_a_resumed_call_of_locft_bf_rehearses_the_same_facts(cases: list[Case]) -> None:
@@ -174,7 +158,7 @@ def test_ft_m_stops_at_its_loss(cases: list[Case]) -> None:
     applied = _editor("ft_m", small_model(), stop_loss=1e9).apply(cases[:1])
     model = small_model()
 
-    assert applied.loss == pytest.approx(_loss(model, cases[:1]), rel=1e-5)
+    assert applied.loss == pytest.approx(mean_loss(model, cases[:1]), rel=1e-5)
 
 
 def test_ft_m_takes_its_layer_from_depth_and_refuses_one_that_is_not_there() -> None:

@@ -12,7 +12,6 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 from world.small_models import ARCHITECTURES, changed, small_model, weights
-from world.small_timestep import write_timestep
 
 from kgedit.editing import make_editor
 from kgedit.editing.gradient_transform import mend_training
@@ -28,20 +27,7 @@ from kgedit.records.cases import Case
 from kgedit.resources import home
 from kgedit.timesteps.timestep import Timestep
 
-
-@pytest.fixture(autouse=True)
-def _own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("KGEDIT_HOME", str(tmp_path / "home"))
-
-
-@pytest.fixture(scope="module")
-def timestep(tmp_path_factory: pytest.TempPathFactory) -> Timestep:
-    return write_timestep(tmp_path_factory.mktemp("timestep"))
-
-
-@pytest.fixture(scope="module")
-def cases(timestep: Timestep) -> list[Case]:
-    return list(timestep.cases())
+pytestmark = pytest.mark.usefixtures("own_home")
 
 
 def _editor(model: LanguageModel, timestep: Timestep, **given: Any) -> Mend:

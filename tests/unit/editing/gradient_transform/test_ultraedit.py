@@ -9,7 +9,6 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from world.small_models import ARCHITECTURES, changed, small_model, weights
-from world.small_timestep import write_timestep
 
 from kgedit.editing import METHODS, make_editor
 from kgedit.editing.editor import Editor
@@ -25,11 +24,6 @@ from kgedit.llm.training import encode_targets, target_loss
 from kgedit.records.cases import Case
 
 ASKED = (read_context("question_only"),)
-
-
-@pytest.fixture(scope="module")
-def cases(tmp_path_factory: pytest.TempPathFactory) -> list[Case]:
-    return list(write_timestep(tmp_path_factory.mktemp("timestep")).cases())
 
 
 def _editor(name: str, model: LanguageModel, **given: object) -> Editor[Any]:

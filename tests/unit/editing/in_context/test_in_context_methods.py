@@ -27,11 +27,6 @@ BARE = ASKED[0]
 
 
 @pytest.fixture(scope="module")
-def cases(tmp_path_factory: pytest.TempPathFactory) -> list[Case]:
-    return list(write_timestep(tmp_path_factory.mktemp("timestep")).cases())
-
-
-@pytest.fixture(scope="module")
 def known(tmp_path_factory: pytest.TempPathFactory) -> list[KnownFact]:
     return write_timestep(tmp_path_factory.mktemp("timestep")).known_facts()
 

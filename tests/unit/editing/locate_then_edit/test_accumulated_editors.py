@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 import torch
 from world.small_models import changed, save, small_model, weights
-from world.small_timestep import write_timestep
 
 import kgedit
 from kgedit.editing import make_editor
@@ -38,16 +37,6 @@ METHODS: dict[str, dict[str, Any]] = {
 @pytest.fixture(autouse=True)
 def _own_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KGEDIT_HOME", str(tmp_path_factory.getbasetemp() / "accumulated-home"))
-
-
-@pytest.fixture(scope="module")
-def timestep(tmp_path_factory: pytest.TempPathFactory) -> Timestep:
-    return write_timestep(tmp_path_factory.mktemp("timestep"))
-
-
-@pytest.fixture(scope="module")
-def cases(timestep: Timestep) -> list[Case]:
-    return list(timestep.cases())
 
 
 def _editor(name: str, timestep: Timestep, **given: object) -> Any:

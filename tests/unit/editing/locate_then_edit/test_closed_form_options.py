@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 import torch
 from world.small_models import changed, small_model, weights
-from world.small_timestep import write_timestep
 
 from kgedit.editing import make_editor
 from kgedit.editing.editor import EditorState, RunContext
@@ -29,16 +28,6 @@ SMALL = {"tokens": 600, "length": 32, "prefix_tokens": 4, "prompts": 2, "steps":
 @pytest.fixture(autouse=True)
 def _own_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KGEDIT_HOME", str(tmp_path_factory.getbasetemp() / "options-home"))
-
-
-@pytest.fixture(scope="module")
-def timestep(tmp_path_factory: pytest.TempPathFactory) -> Timestep:
-    return write_timestep(tmp_path_factory.mktemp("timestep"))
-
-
-@pytest.fixture(scope="module")
-def cases(timestep: Timestep) -> list[Case]:
-    return list(timestep.cases())
 
 
 def _editor(timestep: Timestep, *, name: str = "memit", **given: object) -> Any:

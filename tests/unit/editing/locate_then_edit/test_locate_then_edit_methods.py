@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from world.small_models import small_model
-from world.small_timestep import write_timestep
+from world.small_models import double_model, small_model
 
 from kgedit.editing import make_editor
 from kgedit.editing.locate_then_edit.editor import LocateThenEdit
@@ -23,6 +21,8 @@ from kgedit.progress import ignore
 from kgedit.records.cases import Case
 from kgedit.timesteps.timestep import Timestep
 
+pytestmark = pytest.mark.usefixtures("own_home")
+
 BARE = read_context("question_only")
 
 
@@ -30,28 +30,6 @@ FREE = {"weight_decay": 0, "clamp": 1e6, "drift_weight": 0, "stop_loss": 0, "ste
 
 
 SMALL = {"tokens": 600, "length": 32, "prefix_tokens": 4}
-
-
-@pytest.fixture(autouse=True)
-def _own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("KGEDIT_HOME", str(tmp_path / "home"))
-
-
-@pytest.fixture(scope="module")
-def timestep(tmp_path_factory: pytest.TempPathFactory) -> Timestep:
-    return write_timestep(tmp_path_factory.mktemp("timestep"))
-
-
-@pytest.fixture(scope="module")
-def cases(timestep: Timestep) -> list[Case]:
-    return list(timestep.cases())
-
-
-def _double(architecture: str = "llama", *, seed: int = 0) -> LanguageModel:
-    model = small_model(architecture, seed=seed)
-    if architecture != "gemma2":  # whose padding is NaN in float64: its mask's lowest value overflows
-        model.module.double()
-    return model
 
 
 def _editor(name: str, model: LanguageModel, timestep: Timestep, **given: object) -> Any:
@@ -72,7 +50,7 @@ def _matrix(model: LanguageModel, layer: int) -> torch.Tensor:
 def test_rome_maps_its_key_to_v_exactly_by_a_rank_one_change_in_the_metric_of_c(
     name: str, architecture: str, cases: list[Case], timestep: Timestep
 ) -> None:
-    model = _double(architecture)
+    model = double_model(architecture)
     editor = _editor(name, model, timestep, layer=1, steps=4, damping=1e-3)
     request = editor.request_of(cases[0])
     down, before = model.blocks[1].down, _matrix(model, 1)
@@ -94,7 +72,7 @@ def test_rome_maps_its_key_to_v_exactly_by_a_rank_one_change_in_the_metric_of_c(
 
 
 def test_rome_is_memit_with_one_layer_and_one_edit_up_to_lambda(cases: list[Case], timestep: Timestep) -> None:
-    one, many = _double(), _double()
+    one, many = double_model(), double_model()
     rome = _editor("rome", one, timestep, layer=1, prompts=1, **FREE)
     memit = _editor("memit", many, timestep, layers="1", prompts=1, preserve=3, **FREE)
     before = _matrix(one, 1)
@@ -144,7 +122,7 @@ def test_drift_is_measured_at_the_end_of_its_prompt_or_at_the_subject(cases: lis
 def test_memit_brings_the_output_of_its_highest_layer_to_z(
     architecture: str, cases: list[Case], timestep: Timestep
 ) -> None:
-    model = _double(architecture)
+    model = double_model(architecture)
     near_zero = {"preserve": 1e-9, "prompts": 1, "layers": "0-1", "damping": 1e-6, "steps": 4}
     editor = _editor("memit", model, timestep, **near_zero)
     requests = [editor.request_of(case) for case in cases[:3]]
@@ -161,7 +139,7 @@ def test_memit_brings_the_output_of_its_highest_layer_to_z(
 def test_memits_change_of_a_layer_solves_the_normal_equations_of_all_edits(
     cases: list[Case], timestep: Timestep
 ) -> None:
-    model = _double()
+    model = double_model()
     editor = _editor("memit", model, timestep, layers="1", preserve=20, steps=3, damping=1e-3)
     requests, before = [editor.request_of(case) for case in cases[:4]], _matrix(model, 1)
     found = editor.search(model.blocks[1].module, requests, layer=1)
@@ -178,7 +156,7 @@ def test_memits_change_of_a_layer_solves_the_normal_equations_of_all_edits(
 def test_alphaedit_leaves_inputs_outside_its_null_space_as_they_were(
     relative: bool, cases: list[Case], timestep: Timestep
 ) -> None:
-    model = _double()
+    model = double_model()
     editor = _editor("alphaedit", model, timestep, layers="0-1", steps=4, threshold=0.1, relative=relative)
     before = {layer: _matrix(model, layer) for layer in (0, 1)}
     editor.apply(cases[:2])
@@ -197,7 +175,7 @@ def test_alphaedit_leaves_inputs_outside_its_null_space_as_they_were(
 
 
 def test_alphaedits_edits_in_sequence_are_one_solve_over_all_of_them(cases: list[Case], timestep: Timestep) -> None:
-    model = _double()
+    model = double_model()
     editor = _editor("alphaedit", model, timestep, layers="1", steps=4, threshold=0.3, penalty=0.5)
     before, basis = _matrix(model, 1), editor.basis(1)
     keys, values = [], []

@@ -23,6 +23,8 @@ from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.surgery.structure import by_row, hooks
 from kgedit.resources import home
 
+pytestmark = pytest.mark.usefixtures("own_home")
+
 CORPUS = Corpus(
     "towns",
     (
@@ -31,11 +33,6 @@ CORPUS = Corpus(
         "Luleå lies far away. Mora, Hjo, Kalix, Arvika.",
     ),
 )
-
-
-@pytest.fixture(autouse=True)
-def _own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("KGEDIT_HOME", str(tmp_path / "home"))
 
 
 def _dense(model: LanguageModel, layer: int, rows: list[list[int]]) -> torch.Tensor:

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-from pathlib import Path
 from typing import Any
 
 import pytest
 from world.small_models import changed, small_model, weights
-from world.small_timestep import write_timestep
 
 from kgedit.editing import make_editor
 from kgedit.editing.locate_then_edit.subject_prompts import (
@@ -23,25 +21,12 @@ from kgedit.progress import ignore
 from kgedit.records.cases import Case
 from kgedit.timesteps.timestep import Timestep
 
+pytestmark = pytest.mark.usefixtures("own_home")
+
 BARE = read_context("question_only")
 
 
 SMALL = {"tokens": 600, "length": 32, "prefix_tokens": 4}
-
-
-@pytest.fixture(autouse=True)
-def _own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("KGEDIT_HOME", str(tmp_path / "home"))
-
-
-@pytest.fixture(scope="module")
-def timestep(tmp_path_factory: pytest.TempPathFactory) -> Timestep:
-    return write_timestep(tmp_path_factory.mktemp("timestep"))
-
-
-@pytest.fixture(scope="module")
-def cases(timestep: Timestep) -> list[Case]:
-    return list(timestep.cases())
 
 
 def _editor(name: str, model: LanguageModel, timestep: Timestep, **given: object) -> Any:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from world.other_devices import Waits, other_devices
-from world.small_models import ALL_ARCHITECTURES, changed, small_model, weights
-from world.small_timestep import write_timestep
+from world.small_models import ALL_ARCHITECTURES, changed, double_model, exactness, small_model, weights
 
 from kgedit.editing.locate_then_edit.subject_prompts import (
     encode_with_subject,
@@ -22,36 +20,10 @@ from kgedit.llm.contexts import read_context
 from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.surgery.structure import hidden_of, hooks, with_hidden
 from kgedit.records.cases import Case
-from kgedit.timesteps.timestep import Timestep
+
+pytestmark = pytest.mark.usefixtures("own_home")
 
 BARE = read_context("question_only")
-
-
-@pytest.fixture(autouse=True)
-def _own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("KGEDIT_HOME", str(tmp_path / "home"))
-
-
-@pytest.fixture(scope="module")
-def timestep(tmp_path_factory: pytest.TempPathFactory) -> Timestep:
-    return write_timestep(tmp_path_factory.mktemp("timestep"))
-
-
-@pytest.fixture(scope="module")
-def cases(timestep: Timestep) -> list[Case]:
-    return list(timestep.cases())
-
-
-def _double(architecture: str = "llama", *, seed: int = 0) -> LanguageModel:
-    model = small_model(architecture, seed=seed)
-    if architecture != "gemma2":  # whose padding is NaN in float64: its mask's lowest value overflows
-        model.module.double()
-    return model
-
-
-def _exactness(model: LanguageModel) -> float:
-    """How near two ways of computing the same come; GPT-J's rotary positions are float32 in any model."""
-    return 1e-6 if model.module.dtype == torch.float64 else 1e-4
 
 
 def _requests(model: LanguageModel, cases: list[Case]) -> list[EditRequest]:
@@ -71,19 +43,19 @@ SEARCH = ValueSearchSettings(steps=8, learning_rate=0.5, weight_decay=0.1, clamp
 @pytest.mark.parametrize("architecture", ALL_ARCHITECTURES)
 @pytest.mark.slow
 def test_values_searched_for_together_are_those_searched_for_alone(architecture: str, cases: list[Case]) -> None:
-    model = _double(architecture)
+    model = double_model(architecture)
     requests, module = _requests(model, cases[:3]), model.blocks[1].down_projection
     search = dataclasses.replace(SEARCH, stop_loss=1.0, steps=14)
     together = search_values(model, 1, module, requests, search)
     alone = [search_values(model, 1, module, [request], search) for request in requests]
 
-    assert torch.allclose(together.before, torch.cat([one.before for one in alone]), atol=_exactness(model))
+    assert torch.allclose(together.before, torch.cat([one.before for one in alone]), atol=exactness(model))
     assert torch.allclose(together.added, torch.cat([one.added for one in alone]), atol=1e-2)
     assert together.losses == pytest.approx([one.losses[0] for one in alone], rel=1e-3)
 
 
 def test_the_search_keeps_to_its_ball_and_lowers_the_targets_loss(cases: list[Case]) -> None:
-    model = _double()
+    model = double_model()
     request, module = _requests(model, cases[:1])[0], model.blocks[1].module
     short = search_values(model, 1, module, [request], dataclasses.replace(SEARCH, steps=1))
     found = search_values(model, 1, module, [request], dataclasses.replace(SEARCH, clamp=0.5, steps=25))
@@ -97,7 +69,7 @@ def test_the_search_keeps_to_its_ball_and_lowers_the_targets_loss(cases: list[Ca
 
 
 def test_the_searchs_first_loss_is_the_mean_loss_of_the_prompts(cases: list[Case]) -> None:
-    model = _double()
+    model = double_model()
     request = _requests(model, cases[:1])[0]
     found = search_values(model, 1, model.blocks[1].module, [request], dataclasses.replace(SEARCH, steps=1))
     expected = []
@@ -116,7 +88,7 @@ def _towards_the_second_likeliest(model: LanguageModel, request: EditRequest) ->
 
 
 def test_the_search_ends_at_the_whole_loss_by_default_and_at_the_targets_own_on_request(cases: list[Case]) -> None:
-    model = _double()
+    model = double_model()
     request = _towards_the_second_likeliest(model, _requests(model, cases[:1])[0])
     module = model.blocks[0].module
     search = dataclasses.replace(SEARCH, steps=8, learning_rate=0.1, weight_decay=5.0, clamp=99.0, stop_loss=0.0)
@@ -131,7 +103,7 @@ def test_the_search_ends_at_the_whole_loss_by_default_and_at_the_targets_own_on_
 def test_the_search_ends_so_many_steps_after_the_target_is_the_likeliest_behind_random_prefixes(
     cases: list[Case],
 ) -> None:
-    model = _double()
+    model = double_model()
     module = model.blocks[0].module
     search = dataclasses.replace(SEARCH, clamp=99.0, weight_decay=0.0, drift_weight=0.0, stop_loss=0.0)
 
@@ -161,7 +133,7 @@ def test_the_search_ends_so_many_steps_after_the_target_is_the_likeliest_behind_
 
 def test_the_drift_is_the_divergence_of_what_is_said_after_from_what_was_said_before(cases: list[Case]) -> None:
     """KL(after | before), which is not KL(before | after); the second loss is that of the vector after one step."""
-    model = _double()
+    model = double_model()
     request, module = _requests(model, cases[:1])[0], model.blocks[1].module
     weight = dataclasses.replace(SEARCH, steps=2, learning_rate=5.0, drift_weight=1.0, weight_decay=0.0, clamp=99.0)
     with_drift = search_values(model, 1, module, [request], weight)
@@ -186,7 +158,7 @@ def test_the_drift_is_the_divergence_of_what_is_said_after_from_what_was_said_be
 
 
 def test_the_search_gives_no_module_a_gradient_and_leaves_another_model_alone(cases: list[Case]) -> None:
-    model, other = _double(), _double(seed=1)
+    model, other = double_model(), double_model(seed=1)
     before, others = weights(model), weights(other)
     search_values(model, 1, model.blocks[1].module, _requests(model, cases[:2]), SEARCH)
 

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 import torch
 from peft import get_peft_model_state_dict
-from world.small_models import changed, small_model, weights
-from world.small_timestep import write_timestep
+from world.small_models import changed, mean_loss, small_model, weights
 
 from kgedit.editing import make_editor
 from kgedit.editing.editor import NO_RUN, Editor, EditorState
@@ -23,32 +22,17 @@ from kgedit.records.cases import Case
 ASKED = (read_context("question_only"),)
 
 
-@pytest.fixture(scope="module")
-def cases(tmp_path_factory: pytest.TempPathFactory) -> list[Case]:
-    return list(write_timestep(tmp_path_factory.mktemp("timestep")).cases())
-
-
 def _editor(name: str, model: LanguageModel, **given: object) -> Editor[Any]:
     return make_editor(name, model, given, contexts=ASKED, seed=7)
 
 
-def _loss(model: LanguageModel, cases: list[Case]) -> float:
-    with torch.no_grad():
-        losses = []
-        for case in cases:
-            prompt, target = model.encode(case.question), model.encode_target(case.answer)
-            logits = model.module(torch.tensor([prompt + target])).logits[0, len(prompt) - 1 : -1]
-            losses.append(torch.nn.functional.cross_entropy(logits.float(), torch.tensor(target)).item())
-        return sum(losses) / len(losses)
-
-
 def test_lora_starts_as_the_model_itself_and_lowers_the_loss(cases: list[Case]) -> None:
     model = small_model()
-    loss = _loss(model, cases)
+    loss = mean_loss(model, cases)
     editor = _editor("lora", model, epochs=40, learning_rate=1e-2)
     editor.apply(cases)
 
-    assert _loss(model, cases) < 0.8 * loss
+    assert mean_loss(model, cases) < 0.8 * loss
     assert {name.split(".")[-2] for name in editor.state().tensors} == {"lora_A", "lora_B"}
 
 

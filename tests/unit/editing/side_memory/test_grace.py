@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 import torch
 from world.small_models import ARCHITECTURES, changed, small_model, weights
-from world.small_timestep import write_timestep
 from world.waits import counted_waits
 
 from kgedit.editing import make_editor
@@ -35,11 +34,6 @@ DECODED = Preset(
     max_new_tokens=20,
     metric="exact_match",
 )
-
-
-@pytest.fixture(scope="module")
-def cases(tmp_path_factory: pytest.TempPathFactory) -> list[Case]:
-    return list(write_timestep(tmp_path_factory.mktemp("timestep")).cases())
 
 
 def _editor(name: str, model: LanguageModel, **given: object) -> Editor[Any]:

@@ -9,7 +9,6 @@ import pytest
 import torch
 from peft.utils.merge_utils import dare_linear, magnitude_prune, task_arithmetic, ties
 from world.small_models import ARCHITECTURES, changed, small_model, weights
-from world.small_timestep import write_timestep
 from world.waits import counted_waits
 
 from kgedit.editing import make_editor
@@ -31,16 +30,6 @@ from kgedit.llm.language_model import LanguageModel
 from kgedit.progress import ignore
 from kgedit.records.cases import Case
 from kgedit.timesteps.timestep import Timestep
-
-
-@pytest.fixture(scope="module")
-def timestep(tmp_path_factory: pytest.TempPathFactory) -> Timestep:
-    return write_timestep(tmp_path_factory.mktemp("timestep"))
-
-
-@pytest.fixture(scope="module")
-def cases(timestep: Timestep) -> list[Case]:
-    return list(timestep.cases())
 
 
 def _editor(model: LanguageModel, timestep: Timestep, **given: Any) -> Wise:

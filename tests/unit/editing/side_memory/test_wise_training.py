@@ -9,7 +9,6 @@ import pytest
 import torch
 from torch.nn.functional import log_softmax, pad, silu
 from world.small_models import small_model
-from world.small_timestep import write_timestep
 
 from kgedit.editing import make_editor
 from kgedit.editing.side_memory.side_copies import random_mask
@@ -19,11 +18,6 @@ from kgedit.records.cases import Case
 from kgedit.timesteps.timestep import Timestep
 
 AS_THE_CODE = {"counted": "read", "one_token_more": True, "threshold": "mean"}
-
-
-@pytest.fixture(scope="module")
-def timestep(tmp_path_factory: pytest.TempPathFactory) -> Timestep:
-    return write_timestep(tmp_path_factory.mktemp("timestep"))
 
 
 def _editor(timestep: Timestep, **given: Any) -> Wise:

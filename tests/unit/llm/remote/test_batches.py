@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from world.batch_server import BatchServer, batch_server
+from world.chat_requests import ONE_DOLLAR_A_TOKEN, ROOT, request, texts, words
 from world.patience import wait_until
 
 from kgedit.errors import ModelError
@@ -17,27 +18,10 @@ from kgedit.files import exclusive_lock
 from kgedit.llm.remote.batches import BatchClient, BatchWork
 from kgedit.llm.remote.client import Effort
 from kgedit.llm.remote.prices import Price, most_tokens, price_of, read_prices
-from kgedit.llm.remote.requests import ChatReply, ChatRequest, FailedCall, Message, ReplyCache
+from kgedit.llm.remote.requests import ReplyCache
 from kgedit.llm.remote.server import ChatServer
 
 pytestmark = pytest.mark.slow
-
-ROOT = Path(__file__).resolve().parents[4]
-ONE_DOLLAR_A_TOKEN = Price(prompt=1e6, reply=1e6)
-
-
-@pytest.fixture(autouse=True)
-def short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kgedit.llm.remote.server._FIRST_WAIT", 0.01)
-    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-
-
-def request(text: str) -> ChatRequest:
-    return ChatRequest(model="m", messages=(Message("user", text),), max_tokens=5)
-
-
-def words(count: int) -> list[ChatRequest]:
-    return [request(f"word {number}") for number in range(count)]
 
 
 def client(
@@ -59,10 +43,6 @@ def client(
         price=price,
         budget=budget,
     )
-
-
-def texts(replies: tuple[ChatReply | FailedCall | None, ...]) -> list[str]:
-    return [reply.text if isinstance(reply, ChatReply) else str(reply) for reply in replies]
 
 
 EIGHT = [f"WORD {number}" for number in range(8)]

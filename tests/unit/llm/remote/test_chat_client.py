@@ -12,31 +12,15 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from world.chat_requests import ONE_DOLLAR_A_TOKEN, ROOT, request, texts, words
 from world.fault_server import FaultServer, fault_server
 from world.patience import wait_until
 
 from kgedit.errors import ModelError
 from kgedit.llm.remote.client import ChatClient, Effort
 from kgedit.llm.remote.prices import ByCharacters, Price, most_tokens
-from kgedit.llm.remote.requests import ChatReply, ChatRequest, FailedCall, Message, ReplyCache, request_key
+from kgedit.llm.remote.requests import Message, ReplyCache, request_key
 from kgedit.llm.remote.server import OPENAI, ChatServer, Pace, _retry_after
-
-ROOT = Path(__file__).resolve().parents[4]
-ONE_DOLLAR_A_TOKEN = Price(prompt=1e6, reply=1e6)
-
-
-@pytest.fixture(autouse=True)
-def short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kgedit.llm.remote.server._FIRST_WAIT", 0.01)
-    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-
-
-def request(text: str) -> ChatRequest:
-    return ChatRequest(model="m", messages=(Message("user", text),), max_tokens=5)
-
-
-def words(count: int) -> list[ChatRequest]:
-    return [request(f"word {number}") for number in range(count)]
 
 
 def client(
@@ -55,10 +39,6 @@ def client(
         price=price,
         budget=budget,
     )
-
-
-def texts(replies: tuple[ChatReply | FailedCall | None, ...]) -> list[str]:
-    return [reply.text if isinstance(reply, ChatReply) else str(reply) for reply in replies]
 
 
 def test_every_request_gets_its_own_reply_in_order_and_equal_ones_are_asked_once(tmp_path: Path) -> None:

@@ -5,16 +5,10 @@ from __future__ import annotations
 import pytest
 import torch
 from world.small_models import ARCHITECTURES, small_model
-from world.small_timestep import write_timestep
 
 from kgedit.llm.surgery.forward_above import forward_above
 from kgedit.llm.training import encode_targets, target_loss
 from kgedit.records.cases import Case
-
-
-@pytest.fixture(scope="module")
-def cases(tmp_path_factory: pytest.TempPathFactory) -> list[Case]:
-    return list(write_timestep(tmp_path_factory.mktemp("timestep")).cases())
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
