@@ -146,7 +146,7 @@ class CrispEditSettings(BreadthFirstSettings):
         return parse_layers(self.layers)
 
     @classmethod
-    def derive(cls, model: LanguageModel, known: Mapping[str, Any]) -> dict[str, Setting]:  # noqa: ARG003
+    def derive(cls, model: LanguageModel, known: Mapping[str, Any]) -> dict[str, Setting]:  # noqa: ARG003 - one signature for all
         """Blocks from the depth, 19-23 in a model of 32; learning rate from their width."""
         blocks = blocks_between(model, first=0.6, last=0.72)
         rate = _learning_rate(model.blocks[blocks[0]].inner_width)
@@ -169,7 +169,7 @@ class ContinualSettings(BreadthFirstSettings):
         return parse_layers(self.layers)
 
     @classmethod
-    def derive(cls, model: LanguageModel, known: Mapping[str, Any]) -> dict[str, Setting]:  # noqa: ARG003
+    def derive(cls, model: LanguageModel, known: Mapping[str, Any]) -> dict[str, Setting]:  # noqa: ARG003 - one signature for all
         """All blocks; the learning rate in inverse proportion to the model's width, constant from 4,096 units up."""
         width = model.module.config.get_text_config().hidden_size
         return {"layers": f"0-{len(model.blocks) - 1}", "learning_rate": cls._rate_of_7b * max(1.0, 4096 / width)}
@@ -266,7 +266,7 @@ class LoraSettings(Settings):
     learn_end: bool = setting("whether the end of text is part of the target", default=True)
 
     @classmethod
-    def derive(cls, model: LanguageModel, known: Mapping[str, Any]) -> dict[str, Setting]:  # noqa: ARG003
+    def derive(cls, model: LanguageModel, known: Mapping[str, Any]) -> dict[str, Setting]:  # noqa: ARG003 - one signature for all
         """Learning rate of 1e-3 from width 4,096 up, and proportionally higher below, up to 1e-2.
 
         (SmolLM2-135M, width 576, 10 edits: teacher-forced 0.29 at 2e-3, 0.61 at 1e-2. `tiny`, width 128, 131 edits

@@ -38,7 +38,7 @@ class MendSettings(Settings):
     learn_end: bool = setting("whether the end of text is part of the target", default=False)
 
     @classmethod
-    def derive(cls, model: LanguageModel, known: Mapping[str, Any]) -> dict[str, Setting]:  # noqa: ARG003
+    def derive(cls, model: LanguageModel, known: Mapping[str, Any]) -> dict[str, Setting]:  # noqa: ARG003 - one signature for all
         """Training length by device: a step of SmolLM2-135M takes half a second on one core."""
         return {"train_steps": 1_000 if model.device.type == "cpu" else 20_000}
 

@@ -72,7 +72,7 @@ class LocateSettings(Settings):
     )
 
     @classmethod
-    def derive(cls, model: LanguageModel, known: Mapping[str, Any]) -> dict[str, Setting]:  # noqa: ARG003
+    def derive(cls, model: LanguageModel, known: Mapping[str, Any]) -> dict[str, Setting]:  # noqa: ARG003 - one signature for all
         """Learning rate from the width; small batches on a CPU, which gains nothing from larger ones and pads more."""
         return {
             "learning_rate": _learning_rate(model),

@@ -12,7 +12,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 from kgedit.llm.remote.requests import ChatRequest, Message
 from kgedit.records.answers import ErrorClass
@@ -20,7 +20,7 @@ from kgedit.records.answers import ErrorClass
 Verdict = Literal["CORRECT", "INCORRECT"]
 
 
-VERDICTS: tuple[Verdict, Verdict] = ("CORRECT", "INCORRECT")
+VERDICTS: tuple[Verdict, Verdict] = get_args(Verdict)
 
 
 VERDICT_TOKENS = 8
@@ -81,6 +81,7 @@ def read_verdict(text: str) -> Verdict | None:
 
 def fenced(template: str, record: str) -> str:
     """Insert a record into a template, between two lines that the record cannot contain."""
+    # A record that contained the fence would have to contain its own hash.
     fence = f"=== {hashlib.sha256(record.encode()).hexdigest()[:16]} ==="
     # The record is inserted last, so that its content is never taken for a slot.
     return template.replace("{fence}", fence).replace("{record}", record)

@@ -39,7 +39,7 @@ class _Room(DynamicLayer):  # type: ignore[no-untyped-call]
         key_states: torch.Tensor,
         value_states: torch.Tensor,
         *args: Any,  # noqa: ARG002 - the shape of transformers' cache layers
-        **kwargs: Any,  # noqa: ARG002
+        **kwargs: Any,  # noqa: ARG002 - likewise
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Append the keys and values of the newest tokens of all rows."""
         rows, more = key_states.shape[0], key_states.shape[2]

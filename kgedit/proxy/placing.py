@@ -11,13 +11,13 @@ import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from kgedit.graph_memory.facts import MemoryValue
 from kgedit.graph_memory.findings import Remembered
 
 Layout = Literal["fenced", "pairs"]
-LAYOUTS: tuple[Layout, ...] = ("fenced", "pairs")
+LAYOUTS: tuple[Layout, ...] = get_args(Layout)
 """fenced: JSON lines between marks, for models that follow instructions. pairs: question and answer as in a few-shot
 prompt, for base models; their labels are one line each and not JSON."""
 

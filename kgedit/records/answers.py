@@ -7,7 +7,7 @@ first three and stores the prompt and the text, so that every metric can be reco
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from kgedit.records.cases import Axis, Chain
 
@@ -15,14 +15,7 @@ ErrorClass = Literal["empty", "repetition", "old answer", "more than the answer"
 """Errors of a free answer; the rules are those of kgedit.metrics.answer_table. "more than the answer" is never used by
 a judge that calls an answer wrong."""
 
-ERROR_CLASSES: tuple[ErrorClass, ...] = (
-    "empty",
-    "repetition",
-    "old answer",
-    "more than the answer",
-    "irrelevant",
-    "incorrect",
-)
+ERROR_CLASSES: tuple[ErrorClass, ...] = get_args(ErrorClass)
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from typing import Literal
+from typing import Literal, get_args
 
 Axis = Literal[
     "update",
@@ -24,18 +24,7 @@ and consequence (implied by the fact alone). locality queries facts near the edi
 (WikiFactDiff, section 5).
 """
 
-AXES: tuple[Axis, ...] = (
-    "update",
-    "rephrase",
-    "personas",
-    "alias",
-    "mhop",
-    "mhop_rephrase",
-    "hop",
-    "consequence",
-    "locality",
-    "random_locality",
-)
+AXES: tuple[Axis, ...] = get_args(Axis)
 
 EDIT_AXES: tuple[Axis, ...] = ("update", "rephrase", "personas", "alias")
 """Axes that query the edited fact itself. Only on these is its old value an old answer."""

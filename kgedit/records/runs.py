@@ -6,7 +6,7 @@ Answers (kgedit.records.answers) and costs (kgedit.records.answers) can also be 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from kgedit.records.answers import (
     UNEDITED,
@@ -216,7 +216,7 @@ Order = Literal["random", "file"]
 Protocol = Literal["single", "sequential", "per_timestep"]
 """single: undo each edit. sequential: edits accumulate, in batches. per_timestep: all edits of a timestep at once."""
 
-PROTOCOLS: tuple[Protocol, ...] = ("single", "sequential", "per_timestep")
+PROTOCOLS: tuple[Protocol, ...] = get_args(Protocol)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -122,7 +122,7 @@ class Timestep:
         self,
         *,
         neighbours: int | None = None,
-        archive_as: str | None = None,  # noqa: ARG002
+        archive_as: str | None = None,  # noqa: ARG002 - the signature of EditFile.cases
         two_hop_rephrases: bool = False,
     ) -> Iterator[Case]:
         """Every case with its probes, ordered by case_id.

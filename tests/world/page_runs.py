@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from world.small_cases import plain_case
 from world.small_runs import SYNTHETIC, T1, answer, cost, write_run
 from world.small_timestep import write_timestep
 
@@ -27,17 +28,13 @@ def case_of(number: int, label: str, *, relations: int = len(RELATIONS)) -> Case
     turn = number % relations
     relation, name = RELATIONS[turn] if turn < len(RELATIONS) else (f"P{3000 + turn}", f"relation {turn}")
     fact = Fact(f"Q{100 + number}", label, relation, name, f"Q{900 + number}", f"New {label}")
-    return Case(
-        case_id=f"Q{100 + number}:{relation}:Q{900 + number}",
+    return plain_case(
+        fact,
         timestep=T1,
         tag="update" if number % 2 else "new",
-        fact=fact,
         question=f"Who leads {label}?",
-        answer=fact.object_label,
-        cloze="",
         old_objects=(f"Q{800 + number}",),
         old_answers=(f"Old {label}",),
-        probes=(),
         start_time="2022-05",
         kind="update",
     )

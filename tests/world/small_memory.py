@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from world.small_cases import plain_case
+
 from kgedit.graph_memory.gate import read_gate
 from kgedit.graph_memory.graph_memory import GraphMemory
 from kgedit.graph_memory.memory_file import write_memory_file
@@ -22,18 +24,8 @@ _QUESTIONS = {
 def edit(subject: str, relation: str, thing: str, *, at: str = "20210101_20220101") -> Case:
     """An edit whose ids are labels in lower case."""
     name, question = _QUESTIONS[relation]
-    return Case(
-        case_id=f"{subject.lower()}:{relation}:{thing.lower()}",
-        timestep=at,
-        tag="new",
-        fact=Fact(subject.lower(), subject, relation, name, thing.lower(), thing),
-        question=question.format(subject),
-        answer=thing,
-        cloze="",
-        old_objects=(),
-        old_answers=(),
-        probes=(),
-    )
+    fact = Fact(subject.lower(), subject, relation, name, thing.lower(), thing)
+    return plain_case(fact, timestep=at, tag="new", question=question.format(subject))
 
 
 def small_memory(*more: Case, leader: str = "Jonas") -> GraphMemory:

@@ -11,7 +11,7 @@ import random
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Literal, cast
+from typing import Any, Literal, cast, get_args
 
 import torch
 
@@ -25,11 +25,11 @@ from kgedit.llm.training import TargetBatch, encode_targets
 from kgedit.progress import Advance
 
 StateKind = Literal["hidden", "mlp", "attention"]
-STATE_KINDS: tuple[StateKind, ...] = ("hidden", "mlp", "attention")
+STATE_KINDS: tuple[StateKind, ...] = get_args(StateKind)
 """Outputs of blocks, MLPs and attention layers."""
 
 Position = Literal["first subject", "middle subject", "last subject", "next", "further", "last"]
-POSITIONS: tuple[Position, ...] = ("first subject", "middle subject", "last subject", "next", "further", "last")
+POSITIONS: tuple[Position, ...] = get_args(Position)
 """Kinds of tokens, as in the paper's figure 2; those before the subject cannot mediate anything."""
 
 _MOST_TOKENS = 8192

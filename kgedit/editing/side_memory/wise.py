@@ -208,6 +208,11 @@ class Wise(Editor[WiseSettings]):
         own = [prompt for copy in self.router.copies[-fresh:] for prompt in copy.prompts]
         return Replay(self._read(others), self._read([draw.choice(own)]) if own else None)
 
+    @property
+    def _copy_seed(self) -> int:
+        """Seed of the newest copy; a million apart, so that copies of runs with neighbouring seeds differ."""
+        return self.seed * 1_000_003 + self._opened
+
     def _newest(self) -> tuple[SideCopy, torch.Tensor]:
         """The copy for the next edit, and the mask of the entries that it may change."""
         if self._in_copy == 0:
@@ -215,7 +220,7 @@ class Wise(Editor[WiseSettings]):
             self.router.copies.append(SideCopy(zeros, self._first_threshold()))
             self._opened += 1
         copy = self.router.copies[-1]
-        return copy, random_mask(copy.change, share=self.settings.share, seed=self.seed * 1_000_003 + self._opened)
+        return copy, random_mask(copy.change, share=self.settings.share, seed=self._copy_seed)
 
     def _count(self, edits: int) -> None:
         """Close a full copy, and merge copies if there were enough edits since the last merge."""
@@ -243,7 +248,7 @@ class Wise(Editor[WiseSettings]):
         if settings.merge == "slerp":
             change = slerp_midpoint(changes, self._matrix.weight.detach().float())
         else:
-            with seeded(self.seed * 1_000_003 + self._opened, self.model.device):
+            with seeded(self._copy_seed, self.model.device):
                 change = merged(changes, weights, how=settings.merge, density=settings.density)
         copy = SideCopy(
             change,

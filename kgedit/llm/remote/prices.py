@@ -154,7 +154,7 @@ class Purse:
             cost = reserved.dollars if reply is not None or perhaps_paid else 0.0
         with self._changed:
             self._reserved -= reserved.dollars
-            if abs(self._reserved) < 1e-12:
+            if abs(self._reserved) < 1e-12:  # what is left of sums of fractions of a cent
                 self._reserved = 0.0
             self._spent += cost
             self._changed.notify_all()

@@ -113,7 +113,7 @@ class EditFile:
         *,
         neighbours: int | None = None,
         archive_as: str | None = None,
-        two_hop_rephrases: bool = False,  # noqa: ARG002
+        two_hop_rephrases: bool = False,  # noqa: ARG002 - the signature of Timestep.cases
     ) -> Iterator[Case]:
         """The cases of all objects, in file order; archived facts last.
 
@@ -220,7 +220,7 @@ def _read_cases(rows: Sequence[Any], edit_format: EditFormat, name: str, left_ou
         probes = tuple(_with_second_case(probe, ids) for probe in case.probes)
         if nth > 1 or probes != case.probes:
             case_id = case.case_id if nth == 1 else f"{case.case_id}#{nth}"
-            case = dataclasses.replace(case, case_id=case_id, probes=probes)  # noqa: PLW2901
+            case = dataclasses.replace(case, case_id=case_id, probes=probes)  # noqa: PLW2901 - the same case, with its number
         yield case, details
 
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from kgedit.errors import TimestepError
 from kgedit.llm.remote.requests import ChatRequest, Message
@@ -21,7 +21,7 @@ from kgedit.wording.catalogues import content_hash, read_catalogue, refuse
 
 PromptName = Literal["fact", "rephrase", "personas", "two_hops", "statements"]
 
-PROMPTS: tuple[PromptName, ...] = ("fact", "rephrase", "personas", "two_hops", "statements")
+PROMPTS: tuple[PromptName, ...] = get_args(PromptName)
 
 LONGEST = 200
 """Maximum number of characters of a label or description that are sent; a given question may be five times as long."""

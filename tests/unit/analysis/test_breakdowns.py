@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from world.small_cases import plain_case
 from world.small_runs import T1, T2, answer, write_run
 
 import kgedit
@@ -30,20 +31,8 @@ TOLD = [("Q1", "P6", "2021-05", "update"), ("Q2", "P6", "2023", "backfill"), ("Q
 
 def case(subject: str, relation: str, begun: str | None, kind: str | None) -> Case:
     fact = Fact(subject, f"label of {subject}", relation, f"name of {relation}", "Q9", "Justin Trudeau")
-    return Case(
-        case_id=f"{subject}:{relation}:Q9",
-        timestep=T1,
-        tag="update",
-        fact=fact,
-        question="Who?",
-        answer="Justin Trudeau",
-        cloze="",
-        old_objects=("Q8",),
-        old_answers=("Stephen Harper",),
-        probes=(),
-        start_time=begun,
-        kind=kind,
-    )
+    old = {"old_objects": ("Q8",), "old_answers": ("Stephen Harper",)}
+    return plain_case(fact, timestep=T1, start_time=begun, kind=kind, **old)
 
 
 def write(

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from world.small_cases import plain_case
 from world.small_runs import T1, T2, answer, write_run
 
 import kgedit
@@ -29,19 +30,8 @@ GROUPS = ("by 2023-09", "by 2023-09", "by 2023-09", "in 2023, month not given", 
 
 def case(number: int, date: str | None) -> Case:
     fact = Fact(f"Q{number}", "Canada", f"P{number % 2}", "head of government", "Q9", "Justin Trudeau")
-    return Case(
-        case_id=f"Q{number}:P{number % 2}:Q9",
-        timestep=T1,
-        tag="update",
-        fact=fact,
-        question="Who?",
-        answer="Justin Trudeau",
-        cloze="",
-        old_objects=("Q8",),
-        old_answers=("Stephen Harper",),
-        probes=(),
-        point_in_time=date,
-    )
+    old = {"old_objects": ("Q8",), "old_answers": ("Stephen Harper",)}
+    return plain_case(fact, timestep=T1, point_in_time=date, **old)
 
 
 def write(folder: Path, **spec: object) -> Path:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from world.small_cases import plain_case
 from world.small_runs import SYNTHETIC, T1, T2, WILD, answer, cost, write_run
 
 from kgedit.analysis.averages import averages_tables
@@ -163,18 +164,7 @@ def test_unsolved_updates_are_counted_for_each_timestep_and_model(runs: list[Run
 
 def edited_in_order(numbers: list[int], timestep: str = T1) -> list[Case]:
     return [
-        Case(
-            case_id=f"Q{number}:P{number % 2}:Q9",
-            timestep=timestep,
-            tag="update",
-            fact=Fact(f"Q{number}", "a", f"P{number % 2}", "b", "Q9", "c"),
-            question="Who?",
-            answer="Justin Trudeau",
-            cloze="",
-            old_objects=(),
-            old_answers=(),
-            probes=(),
-        )
+        plain_case(Fact(f"Q{number}", "a", f"P{number % 2}", "b", "Q9", "Justin Trudeau"), timestep=timestep)
         for number in numbers
     ]
 

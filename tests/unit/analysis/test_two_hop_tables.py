@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from world.small_cases import plain_case
 from world.small_runs import T1, answer, write_run
 
 from kgedit.analysis.runs import Run
@@ -100,19 +101,8 @@ def test_what_retrieves_nothing_has_no_table_of_what_was_found(tmp_path: Path) -
 
 
 def known(number: int, hop: int, subject: str, middle: str) -> Case:
-    relation = f"P{hop}"
-    return Case(
-        case_id=(FIRST, SECOND)[hop - 1].format(number),
-        timestep=T1,
-        tag="update",
-        fact=Fact(f"Q{number}", subject, relation, "b", "Q9", middle),
-        question="Who?",
-        answer="Justin Trudeau",
-        cloze="",
-        old_objects=(),
-        old_answers=(),
-        probes=(),
-    )
+    fact = Fact(f"Q{number}", subject, f"P{hop}", "b", "Q9", middle)
+    return plain_case(fact, timestep=T1, case_id=(FIRST, SECOND)[hop - 1].format(number), answer="Justin Trudeau")
 
 
 def test_both_hops_and_the_chain_are_scored_by_how_well_known_each_entity_is(tmp_path: Path) -> None:
