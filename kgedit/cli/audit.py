@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from kgedit.cli.formats import rows_format
+from kgedit.cli.formats import print_rows, rows_format
 from kgedit.cli.progress import say, steps
 from kgedit.cli.verb_command import verb_command
 from kgedit.resources import home as default_home
@@ -31,15 +32,11 @@ _LIMIT = click.option("--limit", default=10, show_default=True, type=click.IntRa
 )
 def audit(given: AuditEdits, *, form: str, limit: int) -> None:
     """Check the file, and print verdicts, kinds and invalid rows."""
-    from kgedit.cli.query import print_rows
-
     with steps("Auditing"):
         audited = given.run(default_home())
     for reason, count in audited.not_audited.items():
         say(f"{given.file}: not audited: {reason}: {count:,}")
     if form == "json":
-        import json
-
         click.echo(json.dumps(audited.as_json(), indent=2, ensure_ascii=False))
     elif form == "csv":
         print_rows(audited.rows.to_pylist(), "csv")
@@ -61,8 +58,6 @@ def _shown(count: dict[str, Any]) -> dict[str, str]:
 
 
 def _show_kinds(audited: Audit) -> None:
-    from kgedit.cli.query import print_rows
-
     if audited.kinds.num_rows:
         click.echo()
         print_rows([_shown_kind(kind) for kind in audited.kinds.to_pylist()], "table")
@@ -79,8 +74,6 @@ def _shown_kind(kind: dict[str, Any]) -> dict[str, str]:
 
 
 def _show_rows(audited: Audit, limit: int) -> None:
-    from kgedit.cli.query import print_rows
-
     wrong = [row for row in audited.rows.to_pylist() if row["verdict"] != "valid"]
     if wrong and limit:
         click.echo()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from kgedit.cli.formats import print_result, result_format, rows_format
+from kgedit.cli.formats import print_result, print_rows, result_format, rows_format
 from kgedit.cli.verb_command import verb_command
 from kgedit.resources import data_folder
 from kgedit.resources import home as default_home
@@ -14,8 +14,6 @@ from kgedit.verbs.browse import Browse, Find
 @verb_command(Find, name="find", words="name", more=(rows_format,), examples=("kgedit find Germany",))
 def find(given: Find, *, form: str) -> None:
     """Print ids, labels and descriptions."""
-    from kgedit.cli.query import print_rows
-
     print_rows(given.run(default_home()).to_pylist(), form)
 
 

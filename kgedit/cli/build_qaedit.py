@@ -13,7 +13,7 @@ from kgedit.cli.progress import bars, say
 from kgedit.cli.verb_command import Given, verb_command
 from kgedit.errors import ModelError
 from kgedit.progress import Advance
-from kgedit.verbs.build_qaedit import BuildQaedit, HelperOptions
+from kgedit.verbs.build_qaedit import BuildQaedit, HelperOptions, estimate_qaedit
 
 if TYPE_CHECKING:
     from kgedit.verbs.build_qaedit import QaeditFile
@@ -33,8 +33,6 @@ def build_qaedit(given: Given, *, estimate: bool) -> None:
     """Build the file and print its counts, or estimate the cost of the model."""
     helper = given.make(HelperOptions).helper()
     if estimate:
-        from kgedit.verbs.build_qaedit import estimate_qaedit
-
         if helper is None:
             raise ModelError("--estimate is about a model: give --model NAME.")
         estimates = estimate_qaedit(given.values["sources"], helper, limit=given.values["limit"])

@@ -7,7 +7,7 @@ from dataclasses import replace
 import click
 
 from kgedit.cli.asking import tell_asked
-from kgedit.cli.formats import rows_format
+from kgedit.cli.formats import print_rows, rows_format
 from kgedit.cli.progress import bars
 from kgedit.cli.verb_command import verb_command
 from kgedit.progress import Advance
@@ -28,8 +28,6 @@ _QUESTIONS = click.option("--questions", is_flag=True, help="Print the questions
 )
 def compare_verbalizers(given: CompareVerbalizers, *, questions: bool, form: str) -> None:
     """Print the measures, or the questions side by side."""
-    from kgedit.cli.query import print_rows
-
     with bars() as add:
         started: dict[str, Advance] = {}
 

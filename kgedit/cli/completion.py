@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from pathlib import Path
 
 import click
 from click.shell_completion import CompletionItem
@@ -109,7 +110,6 @@ def _paths_of(marker: str, *folders: str, by_name: bool = False) -> Complete:
 
     def complete(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:  # noqa: ARG001 - click's signature
         from glob import escape
-        from pathlib import Path
 
         from kgedit.resources import home
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from kgedit.cli.formats import rows_format
+from kgedit.cli.formats import print_rows, rows_format
 from kgedit.cli.progress import say
 from kgedit.cli.verb_command import Given, verb_command
 from kgedit.verbs.describe import DescribeEdits, DescribePage
@@ -29,8 +29,6 @@ _LIMIT = click.option("--limit", default=15, show_default=True, type=click.IntRa
 )
 def describe(given: Given, *, limit: int, form: str) -> None:
     """Print the counts, and write the page and its figures."""
-    from kgedit.cli.query import print_rows
-
     rows = given.make(DescribeEdits).run().to_pylist()
     print_rows(list(_shortened(rows, limit)) if form == "table" else rows, form)
     if any(given.values[name] for name in ("html", "figures", "word_cloud")):

@@ -5,9 +5,14 @@ Field names of the JSON are documented in docs/json.md and do not change.
 
 from __future__ import annotations
 
+import csv
+import json
+import sys
 from typing import Any
 
 import click
+
+from kgedit.cli.cells import csv_cell, table_cell
 
 _KEY = "kgedit.cli.format"
 
@@ -28,7 +33,7 @@ ROW_FORMATS = ("table", "json", "csv")
 rows_format = click.option(
     "--format", "form", type=click.Choice(ROW_FORMATS), default="table", show_default=True, help="Output format."
 )
-"""Option of a command that prints rows (kgedit.cli.query.print_rows), passed as argument `form`."""
+"""Option of a command that prints rows (`print_rows`), passed as argument `form`."""
 
 result_format = click.option(
     "--format",
@@ -67,6 +72,31 @@ def print_result(document: Any, *, text: object = None) -> None:
 
 def print_json(document: Any) -> None:
     """Print a document as JSON."""
-    import json
 
     click.echo(json.dumps(document, indent=1, ensure_ascii=False, default=str))
+
+
+def print_rows(rows: list[dict[str, Any]], form: str) -> None:
+    """Print rows as a table, JSON or CSV."""
+    if form == "json":
+        print_json(rows)
+    elif form == "csv":
+        writer = csv.writer(sys.stdout, lineterminator="\n")
+        if rows:
+            writer.writerow([csv_cell(name) for name in rows[0]])
+        writer.writerows([csv_cell(value) for value in row.values()] for row in rows)
+    else:
+        _print_table(rows)
+
+
+def _print_table(rows: list[dict[str, Any]]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    names = [table_cell(name) for name in rows[0]] if rows else ["no rows"]
+    table = Table(*names, header_style="bold", box=None, pad_edge=False)
+    for row in rows:
+        table.add_row(*(table_cell(value) for value in row.values()))
+    # Piped output is for programs: one line per row, of any length.
+    Console(width=None if sys.stdout.isatty() else 10_000, highlight=False, markup=False).print(table)
+    click.echo(f"{len(rows):,} rows", err=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 import click
@@ -10,6 +11,7 @@ from kgedit.cli.command_groups import CommandGroup
 from kgedit.cli.examples import examples
 from kgedit.cli.formats import json_flag, print_json, print_result, result_format, wants_json
 from kgedit.cli.interrupts import ResumableCommand
+from kgedit.cli.load_dump import project
 from kgedit.cli.verb_command import verb_command
 from kgedit.resources import home
 from kgedit.verbs.graph import ScopeOptions, StartGraph
@@ -86,8 +88,6 @@ The scope is kept unless options set another one. The managed server uses bulk i
 )
 def rebuild(given: ScopeOptions) -> None:
     """Rebuild it, and print what it contains."""
-    from kgedit.cli.load_dump import project
-
     print_result(project(rebuild=True, scope=given.scope()))
 
 
@@ -100,7 +100,6 @@ def status() -> None:
     Also shows the path of the password file. Starts nothing; the graph's content is shown only if its server is
     running.
     """
-    from dataclasses import asdict
 
     state = Home().graph_status()
     content = None if state.content is None else asdict(state.content)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from kgedit.cli.progress import say, steps
+from kgedit.cli.tables import print_tables
 from kgedit.cli.verb_command import verb_command
 from kgedit.verbs.leaderboard import RankRuns
 
@@ -29,8 +30,6 @@ def leaderboard(given: RankRuns, *, form: str) -> None:
         for reason in reasons:
             say(f"Left out: {folder.name}: {reason}")
     if form == "table":
-        from kgedit.cli.report import print_tables
-
         print_tables(made.tables)
     else:
         click.echo({"json": made.to_json, "csv": made.to_csv, "markdown": made.to_markdown}[form](), nl=False)

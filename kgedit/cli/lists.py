@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from kgedit.cli.examples import examples
-from kgedit.cli.formats import rows_format
+from kgedit.cli.formats import print_rows, rows_format
 
 
 @click.command(epilog=examples("kgedit methods", "kgedit methods --format json"))
@@ -16,7 +16,6 @@ def methods(form: str) -> None:
     Prints each method's name, what it changes, its source and a sentence on how it works. docs/reference/methods.md has
     the settings; `kgedit configs cp METHOD/default` writes them to a file.
     """
-    from kgedit.cli.query import print_rows
     from kgedit.editing import METHODS, method_summary
 
     print_rows([method_summary(name) for name in METHODS], form)
@@ -29,7 +28,6 @@ def models(form: str) -> None:
 
     Any other causal language model of transformers is given as a folder or by its name on the Hugging Face hub.
     """
-    from kgedit.cli.query import print_rows
     from kgedit.llm.loading import MEANINGS
 
     print_rows([{"model": name, "about": about} for name, about in MEANINGS.items()], form)
@@ -45,7 +43,6 @@ def presets(form: str) -> None:
     """
     from dataclasses import asdict
 
-    from kgedit.cli.query import print_rows
     from kgedit.llm.presets import MEANINGS, PRESETS
 
     shown = ("name", "context", "generation", "truncation", "max_new_tokens", "metric")

@@ -7,7 +7,7 @@ from dataclasses import replace
 import click
 
 from kgedit.cli.asking import DRY_RUN, ESTIMATE, tell_asked, tell_without_asking
-from kgedit.cli.formats import print_result, result_format, wants_json
+from kgedit.cli.formats import print_result, print_rows, result_format, wants_json
 from kgedit.cli.progress import bar, say
 from kgedit.cli.verb_command import verb_command
 from kgedit.resources import home as default_home
@@ -26,7 +26,6 @@ from kgedit.verbs.verbalize import MineTemplates
 )
 def mine_templates(given: MineTemplates, *, estimate: bool, dry_run: bool) -> None:
     """Mine them, and print the kept ones; or only estimate."""
-    from kgedit.cli.query import print_rows
     from kgedit.timesteps.verbalizing.mining import wanted_statements
 
     home = default_home()

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import math
 import re
-import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from kgedit.cli import completion
-from kgedit.cli.cells import csv_cell, table_cell
-from kgedit.cli.formats import print_json, rows_format
+from kgedit.cli.formats import print_json, print_rows, rows_format
 from kgedit.cli.verb_command import verb_command
 from kgedit.errors import GraphError
 from kgedit.resources import home as default_home
@@ -97,31 +95,3 @@ def _described(query_file: Query) -> dict[str, Any]:
         ],
         "returns": dict(query_file.returns),
     }
-
-
-def print_rows(rows: list[dict[str, Any]], form: str) -> None:
-    """Print rows as a table, JSON or CSV."""
-    if form == "json":
-        print_json(rows)
-    elif form == "csv":
-        import csv
-
-        writer = csv.writer(sys.stdout, lineterminator="\n")
-        if rows:
-            writer.writerow([csv_cell(name) for name in rows[0]])
-        writer.writerows([csv_cell(value) for value in row.values()] for row in rows)
-    else:
-        _print_table(rows)
-
-
-def _print_table(rows: list[dict[str, Any]]) -> None:
-    from rich.console import Console
-    from rich.table import Table
-
-    names = [table_cell(name) for name in rows[0]] if rows else ["no rows"]
-    table = Table(*names, header_style="bold", box=None, pad_edge=False)
-    for row in rows:
-        table.add_row(*(table_cell(value) for value in row.values()))
-    # Piped output is for programs: one line per row, of any length.
-    Console(width=None if sys.stdout.isatty() else 10_000, highlight=False, markup=False).print(table)
-    click.echo(f"{len(rows):,} rows", err=True)

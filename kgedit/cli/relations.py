@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kgedit.cli.formats import rows_format
+from kgedit.cli.formats import print_rows, rows_format
 from kgedit.cli.verb_command import verb_command
 from kgedit.resources import home as default_home
 from kgedit.verbs.relations import Relations
@@ -19,8 +19,6 @@ from kgedit.verbs.relations import Relations
 )
 def relations(given: Relations, *, form: str) -> None:
     """Print one row per property."""
-    from kgedit.cli.query import print_rows
-
     rows = given.run(default_home()).to_pylist()
     if form == "table":
         shares = ("functional", "dated", "dated_claims")

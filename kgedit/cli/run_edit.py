@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Collection
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +14,7 @@ from kgedit.cli import completion
 from kgedit.cli.formats import print_result, result_format
 from kgedit.cli.progress import stages
 from kgedit.cli.verb_command import FlagOption, Given, verb_command, with_parameters
-from kgedit.errors import SpecError
+from kgedit.errors import KgeditError, SpecError
 from kgedit.llm.presets import MEANINGS, PRESETS
 from kgedit.runs.given_run import GivenRun
 from kgedit.verbs.run_edit import SPEC_FLAGS, RunEdit
@@ -107,7 +109,6 @@ def run_edit(
     **flags: Any,
 ) -> None:
     """Carry out the run, and print its folder and scores."""
-    import warnings
 
     # Peft still calls functions that transformers renames, which no user can change.
     warnings.filterwarnings("ignore", category=FutureWarning, module="transformers")
@@ -149,9 +150,7 @@ def _document(run: Run) -> dict[str, Any]:
 
 def _tell_unused(paths: object) -> None:
     """Print parts of files of edits that no case uses; a file that cannot be read is reported by the run."""
-    from contextlib import suppress
 
-    from kgedit.errors import KgeditError
     from kgedit.timesteps.edit_files import EditFile
 
     for path in map(Path, map(str, paths if isinstance(paths, list) else [])):

@@ -7,9 +7,11 @@ from pathlib import Path
 
 import click
 
-from kgedit.cli.bertscore import BertScoreOptions
+from kgedit.cli.bertscore import BertScoreOptions, encoding_line, measure
 from kgedit.cli.formats import result_format, wants_json
-from kgedit.cli.judge import JudgeOptions
+from kgedit.cli.judge import JudgeOptions, agreement_line, judge, tell_judge_estimate
+from kgedit.cli.progress import say
+from kgedit.cli.tables import print_tables
 from kgedit.cli.verb_command import verb_command
 from kgedit.verbs.options import ManyPaths, Names, argument, flag, options
 
@@ -49,9 +51,6 @@ class ScoreRuns(JudgeOptions, BertScoreOptions):
 def score(given: ScoreRuns) -> None:
     """Score the answers, and print a table per metric."""
     runs, metrics = [Path(run) for run in given.runs], tuple(given.metrics)
-    from kgedit.cli.bertscore import measure
-    from kgedit.cli.judge import judge, tell_judge_estimate
-    from kgedit.cli.progress import say
     from kgedit.metrics import METRICS
     from kgedit.metrics.text import BERTSCORES
     from kgedit.runs.run_files import require_finished
@@ -81,10 +80,6 @@ def score(given: ScoreRuns) -> None:
 def _show(runs: Sequence[Path], notes: dict[str, str]) -> None:
     from kgedit.analysis.score_table import metric_table
     from kgedit.analysis.tables import to_json
-    from kgedit.cli.bertscore import encoding_line
-    from kgedit.cli.judge import agreement_line
-    from kgedit.cli.progress import say
-    from kgedit.cli.report import print_tables
     from kgedit.metrics.text import BERTSCORES
     from kgedit.runs.run_files import read_runs
 

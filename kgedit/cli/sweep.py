@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from kgedit.cli import completion
 from kgedit.cli.formats import print_json, print_result, result_format, wants_json
-from kgedit.cli.progress import say
+from kgedit.cli.progress import say, stages
 from kgedit.cli.run_edit import edits_option, spec_options
+from kgedit.cli.tables import print_tables
 from kgedit.cli.verb_command import FlagOption, Given, verb_command, with_parameters
 from kgedit.verbs.sweep import RunSweep
 
@@ -100,12 +102,9 @@ def _list() -> None:
 
 def _sweep(given: Given) -> Sweep:
     """Run the sweep with progress, and print its runs or its report."""
-    import warnings
 
     # Peft still calls functions that transformers renames, which no user can change.
     warnings.filterwarnings("ignore", category=FutureWarning, module="transformers")
-    from kgedit.cli.progress import stages
-    from kgedit.cli.report import print_tables
 
     with stages() as progress:
         done = given.make(RunSweep, progress=progress).run()

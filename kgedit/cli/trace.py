@@ -13,7 +13,7 @@ from kgedit.cli.progress import bars, say
 from kgedit.cli.verb_command import Given, verb_command
 from kgedit.errors import SpecError
 from kgedit.verbs.shared_options import TIMESTEP_FORMS
-from kgedit.verbs.trace import TraceModel
+from kgedit.verbs.trace import TraceModel, tracing_figure
 
 if TYPE_CHECKING:
     from kgedit.verbs.trace import Tracing
@@ -58,7 +58,6 @@ def trace(given: Given, *, timestep: str | None, figure: Path | None) -> None:
 
 def _write_figure(found: Tracing, model: str, folder: Path) -> None:
     from kgedit.pages.figure_files import write_figures
-    from kgedit.verbs.trace import tracing_figure
 
     for path in write_figures([tracing_figure(found, model=model)], folder):
         say(f"wrote {path}")

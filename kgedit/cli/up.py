@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import warnings
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -59,7 +60,6 @@ def up(
     **fields: Any,
 ) -> None:
     """Show the plan, take the steps, and print the outcome."""
-    import warnings
 
     # Peft still calls functions that transformers renames, which no user can change.
     warnings.filterwarnings("ignore", category=FutureWarning, module="transformers")

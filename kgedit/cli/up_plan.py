@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from kgedit.cli.formats import print_json, wants_json
+from kgedit.cli.tables import print_tables
 
 if TYPE_CHECKING:
     from kgedit.verbs.up_estimates import StepEstimate
@@ -38,7 +39,6 @@ def _duration(seconds: float) -> str:
 def print_estimates(estimates: Sequence[StepEstimate]) -> None:
     """Print a table of the steps with the basis of each estimate, or JSON."""
     from kgedit.analysis.tables import Column, Table
-    from kgedit.cli.report import print_tables
 
     if wants_json():
         from dataclasses import asdict

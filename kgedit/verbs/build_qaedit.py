@@ -9,8 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 from pydantic import BeforeValidator
 
+from kgedit import __version__
+from kgedit.errors import TimestepError
 from kgedit.extras import names_extra
 from kgedit.progress import Advance
+from kgedit.resources import cache, utf8_folder
+from kgedit.resources import home as default_home
+from kgedit.verbs.home_folder import read_date
 from kgedit.verbs.options import (
     AnyFile,
     AnyFolder,
@@ -84,7 +89,6 @@ class ModelHelp:
         from kgedit.llm.remote.client import ChatClient
         from kgedit.llm.remote.prices import SHIPPED, price_of, read_prices
         from kgedit.llm.remote.requests import ReplyCache
-        from kgedit.resources import cache
 
         price = price_of(self.model, read_prices(self.prices or SHIPPED))
         replies = ReplyCache(cache() / "replies")
@@ -275,7 +279,6 @@ class _Read:
 def _read(paths: Sequence[str | Path], limit: int | None) -> _Read:
     import pyarrow as pa
 
-    from kgedit.errors import TimestepError
     from kgedit.timesteps.qaedit.build import distinct
     from kgedit.timesteps.qaedit.sources import read_questions
 
@@ -289,11 +292,8 @@ def _read(paths: Sequence[str | Path], limit: int | None) -> _Read:
 def _names(days: Sequence[str | datetime.date], home: str | Path | None, questions: pa.Table) -> Names | None:
     if not days:
         return None
-    from kgedit.resources import home as default_home
-    from kgedit.resources import utf8_folder
     from kgedit.store.snapshots import open_snapshot
     from kgedit.timesteps.qaedit.subjects import read_names
-    from kgedit.verbs.home_folder import read_date
 
     folder = default_home() if home is None else utf8_folder(home)
     return read_names([open_snapshot(folder, read_date(day)) for day in days], questions["question"])
@@ -307,8 +307,6 @@ def _draw(pool: _Read | None, *, size: int, seed: int) -> LocalityDraw:
 
 
 def _refuse_none(built: BuiltRows, sources: Sequence[str | Path]) -> None:
-    from kgedit.errors import TimestepError
-
     if not built.rows:
         reasons = ", ".join(f"{reason}: {count:,}" for reason, count in built.left_out.items()) or "no question"
         raise TimestepError(f"No question of {', '.join(map(str, sources))} became an edit: {reasons}.")
@@ -317,7 +315,6 @@ def _refuse_none(built: BuiltRows, sources: Sequence[str | Path]) -> None:
 def _provenance(
     read: _Read, pool: _Read | None, names: Sequence[str | datetime.date], *, settings: dict[str, Any], built: BuiltRows
 ) -> dict[str, Any]:
-    from kgedit import __version__
     from kgedit.timesteps.qaedit.build import FORMAT, category_counts, rules_hash
 
     repeated = {"the same question twice": read.repeated} if read.repeated else {}

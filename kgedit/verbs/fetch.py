@@ -23,6 +23,7 @@ from kgedit.verbs.options import (
     options,
     python_only,
 )
+from kgedit.wikidata.times import read_day
 
 if TYPE_CHECKING:
     from kgedit.fetching.dumps import DumpOrder
@@ -201,7 +202,6 @@ class FetchDump(FetchOptions, Verb[Path]):
         """What the server is asked for."""
         from kgedit.fetching.dumps import DUMPS, DumpOrder
         from kgedit.fetching.manners import Manners
-        from kgedit.wikidata.times import read_day
 
         day = None if self.day == "latest" else read_day(self.day)
         manners = Manners(contact=self.contact)

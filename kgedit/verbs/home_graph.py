@@ -10,6 +10,7 @@ from kgedit.extras import names_extra
 from kgedit.verbs.graph import StartGraph, UpdateGraph
 from kgedit.verbs.home_folder import Date, HomeFolder, read_date
 from kgedit.verbs.options import method_of
+from kgedit.wikidata.times import day_number
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -51,7 +52,6 @@ class HomeGraph(HomeFolder):
         from kgedit.graph.finishing import open_finished
         from kgedit.graph.queries import check_dates
         from kgedit.graph.reading import changed_edges
-        from kgedit.wikidata.times import day_number
 
         window = {"from": day_number(read_date(older)), "to": day_number(read_date(newer))}
         with open_finished(self.path) as graph:

@@ -9,6 +9,7 @@ from kgedit.resources import use_home
 from kgedit.verbs.export_timestep import ExportAll, ExportTimestep
 from kgedit.verbs.home_folder import Date, HomeFolder, read_date
 from kgedit.verbs.options import method_of
+from kgedit.wikidata.times import day_number
 
 if TYPE_CHECKING:
     from kgedit.timesteps.timestep import Timestep
@@ -27,7 +28,6 @@ class HomeTimesteps(HomeFolder):
             TimestepError: if there is none.
         """
         from kgedit.timesteps.timestep import Timestep
-        from kgedit.wikidata.times import day_number
 
         days = (day_number(read_date(older)), day_number(read_date(newer)))
         with use_home(self.path):

@@ -12,6 +12,7 @@ from annotated_types import Le
 from kgedit.errors import KgeditError
 from kgedit.extras import names_extra
 from kgedit.progress import step
+from kgedit.verbs.load_dump import DumpOptions, is_loaded, load_dump
 from kgedit.verbs.options import (
     AnyFile,
     Day,
@@ -177,8 +178,6 @@ def _day(given: str | date | None) -> date | None:
 
 
 def _load_dump(home: Path, dump: Path, day: date | None) -> None:
-    from kgedit.verbs.load_dump import DumpOptions, is_loaded, load_dump
-
     if day is None:
         raise KgeditError("A dump needs its day. Give --date YYYY-MM-DD.")
     if not is_loaded(home, dump, day, options=DumpOptions()):

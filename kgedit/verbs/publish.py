@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from kgedit.errors import TimestepError
 from kgedit.verbs.home_folder import read_date
 from kgedit.verbs.options import (
     AnyFolder,
@@ -78,7 +79,6 @@ class Publish(Verb[PublishedFolder]):
             TimestepError: if a timestep has no case or no checksums, a run is not on these timesteps, or the folder
                 must not be replaced.
         """
-        from kgedit.errors import TimestepError
         from kgedit.exporters.publication.content import About, Publication, publish_timestep
         from kgedit.exporters.publication.folder import refuse_to_replace, write_publication
         from kgedit.timesteps.timestep import Timestep
@@ -114,7 +114,6 @@ def read_results(folders: Sequence[Path], timesteps: Sequence[Any]) -> pa.Table:
     """
     import pyarrow as pa
 
-    from kgedit.errors import TimestepError
     from kgedit.records.published import RESULTS
     from kgedit.runs.run_files import read_environment, read_runs
 
@@ -153,8 +152,6 @@ def _rows(run: Run) -> list[dict[str, Any]]:
 
 
 def _checked_name(name: str) -> str:
-    from kgedit.errors import TimestepError
-
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,95}", name):
         raise TimestepError(
             f"'{name}' is not the name of a dataset: letters, digits, '-', '_' and '.' only. Give another: --name"

@@ -13,6 +13,7 @@ from kgedit.resources import home as home_folder
 from kgedit.resources import use_home
 from kgedit.verbs.home import folder_of
 from kgedit.verbs.options import AnyFolder, Names, OneOf, Verb, flag, function_of, options, python_only
+from kgedit.verbs.report import report
 from kgedit.verbs.shared_options import TRACKERS, InHome
 
 if TYPE_CHECKING:
@@ -135,7 +136,6 @@ def _announcer(
 def _report(plan: SweepPlan, folder: Path) -> Report | None:
     """Report on all finished runs of the whole sweep, even if only part of it was requested."""
     from kgedit.runs.sweeps.execution import is_finished
-    from kgedit.verbs.report import report
 
     finished = [folder / run.name for run in plan.runs if is_finished(folder / run.name)]
     return report(finished, out=folder, overwrite=True) if finished else None

@@ -6,6 +6,7 @@ import os
 from importlib.util import find_spec
 from pathlib import Path
 
+from kgedit.editing import METHODS, settings_type_of
 from kgedit.errors import MissingExtraError, SpecError, StoreError, TimestepError
 from kgedit.store.snapshots import open_snapshot
 from kgedit.verbs.load_dump import check_loadable
@@ -53,7 +54,6 @@ def _check_runs(inputs: UpInputs, track: str | None) -> None:
     missing = next((module for module in _OF_EVERY_RUN if find_spec(module) is None), None)
     if missing:
         raise MissingExtraError(missing, "models")
-    from kgedit.editing import METHODS, settings_type_of
     from kgedit.llm.embeddings import check_embedder
     from kgedit.llm.loading import check_model
     from kgedit.runs.backends import DEFAULT

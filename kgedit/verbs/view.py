@@ -10,6 +10,7 @@ from typing import Annotated
 from pydantic import BeforeValidator
 
 from kgedit.verbs.options import AnyPath, HomeVerb, argument, many, options
+from kgedit.verbs.report import report
 
 
 @options
@@ -30,8 +31,6 @@ class ViewRuns(HomeVerb[Path]):
         Raises:
             TimestepError: if a folder contains no finished run.
         """
-        from kgedit.verbs.report import report
-
         runs = [Path(run) for run in self.runs]
         name = "-".join(run.resolve().name for run in runs)
         if len(runs) > 1:  # names of many runs are longer than a file name may be

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 from kgedit.cli import main
 from kgedit.cli.cells import csv_cell, table_cell, visible
-from kgedit.cli.query import print_rows
+from kgedit.cli.formats import print_rows
 
 ESCAPES = "\x1b]0;title\x07 red \x9b31m \x7f \u202e"
 
