@@ -122,7 +122,7 @@ MISTAKES = [
     (1, f"run-edit --timestep {NAME} --model tiny --method none --protocol seq", "did you mean 'sequential'?"),
     (1, f"run-edit --timestep {NAME} --model tiny --method none --device gpu", "There is no device 'gpu'. Use auto"),
     (1, f"run-edit --timestep {NAME} --model tiny --method none --out empty/../kgedit-data", "contains no run"),
-    (1, "score x --metric rouge", "There is no metric 'rouge'. Known: archive_drop, archived, bertscore,"),
+    (1, "score x --metric meteor", "There is no metric 'meteor'. Known: archive_drop, archived, bertscore,"),
     (1, "score x --metric f1", "There is no metric 'f1'. Did you mean 'token_f1'?"),
     (1, "export-timestep --from 2021-01-04 --to 2023-02-27 --kinds updates --out x", "Did you mean 'update'?"),
     (1, "query changed_edge", "There is no query 'changed_edge'. Did you mean 'changed_edges'?"),
