@@ -51,7 +51,8 @@ _NO_KINDS = """
 """
 
 _MOST_WINDOWS = 6
-_MOST_VALUES = 300
+"""Windows whose changes stay in memory, the most recently opened ones: each holds a row per change."""
+_MOST_VALUES = 300  # of a facet, the most frequent ones: more than a reader scrolls through
 
 _ROW = (
     *("subject", "subject_label", "property", "property_label", "old_objects", "old_labels", "old_times"),

@@ -25,6 +25,7 @@ _VERSION = 1
 
 _MEMORY = "2GB"
 _ROW_GROUP = 8192
+"""Rows are sorted by the column searched for, so a small group means that a lookup reads little beside its rows."""
 
 Told = Callable[[str], None]
 """Receives messages about files that are being created."""

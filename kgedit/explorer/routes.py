@@ -31,9 +31,9 @@ ITEM = "Q9999999999"
 _TOLD = (KgeditError, duckdb.IOException)
 """Errors whose message is returned: wrong requests, and snapshots that were dropped or reloaded meanwhile."""
 
-_MOST_ROWS = 200
-_MOST_TEXT = 200
-_LONGEST_BODY = 16 << 20
+_MOST_ROWS = 200  # of a page of changes
+_MOST_TEXT = 200  # characters of a search; Wikidata's labels have at most 250
+_LONGEST_BODY = 16 << 20  # bytes; a selection of all changes of a slice takes a few
 
 
 class UnknownError(KgeditError):

@@ -10,7 +10,7 @@ from kgedit.explorer.index_queries import words_of
 _LAST = chr(0x10FFFF)
 """Sorts after every letter: texts with a prefix are those between the prefix and the prefix followed by this."""
 
-_MOST_WORDS = 8
+_MOST_WORDS = 8  # each word is a join
 
 
 @dataclass(frozen=True, slots=True)

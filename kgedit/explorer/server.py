@@ -31,8 +31,8 @@ from kgedit.proxy.guard import with_headers
 from kgedit.proxy.http import TimedProtocol
 
 HOST = "127.0.0.1"
-_SECONDS_TO_STOP = 5
-_MOST_CLIENTS = 100
+_SECONDS_TO_STOP = 5  # for answers under way; Ctrl-C should not keep its user waiting
+_MOST_CLIENTS = 100  # at once: a browser opens six connections, and more than these are not from one user
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,8 +44,8 @@ T = TypeVar("T")
 LABELS = ("Load", "Snapshot", "Term")
 """All node labels of kgedit."""
 
-_RECORDS_AT_A_TIME = 1_000
-_ROWS_IN_A_RECORD = 1_000
+_RECORDS_AT_A_TIME = _ROWS_IN_A_RECORD = 1_000
+"""The driver takes a fixed time per record, so rows are sent by the thousand in each."""
 
 
 def external_address() -> Address | None:
