@@ -29,8 +29,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from kgedit.clustered_statistics import wilson_interval
 from kgedit.names.index import NameIndex, composed
-from kgedit.proportions import wilson_interval
 from kgedit.store.schemas import ENTITIES
 from kgedit.store.snapshots import Snapshot, list_snapshots
 from kgedit.timesteps.qaedit.build import english_categorizer, word_by_rules

@@ -1,7 +1,7 @@
 """Intervals and tests that account for clusters: questions about one relation succeed or fail together.
 
-Every interval of a mean comes from `clustered_interval`, and every p-value from `sign_flip_test` or its general form
-`swap_test`. The same input gives the same digits.
+Every interval of a mean comes from `clustered_interval`, or from `wilson_interval` if trials are independent, and
+every p-value from `sign_flip_test` or its general form `swap_test`. The same input gives the same digits.
 """
 
 from __future__ import annotations
@@ -9,11 +9,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import cache
+from statistics import NormalDist
 from typing import Any
 
 import numpy as np
-
-from kgedit.proportions import wilson_interval
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]
 Integers = np.ndarray[Any, np.dtype[np.int64]]
@@ -36,6 +35,27 @@ _FEW_DEPARTURES = 4.0
 
 _PSEUDO_ANSWERS = 2.0
 """Weight, in answers, of the largest possible spread, because a mean of equal values is not known exactly."""
+
+
+def wilson_interval(count: float, total: float, *, quantile: float | None = None) -> tuple[float, float]:
+    """95 % score interval of count/total, which stays within [0, 1] and is accurate near both ends.
+
+    Source: Wilson 1927, https://doi.org/10.1080/01621459.1927.10502953
+
+    Args:
+        count: Number of successes.
+        total: Number of independent trials, more than 0; an effective sample size may be fractional.
+        quantile: Number of standard errors to either side; None means the 0.975 quantile of the normal distribution.
+
+    >>> [round(end, 3) for end in wilson_interval(46, 100)]
+    [0.366, 0.557]
+    """
+    z = NormalDist().inv_cdf(0.975) if quantile is None else quantile
+    share, squared = count / total, z * z
+    middle = (share + squared / (2 * total)) / (1 + squared / total)
+    half = z / (1 + squared / total) * (share * (1 - share) / total + squared / (4 * total * total)) ** 0.5
+    # Exact at the ends, where the two terms differ only in their last digit.
+    return 0.0 if share <= 0 else middle - half, 1.0 if share >= 1 else middle + half
 
 
 def clustered_interval(

@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from kgedit.clustered_statistics import clustered_interval, holm, sign_flip_test, smallest_p, swap_test
-from kgedit.proportions import wilson_interval
+from kgedit.clustered_statistics import clustered_interval, holm, sign_flip_test, smallest_p, swap_test, wilson_interval
 
 P_VALUES = st.lists(st.floats(0, 1), min_size=1, max_size=12)
 
@@ -178,3 +177,24 @@ def test_holm_does_not_depend_on_the_order_of_the_tests(p_values: list[float], r
     random.shuffle(order)  # type: ignore[attr-defined]
     shuffled = holm([p_values[index] for index in order])
     assert sorted(shuffled) == pytest.approx(sorted(holm(p_values)))
+
+
+def test_wilsons_interval_is_the_published_one() -> None:
+    # Newcombe 1998, table I, method 3: 81/263, 15/148, 0/20 and 1/29.
+    published = {
+        (81, 263): (0.2553, 0.3662),
+        (15, 148): (0.0624, 0.1605),
+        (0, 20): (0, 0.1611),
+        (1, 29): (0.0061, 0.1718),
+    }
+    for (count, total), ends in published.items():
+        assert wilson_interval(count, total) == pytest.approx(ends, abs=5e-5)
+
+
+def test_wilsons_interval_mirrors_and_narrows() -> None:
+    low, high = wilson_interval(3, 10)
+    assert wilson_interval(7, 10) == pytest.approx((1 - high, 1 - low))
+    assert wilson_interval(300, 1000)[0] > low
+    assert wilson_interval(300, 1000)[1] < high
+    assert wilson_interval(3, 10, quantile=2.6)[1] > high
+    assert wilson_interval(10, 10)[1] == 1

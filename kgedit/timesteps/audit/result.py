@@ -13,8 +13,8 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
+from kgedit.clustered_statistics import wilson_interval
 from kgedit.html_tables import html_table
-from kgedit.proportions import wilson_interval
 from kgedit.store.snapshots import Snapshot
 from kgedit.timesteps.edit_files import EditFile, Edits
 from kgedit.timesteps.kinds import describe_kinds
