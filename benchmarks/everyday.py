@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from everyday_questions import EverydayQuestion, read_nothing, read_questions
+from everyday_questions import ONLY_MEASURED, EverydayQuestion, read_nothing, read_questions
 
 from kgedit.clustered_statistics import clustered_interval
 from kgedit.graph_memory.building import open_memory
@@ -80,7 +80,7 @@ def rows_of(asked: Sequence[Outcome]) -> list[tuple[str, str]]:
     """Lines of the table by kind: share found, share with the value, unasked facts."""
     groups: dict[str, list[Outcome]] = defaultdict(list)
     for each in asked:
-        group = "all two hops" if each.question.kind == "two hops" else "all single facts"
+        group = "all two hops" if each.question.is_two_hops else "all single facts"
         groups[group].append(each)
         groups[each.question.kind].append(each)
         groups["all questions"].append(each)
@@ -138,22 +138,23 @@ def main() -> None:
     """Print the tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("memory", type=Path)
-    parser.add_argument("--questions", choices=("sample", "pat"), required=True)
+    parser.add_argument("--questions", choices=("sample", "pat", *ONLY_MEASURED), required=True)
     parser.add_argument("--part", choices=("tuned", "measured", "all"), default="measured")
     parser.add_argument("--embedder", default="all-minilm-l6-v2")
     parser.add_argument("--show", action="store_true", help="print what went wrong, of the part that is tuned on")
     given = parser.parse_args()
+    part = "all" if given.questions in ONLY_MEASURED else given.part
     memory = open_memory(given.memory, embedder=given.embedder, device="cpu")
     chosen = [
-        [one for one in several if given.part == "all" or one.is_tuned_on == (given.part == "tuned")]
+        [one for one in several if part == "all" or one.is_tuned_on == (part == "tuned")]
         for several in (read_questions(given.questions), read_nothing(given.questions))
     ]
     started = time.perf_counter()
     asked, nothing = (ask_all(memory, several) for several in chosen)
     took = time.perf_counter() - started
-    if given.show and given.part == "tuned":
+    if given.show and part != "measured":
         _show(asked, nothing)
-    print(report(f"{given.questions}, {given.part}", asked, nothing))
+    print(report(f"{given.questions}, {part}", asked, nothing))
     print(json.dumps({"texts": len(asked) + len(nothing), "seconds": round(took, 1)}))
 
 

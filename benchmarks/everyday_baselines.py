@@ -102,8 +102,8 @@ def outcomes(
 
 def line(name: str, asked: Sequence[Outcome], nothing: Sequence[Outcome], milliseconds: float) -> str:
     """One row of the table."""
-    two = [each for each in asked if each.question.kind == "two hops"]
-    single = [each for each in asked if each.question.kind != "two hops"]
+    two = [each for each in asked if each.question.is_two_hops]
+    single = [each for each in asked if not each.question.is_two_hops]
     shares = [share_found(several, lambda each: each.found) for several in (single, two)]
     passed = share_found(nothing, lambda each: bool(each.facts))
     unasked = float(np.mean([each.unasked for each in asked]))

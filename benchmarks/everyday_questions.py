@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+ONLY_MEASURED = ("check", "de", "fr", "es")
 FOLDER = Path(__file__).parent.parent / "tests" / "everyday"
 BETWEEN_TURNS = " || "
 
@@ -37,13 +38,18 @@ class EverydayQuestion:
         return self.turns[-1]
 
     @property
+    def is_two_hops(self) -> bool:
+        """Whether the section asks for two facts, one about the other's value."""
+        return self.kind.endswith("two hops")
+
+    @property
     def is_tuned_on(self) -> bool:
         """Whether the text belongs to the part that the memory is tuned on."""
         return hashlib.sha256(BETWEEN_TURNS.join(self.turns).encode()).digest()[0] % 2 == 0
 
 
 def read_questions(name: str) -> list[EverydayQuestion]:
-    """Questions for the memory of "sample" or "pat"."""
+    """Questions of one file: for the memory of "sample" or "pat", or one of the sets that are only measured."""
     found = []
     for kind, line in _lines(f"{name}.txt"):
         text, _, told = line.partition(" => ")
@@ -53,11 +59,12 @@ def read_questions(name: str) -> list[EverydayQuestion]:
 
 
 def read_nothing(name: str) -> list[EverydayQuestion]:
-    """Texts that must get no fact from the memory of "sample" or "pat"."""
+    """Texts that must get no fact, of the sections of the same name; "sample" and "pat" share those of "both"."""
+    sections = (name, "both") if name in ("sample", "pat") else (name,)
     return [
         EverydayQuestion(kind.partition(": ")[2], (line.replace(r"\n", "\n"),), ())
         for kind, line in _lines("nothing.txt")
-        if kind.partition(": ")[0] in (name, "both")
+        if kind.partition(": ")[0] in sections
     ]
 
 

@@ -46,8 +46,8 @@ def _measured(questions: Sequence[EverydayQuestion]) -> list[EverydayQuestion]:
 @pytest.mark.models
 def test_most_questions_get_their_facts_and_hardly_others(memory: GraphMemory) -> None:
     asked = measuring.ask_all(memory, _measured(read_questions("sample")))
-    single = [each.found for each in asked if each.question.kind != "two hops"]
-    two_hops = [each.found for each in asked if each.question.kind == "two hops"]
+    single = [each.found for each in asked if not each.question.is_two_hops]
+    two_hops = [each.found for each in asked if each.question.is_two_hops]
     assert sum(single) / len(single) > 0.88
     assert sum(two_hops) / len(two_hops) > 0.7
     assert sum(each.unasked for each in asked) / len(asked) < 0.3
