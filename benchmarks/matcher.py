@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 import torch
 import yaml
+from matcher_frames import ABOUT_FRAMES, ASK_FRAMES, FORM_FRAMES, NESTED_FORMS, NOTHING_FRAMES, NOUN_FRAMES, SAY_FRAMES
 
 from kgedit.graph_memory.matching import BACK, BUCKETS, DIRECT, NOTHING, OTHER, text_features
 from kgedit.graph_memory.relations import SLOT
@@ -30,69 +31,8 @@ from kgedit.wording.templates import template_table
 ANY = ""
 """Label of a head that a text does not train."""
 DENSE_SCALE, SPARSE_SCALE = 4.0, 1.5
-NOUN_FRAMES = (
-    *(
-        "{n}",
-        "{n}",
-        "{n}?",
-        "{n} now",
-        "current {n}",
-        "{n} name?",
-        "name of {n}",
-        "{n} please",
-        "the {n} is",
-        "{n} ???",
-    ),
-    *("{wh} is {n}?", "{wh} is {n}?", "{wh}'s {n}?", "{wh} is the current {n}?", "so {wh}'s {n} now", "{wh} was {n}?"),
-    *("tell me {n}", "please tell me {n}", "give me {n}", "name {n}", "state {n}", "list {n}", "find {n} for me"),
-    *("I would like to know {wh} {n} is", "could you tell me {wh} {n} is?", "do you know {n}?", "look up {n}"),
-    *("can you remind me {wh} {n} is", "I need {n}", "what is the name of {n}?", "I was wondering {wh} {n} is"),
-    *("Y is {n}, right?", "is Y still {n}?", "is Y {n}?", "isn't Y {n}?", "I think Y is {n}", "so Y is still {n}"),
-    *("is {n} Y?", "{n} is Y, isn't it?", "was Y {n}?", "hey, any idea {wh} {n} is these days", "previous {n}"),
-    *("who used to be {n}", "{wh} was {n} before Y?", "former {n}", "since when is Y {n}", "until when was Y {n}?"),
-    *("when did Y stop being {n}?", "who preceded Y as {n}?", "who became {n} after Y", "excuse me, {wh} is {n}"),
-    *("answer in one word: {n}", "complete: {n} is", "fill in: ____ is {n}", "sorry, I meant {n}", "{wh} are {n}?"),
-    *("kindly let me know {wh} {n} is", "would you mind telling me {n}?", "I'd be grateful to learn {wh} {n} is"),
-    *(
-        "do you happen to know {n}",
-        "quick question: {n}?",
-        "the name of {n} please",
-        "{n}, who's that",
-        "Is it Y, {n}?",
-    ),
-    *("remind me of {n}", "I'm looking for {n}", "say {wh} {n} is", "can I get {n}?", "what's {n} called?"),
-    *("who is currently serving as {n}?", "who serves as {n}", "who is acting as {n} now", "isn't {n} Y?"),
-    *("in 2019 {wh} was {n}?", "my notes say Y is {n}", "I heard Y is {n}", "correct or not: Y is {n}."),
-    *("I read that Y is {n}. true?", "compare {n} and Y", "one more: {wh} is {n}", "may I ask {wh} {n} is"),
-)
-ABOUT_FRAMES = ("tell me about {n}", "tell me about {n}, please", "what do you know about {n}", "who's {n} again?")
-ASK_FRAMES = (
-    *("{a}", "{a}?", "{a}?", "{a} these days?", "{a} now", "{a} at the moment?", "hey, {a}?", "so {a} now"),
-    *(
-        "can you tell me {a}?",
-        "please tell me {a}",
-        "any idea {a}?",
-        "I wonder {a}",
-        "do you know {a}?",
-        "{a}, please?",
-    ),
-    *("I'd like to know {a}", "remind me {a}", "find out {a}", "say {a}", "listen, {a}?", "could you tell me {a}"),
-    *("kindly let me know {a}", "would you mind telling me {a}?", "I'd be grateful to learn {a}", "look, {a}?"),
-    *("quick question: {a}?", "do you happen to know {a}?", "one more thing, {a}", "ok {a}", "actually, {a}?"),
-    *("arr, {a}, ye salty dog?", "my dear Watson, {a}?", "pray tell, {a}?", "{a} again?", "{a} today", "{a} currently"),
-)
-SAY_FRAMES = (
-    *("{s}", "{s}.", "{s}, right?", "does it hold that {s}?", "is it true that {s}?", "I think {s}", "I read that {s}"),
-    *(
-        "so {s}?",
-        "{s}, correct?",
-        "{s}, doesn't it?",
-        "as far as I know {s}",
-        "I'm pretty sure {s}",
-        "is it still so, {s}",
-    ),
-)
-NOTHING_FRAMES = ("{t}", "{t}?", "{t}", "please, {t}", "can you tell me {t}?", "hi, {t}")
+PRONOUNS = {"person": ("he", "she", "they"), "place": ("it", "that country")}
+POSSESSIVES = {"he": "his", "she": "her", "they": "their"}
 WHOLE_QUESTION = re.compile(
     r"^(?:who|what|which|where|whose|whom|to whom|in |on |at |of |for |is |has |did |does |how )"
 )
@@ -121,7 +61,9 @@ def make_examples(seed: int) -> list[Example]:
     """All training texts, the same for the same seed."""
     draw = random.Random(seed)
     made = [*_single(draw), *_nested(draw), *_back(draw), *_nothing(draw), *_other(draw)]
-    return [Example(_varied(each.text, draw), each.asked, each.before) for each in made]
+    made = [Example(_varied(each.text, draw), each.asked, each.before) for each in made]
+    # Last, so that the texts before stay the same, and their vectors in the cache.
+    return [*made, *(Example(_varied(each.text, draw), each.asked, each.before) for each in _described(draw))]
 
 
 def _single(draw: random.Random) -> Iterator[Example]:
@@ -130,6 +72,8 @@ def _single(draw: random.Random) -> Iterator[Example]:
             yield Example(text, name, DIRECT)
         yield from (Example(text, name, DIRECT) for text in _catalogue(name) for _ in range(2))
         yield from (Example(text, name, DIRECT) for text in entry.get("de", ()) for _ in range(4))
+        forms = [frame.format(h=head) for head in _heads(entry) for frame in draw.sample(FORM_FRAMES, 4)]
+        yield from (Example(text, name, DIRECT) for text in draw.sample(forms, min(40, len(forms))))
     for shared in read_paraphrases()["shared"]:
         # Each text once per relation: their probabilities come out equal, and the subject decides.
         entry = {**shared, "gives": "person"}
@@ -142,9 +86,12 @@ def _nested(draw: random.Random) -> Iterator[Example]:
     relations = read_paraphrases()["relations"]
     for first, inner in relations.items():
         nouns = [noun for noun in inner["nouns"] if first != "P1308" and noun != "X"]
+        nouns += _relative_clauses(inner) if nouns else []
         for last, outer in relations.items():
             if nouns and first != last and _fits(inner["gives"], outer["of"]):
-                for text in _wordings(outer, draw, subject=nouns, most=20):
+                texts = _wordings(outer, draw, subject=nouns, most=24)
+                texts += _topics(outer, nouns, inner["gives"], draw, most=6)
+                for text in [*texts, *_nested_forms(inner, outer, draw, most=6)]:
                     yield Example(text, last, first)
         for shared in read_paraphrases()["shared"]:
             fitting = [name for name in shared["relations"] if nouns and _fits(inner["gives"], relations[name]["of"])]
@@ -155,6 +102,62 @@ def _nested(draw: random.Random) -> Iterator[Example]:
         for text in read_paraphrases()["nothing"]:
             if nouns and ATTRIBUTE.match(text) and draw.random() < 0.15:
                 yield Example(text.replace("X", _with_article(draw.choice(nouns)), 1), NOTHING, ANY)
+
+
+def _described(draw: random.Random) -> Iterator[Example]:
+    """Two hops through something that is only described: "the country where X plays"."""
+    relations = read_paraphrases()["relations"]
+    for first in ("P17", "P27", "P54", "P127", "P6", "P35", "P286"):
+        inner = relations[first]
+        nouns = [
+            noun for noun in inner["nouns"] if noun.endswith((" X", " is", " in", " at", " plays", " from", " lies"))
+        ]
+        nouns += _relative_clauses(inner)
+        for last, outer in relations.items():
+            if first != last and _fits(inner["gives"], outer["of"]):
+                for text in _wordings(outer, draw, subject=nouns, most=30):
+                    yield Example(text, last, first)
+        leaders = read_paraphrases()["shared"][0]
+        fitting = [
+            name for name in leaders["relations"] if _fits(inner["gives"], relations[name]["of"]) and name != first
+        ]
+        if fitting:
+            for text in _wordings({**leaders, "gives": "person"}, draw, subject=nouns, most=40):
+                yield from (Example(text, name, first) for name in fitting)
+
+
+def _heads(entry: Mapping[str, Any]) -> list[str]:
+    """Nouns without their subject."""
+    return [noun.removesuffix(" of X") for noun in entry["nouns"] if noun.endswith(" of X")]
+
+
+def _relative_clauses(entry: Mapping[str, Any]) -> list[str]:
+    """Nouns made of questions: "who owns X" becomes "company that owns X"."""
+    heads = {"person": ("person who", "man who", "woman who", "one who"), "org": ("company that", "firm that")}
+    return [
+        f"{head} {text.removeprefix('who ')}"
+        for text in entry["asks"]
+        if text.startswith("who ") and text.endswith(" X") and not text.startswith(("who is X", "who did", "who does"))
+        for head in heads.get(entry["gives"], ())
+    ]
+
+
+def _topics(outer: Mapping[str, Any], nouns: list[str], gives: str, draw: random.Random, *, most: int) -> list[str]:
+    """Questions that name their subject first: "The president of X, where was he born?"."""
+    made = []
+    for text in draw.sample(outer["asks"], min(most, len(outer["asks"]))):
+        pronoun = draw.choice(PRONOUNS.get(gives, ("it", "they", "there")))
+        asked = text.replace("X's", POSSESSIVES.get(pronoun, "its")).replace("X", pronoun)
+        noun = draw.choice(nouns)
+        made.append(f"{draw.choice(('the ', '', 'The '))}{noun}, {asked.replace('at there', 'there')}?")
+    return made
+
+
+def _nested_forms(inner: Mapping[str, Any], outer: Mapping[str, Any], draw: random.Random, *, most: int) -> list[str]:
+    """Two nouns without a sentence."""
+    firsts, lasts = _heads(inner), _heads(outer)
+    frames = draw.sample(NESTED_FORMS, most) if firsts and lasts else ()
+    return [frame.format(i=draw.choice(firsts), h=draw.choice(lasts)) for frame in frames]
 
 
 def _back(draw: random.Random) -> Iterator[Example]:
@@ -282,14 +285,16 @@ def train(examples: list[Example], vectors: Vectors, *, epochs: int, decay: floa
     torch.nn.init.zeros_(bag.weight)
     torch.nn.init.zeros_(model.weight)
     optimizer = torch.optim.Adam([*model.parameters(), *bag.parameters()], lr=0.02)
-    counts = torch.bincount(targets[0][targets[0] >= 0], minlength=len(asked)).float()
-    balance = (counts.mean() / counts).sqrt()
+    balances = []
+    for target, classes_of in zip(targets, (asked, before), strict=True):
+        counts = torch.bincount(target[target >= 0], minlength=len(classes_of)).float()
+        balances.append((counts.mean() / counts).sqrt())
     for _ in range(epochs):
         optimizer.zero_grad()
         scores = model(DENSE_SCALE * dense) + SPARSE_SCALE * bag(places, offsets, per_sample_weights=weights)
         parts = scores[:, : len(asked)], scores[:, len(asked) :]
-        loss = torch.nn.functional.cross_entropy(parts[0], targets[0], weight=balance, ignore_index=-1)
-        loss = loss + torch.nn.functional.cross_entropy(parts[1], targets[1], ignore_index=-1)
+        loss = torch.nn.functional.cross_entropy(parts[0], targets[0], weight=balances[0], ignore_index=-1)
+        loss = loss + torch.nn.functional.cross_entropy(parts[1], targets[1], weight=balances[1], ignore_index=-1)
         penalty = decay * (model.weight.square().sum() + bag.weight.square().sum())
         (loss + penalty).backward()
         optimizer.step()

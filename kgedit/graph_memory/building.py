@@ -19,6 +19,7 @@ from kgedit.errors import KgeditError, StoreError
 from kgedit.graph_memory.gate import read_gate
 from kgedit.graph_memory.graph_memory import GraphMemory
 from kgedit.graph_memory.intervals import DATED_FACTS, Learned, learn_dated_facts, unhinted_names
+from kgedit.graph_memory.languages import ENGLISH
 from kgedit.graph_memory.matching import read_matcher
 from kgedit.graph_memory.memory_file import read_memory_file, write_memory_file
 from kgedit.graph_memory.updating import signature_of
@@ -63,15 +64,21 @@ class MemoryBuilder:
 
     Args:
         base: Memory file to extend; None means an empty memory.
+        language: Language of labels and questions; None means that of `base`, or English.
+
+    Raises:
+        KgeditError: if there is no lexicon for the language, or `base` is in another one.
     """
 
-    def __init__(self, base: Path | None = None) -> None:
-        self._memory = GraphMemory(_embeds_nothing)
+    def __init__(self, base: Path | None = None, *, language: str | None = None) -> None:
+        self._memory = GraphMemory(_embeds_nothing, language=language or ENGLISH)
         self._sources: list[dict[str, Any]] = []
         if base is not None:
             earlier = read_memory_file(base)
             self._memory.load_tables(earlier.tables)
             self._sources += [*earlier.manifest["sources"]]
+            if language not in (None, self._memory.language):
+                raise KgeditError(f"{base} is in the language '{self._memory.language}', and not in '{language}'.")
 
     def add_timestep(self, timestep: Timestep) -> None:
         """Learn the cases of a timestep."""
@@ -95,6 +102,7 @@ class MemoryBuilder:
         if not snapshots:
             when = "" if as_of is None else f" of {as_of} or before"
             raise StoreError(f"No snapshot{when} is loaded in {home}. Load one: kgedit load-dump PATH --date DATE")
+        check_language(snapshots, self._memory.language)
         facts = read_dated_facts(snapshots, properties)
         learned = learn_dated_facts(
             self._memory,
@@ -138,6 +146,8 @@ class MemoryBuilder:
             "signature": signature_of(self._sources),
             "counts": self._memory.counts(),
         }
+        if self._memory.language != ENGLISH:
+            manifest["language"] = self._memory.language
         return BuiltMemory(path, manifest, write_memory_file(path, self._memory.tables(), manifest))
 
     def _add_source(self, source: dict[str, Any], learned: Learned, as_of: date, properties: Sequence[str]) -> None:
@@ -156,6 +166,21 @@ def read_dated_facts(snapshots: Sequence[Snapshot], properties: Sequence[str] = 
     with TemporaryDirectory() as spill, open_timeline(snapshots, scope, spill=Path(spill)) as connection:
         found: pa.Table = connection.sql(_FACTS).to_arrow_table()
     return found.cast(DATED_FACTS)
+
+
+def check_language(snapshots: Sequence[Snapshot], language: str) -> None:
+    """Check that the labels of snapshots are in the language of a memory.
+
+    Raises:
+        StoreError: with the command that loads them in that language.
+    """
+    for snapshot in snapshots:
+        labels = snapshot.manifest["loader"]["languages"]
+        if labels[0] != language and language != ENGLISH:
+            raise StoreError(
+                f"The labels of {snapshot.name} are in '{labels[0]}', and the memory would be in '{language}'. "
+                f"Load the dumps into another home, with the languages {language} and {ENGLISH} in this order."
+            )
 
 
 def open_memory(path: Path, *, embedder: str, device: str) -> GraphMemory:

@@ -21,6 +21,7 @@ from kgedit.graph_memory.dates import UNKNOWN_END, date_number, period_of, read_
 from kgedit.graph_memory.facts import FactTable
 from kgedit.graph_memory.findings import Finding, FoundPath, Remembered, Search
 from kgedit.graph_memory.gate import Gate, read_gate, read_match_gate
+from kgedit.graph_memory.languages import ENGLISH, read_lexicon
 from kgedit.graph_memory.learning import Learner, MemoryChange, fresh_rows, table_of_cases
 from kgedit.graph_memory.matched_search import MatchedSearch
 from kgedit.graph_memory.matching import RelationMatcher
@@ -51,6 +52,7 @@ class GraphMemory:
         gate: Gate fitted for the embedder; None means that of all-minilm-l6-v2 (kgedit.graph_memory.gate.read_gate).
         matcher: Relation matcher trained for the embedder (kgedit.graph_memory.matching.read_matcher); None ranks
             paths by the catalogue's wordings alone.
+        language: Language of labels and questions (kgedit.graph_memory.languages); `load_tables` replaces it.
     """
 
     def __init__(
@@ -60,7 +62,9 @@ class GraphMemory:
         catalogue: CatalogueWordings | Path | None = None,
         gate: Gate | None = None,
         matcher: RelationMatcher | None = None,
+        language: str = ENGLISH,
     ) -> None:
+        self._lexicon = read_lexicon(language)
         self._embed, self._gate, self._matcher = embed, gate or read_gate(), matcher
         self._catalogue = catalogue if isinstance(catalogue, CatalogueWordings) else CatalogueWordings(embed, catalogue)
         self.clear()
@@ -85,8 +89,14 @@ class GraphMemory:
         self._worded: list[str] = []
         self._alias_subjects, self._aliases = NumberColumn(), TextColumn()
         self._described, self._descriptions = NumberColumn(), TextColumn()
-        self._other_names = OtherNames(self._facts, self._relations.identifiers)
+        more = None if self._lexicon is None else self._lexicon.names
+        self._other_names = OtherNames(self._facts, self._relations.identifiers, more)
         self._conflicts: frozenset[int] | None = None
+
+    @property
+    def language(self) -> str:
+        """Code of the language of labels and questions."""
+        return ENGLISH if self._lexicon is None else self._lexicon.language
 
     def prepare(self) -> None:
         """Index the names that are derived from facts now, instead of at the next search."""
@@ -112,6 +122,9 @@ class GraphMemory:
             for question, label in zip(column["question"], column["subject_label"], strict=True)
         ]
         relations = self._relation_numbers(column["property"], column["property_label"], wordings)
+        if self._lexicon is not None:
+            own = [self._lexicon.questions.get(name, "") for name in column["property"]]
+            wordings = [self._wording(text, "") if text else one for text, one in zip(own, wordings, strict=True)]
         rows, new = self._facts.rows_for(subjects, relations, np.array(wordings, dtype=np.int32))
         old = self._numbers(*(pc.list_flatten(table[name]).to_pylist() for name in ("old_objects", "old_answers")))
         learner, at = Learner(self._facts), 0
@@ -211,11 +224,20 @@ class GraphMemory:
         found: list[Finding] = []
         for start in range(0, len(questions), _AT_ONCE):
             turns = [[each] if isinstance(each, str) else list(each) for each in questions[start : start + _AT_ONCE]]
+            if self._lexicon is not None:
+                turns = [[self._read(turn) for turn in several] for several in turns]
             if self._matcher is None:
                 found += self._find_worded([composed(several[-1]) for several in turns], search, as_of)
             else:
                 found += self._find_matched(turns, search, as_of)
         return found
+
+    def _read(self, turn: str) -> str:
+        """A text of the memory's language, with the words around its names in English."""
+        self._other_names.catch_up()
+        text, indexes = composed(turn), (self._names, self._other_names)
+        found = [each for names in indexes for each in (*names.find(text), *names.find_genitives(text))]
+        return text if self._lexicon is None else self._lexicon.read_around(text, found)
 
     def _find_matched(self, turns: Sequence[Sequence[str]], search: Search, as_of: str) -> list[Finding]:
         """Find by the matcher, and relations that it does not know by their wordings."""
@@ -253,7 +275,9 @@ class GraphMemory:
     def tables(self) -> dict[str, pa.Table]:
         """The whole memory, as tables by name."""
         relations = self._relations.relations
+        language = {} if self._lexicon is None else {"language": pa.table({"code": [self.language]})}
         return {
+            **language,
             **self._facts.tables(),
             **self._names.tables(),
             "aliases": pa.table({"thing": self._alias_subjects.view, "alias": self._aliases.to_arrow()}),
@@ -271,6 +295,7 @@ class GraphMemory:
 
     def load_tables(self, tables: Mapping[str, pa.Table]) -> None:
         """Replace the memory with the result of `tables`."""
+        self._lexicon = read_lexicon(tables["language"]["code"][0].as_py() if "language" in tables else ENGLISH)
         self.clear()
         for relation in tables["relations"].to_pylist():
             number = self._relations.number(relation["id"], relation["name"])
@@ -298,7 +323,8 @@ class GraphMemory:
             KgeditError: if a file is missing or damaged.
         """
         try:
-            self.load_tables({name: pq.read_table(folder / f"{name}.parquet") for name in self.tables()})
+            names = self.tables().keys() - {"language"} | {path.stem for path in folder.glob("language.parquet")}
+            self.load_tables({name: pq.read_table(folder / f"{name}.parquet") for name in names})
         except (OSError, pa.ArrowInvalid, KeyError) as error:
             self.clear()
             raise KgeditError(f"{folder} contains no readable memory ({error}). Build it again.") from error
@@ -310,7 +336,7 @@ class GraphMemory:
     def load(self, state: Mapping[str, Any]) -> None:
         """Replace the memory with the result of `state`."""
         schemas = {name: table.schema for name, table in self.tables().items()}
-        self.load_tables({name: pa.table(state[name], schema=schema) for name, schema in schemas.items()})
+        self.load_tables({name: pa.table(columns, schema=schemas.get(name)) for name, columns in state.items()})
 
     def _numbers(self, identifiers: Sequence[str], labels: Sequence[str]) -> Any:
         """Numbers of entities; an entity without an id is identified by its label."""

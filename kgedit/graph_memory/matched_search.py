@@ -186,6 +186,8 @@ class MatchedSearch:
     def mentions(self, text: str, *, misspelt: bool) -> list[Mention]:
         """Names in a composed text, at most `_MOST_MENTIONS`, those inside longer ones last."""
         found = [*self._names.find(text), *self._others.find(text)]
+        genitives = [*self._names.find_genitives(text), *self._others.find_genitives(text)]
+        found += [each for each in genitives if all(_apart(each, one) for one in found)]
         found = [each for each in found if is_written_as_name(text, each) and not self._is_wording(text, each)]
         if misspelt:
             near = [*self._names.find_misspelt(text), *self._others.find_misspelt(text)]

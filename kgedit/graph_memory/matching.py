@@ -35,7 +35,7 @@ _LIKELY = 0.1
 
 BUCKETS = 8192
 _GRAM = 4
-_WORD = re.compile(r"\w+")
+_WORD = re.compile(r"[^\W_]+")
 
 Scores = NDArray[np.float64]
 

@@ -6,12 +6,13 @@ from the facts and is not saved.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from kgedit.graph_memory.facts import FactTable
-from kgedit.names.index import Mention, NameIndex
+from kgedit.names.index import Mention, NameIndex, name_key
 from kgedit.names.nicknames import capital_words, nicknames_of
 
 _OF_PERSONS = frozenset(
@@ -32,10 +33,13 @@ class OtherNames:
     Args:
         facts: Facts of the memory.
         relation_ids: Ids of relations, by number; the list may grow.
+        more: Further names by the key of the label (kgedit.names.index.name_key): adjectives of another language.
     """
 
-    def __init__(self, facts: FactTable, relation_ids: list[str]) -> None:
-        self._facts, self._relation_ids = facts, relation_ids
+    def __init__(
+        self, facts: FactTable, relation_ids: list[str], more: Mapping[str, Sequence[str]] | None = None
+    ) -> None:
+        self._facts, self._relation_ids, self._more = facts, relation_ids, more or {}
         self._names, self._values = NameIndex(), NameIndex()
         self._rows = self._facts_read = 0
 
@@ -69,6 +73,11 @@ class OtherNames:
         ]
         return [*self._values.find(text), *derived]
 
+    def find_genitives(self, text: str) -> list[Mention]:
+        """Derived names and names of values with a genitive s (kgedit.names.index.NameIndex.find_genitives)."""
+        derived = [replace(each, derived=True) for each in self._names.find_genitives(text)]
+        return [*self._values.find_genitives(text), *(each for each in derived if len(each.subjects) <= _MOST_BEARERS)]
+
     def find_misspelt(self, text: str) -> list[Mention]:
         """Names with one misspelt word."""
         return [*self._values.find_misspelt(text), *self._names.find_misspelt(text)]
@@ -78,7 +87,9 @@ class OtherNames:
             (name, thing)
             for thing, person in entities.items()
             if (label := self._facts.label(thing))
-            for name in ([label] if own else nicknames_of(label, person=person))
+            for name in (
+                [label] if own else [*nicknames_of(label, person=person), *self._more.get(name_key(label), ())]
+            )
         ]
         index.extend([name for name, _ in pairs], [thing for _, thing in pairs])
 

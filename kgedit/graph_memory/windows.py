@@ -16,6 +16,8 @@ OTHER_MASK = "Y"
 
 _SENTENCE = re.compile(r"[^.!?]*[.!?]+[\"')\]]*\s*|[^.!?]+$")
 _BETWEEN_CLAUSES = re.compile(r"[,;:\u2013\u2014]+\s*|\s-+\s+")
+_BARE_GENITIVE = re.compile(rf"\b{MASK}s\b")
+"""A genitive without an apostrophe: "norways king"."""
 
 
 def windows_of(text: str, start: int, end: int, others: Sequence[tuple[int, int]] = ()) -> list[str]:
@@ -36,7 +38,7 @@ def windows_of(text: str, start: int, end: int, others: Sequence[tuple[int, int]
             text = f"{text[:first]}{OTHER_MASK}{text[last:]}"
             shift = len(OTHER_MASK) - (last - first)
             start, end = start + shift, end + shift
-    masked = f"{text[:start]}{MASK}{text[end:]}"
+    masked = _BARE_GENITIVE.sub(rf"{MASK}'s", f"{text[:start]}{MASK}{text[end:]}".replace("_", " "))
     sentence_start, sentence = _sentence_at(masked, start)
     at = start - sentence_start
     ends = [found.end() for found in _BETWEEN_CLAUSES.finditer(sentence)]

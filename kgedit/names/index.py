@@ -106,6 +106,17 @@ class NameIndex:
         """All names in a composed text, including nested ones, ordered by start, longer ones first."""
         return _marked(self._runs(words_of(text)))
 
+    def find_genitives(self, text: str) -> list[Mention]:
+        """Names followed by a genitive s without an apostrophe, which the mention does not include: "norways king"."""
+        words = words_of(text)
+        found = []
+        for index, word in enumerate(words):
+            if len(word.text) > _LEAST_GENITIVE and word.text.endswith("s"):
+                bare = Word(word.text[:-1], word.start, word.end - 1)
+                runs = self._runs([*words[:index], bare])
+                found += [run for run in runs if run.end == bare.end]
+        return _marked(found)
+
     def find_misspelt(self, text: str) -> list[Mention]:
         """Names with one misspelt word: one letter added, missing or wrong, or two letters exchanged."""
         words = words_of(text)
@@ -162,6 +173,7 @@ def _plain(word: str) -> str:
     return "".join(letter for letter in apart if not unicodedata.combining(letter))
 
 
+_LEAST_GENITIVE = 4
 _LEAST_MISSPELT = 5
 """Minimum length of a word that may be misspelt: shorter ones are one letter away from too many others."""
 _WORDS_AT_ONCE = 20_000

@@ -1,4 +1,4 @@
 """The sample world: three small hand-written Wikidata snapshots, shipped with kgedit.
 
-``world.yaml`` is the only source of data; ``README.md`` explains it.
+``world.yaml`` and ``labels.yaml`` are the only sources of data; ``README.md`` explains them.
 """

@@ -86,7 +86,10 @@ def _entity(entity: SampleEntity, number: int, world: World) -> dict[str, Any]:
         body["datatype"] = entity.datatype
     body["labels"] = {language: _text(language, text) for language, text in sorted(labels.items())}
     body["descriptions"] = {"en": _text("en", entity.description)} if entity.description else {}
-    body["aliases"] = {"en": [_text("en", alias) for alias in entity.aliases]} if entity.aliases else {}
+    aliases: dict[str, list[dict[str, str]]] = {}
+    for language, alias in (*(("en", alias) for alias in entity.aliases), *entity.other_aliases):
+        aliases.setdefault(language, []).append(_text(language, alias))
+    body["aliases"] = aliases
     # Wikidata's dumps are written by PHP, in which an empty map is an empty list.
     body["claims"] = _claims(entity, number, world) or []
     if not entity.datatype:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import yaml
@@ -16,6 +16,7 @@ import yaml
 from kgedit.errors import SourceError
 
 SOURCE = Path(__file__).with_name("world.yaml")
+LABELS = Path(__file__).with_name("labels.yaml")
 
 _HEAD = re.compile(r"([QP][1-9]\d*) (.+)")
 _RANGE = re.compile(r"([123])(\.\.)?([123])?")
@@ -93,6 +94,7 @@ class SampleEntity:
         id: QID or PID.
         labels: English labels; the last one whose reach contains the snapshot counts. Empty means no English label.
         other_labels: Labels in other languages, as (language, label).
+        other_aliases: Aliases in other languages, as (language, alias).
         description: English description.
         aliases: English aliases.
         article: Title of the English Wikipedia article, or None.
@@ -105,6 +107,7 @@ class SampleEntity:
     id: str
     labels: tuple[DatedValue, ...]
     other_labels: tuple[tuple[str, str], ...]
+    other_aliases: tuple[tuple[str, str], ...]
     description: str
     aliases: tuple[str, ...]
     article: str | None
@@ -158,6 +161,7 @@ def read_world(path: Path = SOURCE) -> World:
         if entity.id in entities:
             raise wrong(entity.line, f"{entity.id} is written twice, first on line {entities[entity.id].line}")
         entities[entity.id] = entity
+    _add_labels(entities)
     return World(
         dates=tuple(node.value for node in parts["snapshots"].value),
         entities=entities,
@@ -165,6 +169,15 @@ def read_world(path: Path = SOURCE) -> World:
         cases={int(key.value): _case(value) for key, value in parts["cases"].value},
         scenarios={key.value: _places(value) for key, value in parts["scenarios"].value},
     )
+
+
+def _add_labels(entities: dict[str, SampleEntity]) -> None:
+    """Add the labels and aliases of labels.yaml; entities that another source file lacks are ignored."""
+    for identifier, by_language in yaml.safe_load(LABELS.read_text(encoding="utf-8")).items():
+        if (entity := entities.get(identifier)) is not None:
+            labels = tuple((language, names[0]) for language, names in by_language.items())
+            aliases = tuple((language, alias) for language, names in by_language.items() for alias in names[1:])
+            entities[identifier] = replace(entity, other_labels=entity.other_labels + labels, other_aliases=aliases)
 
 
 def wrong(line: int, problem: str) -> SourceError:
@@ -204,6 +217,7 @@ def _entity(head: yaml.Node, body: yaml.Node, shared: _Pairs, *, datatype: str |
         id=identifier,
         labels=_labels(label, fields.get("renamed"), _line(head)),
         other_labels=tuple((key.value, value.value) for key, value in getattr(fields.get("labels"), "value", ())),
+        other_aliases=(),
         description=description,
         aliases=tuple(alias.strip() for alias in short.get("also", "").split(";") if alias.strip()),
         article=None if (title := short.get("article", label)) in ("none", _NO_LABEL) else title,

@@ -80,6 +80,12 @@ class BuildMemory(FactsOptions, Verb["tuple[BuiltMemory, Learned | None]"]):
     home: Path | None = python_only(default=None, help="Home whose snapshots' facts are added, from the store.")
     graph: Path | None = python_only(default=None, help="Home whose graph's facts are added.")
     base: AnyFile | None = flag(default=None, help="Existing memory to add the sources to.")
+    language: str | None = flag(
+        default=None,
+        metavar="CODE",
+        help="Language of questions and labels: en, de, fr or es. Load the snapshots with the same --language. "
+        "Default: that of --base, or en.",
+    )
     overwrite: bool = flag(default=False, group="Output", help="Replace the file.")
 
     def run(self) -> tuple[BuiltMemory, Learned | None]:
@@ -100,7 +106,8 @@ class BuildMemory(FactsOptions, Verb["tuple[BuiltMemory, Learned | None]"]):
             raise KgeditError("The graph is made from the snapshots: give --home or --graph, and not both.")
         if not (self.home or self.graph) and (self.as_of or self.properties):
             raise KgeditError("--as-of and --property choose facts of --home or --graph; a timestep is learned whole.")
-        builder, learned = MemoryBuilder(None if self.base is None else Path(self.base)), None
+        base = None if self.base is None else Path(self.base)
+        builder, learned = MemoryBuilder(base, language=self.language), None
         total = len(self.timesteps) + 2
         step("learning facts", 0, total)
         properties = tuple(self.properties)
@@ -152,13 +159,20 @@ class UpdateMemory(FactsOptions, Verb["tuple[BuiltMemory, MemoryDifference | Non
         path = Path(self.path)
         earlier = read_memory_file(path)
         if self.dump is not None:
-            _load_dump(self.home, Path(self.dump), _day(self.day))
+            _load_dump(self.home, Path(self.dump), _day(self.day), earlier.manifest.get("language"))
         of_snapshots = [one for one in earlier.manifest["sources"] if one.get("kind") == "snapshots"]
         # Without properties of the caller, those of the memory's newest source of snapshots.
         kept = tuple(of_snapshots[-1]["properties"]) if of_snapshots and not self.properties else tuple(self.properties)
         fresh = path.with_name(f".{path.name}.fresh")
         try:
-            built, _ = build_memory(fresh, home=self.home, as_of=self.as_of_day, properties=kept, overwrite=True)
+            built, _ = build_memory(
+                fresh,
+                home=self.home,
+                as_of=self.as_of_day,
+                properties=kept,
+                language=earlier.manifest.get("language"),
+                overwrite=True,
+            )
             if built.manifest["signature"] == earlier.manifest.get("signature"):
                 return BuiltMemory(path, dict(earlier.manifest), earlier.sha256), None
             changed = difference(earlier.tables, read_memory_file(fresh).tables)
@@ -177,11 +191,12 @@ def _day(given: str | date | None) -> date | None:
     return given if given is None or isinstance(given, date) else date.fromisoformat(given)
 
 
-def _load_dump(home: Path, dump: Path, day: date | None) -> None:
+def _load_dump(home: Path, dump: Path, day: date | None, language: str | None) -> None:
     if day is None:
         raise KgeditError("A dump needs its day. Give --date YYYY-MM-DD.")
-    if not is_loaded(home, dump, day, options=DumpOptions()):
-        load_dump(home, dump, day, options=DumpOptions(), steps=lambda *_: lambda *_: None)
+    chosen = DumpOptions() if language is None else DumpOptions(languages=(language, "en", "mul"))
+    if not is_loaded(home, dump, day, options=chosen):
+        load_dump(home, dump, day, options=chosen, steps=lambda *_: lambda *_: None)
 
 
 def _add_graph(builder: MemoryBuilder, home: Path, as_of: date | None, properties: Sequence[str]) -> Learned:

@@ -1,0 +1,94 @@
+"""Frames of the relation matcher's training texts: {n} is a noun, {a} a question, {s} a statement, {t} any text.
+
+{h} and {i} are head nouns, {i} that of the first of two hops; X is the subject and Y a value (benchmarks/matcher.py).
+"""
+
+from __future__ import annotations
+
+NOUN_FRAMES = (
+    *(
+        "{n}",
+        "{n}",
+        "{n}?",
+        "{n} now",
+        "current {n}",
+        "{n} name?",
+        "name of {n}",
+        "{n} please",
+        "the {n} is",
+        "{n} ???",
+    ),
+    *("{wh} is {n}?", "{wh} is {n}?", "{wh}'s {n}?", "{wh} is the current {n}?", "so {wh}'s {n} now", "{wh} was {n}?"),
+    *("tell me {n}", "please tell me {n}", "give me {n}", "name {n}", "state {n}", "list {n}", "find {n} for me"),
+    *("I would like to know {wh} {n} is", "could you tell me {wh} {n} is?", "do you know {n}?", "look up {n}"),
+    *("can you remind me {wh} {n} is", "I need {n}", "what is the name of {n}?", "I was wondering {wh} {n} is"),
+    *("Y is {n}, right?", "is Y still {n}?", "is Y {n}?", "isn't Y {n}?", "I think Y is {n}", "so Y is still {n}"),
+    *("is {n} Y?", "{n} is Y, isn't it?", "was Y {n}?", "hey, any idea {wh} {n} is these days", "previous {n}"),
+    *("who used to be {n}", "{wh} was {n} before Y?", "former {n}", "since when is Y {n}", "until when was Y {n}?"),
+    *("when did Y stop being {n}?", "who preceded Y as {n}?", "who became {n} after Y", "excuse me, {wh} is {n}"),
+    *("answer in one word: {n}", "complete: {n} is", "fill in: ____ is {n}", "sorry, I meant {n}", "{wh} are {n}?"),
+    *("kindly let me know {wh} {n} is", "would you mind telling me {n}?", "I'd be grateful to learn {wh} {n} is"),
+    *(
+        "do you happen to know {n}",
+        "quick question: {n}?",
+        "the name of {n} please",
+        "{n}, who's that",
+        "Is it Y, {n}?",
+    ),
+    *("remind me of {n}", "I'm looking for {n}", "say {wh} {n} is", "can I get {n}?", "what's {n} called?"),
+    *("who is currently serving as {n}?", "who serves as {n}", "who is acting as {n} now", "isn't {n} Y?"),
+    *("in 2019 {wh} was {n}?", "my notes say Y is {n}", "I heard Y is {n}", "correct or not: Y is {n}."),
+    *("I read that Y is {n}. true?", "compare {n} and Y", "one more: {wh} is {n}", "may I ask {wh} {n} is"),
+    *("please indicate {n}", "kindly give {n}.", "kindly provide {n}", "please specify {n}.", "please confirm {n}"),
+    *(
+        "we require {n}.",
+        "for the file: {n}",
+        "test: {n}",
+        "{n}, short answer",
+        "{n} rn",
+        "{n} as of today",
+        "give me: {n}",
+    ),
+    *("our records list Y as {n}; is this still accurate?", "my dad says Y is {n} is that true", "how is called {n}?"),
+    *("{n} how is it named?", "{n} is ___", "find {n}", "what do you have as {n}?", "{wh} is actual {n}?"),
+)
+FORM_FRAMES = (
+    *("{h}: X", "X: {h}", "X - {h}", "{h} (X)", "{h}(X)", "{h}(X) = ?", "X > {h}", "X -> {h}?", "X, {h}", "{h}, X"),
+    *("enter {h}: X", "please fill in {h}: X", "X {h}?", '"{h} of X"'),
+)
+"""A head noun and its subject without a sentence: fields of forms, calls of functions, search terms."""
+NESTED_FORMS = (
+    *("{h}({i}(X))", "{h} of ({i} of X)", "X > {i} > {h}", "X -> {i} -> {h}", "X: {i}: {h}", "X's {i}'s {h}"),
+    *("{i} of X -> {h}?", "{h}: {i} of X", "{h} of X {i}", "{h} of X's {i}", "{h} of {i} of X", "X {i} {h}?"),
+    *("two hops: X's {i}'s {h}", "{h} of the X {i}?"),
+)
+ABOUT_FRAMES = ("tell me about {n}", "tell me about {n}, please", "what do you know about {n}", "who's {n} again?")
+ASK_FRAMES = (
+    *("{a}", "{a}?", "{a}?", "{a} these days?", "{a} now", "{a} at the moment?", "hey, {a}?", "so {a} now"),
+    *(
+        "can you tell me {a}?",
+        "please tell me {a}",
+        "any idea {a}?",
+        "I wonder {a}",
+        "do you know {a}?",
+        "{a}, please?",
+    ),
+    *("I'd like to know {a}", "remind me {a}", "find out {a}", "say {a}", "listen, {a}?", "could you tell me {a}"),
+    *("kindly let me know {a}", "would you mind telling me {a}?", "I'd be grateful to learn {a}", "look, {a}?"),
+    *("quick question: {a}?", "do you happen to know {a}?", "one more thing, {a}", "ok {a}", "actually, {a}?"),
+    *("arr, {a}, ye salty dog?", "my dear Watson, {a}?", "pray tell, {a}?", "{a} again?", "{a} today", "{a} currently"),
+    *("{a} rn", "{a}, short answer", "please, {a}?", "for the file: {a}?", "Answer in one word. {a}?", "{a} (testing)"),
+    *("can you find {a}?", "kindly indicate {a}.", "{a} in this moment?", "test: {a}"),
+)
+SAY_FRAMES = (
+    *("{s}", "{s}.", "{s}, right?", "does it hold that {s}?", "is it true that {s}?", "I think {s}", "I read that {s}"),
+    *(
+        "so {s}?",
+        "{s}, correct?",
+        "{s}, doesn't it?",
+        "as far as I know {s}",
+        "I'm pretty sure {s}",
+        "is it still so, {s}",
+    ),
+)
+NOTHING_FRAMES = ("{t}", "{t}?", "{t}", "please, {t}", "can you tell me {t}?", "hi, {t}")

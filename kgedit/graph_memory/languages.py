@@ -1,0 +1,191 @@
+"""Languages of a memory besides English: reads questions, and words facts.
+
+A question is not translated as a sentence. The words around its names are replaced by English ones from a small lexicon
+(prompts/memory/languages), so that dates, windows, the relation matcher and the gate need no second version. Names stay
+as they are written: the memory has the labels of its snapshots, in its language.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from itertools import pairwise
+from typing import Any
+
+import yaml
+
+from kgedit.errors import KgeditError
+from kgedit.graph_memory.relations import SLOT
+from kgedit.names.index import Mention, Word, composed, name_key, words_of
+from kgedit.resources import data_folder
+
+ENGLISH = "en"
+_MOST_WORDS = 5
+"""Words of the longest entry."""
+_LEAST_STEM = 3
+"""Entries with an open ending are kept by this many first letters."""
+_OPENING = str.maketrans("", "", "¿¡")
+
+Range = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    """An entry of the lexicon.
+
+    Attributes:
+        written: Its words with their accents, in lower case.
+        words: Its words, normalized in case and accents.
+        is_open: Which of them have open endings.
+        english: The English for it.
+        is_noun: Whether a genitive may follow.
+    """
+
+    written: tuple[str, ...]
+    words: tuple[str, ...]
+    is_open: tuple[bool, ...]
+    english: str
+    is_noun: bool
+
+    def matches(self, words: Sequence[Word]) -> bool:
+        """Whether the words of a text are those of the entry."""
+        return len(words) == len(self.words) and all(
+            word.text.startswith(own) if is_open else word.text == own
+            for word, own, is_open in zip(words, self.words, self.is_open, strict=True)
+        )
+
+    def accents(self, text: str, words: Sequence[Word]) -> int:
+        """Number of words that are written with the accents of the entry: "né" is "born", "ne" is not."""
+        return sum(
+            text[word.start : word.end].lower().startswith(own) for word, own in zip(words, self.written, strict=False)
+        )
+
+
+class Lexicon:
+    """Words of one language with their English, its adjectives of places, and its wordings of relations.
+
+    Args:
+        language: Code of the language, "de".
+        content: Content of its file.
+    """
+
+    def __init__(self, language: str, content: Mapping[str, Any]) -> None:
+        self.language = language
+        self.questions: Mapping[str, str] = {
+            name: text.replace("{subject}", SLOT) for name, text in content["questions"].items()
+        }
+        self.names: Mapping[str, tuple[str, ...]] = {
+            name_key(label): tuple(stem + ending for stem in stems for ending in content["endings"])
+            for label, stems in content["names"].items()
+        }
+        self._genitives = {name_key(word): english for word, english in content["genitives"].items()}
+        self._entries: dict[str, list[_Entry]] = {}
+        for section in ("nouns", "words"):
+            for text, english in content[section].items():
+                entry = _entry(str(text), str(english), is_noun=section == "nouns")
+                self._entries.setdefault(_first(entry.words[0]), []).append(entry)
+        for several in self._entries.values():
+            several.sort(key=lambda each: (-len(each.words), sum(each.is_open), -len("".join(each.words))))
+
+    def read_around(self, text: str, mentions: Sequence[Mention]) -> str:
+        """A text with the words around its names in English; "Kanzler" is a word if something else is named."""
+        words = [each for each in mentions if self._is_noun(text[each.start : each.end])]
+        named = [each for each in mentions if each not in words] or words
+        return self.read(text, [(each.start, each.end) for each in named])
+
+    def _is_noun(self, written: str) -> bool:
+        found = self._entry_at(written, words_of(written))
+        return found is not None and found.is_noun and found.matches(words_of(written))
+
+    def read(self, text: str, names: Sequence[Range]) -> str:
+        """A text with its words in English, where the lexicon knows them.
+
+        Args:
+            text: The text, in composed Unicode form.
+            names: Half-open ranges of names, which stay as they are.
+        """
+        parts: list[str] = []
+        end = 0
+        for first, last, english in self._replaced(text, names):
+            parts += [text[end:first], english]
+            end = last
+        return " ".join("".join([*parts, text[end:]]).translate(_OPENING).split())
+
+    def _replaced(self, text: str, names: Sequence[Range]) -> Iterator[tuple[int, int, str]]:
+        words = words_of(text)
+        place, noun_end = 0, -1
+        while place < len(words):
+            word = words[place]
+            if any(first < word.end and word.start < last for first, last in names):
+                place += 1
+                continue
+            reachable = self._reachable(text, words[place : place + _MOST_WORDS], names)
+            if word.text in self._genitives and noun_end >= 0 and text[noun_end : word.start].isspace():
+                yield word.start, word.end, self._genitives[word.text]
+                place += 1
+            elif (entry := self._entry_at(text, reachable)) is not None:
+                yield word.start, *_ended(text, words[place + len(entry.words) - 1].end, entry.english)
+                place += len(entry.words)
+                noun_end = words[place - 1].end if entry.is_noun else -1
+            else:
+                place += 1
+
+    def _reachable(self, text: str, words: Sequence[Word], names: Sequence[Range]) -> list[Word]:
+        """Words of one phrase: only blanks, hyphens and apostrophes between them, and no name."""
+        found = [words[0]]
+        for before, word in pairwise(words):
+            named = any(first < word.end and word.start < last for first, last in names)
+            if named or text[before.end : word.start].strip(" -'’\u00a0\u202f"):
+                break
+            found.append(word)
+        return found
+
+    def _entry_at(self, text: str, words: Sequence[Word]) -> _Entry | None:
+        """The longest entry that the first words are; of several, that with the accents of the text."""
+        entries = self._entries.get(_first(words[0].text), ()) if words else ()
+        found = [each for each in entries if each.matches(words[: len(each.words)])]
+        longest = [each for each in found if len(each.words) == len(found[0].words)]
+        return max(longest, key=lambda each: each.accents(text, words), default=None)
+
+
+def _ended(text: str, end: int, english: str) -> tuple[int, str]:
+    """End of a phrase and its English; an apostrophe that joins it to the next word is replaced: "d'Allemagne"."""
+    return (end + 1, f"{english} ") if text[end : end + 1] in ("'", "’") else (end, english)
+
+
+def _entry(text: str, english: str, *, is_noun: bool) -> _Entry:
+    words = tuple(composed(text).lower().split())
+    keys = tuple(name_key(word) for word in words)
+    written = tuple(word.removesuffix("*") for word in words)
+    return _Entry(written, keys, tuple(word.endswith("*") for word in words), english, is_noun)
+
+
+def _first(word: str) -> str:
+    return word[:_LEAST_STEM]
+
+
+@cache
+def read_lexicon(language: str) -> Lexicon | None:
+    """Lexicon of a language; None for English.
+
+    Raises:
+        KgeditError: if there is none for the language, or its file is damaged.
+    """
+    if language == ENGLISH:
+        return None
+    folder = data_folder("prompts") / "memory" / "languages"
+    path = folder / f"{language}.yaml"
+    if not path.is_file():
+        known = ", ".join([ENGLISH, *languages()[1:]])
+        raise KgeditError(f"There is no lexicon for the language '{language}'. A memory can be in: {known}.")
+    try:
+        return Lexicon(language, yaml.safe_load(path.read_text(encoding="utf-8")))
+    except (yaml.YAMLError, KeyError, TypeError, AttributeError) as error:
+        raise KgeditError(f"{path} is no lexicon ({error}). Install kgedit again.") from error
+
+
+def languages() -> tuple[str, ...]:
+    """Codes of the languages that a memory can be in; English first."""
+    folder = data_folder("prompts") / "memory" / "languages"
+    return (ENGLISH, *sorted(path.stem for path in folder.glob("*.yaml")))

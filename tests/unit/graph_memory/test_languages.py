@@ -1,0 +1,131 @@
+"""Memories in other languages: words around names are read in English, facts are written in the memory's language."""
+
+from __future__ import annotations
+
+import datetime
+from pathlib import Path
+
+import everyday as measuring
+import pytest
+from everyday_questions import read_nothing, read_questions
+from world.small_memory import EMBED, NORWAY, edit
+
+from kgedit.errors import KgeditError, StoreError
+from kgedit.graph_memory.building import MemoryBuilder, open_memory
+from kgedit.graph_memory.graph_memory import GraphMemory
+from kgedit.graph_memory.languages import languages, read_lexicon
+from kgedit.graph_memory.relations import SLOT
+from kgedit.sample.generate import write_world
+from kgedit.verbs.load_dump import DumpOptions, load_dump
+from kgedit.verbs.memory import build_memory, update_memory
+
+
+@pytest.mark.parametrize(
+    ("language", "question", "name", "english"),
+    [
+        ("de", "Wo wurde der Regierungschef von Norwegen geboren?", "Norwegen",
+         "where was the head of government of Norwegen born?"),
+        ("de", "Geburtsort des Königs der Slowakei?", "Slowakei", "place of birth of the king of the Slowakei?"),
+        ("de", "WER REGIERT DENN NORWEGEN?", "NORWEGEN", "who governs NORWEGEN?"),
+        ("fr", "Où est né l’entraîneur d'Alfa Romeo ?", "Alfa Romeo", "where is born the coach of Alfa Romeo ?"),
+        ("es", "¿Cuál es la capital del país de Angela Merkel?", "Angela Merkel",
+         "what is the capital of the country of Angela Merkel?"),
+    ],
+)  # fmt: skip
+def test_words_around_a_name_become_english(language: str, question: str, name: str, english: str) -> None:
+    lexicon = read_lexicon(language)
+    assert lexicon is not None
+    at = question.index(name)
+    assert lexicon.read(question, [(at, at + len(name))]) == english
+
+
+def test_a_name_is_kept_even_if_its_words_are_in_the_lexicon() -> None:
+    lexicon = read_lexicon("de")
+    assert lexicon is not None
+    text = "Wer ist Die Partei?"
+    assert lexicon.read(text, [(8, 18)]) == "who is Die Partei?"
+    assert lexicon.read(text, []) == "who is the political party?"
+
+
+def test_english_has_no_lexicon_and_an_unknown_language_names_those_there_are() -> None:
+    assert read_lexicon("en") is None
+    with pytest.raises(KgeditError, match=r"language 'xx'.* en, de, es, fr"):
+        read_lexicon("xx")
+
+
+@pytest.mark.parametrize("language", languages()[1:])
+def test_every_lexicon_words_the_same_relations_around_their_subject(language: str) -> None:
+    lexicon, german = read_lexicon(language), read_lexicon("de")
+    assert lexicon is not None
+    assert german is not None
+    assert lexicon.questions.keys() == german.questions.keys()
+    assert all(question.count(SLOT) == 1 for question in lexicon.questions.values())
+
+
+def test_facts_are_written_in_the_language_and_a_stored_memory_keeps_it() -> None:
+    memory = GraphMemory(EMBED, language="de")
+    memory.learn([edit("Norwegen", "P6", "Jonas")])
+    [finding] = memory.find(["Wer ist der Regierungschef von Norwegen?"])
+    assert finding.paths[0].rows[0].question == "Wer ist der Regierungschef von Norwegen?"
+    again = GraphMemory(EMBED)
+    again.load(memory.state())
+    assert again.language == "de"
+    assert again.find(["Wer ist Regierungschef von Norwegen?"])[0].paths[0].rows[0].answer == "Jonas"
+    again.load_tables(GraphMemory(EMBED).tables())
+    assert again.language == "en"
+
+
+def test_a_folder_keeps_the_language_too(tmp_path: Path) -> None:
+    memory = GraphMemory(EMBED, language="fr")
+    memory.learn([edit("Norvège", "P6", "Jonas")])
+    memory.save(tmp_path)
+    again = GraphMemory(EMBED)
+    again.load_folder(tmp_path)
+    assert again.language == "fr"
+
+
+def test_an_english_memory_has_no_table_of_its_language() -> None:
+    memory = GraphMemory(EMBED)
+    memory.learn([edit("Norway", "P6", "Jonas")])
+    assert "language" not in memory.tables()
+    assert memory.find([NORWAY])[0].paths[0].rows[0].question == NORWAY
+
+
+def load_sample(folder: Path, language: str) -> Path:
+    """Load the sample's snapshots with labels of a language; returns the home."""
+    for path in write_world(folder / "dumps"):
+        if path.name.endswith(".json.gz"):
+            day = datetime.date.fromisoformat(path.name.partition(".")[0])
+            options = DumpOptions(languages=(language, "en"))
+            load_dump(folder / language, path, day, options=options, steps=lambda *_: lambda *_: None)
+    return folder / language
+
+
+def test_building_needs_snapshots_of_the_language_and_an_update_keeps_it(tmp_path: Path) -> None:
+    home = load_sample(tmp_path, "de")
+    with pytest.raises(StoreError, match=r"labels of .* are in 'de'.*languages fr and en"):
+        build_memory(tmp_path / "x.kgmemory", home=home, language="fr")
+    built, _ = build_memory(tmp_path / "x.kgmemory", home=home, language="de", as_of="2023-02-27")
+    assert built.manifest["language"] == "de"
+    with pytest.raises(KgeditError, match="in the language 'de', and not in 'fr'"):
+        MemoryBuilder(tmp_path / "x.kgmemory", language="fr")
+    updated, changed = update_memory(tmp_path / "x.kgmemory", home=home)
+    assert updated.manifest["language"] == "de"
+    assert changed is not None
+    assert any(line.startswith("Finnland, head of government: Petteri Orpo") for line in changed.begun)
+
+
+@pytest.mark.models
+@pytest.mark.parametrize(("language", "least"), [("de", 60), ("fr", 30), ("es", 30)])
+def test_questions_of_a_language_get_their_facts(language: str, least: int, tmp_path: Path) -> None:
+    build_memory(tmp_path / "x.kgmemory", home=load_sample(tmp_path, language), language=language)
+    memory = open_memory(tmp_path / "x.kgmemory", embedder="all-minilm-l6-v2", device="cpu")
+    questions = read_questions(language)
+    assert len(questions) >= least
+    asked = measuring.ask_all(memory, questions)
+    single = [each.found for each in asked if not each.question.is_two_hops]
+    two_hops = [each.found for each in asked if each.question.is_two_hops]
+    assert sum(single) / len(single) > 0.85
+    assert sum(two_hops) / len(two_hops) > 0.7
+    passed = measuring.ask_all(memory, read_nothing(language))
+    assert sum(bool(each.facts) for each in passed) <= 1
