@@ -10,7 +10,7 @@ from contextlib import contextmanager
 import click
 
 from kgedit.progress import Advance, Listener, Steps, listening
-from kgedit.verbs.live_progress import by_stage
+from kgedit.verbs.live_progress import by_stage, one_step
 
 SECONDS_BETWEEN_LINES = 10
 
@@ -64,14 +64,7 @@ def bars() -> Iterator[Steps]:
 def bar(title: str, unit: str) -> Iterator[Advance]:
     """Show one step; yields a function (done, total)."""
     with bars() as add:
-        started: list[Advance] = []
-
-        def update(done: int, total: int) -> None:
-            if not started:
-                started.append(add(title, total, unit))
-            started[0](done, done)
-
-        yield update
+        yield one_step(add, title, unit)
 
 
 @contextmanager

@@ -31,6 +31,18 @@ def step_line(title: str, total: int, unit: str) -> Advance:
     return lambda done, counted: show(title, done, total, counted)
 
 
+def one_step(add: Steps, title: str, unit: str) -> Advance:
+    """Show work of an unknown total as a step, which begins when the work first reports its total."""
+    begun: list[Advance] = []
+
+    def update(done: int, total: int) -> None:
+        if not begun:
+            begun.append(add(title, total, unit))
+        begun[0](done, done)
+
+    return update
+
+
 def by_stage(add: Steps) -> Listener:
     """Show each stage of a run as a step.
 
