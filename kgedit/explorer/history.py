@@ -123,14 +123,16 @@ def read_history(explorer: Explorer, entity: str) -> History | None:
     places = _places(explorer, entity)
     described = _rows(explorer, entity, "entities", places, ("entity_row", "entity_until"), _DESCRIBED)
     presence = [_presence(snapshot, places, described) for snapshot in explorer.snapshots]
-    facts = _rows(explorer, entity, "facts", places, ("facts_first", "facts_until"), ("subject", "statement_ids"))
+    facts = _rows(
+        explorer, entity, "facts", places, ("facts_first", "facts_until"), ("subject", "statement_id", "statement_ids")
+    )
     rows = _rows(explorer, entity, "claims", places, ("claims_first", "claims_until"), _SAID)
     as_fact = {
         (date, statement)
         for date, of_date in facts.items()
         for row in of_date
         if row["subject"] == entity
-        for statement in row["statement_ids"]
+        for statement in row["statement_ids"] or [row["statement_id"]]
     }
     claims = {
         date: [row | {"is_fact": (date, row["statement_id"]) in as_fact} for row in of_date if row["subject"] == entity]

@@ -53,7 +53,8 @@ _CURRENT = f"""
         SELECT * FROM not_handed_over WHERE rank = 'preferred' OR (subject, property) NOT IN (
             SELECT (subject, property) FROM not_handed_over WHERE rank = 'preferred')
     ), fact AS (
-        SELECT min(place) AS first_place, list_sort(list(statement_id)) AS statement_ids,
+        SELECT min(place) AS first_place,
+               CASE WHEN count(*) > 1 THEN list_sort(list(statement_id)) END AS statement_ids,
                arg_min(place, (coalesce(-start_first, {_LAST}), coalesce(-point_first, {_LAST}), statement_id)) AS place
         FROM best WHERE snak = 'value' GROUP BY subject, property, object
     )
@@ -74,7 +75,7 @@ def current_facts(connection: duckdb.DuckDBPyConnection, claims: pa.Table, date:
 
     Returns:
         A table with the schema FACTS. If several statements have the same object, the times are those of the one that
-        began last, and ``statement_ids`` lists all of them, sorted.
+        began last, and ``statement_ids`` lists all of them, sorted; null for one statement.
     """
     connection.register("claims", with_places(claims))
     try:

@@ -78,7 +78,7 @@ FACTS = pa.schema(
         ("kind", pa.string()),  # of the object: item, property, value or other
         ("rank", pa.string()),
         ("statement_id", pa.string()),  # the statement with these times
-        ("statement_ids", pa.list_(pa.string())),
+        ("statement_ids", pa.list_(pa.string())),  # null if there is only that one; earlier versions list it
         *_time("start"),
         *_time("end"),
         *_time("point"),

@@ -160,7 +160,8 @@ def _make_held(connection: duckdb.DuckDBPyConnection, earlier: Sequence[Snapshot
         connection.execute(
             f"""
             CREATE TABLE {name}_held AS
-            SELECT f.* REPLACE (coalesce(r.target, f.object) AS object),
+            SELECT f.* REPLACE (coalesce(r.target, f.object) AS object,
+                                coalesce(statement_ids, [statement_id]) AS statement_ids),
                    CASE WHEN value_type = 'time' THEN first_day(value, precision::BIGINT) END AS value_first,
                    CASE WHEN value_type = 'time' THEN last_day(value, precision::BIGINT) + 1 END AS value_until
             FROM {name}_facts f SEMI JOIN change USING (subject, property) LEFT JOIN redirect r ON r.id = f.object

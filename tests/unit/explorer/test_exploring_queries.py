@@ -235,7 +235,11 @@ def test_a_history_has_every_statement_in_every_snapshot(request: pytest.Fixture
     asked: Explorer = request.getfixturevalue(world)
     stood: dict[str, set[tuple[Any, ...]]] = {}
     for snapshot in asked.snapshots:
-        as_fact = {one for row in pq.read_table(snapshot.facts).to_pylist() for one in row["statement_ids"]}
+        as_fact = {
+            one
+            for row in pq.read_table(snapshot.facts).to_pylist()
+            for one in row["statement_ids"] or [row["statement_id"]]
+        }
         for row in pq.read_table(snapshot.claims).to_pylist():
             key = (row["statement_id"], row["object"], row["value"], row["rank"], row["end_time"], snapshot.date)
             stood.setdefault(row["subject"], set()).add((*key, row["statement_id"] in as_fact))

@@ -89,7 +89,7 @@ def test_case_29_of_two_statements_of_one_value_the_plain_one_counts(tmp_path: P
     statements = [value("Q2", RESTRICTED, statement_id=ids[0]), value("Q2", statement_id=ids[1])]
     dump = write_dump(tmp_path / "dump.json", [entity("Q1", *statements), RESTRICTIVE])
     (fact,) = [row for row in pq.read_table(load(tmp_path, dump, DATE).facts).to_pylist() if row["property"] == "P6"]
-    assert (fact["object"], fact["statement_ids"]) == ("Q2", [ids[1]])
+    assert (fact["object"], fact["statement_id"], fact["statement_ids"]) == ("Q2", ids[1], None)
 
 
 def test_case_29_a_restricted_preferred_statement_does_not_hide_a_plain_one(tmp_path: Path) -> None:
