@@ -7,7 +7,6 @@ from typing import Any
 
 import click
 
-from kgedit.cli import completion
 from kgedit.wikidata.times import read_day
 
 
@@ -27,9 +26,6 @@ class _Day(click.ParamType):  # type: ignore[type-arg]  # generic since click 8.
 
 DATE: dict[str, Any] = {"type": _Day(), "metavar": "YYYY-MM-DD"}
 """Any day."""
-
-SNAPSHOT_DATE: dict[str, Any] = {**DATE, "shell_complete": completion.snapshot_dates}
-"""Day of a snapshot in the store."""
 
 
 def _read_days(_context: click.Context, _parameter: click.Parameter, given: str) -> tuple[datetime.date, ...]:

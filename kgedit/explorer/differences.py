@@ -19,15 +19,6 @@ from kgedit.store.engine import literal
 from kgedit.store.files import only_writer
 from kgedit.wikidata.times import not_before
 
-ACTS = {
-    "replaced": "replaced",
-    "added": "value added",
-    "first": "first value",
-    "removed": "value removed",
-    "none": "no value left",
-}
-"""Kinds of difference between the values of a subject and property."""
-
 FACETS = {
     "relation": "property",
     "act": "act",

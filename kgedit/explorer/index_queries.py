@@ -223,7 +223,7 @@ def make_window(changes: Sequence[Path], presences: Sequence[Path], newer: Snaps
 
     Columns subject, property and their labels; old_objects, new_objects (sorted) with labels and times in the same
     order; in_old, in_new (whether each snapshot contains the subject), popularity; and columns for filters and search:
-    act (kgedit.explorer.differences.ACTS), presence, content, year, words.
+    act (replaced, added, first, removed or none), presence, content, year, words.
 
     Args:
         changes: Files ``change`` of all consecutive pairs in the window, oldest first.

@@ -133,39 +133,7 @@ def keyed_number(case_id: str, seed: int) -> int:
     return int.from_bytes(hashlib.blake2b(case_id.encode(), digest_size=8, key=str(seed).encode()).digest(), "big")
 
 
-def voice_problems(question: str, *, subject: str, phrase: str, words: Mapping[str, str]) -> list[str]:
-    """Problems of a reworded question; empty if it still asks for the same answer.
-
-    Args:
-        question: Reworded question.
-        subject: Label of the subject.
-        phrase: Noun phrase of the template, with {subject}.
-        words: Replacements of the persona; the relation may be expressed with any of them.
-    """
-    problems = [] if subject in question else ["the subject is missing"]
-    rest = question.replace(subject, " ").casefold()
-    wanted = _content_words(phrase.replace("{subject}", " "))
-    for word, spoken in words.items():
-        if wanted & _content_words(word):
-            wanted = wanted | _content_words(spoken)
-    if not wanted & _content_words(rest):
-        problems.append("no word of the relation is there")
-    if not question.endswith("?") or question.count("?") != 1 or "{" in question:
-        problems.append("it is not one question")
-    return problems
-
-
 def overlap(question: str, other: str) -> float:
     """Lexical overlap of two questions: shared words over all words (Jaccard), in [0, 1]."""
     one, two = set(re.findall(r"\w+", question.casefold())), set(re.findall(r"\w+", other.casefold()))
     return len(one & two) / len(one | two) if one | two else 1.0
-
-
-_EMPTY = {
-    *("the", "a", "an", "of", "in", "on", "at", "to", "for", "by", "with", "from", "as", "and", "or"),
-    *("is", "was", "be", "that", "which", "where", "when", "who", "what"),
-}
-
-
-def _content_words(text: str) -> set[str]:
-    return set(re.findall(r"[^\W_]+", text.casefold())) - _EMPTY

@@ -158,11 +158,6 @@ def layer_device(layer: nn.Module) -> torch.device:
     return weight.device if hook is None else torch.device(hook.execution_device)
 
 
-def is_offloaded(layer: nn.Module) -> bool:
-    """Whether a layer's parameters are loaded for each forward pass."""
-    return _offloading_hook(layer) is not None
-
-
 def keep_loaded(layer: nn.Module) -> None:
     """Keep an offloaded layer's parameters loaded on its device; no effect on other layers."""
     hook = _offloading_hook(layer)
