@@ -7,8 +7,6 @@ import pytest
 from kgedit.errors import SpecError
 from kgedit.llm.surgery.layers import parse_layers
 
-pytestmark = pytest.mark.usefixtures("own_home")
-
 
 def test_layers_are_written_as_ranges_or_lists() -> None:
     assert parse_layers("4-8") == (4, 5, 6, 7, 8)
