@@ -74,7 +74,7 @@ COMMAND_TABLE: dict[str, dict[str, tuple[str, str]]] = {
         "sweep": ("kgedit.cli.sweep:sweep", "Run a grid of runs, with one report."),
         "methods": ("kgedit.cli.lists:methods", "List the editing methods."),
         "models": ("kgedit.cli.lists:models", "List the models that need no download."),
-        "presets": ("kgedit.cli.lists:presets", "List the ways of asking a model."),
+        "presets": ("kgedit.cli.lists:presets", "List the presets: named ways to evaluate a model."),
         "configs": ("kgedit.cli.configs:configs", "List, copy and check hyperparameter files."),
         "stats": ("kgedit.cli.stats:stats", "Build the statistics of ROME, MEMIT and AlphaEdit."),
         "teach": (
@@ -196,9 +196,10 @@ def _print_any_letter() -> None:
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 @click.version_option(__version__, prog_name="kgedit")
-@click.option("-q", "--quiet", is_flag=True, help="Hide messages and progress; with any command, before or after it.")
+@click.option("-q", "--quiet", is_flag=True, help="Hide messages and progress. Accepted before or after any command.")
 @click.option("-v", "--verbose", is_flag=True,
-              help="Show log messages of kgedit and its libraries, and where an error occurred; likewise.")  # fmt: skip
+              help="Show log messages of kgedit and its libraries, and where an error occurred. Accepted "
+              "before or after any command.")  # fmt: skip
 def main(*, quiet: bool, verbose: bool) -> None:
     """Turn Wikidata's own history into the test and the cure for stale language models.
 

@@ -36,7 +36,7 @@ def models(form: str) -> None:
 @click.command(epilog=examples("kgedit presets"))
 @rows_format
 def presets(form: str) -> None:
-    """List the ways of asking a model.
+    """List the presets: named ways to evaluate a model.
 
     A preset is a named choice of context, generation, truncation and metric. A spec may define further ones
     (docs/how-to/sweeps.md).

@@ -160,6 +160,6 @@ def serve(given: ServeMemory) -> None:
     if given.host not in ("127.0.0.1", "::1", "localhost"):
         say(
             f"Warning: {given.host} is no address of this machine alone. Anyone who reaches it can read the memory's "
-            "facts through the model and see /health; the proxy asks for no password of its own and speaks no TLS."
+            "facts through the model and see /health; the proxy itself requires no password and has no TLS."
         )
     given.run().run()

@@ -149,7 +149,7 @@ def _runs_table(planned: Sweep) -> Table:
     left_out = f" {planned.excluded} combinations are excluded." if planned.excluded else ""
     left_out += f" {planned.repeated} combinations are the same run as another." if planned.repeated else ""
     note = (
-        "before: questions to the unedited model; new: of these, those that no earlier run asks (the others are "
+        "before: questions to the unedited model; new: of these, those that no earlier run contains (the others are "
         "in the answer cache); after: questions to the edited model. With only_failed these are the most. "
         f"Folder: {planned.folder}.{left_out}"
     )

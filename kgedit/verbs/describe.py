@@ -114,7 +114,7 @@ class DescribePage(EditsOption, Verb[tuple[Path, ...]]):
             None if one is None else Path(one) for one in (self.html, self.figures, self.word_cloud)
         )
         if folder and folder.exists() and not self.overwrite:
-            raise TimestepError(f"{folder} is there already. Replace it: --overwrite")
+            raise TimestepError(f"{folder} already exists. Replace it: --overwrite")
         command = shlex.join(["kgedit", "describe", str(self.edits), "--html", str(self.html or "changes.html")])
         edits = open_edits(Path(self.edits))
         documents = {}

@@ -199,7 +199,7 @@ class FetchDump(FetchOptions, Verb[Path]):
     )
 
     def order(self) -> DumpOrder:
-        """What the server is asked for."""
+        """Dump to request from the server."""
         from kgedit.fetching.dumps import DUMPS, DumpOrder
         from kgedit.fetching.manners import Manners
 

@@ -3,25 +3,31 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from kgedit.progress import Steps
+from kgedit.resources import use_home
 from kgedit.verbs.audit import AuditEdits
 from kgedit.verbs.browse import Browse, Find
 from kgedit.verbs.cycles import Cycles
 from kgedit.verbs.drop_snapshot import DropSnapshot
+from kgedit.verbs.export_timestep import ExportAll, ExportTimestep
 from kgedit.verbs.home_folder import Date, read_date
 from kgedit.verbs.home_graph import HomeGraph
-from kgedit.verbs.home_timesteps import HomeTimesteps
 from kgedit.verbs.load_dump import LoadDump, LoadDumpAsOf
 from kgedit.verbs.options import method_of
 from kgedit.verbs.query import RunQuery
 from kgedit.verbs.relations import Relations
 from kgedit.verbs.verify import Verify
+from kgedit.wikidata.times import day_number
+
+if TYPE_CHECKING:
+    from kgedit.timesteps.timestep import Timestep
 
 __all__ = ["Date", "Home", "Steps", "folder_of", "read_date"]
 
 
-class Home(HomeGraph, HomeTimesteps):
+class Home(HomeGraph):
     """A folder of snapshots, with the graph and the timesteps created from them.
 
     Nothing is read, written or started before a method needs it. Methods that need the graph start the home's own
@@ -41,6 +47,25 @@ class Home(HomeGraph, HomeTimesteps):
     find = method_of(Find)
     browser_page = method_of(Browse, name="browser_page")
     audit = method_of(AuditEdits, name="audit")
+    export_timestep = method_of(ExportTimestep)
+    export_all = method_of(ExportAll)
+
+    def timestep(self, older: Date, newer: Date, *, profile: str = "wikibigedit") -> Timestep:
+        """Open the timestep that `export_timestep` wrote into this home.
+
+        Raises:
+            TimestepError: if there is none.
+        """
+        from kgedit.timesteps.timestep import Timestep
+
+        days = (day_number(read_date(older)), day_number(read_date(newer)))
+        with use_home(self.path):
+            return Timestep.open(self._timestep_folder(*days, profile))
+
+    def _timestep_folder(self, older: int, newer: int, profile: str) -> Path:
+        from kgedit.timesteps.timestep import timestep_folder, timesteps_folder
+
+        return timestep_folder(timesteps_folder(self.path), older, newer, profile)
 
 
 def folder_of(home: Home | str | Path | None) -> Path | None:

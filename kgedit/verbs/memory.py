@@ -335,7 +335,7 @@ class ServeMemory(SearchOptions, Verb["uvicorn.Server"]):
     explain: bool = flag(
         default=False,
         group="Output",
-        help="Add the facts to every response. A request asks for it with the header x-kgedit-explain: 1.",
+        help="Add the facts to every response. A request enables it with the header x-kgedit-explain: 1.",
     )
     timeout: float | None = flag(
         default=None,

@@ -195,7 +195,7 @@ def _report(wanted: ReportRuns) -> Report:
     json_file, tables_folder = _target(wanted.json, out, "report.json"), Path(out) / "tables" if out else None
     html_file, figures_folder = (None if path is None else Path(path) for path in (wanted.html, wanted.figures))
     if figures_folder and figures_folder.exists() and not overwrite:
-        raise TimestepError(f"{figures_folder} is there already. Replace it: --overwrite")
+        raise TimestepError(f"{figures_folder} already exists. Replace it: --overwrite")
     folders, files = _folders_and_files(wanted.runs)
     of_runs_only = (wanted.html, wanted.figures, wanted.easyedit, wanted.csv)
     _check_files(files, folders, rescore=wanted.rescore, of_runs=of_runs_only)
@@ -327,7 +327,7 @@ def _clear(folder: Path, *, keep: Collection[Path], overwrite: bool) -> None:
     """
     others = [path for path in sorted(folder.glob("*.csv")) if path not in keep]
     if others and not overwrite:
-        raise TimestepError(f"{folder} is there already, with other tables. Replace it: --overwrite")
+        raise TimestepError(f"{folder} already exists, with other tables. Replace it: --overwrite")
     for path in others:
         path.unlink()
 

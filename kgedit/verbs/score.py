@@ -57,7 +57,7 @@ class JudgeOptions(CostOptions):
         help="Environment variable that holds the server's key.",
     )
     judge_local: str | None = flag(
-        default=None, group="Model", metavar="NAME", help="Instead, a local model, as for --model of run-edit."
+        default=None, group="Model", metavar="NAME", help="Instead, a local model; see --model of run-edit."
     )
     judge_tokenizer: str | None = flag(
         default=None,
@@ -102,8 +102,8 @@ class JudgeOptions(CostOptions):
             )
         if self.judge_errors and not self.judge_model:
             raise ModelError(
-                "--judge-errors asks a server's judge: give --metric judge --judge-model NAME. A model on this machine "
-                "compares two words and names no class."
+                "--judge-errors requires a judge behind a server: give --metric judge --judge-model NAME. A model on "
+                "this machine only compares the scores of two words."
             )
         from kgedit.runs.verdicts import VERDICTS_FILE
 

@@ -91,7 +91,7 @@ class ServerOptions(CostOptions):
     )
     device: str = flag(default="auto", group="Machine", metavar="NAME", help="For local models: auto, cpu or cuda.")
     prompts: ExistingFolder | None = flag(
-        default=None, group="Model", rare=True, help="Prompt files of your own, like those in prompts/verbalizer."
+        default=None, group="Model", rare=True, help="Folder of your prompt files, like those in prompts/verbalizer."
     )
 
     def remote(self, model: str, url: str | None = None) -> RemoteVerbalizer:
@@ -143,7 +143,7 @@ class OneVerbalizer(ServerOptions):
         help="Model of an OpenAI-compatible server, as it is named there.",
     )
     local: str | None = flag(
-        default=None, group="Model", metavar="NAME", help="Instead, a local model, as for --model of run-edit."
+        default=None, group="Model", metavar="NAME", help="Instead, a local model; see --model of run-edit."
     )
 
     def verbalizer(self) -> RemoteVerbalizer | LocalVerbalizer:

@@ -162,8 +162,9 @@ class TraceModel(DeviceOptions, InHome, Verb[Tracing]):
             )
             if not facts:
                 raise ModelError(
-                    f"{loaded.name} answers none of the {asked} facts of {opened.name} right, so that nothing can be "
-                    "traced. Give facts that it knows, or ask otherwise (--ask question, --context question_answer)."
+                    f"{loaded.name} answers none of the {asked} facts of {opened.name} correctly, so nothing can be "
+                    "traced. Give facts that it knows, or change the wording: --ask question, "
+                    "--context question_answer."
                 )
             update = (self.progress or step_line)(f"trace {loaded.name}", len(facts), "facts")
             averages = trace(loaded, facts, own, advance=lambda done, _total: update(done, done))

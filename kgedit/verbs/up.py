@@ -124,20 +124,20 @@ class Up(InHome, Verb[Outcome]):
         complete="snapshot_dates",
         help="Day of OLD, if its name has none; without OLD, of a loaded snapshot.",
     )
-    newer_date: Day | None = flag("--to", default=None, complete="snapshot_dates", help="Likewise for NEW.")
+    newer_date: Day | None = flag("--to", default=None, complete="snapshot_dates", help="Day of NEW, in the same way.")
     redirects: ExistingFile | None = flag(
-        default=None, help="Tab-separated file of redirects for both dumps, as for load-dump."
+        default=None, help="Tab-separated file of redirects for both dumps; see load-dump."
     )
     profile: Annotated[str, OneOf(PROFILES)] = flag(
-        default=PROFILES[0], help="What counts as a change, as for export-timestep."
+        default=PROFILES[0], help="What counts as a change; see export-timestep."
     )
     model: OneOrSeveral = flag(
         default=(),
         group="Model",
         metavar="NAME",
         complete="models",
-        help="As for run-edit; repeat for several. tiny is trained on the facts of OLD. Default: tiny, and on the "
-        "bundled sample also smollm2-135m.",
+        help="A model as in run-edit; repeat for several. tiny is trained on the facts of OLD. Default: tiny, and on "
+        "the bundled sample also smollm2-135m.",
     )
     methods: OneOrSeveral = flag(
         "--method",
@@ -145,7 +145,7 @@ class Up(InHome, Verb[Outcome]):
         group="Model",
         metavar="NAME",
         complete="methods",
-        help="As for run-edit; repeat for several. Default: for tiny locft_bf with --set steps=200 --set "
+        help="A method as in run-edit; repeat for several. Default: for tiny locft_bf with --set steps=200 --set "
         "learning_rate=0.002 --set rehearse=50 --train-context asked, on the bundled sample also ft_m; for any other "
         "model graph_rag.",
     )
@@ -163,7 +163,7 @@ class Up(InHome, Verb[Outcome]):
         help="Find changes in the graph (updated first), or in the store without a server.",
     )
     track: Annotated[str, OneOf(TRACKERS)] | None = flag(
-        default=None, group="Output", help="Log the runs' metrics there, as for run-edit."
+        default=None, group="Output", help="Log the runs' metrics there; see run-edit."
     )
     overwrite: bool = flag(
         default=False, group="Output", help="Replace snapshots, timesteps and runs created with other options."

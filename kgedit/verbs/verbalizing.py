@@ -112,7 +112,7 @@ def verbalize(
     if out.resolve() == timestep.folder.resolve():
         raise TimestepError(f"{out} is the timestep itself. Name another folder with --out.")
     if out.exists() and not overwrite:
-        raise TimestepError(f"{out} is there already. Nothing was changed. To replace it, add --overwrite.")
+        raise TimestepError(f"{out} already exists. Nothing was changed. To replace it, add --overwrite.")
     wanted = find_wanted(timestep, options)
     replies = verbalizer.word(wanted, progress=progress)
     chosen = choose_wordings(wanted, replies.replies, prompts=options.prompts)
@@ -238,7 +238,7 @@ def mine_clozes(
         ModelError: if the model cannot be queried.
     """
     if out.exists() and not overwrite:
-        raise TimestepError(f"{out} is there already. Nothing was changed. To replace it, add --overwrite.")
+        raise TimestepError(f"{out} already exists. Nothing was changed. To replace it, add --overwrite.")
     replies = verbalizer.word(wanted_statements(facts), progress=progress)
     mined = mine(facts, replies.replies, prompts=prompts)
     if not mined.kept:

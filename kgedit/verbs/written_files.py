@@ -24,7 +24,7 @@ def write_files(texts: Mapping[Path, str], *, overwrite: bool) -> list[Path]:
     """
     for path, text in texts.items():
         if path.exists() and not overwrite and not _holds(path, text):
-            raise TimestepError(f"{path} is there already, with other content. Replace it: --overwrite")
+            raise TimestepError(f"{path} already exists, with other content. Replace it: --overwrite")
     for path, text in texts.items():
         path.parent.mkdir(parents=True, exist_ok=True)
         replace_file(path, text)

@@ -258,7 +258,7 @@ def test_runs_are_compared_and_the_report_written(folder: Path, tmp_path: Path) 
     assert len(kgedit.report(run, brief=True).tables) < len(made.tables)
     kgedit.report([run, tmp_path / "run"], markdown=made.files[0])  # the same content: a cell that runs twice
     made.files[0].write_text("mine", encoding="utf-8")
-    with pytest.raises(kgedit.TimestepError, match="there already"):
+    with pytest.raises(kgedit.TimestepError, match="already exists"):
         kgedit.report(run, markdown=made.files[0])
     (tmp_path / "run" / "scores.json").write_text("{}", encoding="utf-8")
     assert kgedit.report(tmp_path / "run", rescore=True).runs == (run,)

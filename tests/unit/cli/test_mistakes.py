@@ -92,7 +92,7 @@ MISTAKES = [
     (1, "memory ask notes.txt Who?", "notes.txt is not a memory, or is damaged"),
     (1, f"memory build --timestep {NAME} --out facts.kgmemory", "To replace it, add --overwrite"),
     (1, "describe nofile.json", "There is no file nofile.json."),
-    (1, f"describe {NAME} --html notes.txt", "notes.txt is there already, with other content. Replace it: --overwrite"),
+    (1, f"describe {NAME} --html notes.txt", "notes.txt already exists, with other content. Replace it: --overwrite"),
     (1, "configs validate broken.yaml", "broken.yaml, line 3: the YAML is broken"),
     (1, "run-edit nofile.yaml", "there is no file nofile.yaml"),
     (1, "sweep nofile.yaml", "nor a sweep of that name. Known: "),

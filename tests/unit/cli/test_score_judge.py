@@ -244,7 +244,7 @@ def test_the_report_tells_how_far_judge_and_exact_match_agree(run: Path) -> None
 def test_error_classes_need_a_server(run: Path) -> None:
     shown = score(run, "--judge-local", "tiny", "--judge-errors")
     assert shown.exit_code == 1
-    assert "asks a server's judge" in shown.stderr
+    assert "requires a judge behind a server" in shown.stderr
 
 
 def test_an_estimate_asks_nobody_and_says_how_it_counted(run: Path, tmp_path: Path) -> None:

@@ -47,13 +47,13 @@ def test_another_result_is_not_replaced_and_the_advice_is_an_argument(tmp_path: 
     timestep = write_timestep(tmp_path / "timestep", towns=range(3))
     page = tmp_path / "changes.html"
     page.write_text("mine", encoding="utf-8")
-    with pytest.raises(TimestepError, match=r"changes\.html is there already.* Replace it: overwrite=True$"):
+    with pytest.raises(TimestepError, match=r"changes\.html already exists.* Replace it: overwrite=True$"):
         kgedit.describe_page(timestep.folder, html=page)
     assert page.read_text(encoding="utf-8") == "mine"
     run = finished_run(tmp_path / "run")
     (tmp_path / "report" / "tables").mkdir(parents=True)
     (tmp_path / "report" / "tables" / "mine.csv").touch()
-    with pytest.raises(TimestepError, match=r"tables is there already, with other tables\. .*overwrite=True"):
+    with pytest.raises(TimestepError, match=r"tables already exists, with other tables\. .*overwrite=True"):
         kgedit.report([run], out=tmp_path / "report")
     assert [path.name for path in (tmp_path / "report").rglob("*")] == ["tables", "mine.csv"]
 
