@@ -331,16 +331,17 @@ def test_a_batch_that_is_sent_twice_is_applied_once(graph: Graph) -> None:
 
 
 def test_a_graph_that_lacks_what_a_delta_ends_is_told_to_be_rebuilt(
-    home: Path, files: list[tuple[Path, str]], tmp_path: Path
+    graph: Graph, files: list[tuple[Path, str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with Graph.open(home) as graph:
-        graph.write("MATCH (:Term {id: 'Q183'})-[f:FACT]->() DELETE f")
+    monkeypatch.setenv("KGEDIT_GRAPH_URI", graph.address.uri)
+    monkeypatch.setenv("KGEDIT_GRAPH_PASSWORD", graph.address.password)
+    kgedit(tmp_path, *load_command(*files[0]), "--no-evidence")
+    graph.write("MATCH (:Term {id: 'Q183'})-[f:FACT]->() DELETE f")
     twin, date = tmp_path / "later.json", "2030-01-01"
     twin.write_bytes(b'[\n{"type": "item", "id": "Q183", "labels": {}, "claims": {}}\n]\n')
     for _ in range(2):  # nothing of the batch was written: giving the command again does not pass over it
-        result = CliRunner().invoke(main, ["load-dump", str(twin), "--date", date], env={"KGEDIT_HOME": str(home)})
+        result = CliRunner().invoke(main, ["load-dump", str(twin), "--date", date], env={"KGEDIT_HOME": str(tmp_path)})
         assert result.exit_code == 1
         assert "Build it again: kgedit graph rebuild" in result.stderr
-    kgedit(home, "graph", "rebuild", "--evidence")
-    with Graph.open(home) as graph:
-        assert content(graph) == expected_content(home)
+    kgedit(tmp_path, "graph", "rebuild", "--evidence")
+    assert content(graph) == expected_content(tmp_path)

@@ -356,25 +356,53 @@ def test_dates_in_the_wrong_order_and_dates_not_loaded_are_told_apart(sample_hom
     assert "No snapshot of 2022-01-01 is loaded" in absent.stderr
 
 
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"from": "2021-01-04", "to": "2030-01-01"}, "no snapshot of 2030-01-01 (loaded: 2021-01-04, 2023-02-27"),
+        ({"from": "2021-02-30", "to": "2023-02-27"}, "'2021-02-30' is not"),
+        ({"from": "2023-02-27", "to": "2021-01-04"}, "is not before"),
+        ({"from": "2023-02-27", "to": "2023-02-27"}, "is not before"),
+    ],
+)
+def test_a_query_checks_its_dates_against_the_snapshots(
+    sample_home: Path, parameters: dict[str, str], message: str
+) -> None:
+    given = [part for name, text in parameters.items() for part in ("-p", f"{name}={text}")]
+    result = CliRunner().invoke(main, ["query", "changed_edges", *given], env={"KGEDIT_HOME": str(sample_home)})
+    assert result.exit_code == 1
+    assert message in result.stderr
+
+
 @pytest.fixture(scope="module")
-def later(sample_home: Path) -> Iterator[Path]:
-    """A fourth snapshot, the same as the third but for its date: its folder, before it is in the graph.
+def add_later(sample_home: Path) -> Iterator[Callable[..., None]]:
+    """Adds the third snapshot under a later date, its tables as queries of them leave them, to store and graph.
 
-    The graph is built anew without it only once, so the test that changes it is the last that has it.
+    The graph is rebuilt without these snapshots only once, so the tests that add them are the last of this file.
     """
-    snapshot = list_snapshots(sample_home)[-1]
-    twin = sample_home / "snapshots" / "20250101"
-    twin.mkdir()
-    for path in (snapshot.claims, snapshot.facts, snapshot.entities):
-        (twin / path.name).write_bytes(path.read_bytes())
-    write_json(twin / "manifest.json", snapshot.manifest | {"date": "2025-01-01"})
-    yield twin
-    kgedit(sample_home, "drop-snapshot", "2025-01-01")
+    snapshot, added = list_snapshots(sample_home)[-1], []
+
+    def add(date: str, changes: dict[str, str] | None = None) -> None:
+        twin = sample_home / "snapshots" / date.replace("-", "")
+        twin.mkdir()
+        added.append(date)
+        for path in (snapshot.claims, snapshot.facts, snapshot.entities):
+            change = (changes or {}).get(path.stem, "FROM {table}").format(table=literal(path))
+            duckdb.execute(f"COPY ({change}) TO {literal(twin / path.name)} (FORMAT parquet)")
+        write_json(twin / "manifest.json", snapshot.manifest | {"date": date})
+        Home(sample_home).update_graph()
+
+    yield add
+    for date in added[1:]:
+        kgedit(sample_home, "drop-snapshot", date, "--no-graph")
+    kgedit(sample_home, "drop-snapshot", added[0])
 
 
-def test_where_nothing_changed_the_timestep_is_empty_and_valid(sample_home: Path, later: Path, tmp_path: Path) -> None:
-    """Case 25. A home of its own would cost a server: a copy of the store is enough."""
-    Home(sample_home).update_graph()
+def test_where_nothing_changed_the_timestep_is_empty_and_valid(
+    sample_home: Path, add_later: Callable[..., None], tmp_path: Path
+) -> None:
+    """Case 25."""
+    add_later("2025-01-01")
     kgedit(sample_home, "export-timestep", "--from", "2024-06-03", "--to", "2025-01-01", "--out", tmp_path / "empty")
     timestep = Timestep.open(tmp_path / "empty")
     assert timestep.manifest["funnel"]["changed"] == 0
@@ -384,17 +412,10 @@ def test_where_nothing_changed_the_timestep_is_empty_and_valid(sample_home: Path
 
 
 def test_case_37_a_later_snapshot_changes_no_byte_of_an_earlier_window(
-    sample_home: Path, folders: list[Path], later: Path, tmp_path: Path
+    sample_home: Path, folders: list[Path], add_later: Callable[..., None], tmp_path: Path
 ) -> None:
     """The later snapshot moves what a window could see of it: labels, degrees, rare pairs, redirects, ends of facts."""
-    with duckdb.connect() as connection:
-        for name, change in LATER.items():
-            path = later / f"{name}.parquet"
-            aside = later / "aside.parquet"
-            changed = change.format(table=literal(path))
-            connection.execute(f"COPY ({changed}) TO {literal(aside)} (FORMAT parquet)")
-            aside.replace(path)
-    kgedit(sample_home, "graph", "rebuild")
+    add_later("2026-01-01", LATER)
     for number, (older, newer) in enumerate(STEPS):
         again = tmp_path / str(number)
         kgedit(sample_home, "export-timestep", "--from", older, "--to", newer, "--out", again)
@@ -412,21 +433,3 @@ LATER = {
     "facts": "SELECT * FROM {table} WHERE hash(subject, property) % 5 > 0 UNION ALL SELECT * REPLACE ('P31' AS property, "  # noqa: E501
     "'Q5' AS object) FROM {table} WHERE hash(subject) % 3 = 0 AND property = 'P17'",
 }
-
-
-@pytest.mark.parametrize(
-    ("parameters", "message"),
-    [
-        ({"from": "2021-01-04", "to": "2030-01-01"}, "no snapshot of 2030-01-01 (loaded: 2021-01-04, 2023-02-27"),
-        ({"from": "2021-02-30", "to": "2023-02-27"}, "'2021-02-30' is not"),
-        ({"from": "2023-02-27", "to": "2021-01-04"}, "is not before"),
-        ({"from": "2023-02-27", "to": "2023-02-27"}, "is not before"),
-    ],
-)
-def test_a_query_checks_its_dates_against_the_snapshots(
-    sample_home: Path, parameters: dict[str, str], message: str
-) -> None:
-    given = [part for name, text in parameters.items() for part in ("-p", f"{name}={text}")]
-    result = CliRunner().invoke(main, ["query", "changed_edges", *given], env={"KGEDIT_HOME": str(sample_home)})
-    assert result.exit_code == 1
-    assert message in result.stderr
