@@ -10,7 +10,7 @@ DEMO_HOME := demo-data
 # Without ../shared/data the tests on real data fail; `make test SHARED=if-there` skips them.
 SHARED := required
 
-.PHONY: demo test test-lowest lint check-style check-types check-site golden docs bench browser gpu-check native clean
+.PHONY: demo test test-lowest lint check-style check-types check-site golden docs bench bench-scale browser gpu-check native clean
 
 # What the demo needs is installed first; tests and checks add the rest (READY). Both again only when the requirements
 # change. uv comes from the package index like the rest: it installs in a fifth of pip's time and shows what it downloads.
@@ -113,6 +113,10 @@ gpu-check: $(READY)
 
 bench: $(READY)
 	for file in benchmarks/*.py; do echo "== $$file"; $(BIN)/python $$file || exit 1; done
+
+# Seconds, memory and bytes of each stage as snapshots grow: an hour on two cores, and 3 GB of disk.
+bench-scale: $(READY)
+	$(BIN)/python benchmarks/scale.py
 
 clean:
 	rm -rf $(VENV) $(LOWEST) $(DEMO_HOME) native/target dist site .mypy_cache .ruff_cache .pytest_cache

@@ -28,9 +28,10 @@ from kgedit.store.buckets import bucket_count
 from kgedit.store.disk import disk_errors
 from kgedit.store.files import only_writer, replace_folder, write_json
 from kgedit.store.framing import JSON_LINES, Framing
-from kgedit.store.joining import Joined, Target, join_parts
+from kgedit.store.joining import Joined, join_parts, remove_counts
 from kgedit.store.late_values import MISSING_VALUE, read_late_values
 from kgedit.store.load_differences import content_difference, load_differences
+from kgedit.store.planning import Target
 from kgedit.store.redirects import GivenRedirects, read_redirects
 from kgedit.store.schemas import Loader
 from kgedit.store.snapshots import Snapshot, open_snapshot, read_snapshot, snapshot_folder
@@ -231,7 +232,7 @@ def _load(
     _check_entities(counts, load, source)
     _check_error_rate(counts, load, source)
     targets = [
-        Target(_emptied(staging / f"whole-{day_number(load.date)}"), day_number(load.date), known, as_of=load.as_of)
+        Target(_folder(staging / f"whole-{day_number(load.date)}"), day_number(load.date), known, as_of=load.as_of)
         for load, known in zip(loads, redirects, strict=True)
     ]
     buckets = load.buckets(source)
@@ -248,6 +249,7 @@ def _load(
         write_json(target.folder / "manifest.json", _manifest(load, source, counts, rows, buckets))
         write_checksums(target.folder)
     for load, target in zip(loads, targets, strict=True):
+        remove_counts(target)
         replace_folder(target.folder, snapshot_folder(home, load.date))
 
 
@@ -255,9 +257,8 @@ def _redirects(load: Load) -> GivenRedirects:
     return read_redirects(load.redirects, day_number(load.date)) if load.redirects else GivenRedirects()
 
 
-def _emptied(folder: Path) -> Path:
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir()
+def _folder(folder: Path) -> Path:
+    folder.mkdir(exist_ok=True)
     return folder
 
 

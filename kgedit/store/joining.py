@@ -1,53 +1,30 @@
 """Joins part files into the buckets of each snapshot. Several snapshots, as of several days, are written together.
 
-First, a few queries over all parts find what a bucket needs of the other ones (kgedit.store.buckets.Broadcast). Then
-the parts are gathered by bucket, and each bucket is finished by itself. Rows keep the dump's order within a bucket:
-sorting them by subject would spill as much as the whole dump, and no reader needs it because all of them join by hash.
+First, a few queries over all parts find what a bucket needs of the other ones (kgedit.store.planning). Then the parts
+are gathered by bucket, and each bucket is finished by itself. An interrupted load keeps the plan, the gathered runs and
+the finished buckets. Rows keep the dump's order within a bucket: sorting them by subject would spill as much as the
+whole dump, and no reader needs it because all of them join by hash.
 """
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import duckdb
-import pyarrow as pa
-import pyarrow.compute as pc
-
 from kgedit.machine import available_memory
 from kgedit.progress import Advance
-from kgedit.store.as_of import LATER_ITEMS, PLACES, find_later_items
-from kgedit.store.buckets import DATATYPES, REDIRECTS, SHARED_IDS, Broadcast, BucketTarget, bucket_of, write_bucket
-from kgedit.store.engine import literal, open_engine
+from kgedit.store.as_of import PLACES
+from kgedit.store.buckets import BucketTarget, write_bucket
+from kgedit.store.files import write_json
 from kgedit.store.gathering import Gathered, gather
-from kgedit.store.redirects import REDIRECT_ROWS, GivenRedirects, make_redirects
-from kgedit.wikidata.ids import INSTANCE_OF, RESTRICTIVE_QUALIFIER, TIME_QUALIFIERS
-
-_MEMORY = "448MB"
-"""Memory of the queries over all parts on two cores; the rest spills to disk."""
+from kgedit.store.planning import JoinPlan, Target, plan_join
 
 _MEMORY_PER_BUCKET = 3 << 29
 """Bytes that finishing a bucket takes: its rows, DuckDB's memory, and what is being written."""
-
-
-@dataclass(frozen=True, slots=True)
-class Target:
-    """A snapshot to write.
-
-    Attributes:
-        folder: Existing folder to write into.
-        date: Day number on which its facts are current.
-        redirects: Redirects of a file, in addition to those of the dump (kgedit.store.redirects).
-        as_of: Whether it is projected from a dump of a later day (kgedit.store.as_of).
-    """
-
-    folder: Path
-    date: int
-    redirects: GivenRedirects
-    as_of: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +62,8 @@ def join_parts(
 ) -> list[Joined]:
     """Write the claims, facts and entities of each snapshot, by bucket (kgedit.store.buckets.write_bucket).
 
+    The hidden files of counts that it leaves beside them are for a later attempt: see `remove_counts`.
+
     Args:
         parts: Folder of part files.
         blocks: Number of part files of each kind.
@@ -94,20 +73,14 @@ def join_parts(
         datatypes_by_property: Whether a statement without a datatype gets that of its property.
         progress: Called with the thousandths done and the number of rows joined.
     """
-    spill = parts.parent / "spill"
-    with open_engine(spill, memory=_MEMORY) as connection:
-        whole = _WholeDump(connection, parts, blocks)
-        broadcast = whole.broadcast(
-            [target.date for target in targets if target.as_of],
-            datatypes_by_property=datatypes_by_property,
-            several_buckets=buckets > 1,
-        )
-        redirects = [whole.redirects(target.redirects) for target in targets]
-        rows = whole.count("{claims}") + whole.count("{entities} WHERE redirect_target IS NULL")
-    gathered = gather(parts, blocks, parts.parent / "gathered", buckets=buckets)
-    finished = _Finishing(gathered, targets, [known for known, _ in redirects], broadcast, spill)
-    counts = finished.all(min(workers, buckets, max(available_memory() // 2 // _MEMORY_PER_BUCKET, 1)), rows, progress)
-    return [_joined(of, left_out) for of, (_, left_out) in zip(counts, redirects, strict=True)]
+    staging = parts.parent
+    plan = plan_join(
+        parts, blocks, targets, staging / "plan", buckets=buckets, datatypes_by_property=datatypes_by_property
+    )
+    gathered = gather(parts, blocks, staging / "gathered", buckets=buckets)
+    at_once = min(workers, buckets, max(available_memory() // 2 // _MEMORY_PER_BUCKET, 1))
+    counts = _Finishing(gathered, targets, plan, staging / "spill", at_once).all(progress)
+    return [_joined(of, left_out) for of, left_out in zip(counts, plan.left_out, strict=True)]
 
 
 def _joined(counts: Counter[str], redirects_left_out: dict[str, int]) -> Joined:
@@ -126,125 +99,69 @@ def _joined(counts: Counter[str], redirects_left_out: dict[str, int]) -> Joined:
     )
 
 
+def remove_counts(target: Target) -> None:
+    """Remove the files that mark finished buckets, before the snapshot is put in place."""
+    for path in target.folder.glob(".counts-*.json"):
+        path.unlink()
+
+
 @dataclass(frozen=True, slots=True)
 class _Finishing:
-    """Finishes gathered buckets of some snapshots."""
+    """Finishes gathered buckets of some snapshots, a number of them at once."""
 
     gathered: Gathered
     targets: Sequence[Target]
-    redirects: Sequence[pa.Table]
-    broadcast: Broadcast
+    plan: JoinPlan
     spill: Path
+    at_once: int
 
-    def all(self, at_once: int, rows: int, progress: Advance) -> list[Counter[str]]:
-        """Finish all buckets, some in threads: DuckDB and Arrow release the interpreter's lock."""
+    def all(self, progress: Advance) -> list[Counter[str]]:
+        """Finish all buckets in threads: DuckDB and Arrow release the interpreter's lock."""
         counts: list[Counter[str]] = [Counter() for _ in self.targets]
-        done = 0
-        with ThreadPoolExecutor(at_once) as pool:
-            numbers = range(self.gathered.buckets)
-            for of_bucket in pool.map(lambda number: self._one(number, at_once), numbers):
+        with ThreadPoolExecutor(self.at_once) as pool:
+            for of_bucket in pool.map(self._one, range(self.gathered.buckets)):
                 for sums, more in zip(counts, of_bucket, strict=True):
                     sums.update(more)
-                done = sum(counts[0][name] for name in ("claims", "entities"))
-                progress(min(1000 * done // max(rows, 1), 1000), done)
+                done = counts[0]["claims"] + counts[0]["entities"]
+                progress(min(1000 * done // max(self.plan.rows, 1), 1000), done)
         return counts
 
-    def _one(self, number: int, share: int) -> list[Counter[str]]:
-        buckets = self.gathered.buckets
-        targets = [
-            BucketTarget(
-                folder=target.folder,
-                date=target.date,
-                redirects=of_bucket(redirects, number, buckets),
-                as_of=target.as_of,
-                number=number,
-                buckets=buckets,
-            )
-            for target, redirects in zip(self.targets, self.redirects, strict=True)
-        ]
-        spill = self.spill / f"bucket-{number:05d}"
-        return write_bucket(self.gathered.rows(number), targets, self.broadcast, spill=spill, share=share)
+    def _one(self, number: int) -> list[Counter[str]]:
+        targets = [self._target(place, number) for place in range(len(self.targets))]
+        finished = [_finished(target) for target in targets]
+        if all(counts is not None for counts in finished):
+            return [counts for counts in finished if counts is not None]
+        rows, spill = self.gathered.rows(number), self.spill / f"bucket-{number:05d}"
+        made = write_bucket(rows, targets, self.plan.broadcast, spill=spill, share=self.at_once)
+        for target, counts in zip(targets, made, strict=True):
+            write_json(_counts_file(target), {"counts": counts, "sizes": _sizes(target)})
+        return made
 
-
-def of_bucket(redirects: pa.Table, number: int, buckets: int) -> pa.Table:
-    """Redirects whose source has a bucket."""
-    if buckets == 1:
-        return redirects
-    return redirects.filter(pc.equal(bucket_of(redirects["source"], buckets), number))
-
-
-_NORMAL_ID = (
-    "(regexp_full_match(subject, '[A-Z][0-9]+') AND lower(left(statement_id, len(subject))) = lower(subject) "
-    "AND NOT regexp_matches(substr(statement_id, len(subject) + 1, 1), '^[0-9]?$'))"
-)
-"""SQL condition: a statement's id begins with its subject's id, so that no statement of another subject with such an id
-has the same."""
-
-_SHARED_IDS = f"""
-    WITH odd AS (
-        SELECT DISTINCT statement_id FROM {{claims}} WHERE NOT {_NORMAL_ID}
-    ), candidate AS (
-        SELECT block, statement_id, subject, property, version FROM {{claims}} SEMI JOIN odd USING (statement_id)
-    ), several AS (
-        SELECT * FROM candidate SEMI JOIN (
-            SELECT hash(statement_id) AS hashed FROM candidate GROUP BY ALL HAVING count(*) > 1
-        ) ON hashed = hash(statement_id)
-    ), repeated AS (
-        SELECT id, min(block) AS first FROM {{entities}}
-        WHERE redirect_target IS NULL AND id IN (SELECT subject FROM several) GROUP BY id
-    )
-    SELECT DISTINCT statement_id, subject, property, version,
-           dense_rank() OVER (PARTITION BY statement_id ORDER BY subject, property, version) AS nth
-    FROM several LEFT JOIN repeated ON subject = id WHERE id IS NULL OR block = first
-    ORDER BY statement_id, nth
-"""
-"""Ids that several statements have, of which one has an odd id. Statements of later occurrences of an entity are left
-out by their bucket. Grouping hashes keeps the many ids that occur once out of memory."""
-
-
-class _WholeDump:
-    """Queries over the part files of all blocks."""
-
-    def __init__(self, connection: duckdb.DuckDBPyConnection, parts: Path, blocks: int) -> None:
-        self._connection = connection
-        numbers = range(blocks)
-        late = [path for number in numbers if (path := parts / f"late-{number:06d}.parquet").is_file()]
-        files = {
-            "claims": [parts / f"claims-{number:06d}.parquet" for number in numbers] + late,
-            "entities": [parts / f"entities-{number:06d}.parquet" for number in numbers],
-        }
-        for name, paths in files.items():
-            read = f"read_parquet([{', '.join(map(literal, paths))}], filename = true)"
-            block = "right(filename, 14)[1:6]::INTEGER AS block"
-            connection.execute(f"CREATE VIEW parsed_{name} AS SELECT * EXCLUDE (filename), {block} FROM {read}")
-
-    def broadcast(
-        self, projected_days: Sequence[int], *, datatypes_by_property: bool, several_buckets: bool
-    ) -> Broadcast:
-        """Find what buckets need of one another."""
-        restrictive = self._table(
-            "SELECT DISTINCT subject FROM {claims} "
-            f"WHERE property = '{INSTANCE_OF}' AND object = '{RESTRICTIVE_QUALIFIER}' AND rank <> 'deprecated' "
-            f"AND subject NOT IN {TIME_QUALIFIERS} ORDER BY subject"
-        )
-        datatypes = "SELECT id, any_value(datatype) AS datatype FROM {entities} WHERE datatype IS NOT NULL GROUP BY id"
-        return Broadcast(
-            restrictive=tuple(restrictive["subject"].to_pylist()),
-            datatypes=self._table(datatypes).cast(DATATYPES) if datatypes_by_property else DATATYPES.empty_table(),
-            shared_ids=self._table(_SHARED_IDS).cast(SHARED_IDS) if several_buckets else SHARED_IDS.empty_table(),
-            later_items=find_later_items(self._connection, "parsed_claims", first=min(projected_days))
-            if projected_days
-            else LATER_ITEMS.empty_table(),
+    def _target(self, place: int, number: int) -> BucketTarget:
+        target, buckets = self.targets[place], self.gathered.buckets
+        return BucketTarget(
+            folder=target.folder,
+            date=target.date,
+            redirects=self.plan.redirects_of(place, number, buckets),
+            as_of=target.as_of,
+            number=number,
+            buckets=buckets,
         )
 
-    def redirects(self, given: GivenRedirects) -> tuple[pa.Table, dict[str, int]]:
-        """Redirects of a snapshot (REDIRECTS), by source, and the number of rejected ones by reason."""
-        left_out = make_redirects(self._connection, "parsed_entities", given)
-        return self._table(REDIRECT_ROWS).cast(REDIRECTS), left_out
 
-    def count(self, rows: str) -> int:
-        """Number of rows."""
-        return int(self._table(f"SELECT count(*) AS n FROM {rows}")["n"][0].as_py())
+def _counts_file(target: BucketTarget) -> Path:
+    return target.folder / f".counts-{target.number:05d}.json"
 
-    def _table(self, query: str) -> pa.Table:
-        return self._connection.sql(query.format(claims="parsed_claims", entities="parsed_entities")).to_arrow_table()
+
+def _sizes(target: BucketTarget) -> list[int]:
+    """Sizes of the files of a bucket, which differ if the machine failed before they were written to the disk."""
+    return [target.file(table).stat().st_size for table in ("claims", "facts", "entities")]
+
+
+def _finished(target: BucketTarget) -> Counter[str] | None:
+    """Counts of a bucket that an earlier attempt finished; None if it must be finished."""
+    try:
+        done = json.loads(_counts_file(target).read_bytes())
+        return Counter(done["counts"]) if done["sizes"] == _sizes(target) else None
+    except (FileNotFoundError, ValueError):
+        return None

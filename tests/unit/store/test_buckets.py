@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kgedit.errors import DamagedFileError
-from kgedit.store.buckets import bucket_count, bucket_of
+from kgedit.store.buckets import BucketRows, BucketTarget, bucket_count, bucket_of, write_bucket
 from kgedit.store.engine import literal
+from kgedit.store.planning import plan_join
 from kgedit.store.snapshots import Snapshot
 from tests.world.dumps import Json, entity, entity_value, load, snak, statement, write_dump
 
@@ -122,3 +126,43 @@ def test_a_missing_bucket_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         snapshot.check()
     with pytest.raises(DamagedFileError, match=r"facts-00002.parquet.*missing"):
         _ = snapshot.facts
+
+
+def test_an_interrupted_load_keeps_finished_buckets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    dump = _dump(tmp_path)
+    whole = _in_buckets(tmp_path / "whole", dump, 8, monkeypatch)
+    written: list[int] = []
+
+    def write(rows: BucketRows, targets: Sequence[BucketTarget], *more: Any, **options: Any) -> list[Counter[str]]:
+        if len(written) == 3:
+            raise KeyboardInterrupt
+        counts = write_bucket(rows, targets, *more, **options)
+        written.append(targets[0].number)
+        return counts
+
+    with monkeypatch.context() as patch:
+        patch.setattr("kgedit.store.joining.write_bucket", write)
+        with pytest.raises(KeyboardInterrupt):
+            _in_buckets(tmp_path / "again", dump, 8, monkeypatch)
+    assert written == [0, 1, 2]
+    (damaged,) = (tmp_path / "again").rglob("facts-00001.parquet")
+    damaged.write_bytes(damaged.read_bytes()[:-10])
+    with monkeypatch.context() as patch:
+        patch.setattr("kgedit.store.joining.plan_join", partial(_only_read, tmp_path / "again"))
+        patch.setattr("kgedit.store.joining.write_bucket", lambda *given, **options: _noted(written, *given, **options))
+        again = _in_buckets(tmp_path / "again", dump, 8, monkeypatch)
+    assert written[3:] == [1, 3, 4, 5, 6, 7]
+    assert {path.name: path.read_bytes() for path in again.folder.iterdir()} == {
+        path.name: path.read_bytes() for path in whole.folder.iterdir()
+    }
+
+
+def _noted(written: list[int], rows: BucketRows, targets: Sequence[BucketTarget], *more: Any, **options: Any) -> Any:
+    written.append(targets[0].number)
+    return write_bucket(rows, targets, *more, **options)
+
+
+def _only_read(home: Path, *given: Any, **options: Any) -> Any:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("kgedit.store.planning.open_engine", lambda *_: pytest.fail(f"{home} was planned again"))
+        return plan_join(*given, **options)

@@ -1,0 +1,203 @@
+"""What the buckets of a load need of one another: queries over all parts, whose results are kept beside the parts.
+
+An interrupted load, and the tasks of a cluster that share its folder, read the plan instead of repeating the queries.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from kgedit.store.as_of import LATER_ITEMS, find_later_items
+from kgedit.store.buckets import DATATYPES, REDIRECTS, SHARED_IDS, Broadcast, bucket_of
+from kgedit.store.engine import literal, open_engine
+from kgedit.store.files import replace_folder, write_json
+from kgedit.store.redirects import REDIRECT_ROWS, GivenRedirects, make_redirects
+from kgedit.wikidata.ids import INSTANCE_OF, RESTRICTIVE_QUALIFIER, TIME_QUALIFIERS
+
+_MEMORY = "448MB"
+"""Memory of the queries on two cores; the rest spills to disk."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A snapshot to write.
+
+    Attributes:
+        folder: Existing folder to write into.
+        date: Day number on which its facts are current.
+        redirects: Redirects of a file, in addition to those of the dump (kgedit.store.redirects).
+        as_of: Whether it is projected from a dump of a later day (kgedit.store.as_of).
+    """
+
+    folder: Path
+    date: int
+    redirects: GivenRedirects
+    as_of: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class JoinPlan:
+    """Tables of the whole dump.
+
+    Attributes:
+        broadcast: What each bucket needs of the other ones.
+        redirects: Redirects of each snapshot (REDIRECTS), by source.
+        left_out: Number of rejected redirects of each snapshot, by reason.
+        rows: Number of claims and entities that were parsed.
+    """
+
+    broadcast: Broadcast
+    redirects: tuple[pa.Table, ...]
+    left_out: tuple[dict[str, int], ...]
+    rows: int
+
+    def redirects_of(self, target: int, number: int, buckets: int) -> pa.Table:
+        """Redirects of a snapshot whose source has a bucket."""
+        redirects = self.redirects[target]
+        return (
+            redirects if buckets == 1 else redirects.filter(pc.equal(bucket_of(redirects["source"], buckets), number))
+        )
+
+
+def plan_join(
+    parts: Path, blocks: int, targets: Sequence[Target], folder: Path, *, buckets: int, datatypes_by_property: bool
+) -> JoinPlan:
+    """Read the plan of an earlier attempt, or make it.
+
+    Args:
+        parts: Folder of part files.
+        blocks: Number of part files of each kind.
+        targets: The snapshots; several only if they are projections.
+        folder: Folder of the plan.
+        buckets: Number of buckets of each snapshot.
+        datatypes_by_property: Whether a statement without a datatype gets that of its property.
+    """
+    days = [target.date for target in targets if target.as_of]
+    about = {"days": [target.date for target in targets], "buckets": buckets}
+    if (found := _read(folder, about)) is not None:
+        return found
+    with open_engine(parts.parent / "spill", memory=_MEMORY) as connection:
+        whole = _WholeDump(connection, parts, blocks)
+        broadcast = whole.broadcast(days, datatypes_by_property=datatypes_by_property, several_buckets=buckets > 1)
+        redirects = [whole.redirects(target.redirects) for target in targets]
+        rows = whole.count("{claims}") + whole.count("{entities} WHERE redirect_target IS NULL")
+    plan = JoinPlan(broadcast, tuple(table for table, _ in redirects), tuple(count for _, count in redirects), rows)
+    _write(plan, folder, about)
+    return plan
+
+
+_TABLES = ("datatypes", "shared_ids", "later_items")
+
+
+def _read(folder: Path, about: dict[str, Any]) -> JoinPlan | None:
+    try:
+        content = json.loads((folder / "plan.json").read_bytes())
+    except (FileNotFoundError, ValueError):
+        return None
+    if content["about"] != about:
+        return None
+    tables = {name: pq.ParquetFile(folder / f"{name}.parquet").read() for name in _TABLES}
+    return JoinPlan(
+        Broadcast(restrictive=tuple(content["restrictive"]), **tables),
+        tuple(pq.ParquetFile(folder / f"redirects-{day}.parquet").read() for day in about["days"]),
+        tuple(content["left_out"]),
+        content["rows"],
+    )
+
+
+def _write(plan: JoinPlan, folder: Path, about: dict[str, Any]) -> None:
+    aside = folder.with_name(f".{folder.name}.aside")
+    aside.mkdir(exist_ok=True)
+    tables = {name: getattr(plan.broadcast, name) for name in _TABLES}
+    tables |= {f"redirects-{day}": table for day, table in zip(about["days"], plan.redirects, strict=True)}
+    for name, table in tables.items():
+        pq.write_table(table, aside / f"{name}.parquet", compression="zstd")
+    content = {"about": about, "restrictive": list(plan.broadcast.restrictive), "left_out": list(plan.left_out)}
+    write_json(aside / "plan.json", content | {"rows": plan.rows})
+    replace_folder(aside, folder)
+
+
+_NORMAL_ID = (
+    "(regexp_full_match(subject, '[A-Z][0-9]+') AND lower(left(statement_id, len(subject))) = lower(subject) "
+    "AND NOT regexp_matches(substr(statement_id, len(subject) + 1, 1), '^[0-9]?$'))"
+)
+"""SQL condition: a statement's id begins with its subject's id, so that no statement of another subject with such an id
+has the same."""
+
+_SHARED_IDS = f"""
+    WITH odd AS (
+        SELECT DISTINCT statement_id FROM {{claims}} WHERE NOT {_NORMAL_ID}
+    ), candidate AS (
+        SELECT block, statement_id, subject, property, version FROM {{claims}} SEMI JOIN odd USING (statement_id)
+    ), several AS (
+        SELECT * FROM candidate SEMI JOIN (
+            SELECT hash(statement_id) AS hashed FROM candidate GROUP BY ALL HAVING count(*) > 1
+        ) ON hashed = hash(statement_id)
+    ), repeated AS (
+        SELECT id, min(block) AS first FROM {{entities}}
+        WHERE redirect_target IS NULL AND id IN (SELECT subject FROM several) GROUP BY id
+    )
+    SELECT DISTINCT statement_id, subject, property, version,
+           dense_rank() OVER (PARTITION BY statement_id ORDER BY subject, property, version) AS nth
+    FROM several LEFT JOIN repeated ON subject = id WHERE id IS NULL OR block = first
+    ORDER BY statement_id, nth
+"""
+"""Ids that several statements have, of which one has an odd id. Statements of later occurrences of an entity are left
+out by their bucket. Grouping hashes keeps the many ids that occur once out of memory."""
+
+
+class _WholeDump:
+    """Queries over the part files of all blocks."""
+
+    def __init__(self, connection: duckdb.DuckDBPyConnection, parts: Path, blocks: int) -> None:
+        self._connection = connection
+        numbers = range(blocks)
+        late = [path for number in numbers if (path := parts / f"late-{number:06d}.parquet").is_file()]
+        files = {
+            "claims": [parts / f"claims-{number:06d}.parquet" for number in numbers] + late,
+            "entities": [parts / f"entities-{number:06d}.parquet" for number in numbers],
+        }
+        for name, paths in files.items():
+            read = f"read_parquet([{', '.join(map(literal, paths))}], filename = true)"
+            block = "right(filename, 14)[1:6]::INTEGER AS block"
+            connection.execute(f"CREATE VIEW parsed_{name} AS SELECT * EXCLUDE (filename), {block} FROM {read}")
+
+    def broadcast(
+        self, projected_days: Sequence[int], *, datatypes_by_property: bool, several_buckets: bool
+    ) -> Broadcast:
+        """Find what buckets need of one another."""
+        restrictive = self._table(
+            "SELECT DISTINCT subject FROM {claims} "
+            f"WHERE property = '{INSTANCE_OF}' AND object = '{RESTRICTIVE_QUALIFIER}' AND rank <> 'deprecated' "
+            f"AND subject NOT IN {TIME_QUALIFIERS} ORDER BY subject"
+        )
+        datatypes = "SELECT id, any_value(datatype) AS datatype FROM {entities} WHERE datatype IS NOT NULL GROUP BY id"
+        return Broadcast(
+            restrictive=tuple(restrictive["subject"].to_pylist()),
+            datatypes=self._table(datatypes).cast(DATATYPES) if datatypes_by_property else DATATYPES.empty_table(),
+            shared_ids=self._table(_SHARED_IDS).cast(SHARED_IDS) if several_buckets else SHARED_IDS.empty_table(),
+            later_items=find_later_items(self._connection, "parsed_claims", first=min(projected_days))
+            if projected_days
+            else LATER_ITEMS.empty_table(),
+        )
+
+    def redirects(self, given: GivenRedirects) -> tuple[pa.Table, dict[str, int]]:
+        """Redirects of a snapshot (REDIRECTS), by source, and the number of rejected ones by reason."""
+        left_out = make_redirects(self._connection, "parsed_entities", given)
+        return self._table(REDIRECT_ROWS).cast(REDIRECTS), left_out
+
+    def count(self, rows: str) -> int:
+        """Number of rows."""
+        return int(self._table(f"SELECT count(*) AS n FROM {rows}")["n"][0].as_py())
+
+    def _table(self, query: str) -> pa.Table:
+        return self._connection.sql(query.format(claims="parsed_claims", entities="parsed_entities")).to_arrow_table()
