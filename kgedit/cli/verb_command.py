@@ -49,6 +49,18 @@ class FlagOption(click.Option):
         self.rare = rare
 
 
+class DescribedArgument(click.Argument):
+    """A positional argument with a line in --help.
+
+    Attributes:
+        meaning: Meaning of the value.
+    """
+
+    def __init__(self, *declarations: Any, meaning: str, **attributes: Any) -> None:
+        super().__init__(*declarations, **attributes)
+        self.meaning = meaning
+
+
 class VerbCommand(ResumableCommand):
     """A command whose options are grouped, the rare ones behind --help-all.
 
@@ -78,6 +90,10 @@ class VerbCommand(ResumableCommand):
         """Write the options under their headings."""
         shows_all = ctx.meta.get("kgedit.cli.help_all", False)
         groups: dict[str, list[tuple[str, str]]] = {}
+        arguments = [param for param in self.get_params(ctx) if isinstance(param, DescribedArgument)]
+        if arguments:
+            with formatter.section("Arguments"):
+                formatter.write_dl([(param.make_metavar(ctx).strip("[]"), param.meaning) for param in arguments])
         for param in self.get_params(ctx):
             record = param.get_help_record(ctx) if isinstance(param, click.Option) else None
             if record is not None and (shows_all or not getattr(param, "rare", False)):
@@ -223,8 +239,12 @@ def _parameter(field: str, info: FieldInfo, *, may_lack: bool) -> click.Paramete
     if shown.is_argument and kind.is_day:
         attributes |= {"type": DATE["type"]}
     if shown.is_argument:
-        return click.Argument(
-            [field], required=not has_default and not may_lack, nargs=-1 if kind.several else 1, **attributes
+        return DescribedArgument(
+            [field],
+            meaning=info.description or "",
+            required=not has_default and not may_lack,
+            nargs=-1 if kind.several else 1,
+            **attributes,
         )
     return FlagOption(
         [*(shown.names or (_flag_name(field, kind, info),)), field],

@@ -70,11 +70,10 @@ class DumpOptions:
 class LoadDump(DumpOptions, ForGraph, HomeVerb["Snapshot"]):
     """Load a Wikidata dump as the snapshot of a date.
 
-    PATH is a dump in one of the formats, plain or compressed (.gz, .bz2, .zst). The same command resumes an interrupted
-    load.
+    The same command resumes an interrupted load.
     """
 
-    path: AnyPath = argument(kw_only=False, help="Dump file, plain or compressed (.gz, .bz2, .zst).")
+    path: AnyPath = argument(kw_only=False, help="Dump in any source format, plain or compressed (.gz, .bz2, .zst).")
     date: Day = flag(kw_only=False, help="Day of the dump.")
 
     def run(self, home: Path) -> Snapshot:
@@ -96,7 +95,7 @@ class LoadDump(DumpOptions, ForGraph, HomeVerb["Snapshot"]):
 class LoadDumpAsOf(DumpOptions, ForGraph, HomeVerb["list[Snapshot]"]):
     """Project a dump to several earlier days by the dates in its qualifiers, in one pass (docs/how-to/streams.md)."""
 
-    path: AnyPath = argument(kw_only=False, help="Dump file, plain or compressed (.gz, .bz2, .zst).")
+    path: AnyPath = argument(kw_only=False, help="Dump in any source format, plain or compressed (.gz, .bz2, .zst).")
     days: Annotated[Sequence[Day], BeforeValidator(many)] = flag(
         "--as-of",
         kw_only=False,

@@ -93,10 +93,10 @@ class Report:
 class ReportRuns(Verb[Report]):
     """Compare finished runs in a table and sentences.
 
-    Each RUN is a folder written by run-edit, or a results file of EasyEdit: its stated scores are shown in a separate
-    table, without intervals and tests, because it has no answers. The table has a row for each run, and the presets
-    side by side, with 95 % intervals clustered by relation. --by adds breakdowns. --all prints every table, --table
-    some of them; --out and the other files always contain all.
+    The table has a row for each run, and the presets side by side, with 95 % intervals clustered by relation. The
+    scores stated in results files of EasyEdit are shown in a separate table, without intervals and tests, because these
+    files contain no answers. --by adds breakdowns. --all prints every table, --table some of them; --out and the other
+    files always contain all.
 
     Of all tables, overviews come first: every run by axis, and means over seeds. Then paired tests (permutations of
     whole relations) between methods on the same questions, one table per axis and preset with its cost, the accuracy
@@ -109,7 +109,10 @@ class ReportRuns(Verb[Report]):
     """
 
     runs: Runs = argument(
-        kw_only=False, metavar="RUN...", complete="runs", help="Runs or their folders, and results files of EasyEdit."
+        kw_only=False,
+        metavar="RUN...",
+        complete="runs",
+        help="Folders written by run-edit, and results files of EasyEdit; in Python also runs.",
     )
     by: Names = flag(
         default=(),

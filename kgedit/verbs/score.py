@@ -192,9 +192,9 @@ class BertScoreOptions:
 class ScoreRuns(JudgeOptions, BertScoreOptions, Verb[ScoredRuns]):
     """Score stored answers by further metrics.
 
-    Each RUN is a folder written by run-edit. Its answers.jsonl is scored again without running the edited model, and
-    scores.json then also contains these metrics, in addition to those of every run; so does kgedit report. A table per
-    metric shows every axis and preset that it can score, with shares in percent as in kgedit report.
+    The answers.jsonl of each run is scored again without running the edited model, and its scores.json then also
+    contains these metrics, in addition to those of every run; so does kgedit report. A table per metric shows every
+    axis and preset that it can score, with shares in percent as in kgedit report.
 
     The metric judge requests a verdict from a language model on each distinct free answer. Verdicts go to
     verdicts.jsonl in the run folder; replies are cached, so the same command resumes an interrupted one without paying

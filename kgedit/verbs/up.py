@@ -104,8 +104,8 @@ class Outcome:
 class Up(InHome, Verb[Outcome]):
     """Run every step: from two dumps to a page of answers.
 
-    Loads two states of Wikidata, edits language models with the changes, and evaluates them before and after. OLD and
-    NEW are dumps, or days of loaded snapshots; without them the bundled sample is used. The steps are those of
+    Loads two states of Wikidata, edits language models with the changes, and evaluates them before and after. Without
+    OLD and NEW the bundled sample is used. The steps are those of
     load-dump, export-timestep, run-edit and report. A step whose result exists and was created from the same inputs is
     skipped, so the same command resumes an interrupted one. Everything that would make a later step fail is checked
     before the first one. At the end a table compares the models, and a few answers are shown in words; the last line is

@@ -26,7 +26,7 @@ from kgedit.verbs.options import (
     options,
     python_only,
 )
-from kgedit.verbs.shared_options import AXES, Axis, OneVerbalizer, ServerOptions
+from kgedit.verbs.shared_options import AXES, TIMESTEP_FORMS, Axis, OneVerbalizer, ServerOptions
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -47,7 +47,7 @@ Axes = Annotated[Sequence[Axis], BeforeValidator(many)]
 class TimestepToWord:
     """The timestep to word, and its axes."""
 
-    timestep: AnyPath = argument(kw_only=False, complete="timesteps", help="An exported timestep.")
+    timestep: AnyPath = argument(kw_only=False, complete="timesteps", help=f"The timestep: {TIMESTEP_FORMS}.")
     axes: Axes = flag("--axis", default=(), group="Questions", help="An axis to word; repeat. Default: all.")
     seed: int = flag(default=0, group="Questions", help="Seed for drawing the cases.")
 
@@ -56,10 +56,10 @@ class TimestepToWord:
 class Verbalize(OneVerbalizer, TimestepToWord, HomeVerb["Verbalized"]):
     """Reword a timestep's questions with a language model.
 
-    TIMESTEP is an exported timestep: its folder, its name in the home, or two dates as 2021-01-04..2023-02-27. A copy
-    with the model's questions is written to --out. Every question must pass the final filters (subject named, relation
-    expressed, answer not given away, answer repeated, one question, length); otherwise the template's question is kept.
-    wordings.parquet in the new folder records the source of each question and the reason, timestep.json the counts.
+    A copy of the timestep with the model's questions is written to --out. Every question must pass the final filters
+    (subject named, relation expressed, answer not given away, answer repeated, one question, length); otherwise the
+    template's question is kept. wordings.parquet in the new folder records the source of each question and the reason,
+    timestep.json the counts.
 
     Replies are cached by content: the same command resumes an interrupted one, does not pay twice and writes the same
     bytes. A server's key is read from the environment only.
@@ -124,10 +124,9 @@ class Verbalize(OneVerbalizer, TimestepToWord, HomeVerb["Verbalized"]):
 class CompareVerbalizers(ServerOptions, TimestepToWord, HomeVerb["Comparison"]):
     """Compare templates and models on the same facts.
 
-    TIMESTEP is an exported timestep: its folder, its name in the home, or two dates as 2021-01-04..2023-02-27. Each
-    verbalizer words the same cases of it on all axes. By axis, the output shows the share of questions that pass the
-    final filters, the reasons for those that fail, and for those that pass: number of words, overlap with the
-    template's question, and the share of distinct word pairs. Nothing is written except the cache of replies.
+    Each verbalizer words the same cases of the timestep on all axes. By axis, the output shows the share of questions
+    that pass the final filters, the reasons for those that fail, and for those that pass: number of words, overlap with
+    the template's question, and the share of distinct word pairs. Nothing is written except the cache of replies.
     """
 
     names: Names = flag(

@@ -104,6 +104,20 @@ def test_every_field_is_a_flag_and_in_schema_and_docstring(name: str) -> None:
         assert all(info.description for info in fields_of(verb).values())
 
 
+@pytest.mark.parametrize(
+    "name", [name for name in VERBS if any(isinstance(p, click.Argument) for p in VERBS[name].params)]
+)
+def test_help_explains_the_arguments_of_verbs(name: str) -> None:
+    section = (
+        CliRunner().invoke(main, [*name.split(), "--help"]).output.partition("\nArguments:\n")[2].partition("\n\n")[0]
+    )
+    words = " ".join(section.split())
+    for verb in VERBS[name].verbs:
+        for info in fields_of(verb).values():
+            if command_line(info).is_argument:
+                assert str(info.description) in words
+
+
 @pytest.mark.parametrize("name", [name for name in VERBS if any(getattr(p, "rare", False) for p in VERBS[name].params)])
 def test_rare_options_are_behind_help_all(name: str) -> None:
     short, whole = (CliRunner().invoke(main, [*name.split(), flag]).output for flag in ("--help", "--help-all"))
