@@ -102,6 +102,19 @@ class TestTheWalk:
         written = {row["case_id"]: row for row in json.loads(path.read_text(encoding="utf-8"))}
         assert written[record["case_id"]] == record
 
+    def test_retrieval_makes_smollm2_answer_as_the_tutorial_shows(self, walk: Walk) -> None:
+        rows = re.findall(r"^\| (Who [^|]+\?) \| ([^|]+) \| ([^|]+) \|$", TUTORIAL, re.MULTILINE)
+        lines = (walk.folder / "runs/graph_rag/answers.jsonl").read_text(encoding="utf-8").splitlines()
+        written: dict[str, list[str]] = {}
+        for answer in map(json.loads, lines):
+            if answer["preset"] == "wild_chat" and answer["axis"] == "update":
+                written.setdefault(answer["question"], []).append(answer["text"])
+        assert len(rows) == 2
+        assert {question: [before, after] for question, before, after in rows}.items() <= written.items()
+        shown = re.search(r"^graph_rag reaches .*?(?=\n```)", TUTORIAL, re.DOTALL | re.MULTILINE)
+        assert shown is not None
+        assert " ".join(shown[0].split()) in " ".join(walk.outputs["kgedit report runs/graph_rag"].split())
+
     def test_the_tutorial_ends_with_an_edited_model_that_transformers_loads(self, walk: Walk) -> None:
         (asked,) = (step for language, step in steps(TUTORIAL) if language == "python")
         assert walk.outputs[asked].strip()
