@@ -25,12 +25,25 @@ from kgedit.wikidata.ids import TWO_HOP_STOP_LIST
 
 pytestmark = pytest.mark.graph
 
-WINDOWS = ((0, 1), (1, 2), (0, 2))
+WINDOWS = {"first step": (0, 1), "second step": (1, 2), "both steps": (0, 2)}
+MADE = ("sample", "generated")
 REAL = ("pat", "w12k")
-WORLDS = ["sample", "generated", *(pytest.param(name, marks=pytest.mark.shared) for name in REAL)]
+WORLDS = [*MADE, *(pytest.param(name, marks=pytest.mark.shared) for name in REAL)]
+WINDOWS_OF_WORLDS = [
+    *(pytest.param(world, step, id=f"{world}-{step}") for world in MADE for step in WINDOWS),
+    *(pytest.param(world, "both steps", id=world, marks=pytest.mark.shared) for world in REAL),
+]
+"""Made worlds have every kind of change in each window. Real slices add size, for which one window is enough."""
 
 
-@pytest.fixture(scope="module", params=WORLDS)
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "window" in metafunc.fixturenames:
+        metafunc.parametrize(("home", "window"), WINDOWS_OF_WORLDS, indirect=True, scope="module")
+    elif "home" in metafunc.fixturenames:
+        metafunc.parametrize("home", WORLDS, indirect=True, scope="module")
+
+
+@pytest.fixture(scope="module")
 def home(request: pytest.FixtureRequest, home_of: Callable[[str], Path]) -> Path:
     return home_of(request.param)
 
@@ -41,10 +54,11 @@ def graph(home: Path) -> Iterator[Graph]:
         yield opened
 
 
-@pytest.fixture(scope="module", params=WINDOWS, ids=["first step", "second step", "both steps"])
+@pytest.fixture(scope="module")
 def window(request: pytest.FixtureRequest, home: Path) -> tuple[Snapshot, Snapshot]:
+    older, newer = WINDOWS[request.param]
     loaded = list_snapshots(home)
-    return loaded[request.param[0]], loaded[request.param[1]]
+    return loaded[older], loaded[newer]
 
 
 @pytest.fixture(scope="module")
@@ -291,7 +305,7 @@ def test_every_query_file_runs_with_what_its_header_says(graph: Graph, whole_win
     subject, property_id = found(graph, "changed_edges", **days)[0][:2]
     given: dict[str, Any] = {
         **days, "date": days["to"], "subject": subject, "item": subject,
-        "property": property_id, "properties": [property_id], "name": "of",
+        "property": property_id, "properties": [property_id], "name": "of", "most": 1000,
         "question": "Who is it?", "subjects": [subject], "documents": [subject],
         "edits": [{"case_id": "", "subject": subject, "property": property_id}],
     }  # fmt: skip
