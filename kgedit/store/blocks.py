@@ -20,6 +20,7 @@ from hashlib import blake2b
 from itertools import chain, islice
 from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from kgedit.checksums import find_faults, sha256_of
@@ -29,6 +30,9 @@ from kgedit.store.files import write_json
 from kgedit.store.framing import JSON_LINES, Framing
 from kgedit.store.schemas import Loader
 from kgedit.store.sources import DumpFile
+
+_MOSTLY_DIFFERENT = ("statement_id", "version", "value", "id", "label", "description", "wiki_title", "lastrevid")
+"""Columns of part files without a dictionary, which would take a quarter of the time of writing and some space."""
 
 _Block = tuple[int, bytes]
 
@@ -125,6 +129,12 @@ def _hash(block: bytes) -> str:
     return blake2b(block, digest_size=16).hexdigest()
 
 
+def write_part(path: Path, table: pa.Table) -> None:
+    """Write a part file."""
+    repeating = [column for column in table.column_names if column not in _MOSTLY_DIFFERENT]
+    pq.write_table(table, path, compression="zstd", use_dictionary=repeating)
+
+
 def _parse(loader: Loader, parts: Path, number: int, block: bytes) -> Counter[str]:
     _counts_file(parts, number).unlink(missing_ok=True)
     parsed = loader.parse(block)
@@ -134,7 +144,7 @@ def _parse(loader: Loader, parts: Path, number: int, block: bytes) -> Counter[st
     files = {}
     for kind, table in tables.items():
         name = f"{kind}-{number:06d}.parquet"
-        pq.write_table(table, parts / name, compression="zstd")
+        write_part(parts / name, table)
         files[name] = sha256_of(parts / name)
     counts = parsed.counts + Counter(entities=parsed.entities.num_rows)
     done = {"block": _hash(block), "counts": dict(sorted(counts.items())), "files": files}

@@ -42,11 +42,12 @@ pub struct Counts {
 
 /// Rows of the lines read so far.
 #[derive(Default)]
-pub struct Rows<'a> {
+pub struct Rows {
     pub claims: Claims,
     entities: Entities,
     pub counts: Counts,
-    ids: HashSet<&'a str>,
+    /// Numbers of the entities, doubled, plus one for properties.
+    ids: HashSet<u64>,
 }
 
 #[derive(Default)]
@@ -78,7 +79,7 @@ impl<'a> Entity<'a> {
     }
 }
 
-impl<'a> Rows<'a> {
+impl Rows {
     pub fn entity_rows(&self) -> usize {
         self.entities.lastrevid.data.len()
     }
@@ -102,12 +103,12 @@ impl<'a> Rows<'a> {
     }
 
     /// Read a line; if it is odd, nothing of it is kept.
-    pub fn read_line(&mut self, text: &'a str, options: &Options) -> Read<()> {
+    pub fn read_line(&mut self, text: &str, options: &Options) -> Read<()> {
         let rows = self.claims.rows();
         self.read_entity(text, options, rows).inspect_err(|_| self.claims.truncate(rows))
     }
 
-    fn read_entity(&mut self, text: &'a str, options: &Options, rows: usize) -> Read<()> {
+    fn read_entity(&mut self, text: &str, options: &Options, rows: usize) -> Read<()> {
         let mut entity = Entity::default();
         let mut postponed = None;
         let mut cursor = Cursor::new(text);
@@ -145,8 +146,7 @@ impl<'a> Rows<'a> {
         if let Some(mut cursor) = postponed {
             set(&mut entity.further, self.claims.read(&mut cursor, subject)?)?;
         }
-        self.add(entity, subject, rows, options);
-        Ok(())
+        self.add(entity, subject, rows, options)
     }
 
     fn count_foreign(&mut self, kind: &str) {
@@ -158,15 +158,16 @@ impl<'a> Rows<'a> {
         }
     }
 
-    fn add(&mut self, entity: Entity<'a>, subject: &'a str, rows: usize, options: &Options) {
+    fn add(&mut self, entity: Entity<'_>, subject: &str, rows: usize, options: &Options) -> Read<()> {
+        let number: u64 = subject[1..].parse().map_err(|_| Odd)?;
         let statements = (self.claims.rows() - rows) as u64;
         self.counts.lines += 1;
         self.counts.statements += statements;
-        if !self.ids.insert(subject) {
+        if !self.ids.insert(number << 1 | u64::from(subject.starts_with('P'))) {
             self.claims.truncate(rows);
             self.counts.repeated_entities += 1;
             self.counts.repeated_statements += statements;
-            return;
+            return Ok(());
         }
         self.counts.further_times += entity.further.unwrap_or(0);
         let columns = &mut self.entities;
@@ -181,6 +182,7 @@ impl<'a> Rows<'a> {
         columns.datatype.push(entity.datatype.flatten());
         columns.lastrevid.push(entity.lastrevid.flatten());
         columns.redirect_target.push(None);
+        Ok(())
     }
 }
 
@@ -267,6 +269,11 @@ fn first(terms: Option<Vec<Option<String>>>, options: &Options) -> Option<(Strin
 
 /// Non-empty texts, each once, in order.
 fn without_repetition(by_language: &[Vec<String>]) -> Vec<&str> {
-    let mut seen = HashSet::new();
-    by_language.iter().flatten().map(String::as_str).filter(|text| !text.is_empty() && seen.insert(*text)).collect()
+    let mut texts: Vec<&str> =
+        by_language.iter().flatten().map(String::as_str).filter(|text| !text.is_empty()).collect();
+    if texts.len() > 1 {
+        let mut seen = HashSet::new();
+        texts.retain(|text| seen.insert(*text));
+    }
+    texts
 }

@@ -92,12 +92,12 @@ fn parse(block: &[u8], options: &Options) -> Parsed {
 }
 
 /// Read the line between two positions, without commas between entities and the array's brackets.
-fn read_line<'a>(
-    block: &'a [u8],
+fn read_line(
+    block: &[u8],
     mut start: usize,
     mut end: usize,
     options: &Options,
-    rows: &mut Rows<'a>,
+    rows: &mut Rows,
     odd: &mut Vec<OddLine>,
 ) {
     let around = |byte: u8| matches!(byte, b' ' | b'\t' | b',' | 0xef | 0xbb | 0xbf); // a byte order mark too
