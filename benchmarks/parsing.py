@@ -18,6 +18,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from unittest.mock import patch
 
@@ -118,8 +119,8 @@ def measure(title: str, dump: Path, rounds: int, wd2sql: str | None) -> None:
     works["Python: split, decode everything"] = lambda: split_and_decode(dump)
     for name, parser in (("Python", make_parser(compiled=False)), ("compiled", make_parser(compiled=True))):
         if parser is not None:
-            works[f"{name}: rows"] = lambda parser=parser: to_rows(dump, parser)  # type: ignore[misc]
-            works[f"{name}: rows, Parquet"] = lambda parser=parser: to_parquet(dump, parser)  # type: ignore[misc]
+            works[f"{name}: rows"] = partial(to_rows, dump, parser)
+            works[f"{name}: rows, Parquet"] = partial(to_parquet, dump, parser)
     if wd2sql:
         works["wd2sql: SQLite"] = lambda: with_wd2sql(wd2sql, dump)
     best = dict.fromkeys(works, float("inf"))
@@ -142,7 +143,7 @@ def measure_reading(dump: Path, rounds: int) -> None:
     for suffix, compress in COMPRESSIONS.items():
         path = dump.with_name(f"compressed{suffix}")
         path.write_bytes(compress(text))
-        begun, taken = time.perf_counter(), min(seconds(lambda: _read(path)) for _ in range(rounds))
+        begun, taken = time.perf_counter(), min(seconds(partial(_read, path)) for _ in range(rounds))
         passed = (time.perf_counter() - begun) / rounds
         print(f"  {suffix:<10}{len(text) / 1e6 / taken:9.0f}{len(text) / 1e6 / passed:9.0f}", flush=True)
         path.unlink()
