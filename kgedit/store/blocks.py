@@ -46,17 +46,20 @@ def parse_blocks(
     limit: int | None,
     workers: int,
     progress: Advance,
+    chosen: Callable[[int], bool] | None = None,
 ) -> tuple[int, Counter[str]]:
     """Parse every block that has no count file yet. About one block per worker is held in memory.
 
+    `chosen` decides by a block's number whether it is parsed here; None means all blocks.
+
     Returns:
-        Number of blocks, and the summed counts of all blocks; "entities" counts their rows.
+        Number of blocks in the dump, and the summed counts of all blocks; "entities" counts their rows.
 
     Raises:
         SourceError: if the dump cannot be read to its end (or the limit).
         StoreError: if a worker process was killed.
     """
-    state = _Reading(parts, source, framing, limit, progress)
+    state = _Reading(parts, source, framing, limit, progress, chosen)
     first = list(islice(state.unparsed(), 2))
     # The generator continues after this look-ahead; a dump of one block does not need a worker process.
     unparsed = chain(first, state.unparsed())
@@ -75,18 +78,29 @@ def parse_blocks(
 class _Reading:
     """Progress of a load through the blocks of a dump."""
 
-    def __init__(self, parts: Path, source: DumpFile, framing: Framing, limit: int | None, progress: Advance) -> None:
+    def __init__(
+        self,
+        parts: Path,
+        source: DumpFile,
+        framing: Framing,
+        limit: int | None,
+        progress: Advance,
+        chosen: Callable[[int], bool] | None,
+    ) -> None:
         self.parts = parts
         self.blocks = 0
         self.counts: Counter[str] = Counter()
         self._source = source
         self._numbered = enumerate(_limited(source.blocks(framing), framing, limit))
         self._progress = progress
+        self._chosen = chosen
 
     def unparsed(self) -> Iterator[_Block]:
         """Yield blocks that must be parsed, and add the counts of blocks that are done."""
         for number, block in self._numbered:
             self.blocks = number + 1
+            if self._chosen is not None and not self._chosen(number):
+                continue
             counts = _counts_of(self.parts, number, block)
             if counts is None:
                 yield number, block
@@ -113,6 +127,11 @@ def _limited(blocks: Iterator[bytes], framing: Framing, limit: int | None) -> It
 
 def _counts_file(parts: Path, number: int) -> Path:
     return parts / f"counts-{number:06d}.json"
+
+
+def unparsed_blocks(parts: Path, blocks: int) -> list[int]:
+    """Numbers of blocks without a count file."""
+    return [number for number in range(blocks) if not _counts_file(parts, number).is_file()]
 
 
 def _counts_of(parts: Path, number: int, block: bytes) -> Counter[str] | None:

@@ -28,7 +28,7 @@ from kgedit.store.buckets import bucket_count
 from kgedit.store.disk import disk_errors
 from kgedit.store.files import only_writer, replace_folder, write_json
 from kgedit.store.framing import JSON_LINES, Framing
-from kgedit.store.joining import Joined, join_parts, remove_counts
+from kgedit.store.joining import Joined, JoinOptions, join_parts, remove_counts
 from kgedit.store.late_values import MISSING_VALUE, read_late_values
 from kgedit.store.load_differences import content_difference, load_differences
 from kgedit.store.planning import Target
@@ -140,7 +140,7 @@ def ingest(
         StoreError: if another dump is loaded for this date and `overwrite` is false, or if the store cannot be
             written (disk full, permissions, a file in place of a folder).
     """
-    staging = _staging(snapshot_folder(home, load.date))
+    staging = staging_folder(home, load)
     (snapshot,) = _ingest(home, [load], source, staging, workers, overwrite, progress, joining)
     return snapshot
 
@@ -178,6 +178,11 @@ def ingest_as_of(
     loads = [dataclasses.replace(load, date=day, as_of=True) for day in sorted(set(days))]
     staging = _staging(home / "snapshots" / "as-of")
     return _ingest(home, loads, source, staging, workers, overwrite, progress, joining)
+
+
+def staging_folder(home: Path, load: Load) -> Path:
+    """Folder of an unfinished load."""
+    return _staging(snapshot_folder(home, load.date))
 
 
 def _staging(folder: Path) -> Path:
@@ -224,33 +229,37 @@ def _load(
 ) -> None:
     load, parts = loads[0], staging / "parts"
     _prepare(staging, load.identity(source) | ({"date": None} if load.as_of else {}))
-    redirects = [_redirects(load) for load in loads]
+    for each in loads:
+        _redirects(each)  # a fault in the file is reported before the dump is read
     blocks, counts = parse_blocks(
         parts, source, load.make_loader, framing=load.framing, limit=load.limit, workers=workers, progress=progress
     )
     counts.update(read_late_values(parts, blocks, load.make_loader, spill=staging / "spill"))
     _check_entities(counts, load, source)
     _check_error_rate(counts, load, source)
-    targets = [
-        Target(_folder(staging / f"whole-{day_number(load.date)}"), day_number(load.date), known, as_of=load.as_of)
-        for load, known in zip(loads, redirects, strict=True)
-    ]
+    targets = join_targets(staging, loads)
+    joined = join_parts(parts, blocks, targets, workers=workers, progress=joining, **join_options(load, source))
     buckets = load.buckets(source)
-    joined = join_parts(
-        parts,
-        blocks,
-        targets,
-        buckets=buckets,
-        workers=workers,
-        datatypes_by_property=load.datatypes_by_property,
-        progress=joining,
-    )
     for load, target, rows in zip(loads, targets, joined, strict=True):
         write_json(target.folder / "manifest.json", _manifest(load, source, counts, rows, buckets))
         write_checksums(target.folder)
     for load, target in zip(loads, targets, strict=True):
         remove_counts(target)
         replace_folder(target.folder, snapshot_folder(home, load.date))
+
+
+def join_targets(staging: Path, loads: Sequence[Load]) -> list[Target]:
+    """Snapshots that `join_parts` writes in the folder of an unfinished load."""
+    days = [day_number(load.date) for load in loads]
+    return [
+        Target(_folder(staging / f"whole-{day}"), day, _redirects(load), as_of=load.as_of)
+        for load, day in zip(loads, days, strict=True)
+    ]
+
+
+def join_options(load: Load, source: DumpFile) -> JoinOptions:
+    """Options of `join_parts` that the load determines."""
+    return {"buckets": load.buckets(source), "datatypes_by_property": load.datatypes_by_property}
 
 
 def _redirects(load: Load) -> GivenRedirects:

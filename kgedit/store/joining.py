@@ -14,9 +14,10 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypedDict
 
 from kgedit.machine import available_memory
-from kgedit.progress import Advance
+from kgedit.progress import Advance, ignore
 from kgedit.store.as_of import PLACES
 from kgedit.store.buckets import BucketTarget, write_bucket
 from kgedit.store.files import write_json
@@ -25,6 +26,13 @@ from kgedit.store.planning import JoinPlan, Target, plan_join
 
 _MEMORY_PER_BUCKET = 3 << 29
 """Bytes that finishing a bucket takes: its rows, DuckDB's memory, and what is being written."""
+
+
+class JoinOptions(TypedDict):
+    """Options of `join_parts` that do not depend on the machine."""
+
+    buckets: int
+    datatypes_by_property: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,14 +81,34 @@ def join_parts(
         datatypes_by_property: Whether a statement without a datatype gets that of its property.
         progress: Called with the thousandths done and the number of rows joined.
     """
-    staging = parts.parent
-    plan = plan_join(
-        parts, blocks, targets, staging / "plan", buckets=buckets, datatypes_by_property=datatypes_by_property
-    )
-    gathered = gather(parts, blocks, staging / "gathered", buckets=buckets)
+    finishing = _finishing(parts, blocks, targets, buckets, workers, datatypes_by_property)
+    counts = finishing.some(range(buckets), progress)
+    return [_joined(of, left_out) for of, left_out in zip(counts, finishing.plan.left_out, strict=True)]
+
+
+def finish_buckets(
+    parts: Path,
+    blocks: int,
+    targets: Sequence[Target],
+    *,
+    numbers: Sequence[int],
+    buckets: int,
+    workers: int = 1,
+    datatypes_by_property: bool = False,
+    progress: Advance = ignore,
+) -> None:
+    """Do a part of `join_parts`: plan and gather unless that is done, and finish the buckets with these numbers."""
+    _finishing(parts, blocks, targets, buckets, workers, datatypes_by_property).some(numbers, progress)
+
+
+def _finishing(
+    parts: Path, blocks: int, targets: Sequence[Target], buckets: int, workers: int, datatypes_by_property: bool
+) -> _Finishing:
+    gathered = gather(parts, blocks, parts.with_name("gathered"), buckets=buckets)
+    # The plan is the last thing that is written before buckets are finished: if it is there, the runs are.
+    plan = plan_join(parts, blocks, targets, buckets=buckets, datatypes_by_property=datatypes_by_property)
     at_once = min(workers, buckets, max(available_memory() // 2 // _MEMORY_PER_BUCKET, 1))
-    counts = _Finishing(gathered, targets, plan, staging / "spill", at_once).all(progress)
-    return [_joined(of, left_out) for of, left_out in zip(counts, plan.left_out, strict=True)]
+    return _Finishing(gathered, targets, plan, parts.with_name("spill"), at_once)
 
 
 def _joined(counts: Counter[str], redirects_left_out: dict[str, int]) -> Joined:
@@ -115,11 +143,11 @@ class _Finishing:
     spill: Path
     at_once: int
 
-    def all(self, progress: Advance) -> list[Counter[str]]:
-        """Finish all buckets in threads: DuckDB and Arrow release the interpreter's lock."""
+    def some(self, numbers: Sequence[int], progress: Advance) -> list[Counter[str]]:
+        """Finish some buckets in threads: DuckDB and Arrow release the interpreter's lock."""
         counts: list[Counter[str]] = [Counter() for _ in self.targets]
         with ThreadPoolExecutor(self.at_once) as pool:
-            for of_bucket in pool.map(self._one, range(self.gathered.buckets)):
+            for of_bucket in pool.map(self._one, numbers):
                 for sums, more in zip(counts, of_bucket, strict=True):
                     sums.update(more)
                 done = counts[0]["claims"] + counts[0]["entities"]

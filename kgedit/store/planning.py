@@ -23,6 +23,9 @@ from kgedit.store.files import replace_folder, write_json
 from kgedit.store.redirects import REDIRECT_ROWS, GivenRedirects, make_redirects
 from kgedit.wikidata.ids import INSTANCE_OF, RESTRICTIVE_QUALIFIER, TIME_QUALIFIERS
 
+PLAN = "plan"
+"""Folder of the plan, beside that of the parts."""
+
 _MEMORY = "448MB"
 """Memory of the queries on two cores; the rest spills to disk."""
 
@@ -69,7 +72,7 @@ class JoinPlan:
 
 
 def plan_join(
-    parts: Path, blocks: int, targets: Sequence[Target], folder: Path, *, buckets: int, datatypes_by_property: bool
+    parts: Path, blocks: int, targets: Sequence[Target], *, buckets: int, datatypes_by_property: bool
 ) -> JoinPlan:
     """Read the plan of an earlier attempt, or make it.
 
@@ -77,11 +80,10 @@ def plan_join(
         parts: Folder of part files.
         blocks: Number of part files of each kind.
         targets: The snapshots; several only if they are projections.
-        folder: Folder of the plan.
         buckets: Number of buckets of each snapshot.
         datatypes_by_property: Whether a statement without a datatype gets that of its property.
     """
-    days = [target.date for target in targets if target.as_of]
+    folder, days = parts.with_name(PLAN), [target.date for target in targets if target.as_of]
     about = {"days": [target.date for target in targets], "buckets": buckets}
     if (found := _read(folder, about)) is not None:
         return found

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 @options
-class DumpOptions:
+class ReadOptions:
     """Options for reading a dump."""
 
     source_format: str | None = flag(
@@ -62,6 +62,12 @@ class DumpOptions:
     workers: int | None = flag(
         default=None, ge=1, group="Machine", help="Parser processes. Default: one for each core."
     )
+
+
+@options
+class DumpOptions(ReadOptions):
+    """Options for loading a dump."""
+
     graph: bool = flag(default=True, group="Output", help="Also update the graph.")
     overwrite: bool = flag(default=False, group="Output", help="Replace a snapshot of this date.")
 
@@ -125,7 +131,7 @@ def load_dump(home: Path, path: Path, date: datetime.date, *, options: DumpOptio
     source = DumpFile(path)
     return ingest(
         home,
-        _load(source, date, options),
+        read_load(source, date, options),
         source,
         workers=options.workers or usable_cores(),
         overwrite=options.overwrite,
@@ -150,7 +156,7 @@ def is_loaded(home: Path, path: Path, date: datetime.date, *, options: DumpOptio
     if not manifest.is_file() or manifest.stat().st_mtime < path.stat().st_mtime:
         return False
     source = DumpFile(path)
-    return looks_same(read_snapshot(manifest.parent), _load(source, date, options), source)
+    return looks_same(read_snapshot(manifest.parent), read_load(source, date, options), source)
 
 
 def check_loadable(home: Path, path: Path, date: datetime.date, *, options: DumpOptions) -> None:
@@ -165,7 +171,7 @@ def check_loadable(home: Path, path: Path, date: datetime.date, *, options: Dump
     from kgedit.store.sources import DumpFile
 
     source = DumpFile(path)
-    load = _load(source, date, options)
+    load = read_load(source, date, options)
     folder = snapshot_folder(home, date)
     if (folder / "manifest.json").is_file() and not options.overwrite:
         check_looks_same(read_snapshot(folder), load, source)
@@ -188,7 +194,7 @@ def load_dump_as_of(
     source = DumpFile(path)
     return ingest_as_of(
         home,
-        _load(source, wanted[0], options),
+        read_load(source, wanted[0], options),
         source,
         days=wanted,
         workers=options.workers or usable_cores(),
@@ -198,7 +204,8 @@ def load_dump_as_of(
     )
 
 
-def _load(source: DumpFile, date: datetime.date, options: DumpOptions) -> Load:
+def read_load(source: DumpFile, date: datetime.date, options: ReadOptions) -> Load:
+    """Options of a load of a dump, by its format."""
     from kgedit.loaders.detection import checked_format
     from kgedit.loaders.loads import load_with
     from kgedit.store.schemas import LoaderOptions

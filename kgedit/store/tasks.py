@@ -1,0 +1,152 @@
+"""Shares of a load, for many processes on machines with a shared folder: the folder of an interrupted load.
+
+A share of a stage leaves what it did there, complete or not at all. Afterwards `kgedit.store.ingest.ingest` of the same
+load finds it, does what is missing, and puts the snapshot in place.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from kgedit.errors import StoreError
+from kgedit.progress import Advance
+from kgedit.store.blocks import parse_blocks, unparsed_blocks
+from kgedit.store.disk import disk_errors
+from kgedit.store.files import write_json
+from kgedit.store.ingest import Load, join_options, join_targets, staging_folder
+from kgedit.store.joining import finish_buckets
+from kgedit.store.late_values import read_late_values
+from kgedit.store.planning import PLAN
+from kgedit.store.sources import DumpFile
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """The k-th of n equal shares of a stage: every n-th block or bucket.
+
+    Attributes:
+        number: From 1 to `of`.
+        of: Number of shares.
+    """
+
+    number: int
+    of: int
+
+    def __contains__(self, index: int) -> bool:
+        """Whether a block or bucket belongs to the share."""
+        return index % self.of == self.number - 1
+
+
+def read_share(text: str) -> Share:
+    """Read a share such as "3/8".
+
+    Raises:
+        StoreError: if the text is not K/N with K from 1 to N.
+
+    >>> read_share("3/8")
+    Share(number=3, of=8)
+    """
+    number, slash, of = text.partition("/")
+    if not (slash and number.isdecimal() and of.isdecimal() and 1 <= int(number) <= int(of)):
+        raise StoreError(f"{text!r} is not a part. Write K/N with K from 1 to N, such as 3/8.")
+    return Share(int(number), int(of))
+
+
+def run_task(
+    home: Path, load: Load, source: DumpFile, stage: str, share: Share, *, workers: int, progress: Advance
+) -> int:
+    """Do a share of a stage; what an earlier attempt at it did is kept.
+
+    Args:
+        home: Home folder, shared by all processes.
+        load: Options of the load, the same for all shares.
+        source: The dump.
+        stage: One of kgedit.store.TASK_STAGES; gather has one share.
+        share: The share.
+        workers: Number of worker processes, or of buckets finished at once.
+        progress: Called as those of `ingest`.
+
+    Returns:
+        Number of blocks or buckets of the share.
+
+    Raises:
+        SourceError: if the dump cannot be read.
+        StoreError: if the stage before is not complete, or the folder holds an unfinished load with other options.
+    """
+    staging = staging_folder(home, load)
+    with disk_errors(home):
+        _share(staging, load.identity(source))
+        if stage == "parse":
+            blocks = _parse(staging, load, source, share, workers, progress)
+            return sum(number in share for number in range(blocks))
+        if stage == "gather":
+            if share.of != 1:
+                raise StoreError("The stage gather has one part. Leave out --part, or give 1/1.")
+            _gather(staging, load, source)
+            return load.buckets(source)
+        return _finish(staging, load, source, share, workers, progress)
+
+
+def _share(staging: Path, identity: dict[str, Any]) -> None:
+    """Create the folder, or check that it is of the same load; unlike a load, a task never empties it."""
+    marker = staging / "load.json"
+    if not marker.is_file():
+        (staging / "parts").mkdir(parents=True, exist_ok=True)
+        write_json(marker, identity)
+    if json.loads(marker.read_bytes()) != identity:
+        raise StoreError(f"{staging} holds an unfinished load of another dump or with other options. Remove it.")
+
+
+def _parse(staging: Path, load: Load, source: DumpFile, share: Share, workers: int, progress: Advance) -> int:
+    blocks, _ = parse_blocks(
+        staging / "parts",
+        source,
+        load.make_loader,
+        framing=load.framing,
+        limit=load.limit,
+        workers=workers,
+        progress=progress,
+        chosen=share.__contains__,
+    )
+    write_json(staging / "blocks.json", {"blocks": blocks})
+    return blocks
+
+
+def _blocks(staging: Path) -> int:
+    """Number of blocks, all of which are parsed."""
+    try:
+        blocks = int(json.loads((staging / "blocks.json").read_bytes())["blocks"])
+    except FileNotFoundError as error:
+        raise StoreError("No part of the stage parse has ended. Run it first: kgedit task parse") from error
+    if missing := unparsed_blocks(staging / "parts", blocks):
+        raise StoreError(
+            f"{len(missing):,} of {blocks:,} blocks are not parsed, the first is number {missing[0]}. Run the missing "
+            "parts of the stage parse, with the same N."
+        )
+    return blocks
+
+
+def _gather(staging: Path, load: Load, source: DumpFile) -> None:
+    blocks = _blocks(staging)
+    read_late_values(staging / "parts", blocks, load.make_loader, spill=staging / "spill")
+    targets = join_targets(staging, [load])
+    finish_buckets(staging / "parts", blocks, targets, numbers=(), **join_options(load, source))
+
+
+def _finish(staging: Path, load: Load, source: DumpFile, share: Share, workers: int, progress: Advance) -> int:
+    if not (staging / PLAN).is_dir():
+        raise StoreError("The blocks are not gathered. Run this stage first: kgedit task gather")
+    numbers = [number for number in range(load.buckets(source)) if number in share]
+    finish_buckets(
+        staging / "parts",
+        _blocks(staging),
+        join_targets(staging, [load]),
+        numbers=numbers,
+        workers=workers,
+        progress=progress,
+        **join_options(load, source),
+    )
+    return len(numbers)
