@@ -59,7 +59,7 @@ def write_entry(path: Path, address: Address, query: str) -> bool:
         query: Cypher without parameters; "" runs nothing.
 
     Returns:
-        Whether the running server has the page; if not, nothing is written.
+        Whether it was written: not if the running server lacks the page, or the folder is read-only.
     """
     if address.browser_url is None or not _has_entry(address.browser_url):
         return False
@@ -76,7 +76,10 @@ def write_entry(path: Path, address: Address, query: str) -> bool:
     title = "<title>Neo4j Browser</title>"
     # The target is percent-encoded, so it can neither end the string nor the script.
     redirect = f"<script>location.replace({json.dumps(target)})</script>"
-    replace_file(path, f'<!doctype html><meta charset="utf-8">{title}{redirect}\n', mode=0o600, durable=False)
+    try:
+        replace_file(path, f'<!doctype html><meta charset="utf-8">{title}{redirect}\n', mode=0o600, durable=False)
+    except OSError:  # a read-only home, whose server can still be queried
+        return False
     return True
 
 

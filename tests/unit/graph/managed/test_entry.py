@@ -104,3 +104,8 @@ def test_no_file_is_written_for_a_server_without_the_page(web: ThreadingHTTPServ
     web.shutdown()
     assert not write_entry(path, Address("bolt://x", "neo4j", ""), QUERY)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_home_that_cannot_be_written_has_no_file(web: ThreadingHTTPServer, tmp_path: Path) -> None:
+    assert not write_entry(tmp_path / "missing" / "open.html", address_of(web, "browser"), QUERY)
+    assert list(tmp_path.iterdir()) == []
