@@ -19,10 +19,11 @@ if TYPE_CHECKING:
 
 @options
 class RunTask(ReadOptions, HomeVerb[int]):
-    """Do one of N parts of a stage of a load, in a home that all parts share (docs/how-to/full-dumps.md).
+    """Do a part of a load on one of many machines.
 
-    The stages are parse and finish, in any number of parts, with gather between them. A part that failed is repeated.
-    Then load-dump with the same options completes the snapshot.
+    All parts share the home (docs/how-to/full-dumps.md). The stages are parse and finish, in any number of
+    parts, with gather between them. A part that failed is repeated. Then load-dump with the same options completes the
+    snapshot.
     """
 
     stage: Annotated[str, OneOf(TASK_STAGES)] = argument(kw_only=False, help="Stage of the load.")
