@@ -27,6 +27,7 @@ EXTRAS = {
     "openai": ("openai",),
     "serve": ("anyio", "httpx2", "starlette", "uvicorn"),
     "quantized": ("bitsandbytes",),
+    "spark": ("pandas", "py4j", "pyspark"),
     "vllm": ("vllm",),
     "track": ("trackio",),
     "wandb": ("wandb",),

@@ -26,6 +26,7 @@ from kgedit.verbs.load_dump import LoadDump, LoadDumpAsOf
     examples=(
         "kgedit load-dump wikidata-20210104-all.json.gz --as-of 2010-12-31,2015-12-31,2020-12-31",
         "kgedit load-dump wikidata-20210104-all.json.gz --date 2021-01-04",
+        "kgedit load-dump wikidata-20210104-all.json.bz2 --date 2021-01-04 --engine spark --master spark://host:7077",
     ),
 )
 def load_dump(given: Given) -> None:
@@ -33,6 +34,8 @@ def load_dump(given: Given) -> None:
     date, days = given.values["date"], given.values["days"]
     if (date is None) == (not days):
         raise click.UsageError("Give either --date, the day of the dump, or --as-of, earlier days to project it to.")
+    if days and (given.values["engine"] != "local" or given.values["master"] is not None):
+        raise click.UsageError("--as-of projects on this machine only. Leave --engine and --master out.")
     home, scope = default_home(), given.make(ScopeOptions).scope()
     loaded = given.with_values(graph=False)
     with bars() as add:

@@ -91,7 +91,7 @@ class _Reading:
         self.blocks = 0
         self.counts: Counter[str] = Counter()
         self._source = source
-        self._numbered = enumerate(_limited(source.blocks(framing), framing, limit))
+        self._numbered = enumerate(limited(source.blocks(framing), framing, limit))
         self._progress = progress
         self._chosen = chosen
 
@@ -112,7 +112,8 @@ class _Reading:
         self._progress(self._source.position, self.counts["lines"])
 
 
-def _limited(blocks: Iterator[bytes], framing: Framing, limit: int | None) -> Iterator[bytes]:
+def limited(blocks: Iterator[bytes], framing: Framing, limit: int | None) -> Iterator[bytes]:
+    """The blocks with the first `limit` entities; None means all."""
     if limit is None:
         yield from blocks
         return

@@ -52,15 +52,22 @@ class JsonLines:
             first = first or without_mark(block).lstrip()[:1]
             end = (end + block[-64:]).rstrip()[-64:]
             yield block
-        if first == b"[" and not end.endswith(b"]"):
-            raise SourceError(
-                f"{path} begins a JSON array and does not end it: the dump is truncated. Download it again."
-            )
+        check_array(first, end, path)
 
     def first(self, block: bytes, count: int) -> tuple[bytes, int]:
         """The first `count` texts that may be entities, and their number."""
         taken = list(islice(entity_texts(block), count))
         return b"\n".join(taken), len(taken)
+
+
+def check_array(begin: bytes, end: bytes, path: Path) -> None:
+    """Check by the beginning and the end of a JSON dump, without blanks, that it is not truncated.
+
+    Raises:
+        SourceError: if it begins an array and does not end it.
+    """
+    if without_mark(begin).lstrip().startswith(b"[") and not end.endswith(b"]"):
+        raise SourceError(f"{path} begins a JSON array and does not end it: the dump is truncated. Download it again.")
 
 
 class Marked:

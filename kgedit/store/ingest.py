@@ -23,13 +23,13 @@ from kgedit.checksums import write_checksums
 from kgedit.errors import SourceError, StoreError
 from kgedit.progress import Advance, ignore
 from kgedit.store.as_of import PLACEMENTS
-from kgedit.store.blocks import parse_blocks
 from kgedit.store.buckets import bucket_count
+from kgedit.store.builds import LocalBuild, SnapshotBuild, SnapshotPlan
 from kgedit.store.disk import disk_errors
 from kgedit.store.files import only_writer, replace_folder, write_json
 from kgedit.store.framing import JSON_LINES, Framing
-from kgedit.store.joining import Joined, JoinOptions, join_parts, remove_counts
-from kgedit.store.late_values import MISSING_VALUE, read_late_values
+from kgedit.store.joining import Joined, JoinOptions, remove_counts
+from kgedit.store.late_values import MISSING_VALUE
 from kgedit.store.load_differences import content_difference, load_differences
 from kgedit.store.planning import Target
 from kgedit.store.redirects import GivenRedirects, read_redirects
@@ -118,10 +118,11 @@ def ingest(
     load: Load,
     source: DumpFile,
     *,
-    workers: int,
+    workers: int = 1,
     overwrite: bool,
     progress: Advance = ignore,
     joining: Advance = ignore,
+    build: SnapshotBuild | None = None,
 ) -> Snapshot:
     """Load a dump into the store. An existing snapshot of the same load is kept.
 
@@ -133,6 +134,7 @@ def ingest(
         overwrite: Whether an existing snapshot of that date may be replaced.
         progress: Called with the number of source bytes read and of lines parsed so far.
         joining: Called with the thousandths and the number of rows joined so far.
+        build: Builds the files instead of `workers` of this machine; None means those.
 
     Raises:
         SourceError: if the dump cannot be read, too much of it is bad, or it contains no entity; the store is
@@ -141,7 +143,8 @@ def ingest(
             written (disk full, permissions, a file in place of a folder).
     """
     staging = staging_folder(home, load)
-    (snapshot,) = _ingest(home, [load], source, staging, workers, overwrite, progress, joining)
+    build = build or LocalBuild(workers=workers, progress=progress, joining=joining)
+    (snapshot,) = _ingest(home, [load], source, staging, build, overwrite)
     return snapshot
 
 
@@ -177,7 +180,8 @@ def ingest_as_of(
     """
     loads = [dataclasses.replace(load, date=day, as_of=True) for day in sorted(set(days))]
     staging = _staging(home / "snapshots" / "as-of")
-    return _ingest(home, loads, source, staging, workers, overwrite, progress, joining)
+    build = LocalBuild(workers=workers, progress=progress, joining=joining)
+    return _ingest(home, loads, source, staging, build, overwrite)
 
 
 def staging_folder(home: Path, load: Load) -> Path:
@@ -194,10 +198,8 @@ def _ingest(
     loads: Sequence[Load],
     source: DumpFile,
     staging: Path,
-    workers: int,
+    build: SnapshotBuild,
     overwrite: bool,
-    progress: Advance,
-    joining: Advance,
 ) -> list[Snapshot]:
     with disk_errors(home), ExitStack() as locks:
         if loads[0].as_of:
@@ -209,7 +211,7 @@ def _ingest(
         there = [] if overwrite else [load for load in loads if _is_there(home, load)]
         _check_same(home, there, source)
         if missing := [load for load in loads if load not in there]:
-            _load(home, missing, source, staging, workers, progress, joining)
+            _load(home, missing, source, staging, build)
         shutil.rmtree(staging, ignore_errors=True)
         return [open_snapshot(home, load.date) for load in loads]
 
@@ -218,34 +220,24 @@ def _is_there(home: Path, load: Load) -> bool:
     return (snapshot_folder(home, load.date) / "manifest.json").is_file()
 
 
-def _load(
-    home: Path,
-    loads: Sequence[Load],
-    source: DumpFile,
-    staging: Path,
-    workers: int,
-    progress: Advance,
-    joining: Advance,
-) -> None:
-    load, parts = loads[0], staging / "parts"
+def _load(home: Path, loads: Sequence[Load], source: DumpFile, staging: Path, build: SnapshotBuild) -> None:
+    load = loads[0]
     _prepare(staging, load.identity(source) | ({"date": None} if load.as_of else {}))
-    for each in loads:
-        _redirects(each)  # a fault in the file is reported before the dump is read
-    blocks, counts = parse_blocks(
-        parts, source, load.make_loader, framing=load.framing, limit=load.limit, workers=workers, progress=progress
-    )
-    counts.update(read_late_values(parts, blocks, load.make_loader, spill=staging / "spill"))
-    _check_entities(counts, load, source)
-    _check_error_rate(counts, load, source)
     targets = join_targets(staging, loads)
-    joined = join_parts(parts, blocks, targets, workers=workers, progress=joining, **join_options(load, source))
     buckets = load.buckets(source)
-    for load, target, rows in zip(loads, targets, joined, strict=True):
-        write_json(target.folder / "manifest.json", _manifest(load, source, counts, rows, buckets))
+
+    def check(counts: Counter[str]) -> None:
+        _check_entities(counts, load, source)
+        _check_error_rate(counts, load, source)
+
+    plan = SnapshotPlan(load=load, source=source, staging=staging, targets=targets, buckets=buckets)
+    counts, joined = build(plan, check)
+    for one, target, rows in zip(loads, targets, joined, strict=True):
+        write_json(target.folder / "manifest.json", _manifest(one, source, counts, rows, buckets))
         write_checksums(target.folder)
-    for load, target in zip(loads, targets, strict=True):
+    for one, target in zip(loads, targets, strict=True):
         remove_counts(target)
-        replace_folder(target.folder, snapshot_folder(home, load.date))
+        replace_folder(target.folder, snapshot_folder(home, one.date))
 
 
 def join_targets(staging: Path, loads: Sequence[Load]) -> list[Target]:

@@ -83,7 +83,7 @@ def join_parts(
     """
     finishing = _finishing(parts, blocks, targets, buckets, workers, datatypes_by_property)
     counts = finishing.some(range(buckets), progress)
-    return [_joined(of, left_out) for of, left_out in zip(counts, finishing.plan.left_out, strict=True)]
+    return [joined_rows(of, left_out) for of, left_out in zip(counts, finishing.plan.left_out, strict=True)]
 
 
 def finish_buckets(
@@ -111,7 +111,8 @@ def _finishing(
     return _Finishing(gathered, targets, plan, parts.with_name("spill"), at_once)
 
 
-def _joined(counts: Counter[str], redirects_left_out: dict[str, int]) -> Joined:
+def joined_rows(counts: Counter[str], redirects_left_out: dict[str, int]) -> Joined:
+    """Counts of a snapshot, from the sums of those of its buckets (kgedit.store.buckets.write_bucket)."""
     return Joined(
         claims=counts["claims"],
         claims_with_value=counts["claims with value"],

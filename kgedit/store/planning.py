@@ -88,7 +88,7 @@ def plan_join(
     if (found := _read(folder, about)) is not None:
         return found
     with open_engine(parts.parent / "spill", memory=_MEMORY) as connection:
-        whole = _WholeDump(connection, parts, blocks)
+        whole = WholeDump.of_parts(connection, parts, blocks)
         broadcast = whole.broadcast(days, datatypes_by_property=datatypes_by_property, several_buckets=buckets > 1)
         redirects = [whole.redirects(target.redirects) for target in targets]
         rows = whole.count("{claims}") + whole.count("{entities} WHERE redirect_target IS NULL")
@@ -128,7 +128,7 @@ def _write(plan: JoinPlan, folder: Path, about: dict[str, Any]) -> None:
     replace_folder(aside, folder)
 
 
-_NORMAL_ID = (
+NORMAL_ID = (
     "(regexp_full_match(subject, '[A-Z][0-9]+') AND lower(left(statement_id, len(subject))) = lower(subject) "
     "AND NOT regexp_matches(substr(statement_id, len(subject) + 1, 1), '^[0-9]?$'))"
 )
@@ -137,7 +137,7 @@ has the same."""
 
 _SHARED_IDS = f"""
     WITH odd AS (
-        SELECT DISTINCT statement_id FROM {{claims}} WHERE NOT {_NORMAL_ID}
+        SELECT DISTINCT statement_id FROM {{claims}} WHERE NOT {NORMAL_ID}
     ), candidate AS (
         SELECT block, statement_id, subject, property, version FROM {{claims}} SEMI JOIN odd USING (statement_id)
     ), several AS (
@@ -157,11 +157,16 @@ _SHARED_IDS = f"""
 out by their bucket. Grouping hashes keeps the many ids that occur once out of memory."""
 
 
-class _WholeDump:
-    """Queries over the part files of all blocks."""
+class WholeDump:
+    """Queries over all rows as parsed: the views ``parsed_claims`` and ``parsed_entities``, with ``block``."""
 
-    def __init__(self, connection: duckdb.DuckDBPyConnection, parts: Path, blocks: int) -> None:
+    def __init__(self, connection: duckdb.DuckDBPyConnection) -> None:
+        """Use a connection that has the views."""
         self._connection = connection
+
+    @classmethod
+    def of_parts(cls, connection: duckdb.DuckDBPyConnection, parts: Path, blocks: int) -> WholeDump:
+        """Create the views over the part files of all blocks."""
         numbers = range(blocks)
         late = [path for number in numbers if (path := parts / f"late-{number:06d}.parquet").is_file()]
         files = {
@@ -172,6 +177,7 @@ class _WholeDump:
             read = f"read_parquet([{', '.join(map(literal, paths))}], filename = true)"
             block = "right(filename, 14)[1:6]::INTEGER AS block"
             connection.execute(f"CREATE VIEW parsed_{name} AS SELECT * EXCLUDE (filename), {block} FROM {read}")
+        return cls(connection)
 
     def broadcast(
         self, projected_days: Sequence[int], *, datatypes_by_property: bool, several_buckets: bool

@@ -62,7 +62,7 @@ class DumpFile:
         Raises:
             SourceError: if the file cannot be read, or its compression does not match its name.
         """
-        return self.size * _EXPANSION[self._compression()]
+        return self.size * _EXPANSION[self.compression()]
 
     def blocks(self, framing: Framing = JSON_LINES) -> Iterator[bytes]:
         """Blocks of whole entities, always cut at the same positions.
@@ -70,7 +70,7 @@ class DumpFile:
         Raises:
             SourceError: if the file is empty, truncated, or its compression does not match its name.
         """
-        compression = self._compression()
+        compression = self.compression()
         empty = True
         with self._opened() as raw:
             through = HashingFile(raw)
@@ -91,7 +91,7 @@ class DumpFile:
         Raises:
             SourceError: if the file cannot be opened, is empty, or its compression does not match its name.
         """
-        compression = self._compression()
+        compression = self.compression()
         with self._opened() as raw:
             stream = decompressed(io.BufferedReader(raw, 1 << 20), compression)
             read = b""
@@ -145,7 +145,7 @@ class DumpFile:
     def _unopened(self, error: OSError) -> SourceError:
         return SourceError(f"{self.path} cannot be opened: {error.strerror}. Make it readable.")
 
-    def _compression(self) -> str:
+    def compression(self) -> str:
         """Compression of the file; its name and its content must agree."""
         with self._opened() as file:
             head = file.read(512)

