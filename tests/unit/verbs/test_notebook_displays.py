@@ -100,6 +100,7 @@ def test_scripts_without_a_terminal_print_no_progress(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(sys, "stderr", io.StringIO())
+    monkeypatch.delitem(sys.modules, "ipykernel", raising=False)  # other tests of the worker may have imported it
     assert stage_line() is None
     step_line("Reading dump", 10, "lines")(10, 10)
     assert sys.stderr.getvalue() == ""  # type: ignore[attr-defined]
