@@ -31,8 +31,9 @@ $(RUNNABLE): pyproject.toml
 
 # The package index has PyTorch for Linux with 2.4 GB of CUDA libraries and Triton only. PyTorch's own index has a build for the
 # machine's GPU, or for none: `auto` finds out which. Where that index cannot be reached, the package index is used.
+# The trial reinstalls, because a torch that is there already would need no index.
 TORCH_BACKEND := [ -n "$$UV_TORCH_BACKEND$$UV_INDEX" ] || [ "$$(uname)" != Linux ] \
-  || ! UV_HTTP_RETRIES=0 UV_HTTP_TIMEOUT=10 $(UV) --quiet --dry-run --torch-backend auto torch 2>/dev/null \
+  || ! UV_HTTP_RETRIES=0 UV_HTTP_TIMEOUT=10 $(UV) --quiet --dry-run --reinstall --no-deps --torch-backend auto torch 2>/dev/null \
   || export UV_TORCH_BACKEND=auto
 
 $(READY): $(RUNNABLE)
