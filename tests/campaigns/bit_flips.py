@@ -29,7 +29,7 @@ from kgedit import checksums
 from kgedit.cli import main
 from kgedit.graph_memory.memory_file import read_memory_file
 from kgedit.sample.generate import write_world
-from kgedit.store import ingest
+from kgedit.store import builds
 from kgedit.store.delta import write_delta
 from kgedit.store.scope import Scope
 from kgedit.store.snapshots import list_snapshots
@@ -119,7 +119,7 @@ def _unfinished_load(home: Path, dump: Path) -> Target:
     """A load that was killed after its blocks were parsed: the same command resumes it."""
     command = ("load-dump", dump, "--date", "2024-06-03", "--no-graph", "--workers", "1")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ingest, "join_parts", _killed)
+        patch.setattr(builds, "join_parts", _killed)
         with pytest.raises(KeyboardInterrupt):
             ingest_directly(home, dump)
     kept = Path(shutil.copytree(home, home.with_name("kept")))

@@ -280,7 +280,7 @@ def test_a_load_that_was_interrupted_parses_nothing_twice(tmp_path: Path, monkey
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr("kgedit.store.ingest.join_parts", dies)
+        patch.setattr("kgedit.store.builds.join_parts", dies)
         with pytest.raises(KeyboardInterrupt):
             as_of(tmp_path, entities, "2000-01-01", "2005-01-01", block_bytes=500)
     monkeypatch.setattr("kgedit.store.blocks._parse", dies)
