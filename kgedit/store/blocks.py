@@ -135,6 +135,14 @@ def unparsed_blocks(parts: Path, blocks: int) -> list[int]:
     return [number for number in range(blocks) if not _counts_file(parts, number).is_file()]
 
 
+def parsed_digest(parts: Path, blocks: int) -> str:
+    """Hash of what was parsed: of the count files, which have the hashes of the blocks and their part files."""
+    digest = blake2b(digest_size=16)
+    for number in range(blocks):
+        digest.update(_counts_file(parts, number).read_bytes())
+    return digest.hexdigest()
+
+
 def _counts_of(parts: Path, number: int, block: bytes) -> Counter[str] | None:
     """Counts of a block that an earlier attempt parsed; None if it must be parsed (again)."""
     try:

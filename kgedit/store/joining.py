@@ -2,27 +2,31 @@
 
 First, a few queries over all parts find what a bucket needs of the other ones (kgedit.store.planning). Then the parts
 are gathered by bucket, and each bucket is finished by itself. An interrupted load keeps the plan, the gathered runs and
-the finished buckets. Rows keep the dump's order within a bucket: sorting them by subject would spill as much as the
-whole dump, and no reader needs it because all of them join by hash.
+the finished buckets, unless a block was parsed again since, with another content.
+
+Rows keep the dump's order within a bucket: sorting them by subject would spill as much as the whole dump, and no reader
+needs it because all of them join by hash.
 """
 
 from __future__ import annotations
 
 import json
+import shutil
 from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypedDict
+from typing import Any, TypedDict
 
 from kgedit.machine import available_memory
 from kgedit.progress import Advance, ignore
 from kgedit.store.as_of import PLACES
+from kgedit.store.blocks import parsed_digest
 from kgedit.store.buckets import BucketTarget, write_bucket
 from kgedit.store.files import write_json
 from kgedit.store.gathering import Gathered, gather
-from kgedit.store.planning import JoinPlan, Target, plan_join
+from kgedit.store.planning import PLAN, JoinPlan, Target, plan_join
 
 _MEMORY_PER_BUCKET = 3 << 29
 """Bytes that finishing a bucket takes: its rows, DuckDB's memory, and what is being written."""
@@ -104,11 +108,39 @@ def finish_buckets(
 def _finishing(
     parts: Path, blocks: int, targets: Sequence[Target], buckets: int, workers: int, datatypes_by_property: bool
 ) -> _Finishing:
-    gathered = gather(parts, blocks, parts.with_name("gathered"), buckets=buckets)
+    runs, made_of = parts.with_name("gathered"), _made_of(parts, blocks, targets, buckets)
+    if _read_made_of(parts) != made_of:
+        for earlier in (runs, parts.with_name(PLAN)):
+            shutil.rmtree(earlier, ignore_errors=True)
+        for target in targets:
+            remove_counts(target)
+        write_json(parts.with_name(_MADE_OF), made_of)
+    gathered = gather(parts, blocks, runs, buckets=buckets)
     # The plan is the last thing that is written before buckets are finished: if it is there, the runs are.
     plan = plan_join(parts, blocks, targets, buckets=buckets, datatypes_by_property=datatypes_by_property)
     at_once = min(workers, buckets, max(available_memory() // 2 // _MEMORY_PER_BUCKET, 1))
     return _Finishing(gathered, targets, plan, parts.with_name("spill"), at_once)
+
+
+_MADE_OF = "joined-from.json"
+"""File beside the parts that states what the plan, the runs and the finished buckets were made of."""
+
+
+def _made_of(parts: Path, blocks: int, targets: Sequence[Target], buckets: int) -> dict[str, Any]:
+    days = [target.date for target in targets]
+    return {"parsed": parsed_digest(parts, blocks), "days": days, "buckets": buckets}
+
+
+def _read_made_of(parts: Path) -> Any:
+    try:
+        return json.loads(parts.with_name(_MADE_OF).read_bytes())
+    except (FileNotFoundError, ValueError):
+        return None
+
+
+def is_planned(parts: Path, blocks: int, targets: Sequence[Target], *, buckets: int) -> bool:
+    """Whether these parts are gathered and planned, so that their buckets can be finished."""
+    return _read_made_of(parts) == _made_of(parts, blocks, targets, buckets) and parts.with_name(PLAN).is_dir()
 
 
 def joined_rows(counts: Counter[str], redirects_left_out: dict[str, int]) -> Joined:

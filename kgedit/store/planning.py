@@ -9,7 +9,6 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import duckdb
 import pyarrow as pa
@@ -74,7 +73,7 @@ class JoinPlan:
 def plan_join(
     parts: Path, blocks: int, targets: Sequence[Target], *, buckets: int, datatypes_by_property: bool
 ) -> JoinPlan:
-    """Read the plan of an earlier attempt, or make it.
+    """Read the plan beside the parts, or make it.
 
     Args:
         parts: Folder of part files.
@@ -84,46 +83,42 @@ def plan_join(
         datatypes_by_property: Whether a statement without a datatype gets that of its property.
     """
     folder, days = parts.with_name(PLAN), [target.date for target in targets if target.as_of]
-    about = {"days": [target.date for target in targets], "buckets": buckets}
-    if (found := _read(folder, about)) is not None:
-        return found
+    if folder.is_dir():
+        return _read(folder)
     with open_engine(parts.parent / "spill", memory=_MEMORY) as connection:
         whole = WholeDump.of_parts(connection, parts, blocks)
         broadcast = whole.broadcast(days, datatypes_by_property=datatypes_by_property, several_buckets=buckets > 1)
         redirects = [whole.redirects(target.redirects) for target in targets]
         rows = whole.count("{claims}") + whole.count("{entities} WHERE redirect_target IS NULL")
     plan = JoinPlan(broadcast, tuple(table for table, _ in redirects), tuple(count for _, count in redirects), rows)
-    _write(plan, folder, about)
+    _write(plan, folder)
     return plan
 
 
 _TABLES = ("datatypes", "shared_ids", "later_items")
 
 
-def _read(folder: Path, about: dict[str, Any]) -> JoinPlan | None:
-    try:
-        content = json.loads((folder / "plan.json").read_bytes())
-    except (FileNotFoundError, ValueError):
-        return None
-    if content["about"] != about:
-        return None
+def _read(folder: Path) -> JoinPlan:
+    content = json.loads((folder / "plan.json").read_bytes())
     tables = {name: pq.ParquetFile(folder / f"{name}.parquet").read() for name in _TABLES}
     return JoinPlan(
         Broadcast(restrictive=tuple(content["restrictive"]), **tables),
-        tuple(pq.ParquetFile(folder / f"redirects-{day}.parquet").read() for day in about["days"]),
+        tuple(
+            pq.ParquetFile(folder / f"redirects-{place}.parquet").read() for place in range(len(content["left_out"]))
+        ),
         tuple(content["left_out"]),
         content["rows"],
     )
 
 
-def _write(plan: JoinPlan, folder: Path, about: dict[str, Any]) -> None:
+def _write(plan: JoinPlan, folder: Path) -> None:
     aside = folder.with_name(f".{folder.name}.aside")
     aside.mkdir(exist_ok=True)
     tables = {name: getattr(plan.broadcast, name) for name in _TABLES}
-    tables |= {f"redirects-{day}": table for day, table in zip(about["days"], plan.redirects, strict=True)}
+    tables |= {f"redirects-{place}": table for place, table in enumerate(plan.redirects)}
     for name, table in tables.items():
         pq.write_table(table, aside / f"{name}.parquet", compression="zstd")
-    content = {"about": about, "restrictive": list(plan.broadcast.restrictive), "left_out": list(plan.left_out)}
+    content = {"restrictive": list(plan.broadcast.restrictive), "left_out": list(plan.left_out)}
     write_json(aside / "plan.json", content | {"rows": plan.rows})
     replace_folder(aside, folder)
 

@@ -17,9 +17,8 @@ from kgedit.store.blocks import parse_blocks, unparsed_blocks
 from kgedit.store.disk import disk_errors
 from kgedit.store.files import write_json
 from kgedit.store.ingest import Load, join_options, join_targets, staging_folder
-from kgedit.store.joining import finish_buckets
+from kgedit.store.joining import finish_buckets, is_planned
 from kgedit.store.late_values import read_late_values
-from kgedit.store.planning import PLAN
 from kgedit.store.sources import DumpFile
 
 
@@ -137,13 +136,15 @@ def _gather(staging: Path, load: Load, source: DumpFile) -> None:
 
 
 def _finish(staging: Path, load: Load, source: DumpFile, share: Share, workers: int, progress: Advance) -> int:
-    if not (staging / PLAN).is_dir():
-        raise StoreError("The blocks are not gathered. Run this stage first: kgedit task gather")
-    numbers = [number for number in range(load.buckets(source)) if number in share]
+    parts, blocks = staging / "parts", _blocks(staging)
+    targets, buckets = join_targets(staging, [load]), load.buckets(source)
+    if not is_planned(parts, blocks, targets, buckets=buckets):
+        raise StoreError("The blocks are not gathered as they are now. Run this stage first: kgedit task gather")
+    numbers = [number for number in range(buckets) if number in share]
     finish_buckets(
-        staging / "parts",
-        _blocks(staging),
-        join_targets(staging, [load]),
+        parts,
+        blocks,
+        targets,
         numbers=numbers,
         workers=workers,
         progress=progress,

@@ -157,6 +157,30 @@ def test_an_interrupted_load_keeps_finished_buckets(tmp_path: Path, monkeypatch:
     }
 
 
+def test_blocks_that_changed_are_gathered_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same name and size, but another content, after buckets of the first one were finished."""
+    dump = _dump(tmp_path)
+    other = tmp_path / "other" / dump.name
+    other.parent.mkdir()
+    other.write_bytes(dump.read_bytes().replace(b"first", b"other"))
+    whole = _in_buckets(tmp_path / "whole", other, 8, monkeypatch)
+    written: list[int] = []
+
+    def dies(rows: BucketRows, targets: Sequence[BucketTarget], *more: Any, **options: Any) -> list[Counter[str]]:
+        if len(written) == 7:
+            raise KeyboardInterrupt
+        return _noted(written, rows, targets, *more, **options)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("kgedit.store.joining.write_bucket", dies)
+        with pytest.raises(KeyboardInterrupt):
+            _in_buckets(tmp_path / "again", dump, 8, monkeypatch)
+    again = _in_buckets(tmp_path / "again", other, 8, monkeypatch)
+    assert {path.name: path.read_bytes() for path in again.folder.iterdir()} == {
+        path.name: path.read_bytes() for path in whole.folder.iterdir()
+    }
+
+
 def _noted(written: list[int], rows: BucketRows, targets: Sequence[BucketTarget], *more: Any, **options: Any) -> Any:
     written.append(targets[0].number)
     return write_bucket(rows, targets, *more, **options)

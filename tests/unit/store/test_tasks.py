@@ -65,6 +65,11 @@ def test_a_stage_waits_for_the_one_before(tmp_path: Path, dump: Path) -> None:
         task(tmp_path, dump, "finish", "1/2")
     with pytest.raises(StoreError, match="has one part"):
         task(tmp_path, dump, "gather", "1/2")
+    task(tmp_path, dump, "gather")
+    dump.write_bytes(dump.read_bytes().replace(b"Q6", b"Q7"))
+    task(tmp_path, dump, "parse")
+    with pytest.raises(StoreError, match="not gathered as they are now"):
+        task(tmp_path, dump, "finish", "1/2")
 
 
 def test_shares_of_another_load_are_refused(tmp_path: Path, dump: Path) -> None:
