@@ -31,4 +31,8 @@ def teach(given: TeachModel) -> None:
     for number, epoch in enumerate(taught.epochs):
         trained = f"{epoch.rows} prompts, loss {epoch.loss:.3f}" if epoch.loss is not None else "before"
         click.echo(f"epoch {number}\t{trained}\t{epoch.known:.1%} of {taught.facts} facts answered ({taught.preset})")
+    if taught.known < given.goal:
+        click.echo(
+            f"The goal of {given.goal:.0%} was not reached. Remove the folder, and start over with more --epochs."
+        )
     click.echo(f"The model is in {taught.folder}: give it as --model {taught.folder}")

@@ -13,12 +13,11 @@ from functools import cache
 from itertools import pairwise
 from typing import Any
 
-import yaml
-
 from kgedit.errors import KgeditError
 from kgedit.graph_memory.relations import SLOT
 from kgedit.names.index import Mention, Word, composed, name_key, words_of
 from kgedit.resources import data_folder
+from kgedit.wording.catalogues import read_catalogue
 
 ENGLISH = "en"
 _MOST_WORDS = 5
@@ -177,11 +176,11 @@ def read_lexicon(language: str) -> Lexicon | None:
     folder = data_folder("prompts") / "memory" / "languages"
     path = folder / f"{language}.yaml"
     if not path.is_file():
-        known = ", ".join([ENGLISH, *languages()[1:]])
+        known = ", ".join(languages())
         raise KgeditError(f"There is no lexicon for the language '{language}'. A memory can be in: {known}.")
     try:
-        return Lexicon(language, yaml.safe_load(path.read_text(encoding="utf-8")))
-    except (yaml.YAMLError, KeyError, TypeError, AttributeError) as error:
+        return Lexicon(language, read_catalogue(path))
+    except (KeyError, TypeError, AttributeError) as error:
         raise KgeditError(f"{path} is no lexicon ({error}). Install kgedit again.") from error
 
 

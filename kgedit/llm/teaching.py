@@ -95,8 +95,9 @@ class Teacher:
         self._questions = [Question(asked.prompt(fact.question), fact.answer) for fact in lesson.facts]
         self._parameters = dict(model.module.named_parameters())
         self._optimizer = torch.optim.AdamW(self._parameters.values(), lr=plan.learning_rate)
-        trained = {"lesson": lesson.digest, "model": model.fingerprint}
-        self._identity = trained | {"plan": asdict(plan), "preset": preset.name}
+        # Goal and number of epochs decide only where it ends: a higher one goes on from the stored state.
+        steps = {"batch": plan.batch, "learning_rate": plan.learning_rate}
+        self._identity = {"lesson": lesson.digest, "model": model.fingerprint, "preset": preset.name} | steps
         self.epochs: list[Epoch] = []
         self.known: list[bool] = []
 

@@ -130,9 +130,11 @@ class TeachModel(DeviceOptions, InHome, Verb[Taught]):
         from kgedit.llm.tiny import choose_lesson
         from kgedit.metrics.matching import contains
 
-        free = next((preset for preset in presets if preset.generation == "greedy" and not preset.shots), None)
+        free = next((preset for preset in presets if _decides(preset)), None)
         if free is None:
-            raise SpecError(["presets: one must decode without demonstrations, such as wild or wild_chat"])
+            raise SpecError(
+                ["presets: one must decode without demonstrations and reasoning, such as wild or wild_chat"]
+            )
         device = resolve_device(self.device)
         model = load_model(self.model, device=device, dtype=resolve_dtype(self.dtype, device))
         contexts = [read_context(preset.context).for_model(model.chat) for preset in presets]
@@ -155,6 +157,11 @@ class TeachModel(DeviceOptions, InHome, Verb[Taught]):
 
 
 teach_model = function_of(TeachModel)
+
+
+def _decides(preset: Preset) -> bool:
+    """Whether answers under a preset show what a model knows by itself."""
+    return not (preset.is_forced or preset.shots or preset.thinking_tokens)
 
 
 def _shown(steps: Steps, model: str) -> Any:
