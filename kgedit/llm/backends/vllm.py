@@ -20,7 +20,7 @@ import torch
 from kgedit.errors import MissingExtraError, ModelError
 from kgedit.llm.backends.contract import Backend
 from kgedit.llm.devices import ALL_GPUS
-from kgedit.llm.generation import PresetQuestion, free_reply
+from kgedit.llm.generation import PresetQuestion, free_reply, up_to
 from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.presets import STOPS
 from kgedit.llm.replies import Reply, fed_reply, match_of
@@ -106,7 +106,8 @@ class VllmBackend(Backend):
         return [free_reply(model, one, ids, gold) for one, ids, gold in zip(reasoned, said, golds, strict=True)]
 
     def _continued(self, prompts: Sequence[list[int]], limits: Sequence[int], closes: str) -> list[list[int]]:
-        ends = sorted(self._model.end_ids)
+        # A stop text does not match special tokens, which vLLM leaves out of texts.
+        ends = sorted(up_to(self._model, closes).stop_ids)
         options = [{"max_tokens": limit, "stop": [closes], "stop_token_ids": ends} for limit in limits]
         return [list(result.outputs[0].token_ids) for result in self._generate(prompts, options)]
 

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -16,7 +17,10 @@ from world.fault_server import FaultServer, fault_server
 
 from kgedit.errors import SpecError
 from kgedit.llm.backends.openai import OpenAIBackend
+from kgedit.llm.backends.transformers import TransformersBackend
+from kgedit.llm.backends.vllm import VllmBackend
 from kgedit.llm.contexts import Context, read_context
+from kgedit.llm.decoding import Decoding, decode
 from kgedit.llm.generation import PresetQuestion, Question, ask, longest, up_to
 from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.presets import PRESETS
@@ -207,6 +211,27 @@ def test_a_closing_mark_of_several_tokens_ends_the_thoughts(thinker: LanguageMod
 )
 def test_thoughts_in_a_servers_text_are_split_off(text: str, thoughts: str, answer: str) -> None:
     assert without_thoughts(text) == (thoughts, answer)
+
+
+def test_vllm_reasons_and_answers_like_transformers(thinker: LanguageModel, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A stand-in for vLLM that ends at stop tokens only, as vLLM does for marks that are special tokens."""
+
+    def generate(_: VllmBackend, ids: list[list[int]], options: list[dict[str, Any]]) -> list[Any]:
+        rows = [
+            Decoding(prompt, frozenset(own["stop_token_ids"]), own["max_tokens"])
+            for prompt, own in zip(ids, options, strict=True)
+        ]
+        written = decode(thinker, rows, most_tokens=4096)
+        return [SimpleNamespace(outputs=[SimpleNamespace(token_ids=tokens)]) for tokens in written]
+
+    monkeypatch.setattr(VllmBackend, "_generate", generate)
+    questions, preset = _asked(thinker, tokens=60)
+    asked = [PresetQuestion(question, preset) for question in questions]
+
+    found, expected = VllmBackend(thinker).ask(asked), TransformersBackend(thinker).ask(asked)
+
+    assert [(one.text, one.thoughts) for one in found] == [(one.text, one.thoughts) for one in expected]
+    assert all(one.thoughts for one in found)
 
 
 @pytest.fixture
