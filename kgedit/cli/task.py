@@ -25,4 +25,6 @@ def task(given: RunTask) -> None:
     """Do a part of a stage."""
     with bars() as steps:
         done = replace(given, progress=steps).run(home())
-    print_result({"stage": given.stage, "part": given.part, "done": done})
+    unit = "blocks" if given.stage == "parse" else "buckets"
+    text = f"{given.stage}, part {given.part}: {done:,} {unit} done"
+    print_result({"stage": given.stage, "part": given.part, "done": done}, text=text)

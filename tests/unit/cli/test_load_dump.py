@@ -40,6 +40,20 @@ def test_a_load_says_what_it_read_and_left_out_on_stderr(dump: Path) -> None:
     assert result.stderr.splitlines() == ["Snapshot 2021-01-04: 30 entities, 30 claims.", "  left out: 1 lexeme"]
 
 
+def test_parts_of_a_load_say_what_they_did_and_load_dump_completes_them(dump: Path) -> None:
+    def task(stage: str, *options: str) -> Result:
+        return run("task", stage, str(dump), "--date", "2021-01-04", *options)
+
+    early = task("finish")
+    assert early.exit_code == 1
+    assert "kgedit task parse" in early.output
+    for part, blocks in (("1/2", 1), ("2/2", 0)):
+        assert task("parse", "--part", part).stdout == f"parse, part {part}: {blocks} blocks done\n"
+    assert task("gather").stdout == "gather, part 1/1: 1 buckets done\n"
+    assert json.loads(task("finish", "--format", "json").stdout) == {"stage": "finish", "part": "1/1", "done": 1}
+    assert load(dump).stderr.splitlines()[0] == "Snapshot 2021-01-04: 30 entities, 30 claims."
+
+
 def test_the_same_command_again_says_the_same(dump: Path) -> None:
     first, again = load(dump), load(dump)
     assert (again.exit_code, again.output) == (0, first.output)
