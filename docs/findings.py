@@ -1,0 +1,327 @@
+"""Writes docs/findings.md: findings.py; findings.py RUNS also measures again what the sweeps in RUNS have finished.
+
+docs/findings/claims.yaml has the claims and where the papers make them, docs/findings/NAME.yaml are specs of sweeps, and
+docs/findings/results/NAME.json is what was measured on their runs in RUNS/NAME: every number of the page.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import yaml
+
+from kgedit.analysis.answers import estimate_of, numbered
+from kgedit.analysis.bleedover import fourths
+from kgedit.analysis.cells import Estimate, as_text, as_values
+from kgedit.analysis.comparisons import of_differences
+from kgedit.analysis.runs import Run
+from kgedit.clustered_statistics import clustered_interval, sign_flip_test
+from kgedit.records.scores import SHARE, MetricScale
+from kgedit.runs.run_files import read_environment, read_runs
+
+DOCS = Path(__file__).resolve().parent
+CLAIMS = DOCS / "findings" / "claims.yaml"
+RESULTS = DOCS / "findings" / "results"
+PAGE = DOCS / "findings.md"
+
+PACKAGES = ("kgedit", "torch", "transformers")
+
+Answers = tuple[np.ndarray[Any, Any], np.ndarray[Any, Any], np.ndarray[Any, Any]]
+"""Value, unit that is paired, and relation of each answer."""
+
+
+def comparisons(claim: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Every comparison of a claim, with its label: once for each value of `each`, or only once.
+
+    Both sides have the fields of `both`, and the field of `each`, unless they have their own.
+    """
+    field, values = next(iter(claim.get("each", {"": [""]}).items()))
+    for value in values:
+        common = claim.get("both", {}) | ({field: value} if field else {})
+        sides = {side: common | claim[side] for side in ("first", "second")}
+        yield str(value) or f"{sides['first'].get('run', '')}", sides | {"pair": claim.get("pair", "question")}
+
+
+# Measuring
+
+
+def measure(name: str, folder: Path, claims: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
+    """What was measured on the finished runs of one sweep; None if there are none."""
+    folders = sorted(path.parent for path in folder.glob("*/scores.json"))
+    if not folders:
+        return None
+    runs = {path.name: run for path, run in zip(folders, read_runs(folders), strict=True)}
+    return {
+        "sweep": name,
+        "environment": _environment(folders[0]),
+        "runs": {key: _run(run) for key, run in runs.items()},
+        "claims": {
+            claim["id"]: [found for one in comparisons(claim) if (found := _compared(runs, *one))]
+            for claim in claims
+            if claim["spec"] == name
+        },
+    }
+
+
+def _environment(folder: Path) -> dict[str, Any]:
+    environment = read_environment(folder)
+    return {
+        "model": environment.model.name.rstrip("/").rpartition("/")[2],
+        "parameters": environment.model.parameters,
+        "weights": environment.model.fingerprint,
+        "device": environment.device,
+        "packages": {name: environment.packages.get(name) for name in PACKAGES},
+        "commit": environment.git_commit,
+        "timesteps": {one.name: one.sha256 for one in environment.timesteps},
+    }
+
+
+def _run(run: Run) -> dict[str, Any]:
+    edits = run.scores.edits
+    seconds = None if run.cpu_seconds_per_edit is None else round(run.cpu_seconds_per_edit, 4)
+    return {"edits": edits.edits, "failed": edits.failed, "cpu_seconds_per_edit": seconds}
+
+
+def _compared(runs: Mapping[str, Run], label: str, asked: Mapping[str, Any]) -> dict[str, Any] | None:
+    """First and second side with their difference; None if a run of it has not finished, or has no such answers."""
+    names = [asked[side]["run"] for side in ("first", "second") if "level" not in asked[side]]
+    if not set(names) <= set(runs):
+        return None
+    unit = "case" if asked["pair"] == "case" else "question"
+    second = _answers(runs, asked["second"], unit)
+    if not len(second[0]):
+        return None
+    if "level" in asked["first"]:
+        first = (np.full(len(second[0]), float(asked["first"]["level"])), *second[1:])
+    else:
+        first = _answers(runs, asked["first"], unit)
+    if not len(first[0]):
+        return None
+    measured = _unpaired(first, second) if asked["pair"] == "none" else _paired(first, second)
+    return None if measured is None else {"label": label, "asked": dict(asked), **measured}
+
+
+def _answers(runs: Mapping[str, Run], side: Mapping[str, Any], unit: str) -> Answers:
+    """Answers of one side that have a value, or their mean for each case, in the order of the units."""
+    run, column = runs[side["run"]], side.get("column", "value")
+    stage = side.get("stage", "before" if run.spec.method == "none" else "own")
+    rows = run.answers.filter(
+        (pc.field("stage") == stage)
+        & (pc.field("axis") == side["axis"])
+        & (pc.field("preset") == side["preset"])
+        & pc.field(column).is_valid()
+    )
+    for name, wanted in side.get("where", {}).items():
+        rows = rows.filter(pa.array([str(value) in _texts(wanted) for value in _column(run, rows, name)]))
+    for name, number in side.get("fourth", {}).items():
+        known = np.array([np.nan if value is None else value for value in _column(run, rows, name)], dtype=np.float64)
+        rows = rows.slice(0, 0) if np.isnan(known).all() else rows.filter(pa.array(fourths(known)[number - 1]))
+    units, relations = rows[unit].to_numpy(), np.array(rows["relation"].to_pylist(), dtype=np.str_)
+    own, first, index, counts = np.unique(units, return_index=True, return_inverse=True, return_counts=True)
+    return np.bincount(index, rows[column].cast(pa.float64()).to_numpy(), len(own)) / counts, own, relations[first]
+
+
+def _column(run: Run, rows: pa.Table, column: str) -> list[Any]:
+    """Property of each answer: its own, or that of its case."""
+    if column in rows.column_names:
+        found: list[Any] = rows[column].to_pylist()
+        return found
+    of_case = dict(zip(run.cases["case"].to_pylist(), run.cases[column].to_pylist(), strict=True))
+    return [of_case.get(case) for case in rows["case"].to_pylist()]
+
+
+def _texts(wanted: Any) -> list[str]:
+    return [str(value) for value in (wanted if isinstance(wanted, list) else [wanted])]
+
+
+def _paired(first: Answers, second: Answers) -> dict[str, Any] | None:
+    """Comparison of the units that both sides have; None if there are none."""
+    common = np.intersect1d(first[1], second[1])
+    if not len(common):
+        return None
+    one, other = (side[0][np.searchsorted(side[1], common)] for side in (first, second))
+    relations = second[2][np.searchsorted(second[1], common)]
+    return _measured(one, relations, other, relations, other - one)
+
+
+def _unpaired(first: Answers, second: Answers) -> dict[str, Any]:
+    """Comparison of different answers. Answers of one relation vary together, whatever side they are on."""
+    n = len(first[0]) + len(second[0])
+    mean = second[0].mean() - first[0].mean()
+    # Linearised: the mean of these is the difference, and their sums over relations have its variance.
+    parts = [
+        mean - n / len(first[0]) * (first[0] - first[0].mean()),
+        mean + n / len(second[0]) * (second[0] - second[0].mean()),
+    ]
+    return _measured(first[0], first[2], second[0], second[2], np.concatenate(parts))
+
+
+def _measured(one: Any, relations: Any, other: Any, other_relations: Any, differences: Any) -> dict[str, Any]:
+    together = len(differences) == len(other)
+    clusters = numbered(other_relations if together else np.concatenate([relations, other_relations]))
+    shares = bool(((one >= 0) & (one <= 1)).all() and ((other >= 0) & (other <= 1)).all())
+    scale = SHARE if shares else MetricScale(minimum=None, maximum=None, higher_is_better=True)
+    width = of_differences(scale)
+    bounds = {"minimum": width.minimum, "maximum": width.maximum} if shares else {"minimum": -np.inf, "maximum": np.inf}
+    low, high = clustered_interval(differences, clusters, **bounds) or (None, None)
+    return {
+        "share": shares,
+        "relations": int(clusters.max()) + 1,
+        "first": as_values(estimate_of(one, relations, scale)),
+        "second": as_values(estimate_of(other, other_relations, scale)),
+        "difference": as_values(Estimate(float(differences.mean()), low, high, len(differences))),
+        "p": round(sign_flip_test(differences, clusters), 4) if together else None,
+    }
+
+
+# Writing
+
+
+def page() -> str:
+    """The page, from the claims and the stored results.
+
+    Raises:
+        ValueError: if a stored comparison is not what its claim now asks for.
+    """
+    written = yaml.safe_load(CLAIMS.read_text(encoding="utf-8"))
+    claims, results = written["claims"], stored_results()
+    verdicts = Counter(verdict(claim, stored(claim, results)) for claim in claims)
+    head = written["page"].replace("{counts}", _counts(verdicts, len(claims)))
+    lines = [head.strip(), ""]
+    for paper in dict.fromkeys(claim["paper"] for claim in claims):
+        lines += [f"## {paper}", "", "| Claim | Sweep | Measured here | Same direction | Why it may differ |"]
+        lines.append("| :-- | :-- | :-- | :-- | :-- |")
+        lines += [_row(claim, stored(claim, results)) for claim in claims if claim["paper"] == paper]
+        lines.append("")
+    return "\n".join([*lines, "## Sweeps", "", *_sweeps(claims, results), ""])
+
+
+def stored_results() -> dict[str, dict[str, Any]]:
+    """Results of each sweep that was run, by its name."""
+    return {path.stem: json.loads(path.read_text(encoding="utf-8")) for path in sorted(RESULTS.glob("*.json"))}
+
+
+def stored(claim: Mapping[str, Any], results: Mapping[str, Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Measured comparisons of a claim.
+
+    Raises:
+        ValueError: if they are not those of the claim.
+    """
+    found: list[dict[str, Any]] = results.get(claim["spec"], {}).get("claims", {}).get(claim["id"], [])
+    asked = [one for _, one in comparisons(claim)]
+    if any(one["asked"] not in asked for one in found):
+        raise ValueError(f"{claim['id']}: measured something else; run docs/findings.py RUNS")
+    return found
+
+
+def verdict(claim: Mapping[str, Any], found: Sequence[Mapping[str, Any]]) -> str:
+    """Whether the measured differences have the claim's direction."""
+    if not found:
+        return "not run"
+    each = Counter(_direction(claim, one["difference"]) for one in found)
+    if len(each) == 1:
+        return next(iter(each))
+    return ", ".join(f"{name}: {each[name]} of {len(found)}" for name in ("yes", "no", "not decided") if each[name])
+
+
+def _direction(claim: Mapping[str, Any], difference: Mapping[str, Any]) -> str:
+    low, high = difference["low"], difference["high"]
+    if low is None or high is None:
+        return "not decided"
+    match claim["expect"]:
+        case "lower":
+            return "yes" if high < 0 else "no" if low > 0 else "not decided"
+        case "higher":
+            return "yes" if low > 0 else "no" if high < 0 else "not decided"
+        case "same":
+            margin = claim["margin"]
+            return (
+                "yes" if -margin < low and high < margin else "no" if low > margin or high < -margin else "not decided"
+            )
+        case other:
+            raise ValueError(f"{claim['id']}: expect is lower, higher or same, not {other}")
+
+
+def _row(claim: Mapping[str, Any], found: Sequence[Mapping[str, Any]]) -> str:
+    measured = "<br>".join(_figure(one, alone=len(list(comparisons(claim))) == 1) for one in found) or "–"
+    place = f"{claim['claim']} ({claim['place']})"
+    what = f"{measured}<br>{claim['measure']}" if found else claim["measure"]
+    return f"| {place} | [`{claim['spec']}`](#sweeps) | {what} | {verdict(claim, found)} | {claim.get('differ', '')} |"
+
+
+def _figure(one: Mapping[str, Any], *, alone: bool) -> str:
+    unit, change = ("percent", "points") if one["share"] else ("plain", "change")
+    second = as_text(one["second"]["mean"], unit)  # type: ignore[arg-type]
+    label = "" if alone else f"`{one['label']}`: "
+    difference = Estimate(one["difference"]["mean"], one["difference"]["low"], one["difference"]["high"])
+    ends = as_text(difference, change)  # type: ignore[arg-type]
+    if "level" in one["asked"]["first"]:
+        own = Estimate(one["second"]["mean"], one["second"]["low"], one["second"]["high"])
+        return f"{label}{as_text(own, unit)}, n = {one['second']['n']}"  # type: ignore[arg-type]
+    first = as_text(one["first"]["mean"], unit)  # type: ignore[arg-type]
+    counts = dict.fromkeys([one["first"]["n"], one["second"]["n"]])
+    return f"{label}{first} → {second}, {ends}, n = {' and '.join(map(str, counts))}"
+
+
+def _counts(verdicts: Mapping[str, int], total: int) -> str:
+    mixed = sum(count for name, count in verdicts.items() if ":" in name)
+    named = {"yes": "have the same direction", "no": "the opposite one", "not decided": "are not decided"}
+    parts = [f"{verdicts[name]} {said}" for name, said in named.items() if verdicts.get(name)]
+    parts += [f"{mixed} differ by method"] if mixed else []
+    parts += [f"{verdicts['not run']} were not run"] if verdicts.get("not run") else []
+    return f"Of {total} claims, {', '.join(parts)}."
+
+
+def _sweeps(claims: Sequence[Mapping[str, Any]], results: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    lines = [
+        "| Sweep | Command | Model | Edits, processor seconds an edit | Versions |",
+        "| :-- | :-- | :-- | :-- | :-- |",
+    ]
+    for name in dict.fromkeys(claim["spec"] for claim in claims):
+        command = spec_command(name)
+        result = results.get(name)
+        if result is None:
+            lines.append(f"| `{name}` | `{command}` | not run | | |")
+            continue
+        environment = result["environment"]
+        runs = ", ".join(f"`{key}` {run['edits']}{_cost(run)}" for key, run in result["runs"].items())
+        versions = ", ".join(f"{package} {version}" for package, version in environment["packages"].items())
+        commit = f", commit {environment['commit'][:8]}" if environment["commit"] else ""
+        model = f"`{environment['model']}`, {environment['parameters'] / 1e6:,.0f} M weights, {environment['device']}"
+        lines.append(f"| `{name}` | `{command}` | {model} | {runs} | {versions}{commit} |")
+    return lines
+
+
+def _cost(run: Mapping[str, Any]) -> str:
+    seconds = run["cpu_seconds_per_edit"]
+    return f" ({as_text(seconds, 'seconds')})" if seconds else ""
+
+
+def spec_command(name: str) -> str:
+    """The command that runs a spec: its second line."""
+    lines = (DOCS / "findings" / f"{name}.yaml").read_text(encoding="utf-8").splitlines()
+    return lines[1].removeprefix("#").strip()
+
+
+def main() -> None:
+    """Measure what RUNS has, if given, and write the page."""
+    claims = yaml.safe_load(CLAIMS.read_text(encoding="utf-8"))["claims"]
+    for given in sys.argv[1:2]:
+        for name in dict.fromkeys(claim["spec"] for claim in claims):
+            found = measure(name, Path(given) / name, claims)
+            if found:
+                text = json.dumps(found, indent=1, ensure_ascii=False, sort_keys=True) + "\n"
+                (RESULTS / f"{name}.json").write_text(text, encoding="utf-8")
+    PAGE.write_text(page(), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
