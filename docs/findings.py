@@ -1,7 +1,7 @@
 """Writes docs/findings.md: findings.py; findings.py RUNS also measures again what the sweeps in RUNS have finished.
 
-docs/findings/claims.yaml has the claims and where the papers make them, docs/findings/NAME.yaml are specs of sweeps, and
-docs/findings/results/NAME.json is what was measured on their runs in RUNS/NAME: every number of the page.
+docs/findings/claims.yaml has the claims and their places in the papers; docs/findings/NAME.yaml are specs of sweeps;
+docs/findings/results/NAME.json has what was measured on their runs in RUNS/NAME: every number of the page.
 """
 
 from __future__ import annotations

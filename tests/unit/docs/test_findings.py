@@ -1,0 +1,89 @@
+"""docs/findings.md is what docs/findings.py writes from claims and stored results, and every claim has a sweep."""
+
+from __future__ import annotations
+
+import runpy
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import yaml
+
+import kgedit
+from kgedit.timesteps.timestep import Timestep
+
+DOCS = Path(__file__).resolve().parents[3] / "docs"
+WRITTEN = yaml.safe_load((DOCS / "findings" / "claims.yaml").read_text(encoding="utf-8"))
+CLAIMS: list[dict[str, Any]] = WRITTEN["claims"]
+SPECS = sorted(path.stem for path in (DOCS / "findings").glob("*.yaml") if path.stem != "claims")
+
+
+FINDINGS = runpy.run_path(str(DOCS / "findings.py"))
+
+
+def test_the_page_is_what_the_script_writes() -> None:
+    assert FINDINGS["page"]() == (DOCS / "findings.md").read_text(encoding="utf-8"), "run python docs/findings.py"
+
+
+def test_every_claim_names_what_the_page_needs() -> None:
+    needed = {"id", "paper", "place", "claim", "spec", "measure", "first", "second", "expect"}
+    assert [claim["id"] for claim in CLAIMS if needed - set(claim)] == []
+    assert len({claim["id"] for claim in CLAIMS}) == len(CLAIMS)
+    assert {claim["spec"] for claim in CLAIMS} <= set(SPECS)
+
+
+@pytest.mark.parametrize("name", SPECS)
+def test_a_dry_run_plans_the_runs_that_claims_compare(name: str, timestep: Timestep, tmp_path: Path) -> None:
+    path = DOCS / "findings" / f"{name}.yaml"
+    given = yaml.safe_load(path.read_text(encoding="utf-8"))
+    # Only the timesteps and their population are others: those of the specs have to be exported first.
+    spec = given | {"base": given["base"] | {"timesteps": [str(timestep.folder)], "population": None}}
+    swept = kgedit.sweep(spec, out=tmp_path / "out", home=tmp_path / "home", dry_run=True)
+    planned = {run.name for run in swept.runs}
+    assert all(run.state == "new" for run in swept.runs)
+    assert f"kgedit sweep docs/findings/{name}.yaml" in FINDINGS["spec_command"](name)
+    compared = {
+        side["run"]
+        for claim in CLAIMS
+        if claim["spec"] == name
+        for _, asked in FINDINGS["comparisons"](claim)
+        for side in (asked["first"], asked["second"])
+        if "level" not in side
+    }
+    assert compared <= planned
+
+
+def test_a_result_is_of_what_its_claim_asks_for() -> None:
+    results = FINDINGS["stored_results"]()
+    claim = CLAIMS[0]
+    other = {"label": "", "asked": {"first": {}, "second": {}, "pair": "none"}, "difference": {"low": 0, "high": 1}}
+    with pytest.raises(ValueError, match="measured something else"):
+        FINDINGS["stored"](claim, results | {claim["spec"]: {"claims": {claim["id"]: [other]}}})
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "expect", "verdict"),
+    [
+        (-0.3, -0.1, "lower", "yes"),
+        (-0.3, -0.1, "higher", "no"),
+        (-0.3, 0.1, "lower", "not decided"),
+        (-0.05, 0.04, "same", "yes"),
+        (0.2, 0.3, "same", "no"),
+        (-0.05, 0.2, "same", "not decided"),
+    ],
+)
+def test_an_interval_decides_a_direction(low: float, high: float, expect: str, verdict: str) -> None:
+    claim = {"id": "some", "expect": expect, "margin": 0.1}
+    assert FINDINGS["verdict"](claim, [{"difference": {"low": low, "high": high}}]) == verdict
+    assert FINDINGS["verdict"](claim, []) == "not run"
+
+
+def test_different_answers_are_compared_by_relation() -> None:
+    values, units = np.array([0.0, 0.0, 1.0, 1.0]), np.arange(4)
+    relations = np.array(["a", "b", "a", "b"])
+    both = [(values[part], units[part], relations[part]) for part in (slice(0, 3), slice(1, 4))]
+    found = FINDINGS["_unpaired"](*both)
+    assert found["difference"]["mean"] == pytest.approx(1 / 3, abs=1e-6)
+    assert (found["first"]["n"], found["second"]["n"], found["relations"]) == (3, 3, 2)
+    assert found["difference"]["low"] < 1 / 3 < found["difference"]["high"]
