@@ -17,7 +17,7 @@ from kgedit.engines.protocol import (
     TWO_HOPS,
     SimilarSubjects,
 )
-from kgedit.engines.store import StoreEngine, rank_similar, read_sql, sorted_edits
+from kgedit.engines.store import StoreEngine, find_static_facts, rank_similar, sorted_edits
 from kgedit.errors import TimestepError
 from kgedit.graph.connection import Graph
 from kgedit.graph.queries import read_query
@@ -117,7 +117,7 @@ class GraphEngine:
             self._ask("shared_facts", asked | {"subjects": subjects[start : start + _EDITED_AT_ONCE]}, _SHARED_FACTS)
             for start in range(0, len(subjects), _EDITED_AT_ONCE)
         ]
-        window.run(read_sql("static_facts"), edits=edits)
+        find_static_facts(window, edits)
         window.run(_SHARED_TABLES, shared=pa.concat_tables([_SHARED_FACTS.empty_table(), *shared]))
         return rank_similar(window, edits, k=k, pool=pool)
 

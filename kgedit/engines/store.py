@@ -28,6 +28,16 @@ _EDITS_AT_ONCE = 8_000
 """The candidates of a batch, some thousands per edit, stay within the memory of an export."""
 
 
+_FUNCTIONAL = """
+    WITH summed AS (
+        SELECT property, sum(subjects)::BIGINT AS subjects, sum(single)::BIGINT AS single FROM counts GROUP BY property
+    )
+    SELECT property, subjects, single / subjects AS functional FROM summed
+    WHERE subjects >= $min_subjects ORDER BY property
+"""
+"""Sums of functional_by_data.sql over buckets."""
+
+
 def read_sql(name: str) -> str:
     """Read a query file of this engine, with its header as comments."""
     return (_SQL / f"{name}.sql").read_text(encoding="utf-8")
@@ -42,18 +52,21 @@ class StoreEngine:
         """Does nothing, because an open window has both snapshots."""
 
     def changed_edges(self, window: Window) -> pa.Table:
-        return window.select(read_sql("changed_edges")).cast(CHANGED_EDGES)
+        found = window.select_by_bucket(read_sql("changed_edges"))
+        return found.sort_by([("subject", "ascending"), ("property", "ascending")]).cast(CHANGED_EDGES)
 
     def changed_statements(self, window: Window) -> pa.Table:
-        return window.select(read_sql("changed_statements")).cast(CHANGED_STATEMENTS)
+        found = window.select_by_bucket(read_sql("changed_statements"))
+        once = window.select("SELECT DISTINCT subject, property FROM found ORDER BY ALL", found=found)
+        return once.cast(CHANGED_STATEMENTS)
 
     def two_hops(self, window: Window) -> pa.Table:
-        return window.select(read_sql("two_hop_changes"), {"stop": list(TWO_HOP_STOP_LIST)}).cast(TWO_HOPS)
+        begun = window.select_by_bucket(read_sql("two_hop_changes"), {"stop": list(TWO_HOP_STOP_LIST)})
+        return window.select(_CHAINS, begun=begun).cast(TWO_HOPS)
 
     def functional_by_data(self, window: Window, properties: pa.Table, *, min_subjects: int) -> pa.Table:
-        asked = properties.select(["property"])
-        query = read_sql("functional_by_data")
-        return window.select(query, {"min_subjects": min_subjects}, asked=asked).cast(FUNCTIONAL_BY_DATA)
+        counts = window.select_by_bucket(read_sql("functional_by_data"), asked=properties.select(["property"]))
+        return window.select(_FUNCTIONAL, {"min_subjects": min_subjects}, counts=counts).cast(FUNCTIONAL_BY_DATA)
 
     def functional_by_constraint(self, window: Window) -> pa.Table:
         return window.select(read_sql("functional_by_constraint")).cast(FUNCTIONAL_BY_CONSTRAINT)
@@ -62,7 +75,7 @@ class StoreEngine:
         edits = sorted_edits(edits)
         items = "SET VARIABLE items = (SELECT count(*) FROM old_entities WHERE kind = 'item')"
         window.connection.execute(f"{items}; SET VARIABLE max_df = {int(max_df)}")
-        window.run(read_sql("static_facts"), edits=edits)
+        find_static_facts(window, edits)
         window.run(read_sql("shared_facts"), edits=edits)
         return rank_similar(window, edits, k=k, pool=pool)
 
@@ -71,6 +84,31 @@ class StoreEngine:
     ) -> Iterator[pa.Table]:
         window.run(read_sql("entity_features"), asked_subject=subjects, asked_document=documents)
         yield from find_nearest(window, n=n)
+
+
+_CHAINS = """
+    SELECT f.subject, f.property AS first_property, f.object AS bridge, g.property AS second_property, g.object
+    FROM begun f JOIN begun g ON g.subject = f.object WHERE f.subject <> g.object ORDER BY ALL
+"""
+"""Pairs of the facts of two_hop_changes.sql; the second object is not where the chain began."""
+
+_STATIC_TABLES = """
+    CREATE OR REPLACE TEMP TABLE edited_subject (id VARCHAR);
+    CREATE OR REPLACE TEMP TABLE static_fact (subject VARCHAR, property VARCHAR, object VARCHAR, untouched BOOLEAN);
+    CREATE OR REPLACE TEMP TABLE own_fact (subject VARCHAR, property VARCHAR, object VARCHAR);
+"""
+
+
+def find_static_facts(window: Window, edits: pa.Table) -> None:
+    """Create the tables edited_subject, static_fact and own_fact of static_facts.sql in the window's connection.
+
+    Args:
+        window: Both snapshots.
+        edits: Columns case_id, subject and property.
+    """
+    window.run(_STATIC_TABLES)
+    window.run_by_bucket(read_sql("edited_subjects"))
+    window.run_by_bucket(read_sql("static_facts"), edits=edits)
 
 
 def sorted_edits(edits: pa.Table) -> pa.Table:
@@ -110,5 +148,5 @@ def rank_similar(window: Window, edits: pa.Table, *, k: int, pool: int) -> Simil
     return SimilarSubjects(pa.concat_tables([SIMILAR.empty_table(), *found]), static.cast(STATIC))
 
 
-_KEPT = ("touched", "edited_subject", "static_fact", "feature", "pair", "holder", "own_fact")
-"""Tables that static_facts.sql and shared_facts.sql create in the connection."""
+_KEPT = ("edited_subject", "static_fact", "feature", "pair", "holder", "own_fact")
+"""Tables that find_static_facts and shared_facts.sql create in the connection."""

@@ -6,12 +6,16 @@ Each step of STEPS is one Parquet file, read by the graph's write query of the s
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 
 import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from kgedit.store import captions
-from kgedit.store.engine import literal
+from kgedit.store.bucket_groups import BucketGroup, bucket_groups
+from kgedit.store.engine import literal, open_engine
 from kgedit.store.scope import Scope
 from kgedit.store.snapshots import Snapshot
 from kgedit.store.timeline import (
@@ -20,10 +24,14 @@ from kgedit.store.timeline import (
     REDIRECT_COLUMNS,
     TERM_COLUMNS,
     claims_in_words,
+    ends_of,
     facts_in_words,
+    make_property_labels,
+    make_views,
     object_terms,
     only,
     open_timeline,
+    touched,
 )
 from kgedit.wikidata.times import OPEN_END
 
@@ -35,6 +43,11 @@ DELTA_STEPS = (
     "claims_ended", "claims_begun",
 )  # fmt: skip
 """Steps that apply a delta, in order."""
+
+_MEMORY = "224MB"
+"""Memory on two cores of a bucket's delta; the rest spills to disk."""
+
+_ROW_GROUP_ROWS = 20_000
 
 _CONTENT = ("label", "description", "aliases", "datatype")
 _TIMES = ("statement_id", "start_time", "end_time", "point_in_time")
@@ -53,12 +66,78 @@ def write_whole(snapshots: Sequence[Snapshot], scope: Scope, folder: Path) -> di
 
 
 def write_delta(older: Snapshot, newer: Snapshot, scope: Scope, folder: Path) -> dict[str, Path]:
-    """Write the changes between two consecutive snapshots. Returns the files by step (DELTA_STEPS)."""
-    with open_timeline([older, newer], scope, spill=folder / "spill", only_changed=True) as connection:
-        return {
-            step: _write(connection, select, folder / f"{step}.parquet")
-            for step, select in _selects(newer.date, scope).items()
-        }
+    """Write the changes between two consecutive snapshots, one bucket of both after the other.
+
+    Returns:
+        The files by step (DELTA_STEPS), each sorted within a bucket.
+    """
+    snapshots = (older, newer)
+    with ExitStack() as stack:
+        connection = stack.enter_context(open_engine(folder / "spill", memory=_MEMORY))
+        make_property_labels(connection, snapshots)
+        selects = _selects(newer.date, scope)
+        files = {step: stack.enter_context(_StepFile(folder / f"{step}.parquet")) for step in selects}
+        groups = bucket_groups(snapshots)
+        for group in groups:
+            _show_what_changed(connection, snapshots, scope, group)
+            for step, select in selects.items():
+                rows = connection.sql(f"SELECT * FROM ({select}) ORDER BY ALL")
+                if step != "named":
+                    files[step].add(rows.to_arrow_table())
+                elif group.number == 0:
+                    rows.create("object_term")
+                else:
+                    rows.insert_into("object_term")
+        files["named"].add(_never_described(connection, newer, groups))
+        return {step: file.path for step, file in files.items()}
+
+
+def _show_what_changed(
+    connection: duckdb.DuckDBPyConnection, snapshots: Sequence[Snapshot], scope: Scope, group: BucketGroup
+) -> None:
+    """Make the views of a timeline contain the rows of one bucket about entities whose digests differ."""
+    make_views(connection, snapshots, "true", group)
+    older, newer = (group.rows(snapshot, "entities") for snapshot in snapshots)
+    connection.execute(f"CREATE OR REPLACE TABLE touched_1 AS {touched(older, newer)}")
+    conditions = {"entity": "id IN (FROM touched_1)", "fact": f"{scope.condition()} AND subject IN (FROM touched_1)"}
+    if scope.evidence:
+        conditions["claim"] = conditions["fact"]
+    for k in range(len(snapshots)):
+        for name, condition in conditions.items():
+            # Every step reads these few rows, so the files are read only once.
+            connection.execute(f"CREATE OR REPLACE TABLE touched_{name}_{k} AS FROM {name}_{k} WHERE {condition}")
+            connection.execute(f"CREATE OR REPLACE VIEW {name}_{k} AS FROM touched_{name}_{k}")
+    connection.execute(f"CREATE OR REPLACE VIEW ends_1 AS {ends_of(1, only('fact', 0, 1))}")
+
+
+def _never_described(connection: duckdb.DuckDBPyConnection, newer: Snapshot, groups: Sequence[BucketGroup]) -> pa.Table:
+    """Terms of the table ``object_term`` that are no entity of the newer snapshot, each once."""
+    connection.execute("CREATE TABLE described (id VARCHAR)")
+    for group in groups:
+        entities = f"{group.rows(newer, 'entities')} WHERE redirect_target IS NULL"
+        connection.execute(f"INSERT INTO described SELECT id FROM {entities} AND id IN (SELECT id FROM object_term)")
+    return connection.sql(
+        "SELECT DISTINCT ON (id) * FROM object_term ANTI JOIN described USING (id) ORDER BY ALL"
+    ).to_arrow_table()
+
+
+class _StepFile(ExitStack):
+    """Writes the rows of a step; a context manager.
+
+    Attributes:
+        path: The file.
+    """
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self.path = path
+        self._writer: pq.ParquetWriter | None = None
+
+    def add(self, rows: pa.Table) -> None:
+        """Add rows, all with the same columns."""
+        if self._writer is None:
+            self._writer = self.enter_context(pq.ParquetWriter(self.path, rows.schema))
+        self._writer.write_table(rows, _ROW_GROUP_ROWS)
 
 
 def _selects(date: int, scope: Scope) -> dict[str, str]:
@@ -79,7 +158,7 @@ def _selects(date: int, scope: Scope) -> dict[str, str]:
             FROM entity_1 n LEFT JOIN entity_0 o USING (id) WHERE o.id IS NULL OR {" OR ".join(changed)}
         """,
         "named": f"""
-            {with_views} SELECT * FROM ({object_terms(begun, ["new_redirects"])}) ANTI JOIN all_entity_1 USING (id)
+            {with_views} {object_terms(begun, ["new_redirects"])}
         """,
         "left": only("entity", 0, 1),
         "redirects_ended": only("redirect", 0, 1),
@@ -104,6 +183,6 @@ def _selects(date: int, scope: Scope) -> dict[str, str]:
 
 
 def _write(connection: duckdb.DuckDBPyConnection, select: str, path: Path) -> Path:
-    options = "(FORMAT parquet, ROW_GROUP_SIZE 20000)"
+    options = f"(FORMAT parquet, ROW_GROUP_SIZE {_ROW_GROUP_ROWS})"
     connection.execute(f"COPY (SELECT * FROM ({select}) ORDER BY ALL) TO {literal(path)} {options}")
     return path

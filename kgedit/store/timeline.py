@@ -9,14 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import get_args
 
 import duckdb
 
 from kgedit.store import captions
+from kgedit.store.bucket_groups import BucketGroup, bucket_groups
 from kgedit.store.engine import literal, open_engine
 from kgedit.store.facts import KIND, TERM, VALUE_TYPE
 from kgedit.store.scope import Scope
-from kgedit.store.snapshots import Snapshot
+from kgedit.store.snapshots import Snapshot, SnapshotTable
 from kgedit.wikidata.times import OPEN_END
 
 _VALUE = ("value_type", "value", "unit", "language", "precision", "calendar")
@@ -67,16 +69,14 @@ _VIEWS = {
 }  # fmt: skip
 """Rows of one snapshot; a view of each is created with the snapshot's number as suffix."""
 
-_MEMORY = "320MB"
-"""Memory on two cores of a graph's files and of a delta; the rest spills to disk."""
+_MEMORY = "224MB"
+"""Memory on two cores of a graph's files; the rest spills to disk."""
 
 _CONTENT = "kind, label, description, aliases, datatype"
 """Columns of an entity that its term shows."""
 
 
-def open_timeline(
-    snapshots: Sequence[Snapshot], scope: Scope, *, spill: Path, only_changed: bool = False
-) -> duckdb.DuckDBPyConnection:
+def open_timeline(snapshots: Sequence[Snapshot], scope: Scope, *, spill: Path) -> duckdb.DuckDBPyConnection:
     """Open a DuckDB connection with views over these snapshots, oldest first.
 
     Views: ``fact_0``, ``claim_0``, ``redirect_0``, ``entity_0``, ``fact_1``, ... of each snapshot within the scope;
@@ -86,43 +86,30 @@ def open_timeline(
         snapshots: At least one snapshot.
         scope: Facts and statements to include.
         spill: Spill folder; deleted when the connection is closed.
-        only_changed: Whether the views contain only entities that are not the same in all snapshots, by their digests
-            (kgedit.store.digests). Then ``all_entity_0``, ... still contain all entities, and there are no ``whole_``
-            views. Two snapshots at most.
     """
     connection = open_engine(spill, memory=_MEMORY)
-    last = len(snapshots) - 1
-    for k, snapshot in enumerate(snapshots):
-        for name in KEYS:
-            make_view(connection, name, k, snapshot, scope.condition() if name in ("fact", "claim") else "true")
-        connection.execute(f"CREATE VIEW all_entity_{k} AS {entities_of(snapshot)}")
-    _find_touched(connection, len(snapshots))
-    if only_changed:
-        _keep_what_changed(connection, snapshots, scope)
-    else:
-        _find_moved(connection, "fact", snapshots)
+    make_views(connection, snapshots, scope.condition())
+    make_property_labels(connection, snapshots)
+    for k in range(1, len(snapshots)):
+        connection.execute(f"CREATE TABLE touched_{k} (id VARCHAR)")
+        for group in bucket_groups(snapshots[k - 1 : k + 1]):
+            older, newer = (group.rows(one, "entities") for one in snapshots[k - 1 : k + 1])
+            connection.execute(f"INSERT INTO touched_{k} {touched(older, newer)}")
+    _find_moved(connection, "fact", snapshots, scope.condition())
     if scope.follows_changes:
         _keep_what_is_near_a_change(connection, snapshots, scope)
-    labels = " UNION ALL ".join(
-        f"SELECT {snapshot.date} AS since, id AS property, label AS property_label FROM all_entity_{k} "
-        "WHERE id[1] = 'P' AND label IS NOT NULL"
-        for k, snapshot in enumerate(snapshots)
-    )
-    connection.execute(f"CREATE VIEW property_labels AS {labels}")
-    for k in range(1, last + 1):
-        ended = only("fact", k - 1, k) if only_changed else f"FROM ended_fact_{k}"
-        connection.execute(f"CREATE VIEW ends_{k} AS {ends_of(k, ended)}")
-    if not only_changed:
-        _make_whole(connection, snapshots, scope)
+    for k in range(1, len(snapshots)):
+        connection.execute(f"CREATE VIEW ends_{k} AS {ends_of(k, f'FROM ended_fact_{k}')}")
+    _make_whole(connection, snapshots, scope)
     return connection
 
 
 def _make_whole(connection: duckdb.DuckDBPyConnection, snapshots: Sequence[Snapshot], scope: Scope) -> None:
     """Create the views whole_facts, whole_redirects, whole_terms and, with evidence, whole_claims."""
     if scope.evidence and not scope.follows_changes:
-        _find_moved(connection, "claim", snapshots)
-    for name in ("redirect", "entity"):
-        _find_moved(connection, name, snapshots)
+        _find_moved(connection, "claim", snapshots, scope.condition())
+    _find_moved(connection, "redirect", snapshots, None if scope.follows_changes else "true")
+    _find_moved(connection, "entity", snapshots, "true")
     for name in KEYS:
         if name != "claim" or scope.evidence:
             _make_seen(connection, name, snapshots)
@@ -133,37 +120,62 @@ def _make_whole(connection: duckdb.DuckDBPyConnection, snapshots: Sequence[Snaps
     _make_whole_terms(connection, snapshots, scope)
 
 
-def make_view(connection: duckdb.DuckDBPyConnection, name: str, k: int, snapshot: Snapshot, condition: str) -> None:
-    """Create or replace one snapshot's view of facts, claims, redirects or entities."""
-    files = {file: literal(getattr(snapshot, file)) for file in ("facts", "claims", "entities")}
-    connection.execute(f"CREATE OR REPLACE VIEW {name}_{k} AS {_VIEWS[name].format(**files, condition=condition)}")
+def make_views(
+    connection: duckdb.DuckDBPyConnection,
+    snapshots: Sequence[Snapshot],
+    condition: str,
+    group: BucketGroup | None = None,
+) -> None:
+    """Create or replace views of the facts and claims under a condition, and of all redirects and entities.
 
-
-def entities_of(snapshot: Snapshot) -> str:
-    """SQL for all entities of a snapshot."""
-    return _VIEWS["entity"].format(entities=literal(snapshot.entities), condition="true")
-
-
-def _find_touched(connection: duckdb.DuckDBPyConnection, snapshots: int) -> None:
-    """Create tables ``touched_1``, ...: ids of entities that are not the same in a snapshot and the one before it."""
-    for k in range(1, snapshots):
-        connection.execute(
-            f"CREATE TABLE touched_{k} AS SELECT coalesce(o.id, n.id) AS id FROM all_entity_{k - 1} o "
-            f"FULL JOIN all_entity_{k} n ON o.id = n.id WHERE o.digest IS DISTINCT FROM n.digest"
-        )
-
-
-def _keep_what_changed(connection: duckdb.DuckDBPyConnection, snapshots: Sequence[Snapshot], scope: Scope) -> None:
-    touched = " UNION ".join(f"FROM touched_{k}" for k in range(1, len(snapshots)))
-    conditions = {"entity": f"id IN ({touched})", "fact": f"{scope.condition()} AND subject IN ({touched})"}
-    if scope.evidence:
-        conditions["claim"] = conditions["fact"]
+    Args:
+        connection: Connection that gets the views ``fact_0``, ``claim_0``, ``redirect_0``, ``entity_0``, ...
+        snapshots: Their snapshots.
+        condition: SQL condition for facts and claims.
+        group: Restricts the views to the rows of some buckets; None means all rows.
+    """
     for k, snapshot in enumerate(snapshots):
-        for name, condition in conditions.items():
-            make_view(connection, name, k, snapshot, condition)
-            # Every step of a delta reads these few rows, so the files are read only once.
-            connection.execute(f"CREATE TABLE touched_{name}_{k} AS FROM {name}_{k}")
-            connection.execute(f"CREATE OR REPLACE VIEW {name}_{k} AS FROM touched_{name}_{k}")
+        for name in KEYS:
+            make_view(connection, name, k, snapshot, condition if name in ("fact", "claim") else "true", group)
+
+
+def make_view(
+    connection: duckdb.DuckDBPyConnection,
+    name: str,
+    k: int,
+    snapshot: Snapshot,
+    condition: str,
+    group: BucketGroup | None = None,
+) -> None:
+    """Create or replace one snapshot's view of facts, claims, redirects or entities."""
+    tables = get_args(SnapshotTable)
+    rows = {file: group.rows(snapshot, file) if group else literal(getattr(snapshot, file)) for file in tables}
+    connection.execute(f"CREATE OR REPLACE VIEW {name}_{k} AS {_VIEWS[name].format(**rows, condition=condition)}")
+
+
+def make_property_labels(connection: duckdb.DuckDBPyConnection, snapshots: Sequence[Snapshot]) -> None:
+    """Create table ``property_labels`` (since, property, property_label): labels in each snapshot, by its date."""
+    labels = " UNION ALL ".join(
+        f"SELECT {snapshot.date} AS since, id AS property, label AS property_label FROM {literal(snapshot.entities)} "
+        "WHERE id[1] = 'P' AND redirect_target IS NULL AND label IS NOT NULL"
+        for snapshot in snapshots
+    )
+    connection.execute(f"CREATE TABLE property_labels AS {labels}")
+
+
+def touched(older: str, newer: str) -> str:
+    """SQL of the ids of entities that are not the same in two snapshots, by their digests (kgedit.store.digests).
+
+    Args:
+        older: SQL relation of entities, with redirects or without.
+        newer: That of the newer snapshot.
+    """
+    return f"""
+        SELECT coalesce(o.id, n.id) AS id
+        FROM (SELECT id, digest FROM {older} WHERE redirect_target IS NULL) o
+        FULL JOIN (SELECT id, digest FROM {newer} WHERE redirect_target IS NULL) n ON o.id = n.id
+        WHERE o.digest IS DISTINCT FROM n.digest
+    """
 
 
 def only(name: str, here: int, there: int) -> str:
@@ -210,7 +222,7 @@ def _keep_what_is_near_a_change(
         connection.execute(f"CREATE TABLE near_{name} AS FROM {name}_{ids[-1]}")
         connection.execute(f"CREATE OR REPLACE VIEW {name}_{ids[-1]} AS FROM near_{name}")
     if scope.evidence:
-        _find_moved(connection, "claim", snapshots)
+        _find_moved(connection, "claim", snapshots, None)
     tables = _last_and_ended(kinds, len(snapshots))
     named = " UNION ".join(f"SELECT {end} FROM {table}" for table in tables for end in ("object", "property"))
     connection.execute(f"CREATE TABLE named AS FROM near UNION {named}")
@@ -231,17 +243,34 @@ def _last_and_ended(kinds: Sequence[str], snapshots: int) -> list[str]:
     ]
 
 
-def _find_moved(connection: duckdb.DuckDBPyConnection, name: str, snapshots: Sequence[Snapshot]) -> None:
+def _find_moved(
+    connection: duckdb.DuckDBPyConnection, name: str, snapshots: Sequence[Snapshot], condition: str | None
+) -> None:
     """Find the rows that only one of two neighbouring snapshots has.
 
     Creates tables ``begun_<name>``: keys of rows that a snapshot has and the one before it lacks, with its date; and
     ``ended_<name>_1``, ...: rows that a snapshot lacks and the one before it has.
+
+    Args:
+        connection: Connection with the views.
+        name: "fact", "claim", "redirect" or "entity".
+        snapshots: All snapshots.
+        condition: SQL condition of the views, which are compared by bucket; None compares the views as they are.
     """
     connection.execute(f"CREATE TABLE begun_{name} AS SELECT {KEYS[name]}, 0 AS since FROM {name}_0 LIMIT 0")
     for k in range(1, len(snapshots)):
-        rows = f"SELECT {KEYS[name]}, {snapshots[k].date} FROM ({only(name, k, k - 1)})"
-        connection.execute(f"INSERT INTO begun_{name} {rows}")
-        connection.execute(f"CREATE TABLE ended_{name}_{k} AS {only(name, k - 1, k)}")
+        both = snapshots[k - 1 : k + 1]
+        connection.execute(f"CREATE TABLE ended_{name}_{k} AS FROM {name}_{k - 1} LIMIT 0")
+        for group in [None] if condition is None else bucket_groups(both):
+            if condition is not None:
+                for place, snapshot in enumerate(both, start=k - 1):
+                    make_view(connection, name, place, snapshot, condition, group)
+            begun = f"SELECT {KEYS[name]}, {snapshots[k].date} FROM ({only(name, k, k - 1)})"
+            connection.execute(f"INSERT INTO begun_{name} {begun}")
+            connection.execute(f"INSERT INTO ended_{name}_{k} {only(name, k - 1, k)}")
+    if condition is not None:
+        for k, snapshot in enumerate(snapshots):
+            make_view(connection, name, k, snapshot, condition)
 
 
 def _make_seen(connection: duckdb.DuckDBPyConnection, name: str, snapshots: Sequence[Snapshot]) -> None:

@@ -3,31 +3,33 @@
 Steps take and return Arrow tables. Only the facts and entities of whole snapshots stay on disk, where DuckDB reads
 them in bounded memory: views ``old_facts``, ``new_facts``, ``old_claims``, ``new_claims`` (with
 ``place``, a number by the order of the file), ``old_entities`` and
-``new_entities`` (without redirects), and ``new_redirects`` (id, target).
+``new_entities`` (without redirects), and ``new_redirects`` (id, target). What concerns one subject at a time is read
+by bucket, so that it takes no more memory for a larger dump.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, get_args
 
 import pyarrow as pa
 
+from kgedit.store.bucket_groups import bucket_groups
 from kgedit.store.engine import literal, open_engine, select
-from kgedit.store.snapshots import Snapshot
+from kgedit.store.snapshots import Snapshot, SnapshotTable
 
 _MEMORY = "224MB"
 """What DuckDB takes for an export; the rest spills to disk."""
 
 
-def entities_with_labels(snapshot: Snapshot) -> str:
-    """SQL of a snapshot's entities; a label that is the item's own id, as some tools write, is none.
+def entities_with_labels(entities: str) -> str:
+    """SQL of a relation of entities; a label that is the item's own id, as some tools write, is none.
 
     A WHERE clause may follow.
     """
-    return f"SELECT * REPLACE (nullif(label, id) AS label) FROM {literal(snapshot.entities)}"
+    return f"SELECT * REPLACE (nullif(label, id) AS label) FROM {entities}"
 
 
 def _placed_claims(snapshot: Snapshot) -> str:
@@ -61,7 +63,7 @@ class Window:
         self.old, self.new = old, new
         self.connection = open_engine(spill, memory=memory)
         for name, snapshot in (("old", old), ("new", new)):
-            facts, entities = literal(snapshot.facts), entities_with_labels(snapshot)
+            facts, entities = literal(snapshot.facts), entities_with_labels(literal(snapshot.entities))
             self._view(f"{name}_facts", f"SELECT * FROM {facts}")
             self._view(f"{name}_claims", _placed_claims(snapshot))
             self._view(f"{name}_entities", f"{entities} WHERE redirect_target IS NULL")
@@ -73,6 +75,36 @@ class Window:
     def select(self, query: str, parameters: Mapping[str, Any] | None = None, **tables: pa.Table) -> pa.Table:
         """A query's result; it may name the views and the tables given."""
         return select(query, parameters, connection=self.connection, **tables)
+
+    def select_by_bucket(self, query: str, parameters: Mapping[str, Any] | None = None, **tables: pa.Table) -> pa.Table:
+        """Results of a query for each bucket of both snapshots, one after the other; same arguments as `select`.
+
+        The views of facts, claims (without ``place``) and entities contain the rows of one bucket; new_redirects, and
+        tables in the connection, are whole.
+        """
+        return pa.concat_tables(self.select(query, parameters, **tables) for _ in self._buckets())
+
+    def run_by_bucket(self, statements: str, **tables: pa.Table) -> None:
+        """Run statements that add to tables in the connection, for each bucket as in `select_by_bucket`."""
+        for _ in self._buckets():
+            self.run(statements, **tables)
+
+    def _buckets(self) -> Iterator[None]:
+        groups = bucket_groups((self.old, self.new))
+        if len(groups) == 1:
+            yield
+            return
+        self.connection.execute("CREATE SCHEMA IF NOT EXISTS bucket; SET search_path = 'bucket,main'")
+        try:
+            for group in groups:
+                for name, snapshot in (("old", self.old), ("new", self.new)):
+                    rows = {table: group.rows(snapshot, table) for table in get_args(SnapshotTable)}
+                    rows["entities"] = f"({entities_with_labels(rows['entities'])} WHERE redirect_target IS NULL)"
+                    for table, relation in rows.items():
+                        self._view(f"bucket.{name}_{table}", f"SELECT * FROM {relation}")
+                yield
+        finally:
+            self.connection.execute("SET search_path = 'main'")
 
     def run(self, statements: str, **tables: pa.Table) -> None:
         """Run statements that keep tables in the connection; they may name the views and the tables given."""
@@ -96,4 +128,4 @@ class Window:
         self.close()
 
     def _view(self, name: str, query: str) -> None:
-        self.connection.execute(f"CREATE VIEW {name} AS {query}")
+        self.connection.execute(f"CREATE OR REPLACE VIEW {name} AS {query}")

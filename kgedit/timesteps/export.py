@@ -70,7 +70,7 @@ QUERIES = (
 )
 """Each is a file of cypher/read and one of kgedit/engines/sql."""
 
-_SQL_FOR_BOTH = ("static_facts", "similar_facts")
+_SQL_FOR_BOTH = ("edited_subjects", "static_facts", "similar_facts")
 """Files of kgedit/engines/sql that complete the answer of either engine."""
 
 

@@ -11,7 +11,7 @@ that give the answer away are left out.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -139,6 +139,18 @@ def count_faults(judged: pa.Table) -> dict[str, dict[str, Any]]:
     return {
         axis: {"judged": own.total(), "passed": own.pop(None, 0), "failed": dict(own)} for axis, own in counts.items()
     }
+
+
+def add_counts(parts: Iterable[dict[str, dict[str, Any]]]) -> dict[str, dict[str, Any]]:
+    """Sums of results of count_faults."""
+    sums: dict[str, dict[str, Any]] = {}
+    for part in parts:
+        for axis, own in part.items():
+            added = sums.setdefault(axis, {"judged": 0, "passed": 0, "failed": Counter()})
+            added["judged"] += own["judged"]
+            added["passed"] += own["passed"]
+            added["failed"].update(own["failed"])
+    return {axis: own | {"failed": dict(sorted(own["failed"].items()))} for axis, own in sorted(sums.items())}
 
 
 def _is_unexpressed(words: Words, *, rest: str, relations: list[str], persona: str | None) -> bool:

@@ -8,6 +8,7 @@ then the class is inferred from the properties of an item (prompts/names).
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 import duckdb
 import pyarrow as pa
@@ -126,7 +127,16 @@ def describe_subjects(connection: duckdb.DuckDBPyConnection, labels: pa.Table) -
         A table with the schema SUBJECTS, one row per subject, ordered by it.
     """
     rules = name_rules()
-    found = select(_query(rules), connection=connection, labels=labels.select(["subject", "subject_label"])).to_pylist()
+    found = select(_query(rules), connection=connection, labels=labels.select(["subject", "subject_label"]))
+    # A table of Python objects takes ten times as much memory as its columns.
+    parts = [_named(batch.to_pylist(), rules) for batch in found.to_batches(_ROWS_AT_ONCE)]
+    return pa.concat_tables([SUBJECTS.empty_table(), *parts])
+
+
+_ROWS_AT_ONCE = 8_000
+
+
+def _named(found: list[dict[str, Any]], rules: NameRules) -> pa.Table:
     rows = []
     for row in found:
         name = rules.in_sentence(row["label"], subject_class=row["subject_class"], by_class=row["by_class"])

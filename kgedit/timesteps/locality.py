@@ -166,29 +166,21 @@ def choose_probes(
         cases=cases.select(["case_id"]).append_column("place", numbers),
         facts=facts,
     )
+    eligible = facts.select(_ELIGIBLE_BY)
     chosen = []
     for basis, query in _WAYS.items():
-        candidates = select(
-            _RANKED.format(query=query),
-            {"candidates": CANDIDATES},
-            connection=connection,
-            waiting=waiting,
-            similar_facts=similar_facts,
-            facts=facts.select(
-                [
-                    "number",
-                    "subject",
-                    "subject_label",
-                    "property",
-                    "object",
-                    "evidence",
-                    "pooled",
-                    "untouched",
-                    "changed",
-                ]
-            ),
-            relations=relations,
-            classes=classes,
+        candidates = pa.concat_tables(
+            select(
+                _RANKED.format(query=query),
+                {"candidates": CANDIDATES},
+                connection=connection,
+                waiting=waiting.slice(start, _CASES_AT_ONCE),
+                similar_facts=similar_facts,
+                facts=eligible,
+                relations=relations,
+                classes=classes,
+            )
+            for start in range(0, max(waiting.num_rows, 1), _CASES_AT_ONCE)
         )
         assigned = assign(candidates, uses, cases=cases.num_rows, max_uses=max_uses)
         chosen.append(assigned.append_column("basis", pa.array([basis] * assigned.num_rows, pa.string())))
@@ -203,6 +195,21 @@ def choose_probes(
         facts=facts,
     )
 
+
+_CASES_AT_ONCE = 8_000
+"""Cases whose candidates are ranked at once: each is compared with a thousand facts."""
+
+_ELIGIBLE_BY = [
+    "number",
+    "subject",
+    "subject_label",
+    "property",
+    "object",
+    "evidence",
+    "pooled",
+    "untouched",
+    "changed",
+]
 
 _ELIGIBLE = """
     f.pooled AND f.untouched AND f.subject <> w.subject AND f.object <> w.object

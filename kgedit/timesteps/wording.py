@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from kgedit.errors import TimestepError
 from kgedit.store.engine import select
-from kgedit.timesteps.final_filters import Words, faults_as_filters, gives_away, judge_cases, keep_probes
+from kgedit.timesteps.final_filters import Words, add_counts, faults_as_filters, gives_away, judge_cases, keep_probes
 from kgedit.timesteps.funnel import Filter, Filtered, reason_column, split_by_reason
 from kgedit.timesteps.labels import is_id
 from kgedit.timesteps.profiles import PERSONA_STYLES
@@ -146,6 +146,10 @@ FILTERS: tuple[Filter, ...] = (
 """A case is dropped for the first filter that matches; its other questions that fail a final filter are left out."""
 
 
+_CASES_AT_ONCE = 8_000
+"""Cases that are worded at once, about 50 MB; a case's questions do not depend on other cases."""
+
+
 def word_cases(
     cases: pa.Table,
     templates: pa.Table,
@@ -160,7 +164,7 @@ def word_cases(
     """Add to cases every question about their own fact.
 
     Args:
-        cases: From make_cases.
+        cases: From make_cases, ordered by case_id.
         templates: From choose_templates.
         subjects: From kgedit.timesteps.labels.describe_subjects.
         words: Stems that express each relation (kgedit.timesteps.relation_words).
@@ -174,15 +178,17 @@ def word_cases(
         question in its voice), ordered by case_id, without questions that fail a final filter
         (kgedit.timesteps.final_filters.judge_cases).
     """
-    worded = word_facts(cases, templates, subjects)
-    worded = worded.append_column("statement", _statements(worded))
-    voiced = persona_voiced(worded, seed=seed, personas=personas, style=persona_style, as_of=as_of)
-    judged = judge_cases(voiced, words)
-    reasoned = select(
-        f"SELECT * EXCLUDE (fault), {reason_column(FILTERS)} FROM judged ORDER BY case_id",
-        judged=judged.rows,
-    )
-    return split_by_reason(reasoned, FILTERS)._replace(questions=judged.counts)
+    rows, counts = [], []
+    for start in range(0, max(cases.num_rows, 1), _CASES_AT_ONCE):
+        worded = word_facts(cases.slice(start, _CASES_AT_ONCE), templates, subjects)
+        worded = worded.append_column("statement", _statements(worded))
+        judged = judge_cases(
+            persona_voiced(worded, seed=seed, personas=personas, style=persona_style, as_of=as_of), words
+        )
+        reasoned = f"SELECT * EXCLUDE (fault), {reason_column(FILTERS)} FROM judged ORDER BY case_id"
+        rows.append(select(reasoned, judged=judged.rows))
+        counts.append(judged.counts)
+    return split_by_reason(pa.concat_tables(rows), FILTERS)._replace(questions=add_counts(counts))
 
 
 _BEFORE_ARTICLES = re.compile(

@@ -1,13 +1,17 @@
 -- Finds: Subjects and properties whose current objects differ between two snapshots. Merged objects are compared under
--- the id that the newer snapshot redirects to. The same rows as cypher/read/changed_edges.cypher, without labels.
+-- the id that the newer snapshot redirects to. The same rows as cypher/read/changed_edges.cypher, without labels; those of
+-- a bucket's subjects follow from that bucket and all redirects.
 -- Reads: old_facts, new_facts, old_entities, new_entities, new_redirects
 -- Returns: kgedit.engines.protocol.CHANGED_EDGES
-WITH old AS (
+WITH touched AS MATERIALIZED (
+    SELECT coalesce(o.id, n.id) AS id FROM old_entities o FULL JOIN new_entities n ON o.id = n.id
+    WHERE o.digest IS DISTINCT FROM n.digest -- all others have the same facts in both snapshots
+), old AS MATERIALIZED (
     SELECT subject, property, coalesce(target, object) AS object, kind
-    FROM old_facts LEFT JOIN new_redirects ON id = object
-), new AS (
+    FROM old_facts LEFT JOIN new_redirects ON id = object WHERE subject IN (FROM touched)
+), new AS MATERIALIZED (
     SELECT subject, property, coalesce(target, object) AS object, kind
-    FROM new_facts LEFT JOIN new_redirects ON id = object
+    FROM new_facts LEFT JOIN new_redirects ON id = object WHERE subject IN (FROM touched)
 ), changed AS (
     SELECT subject, property FROM old ANTI JOIN new USING (subject, property, object)
     UNION
