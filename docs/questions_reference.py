@@ -23,13 +23,13 @@ QUESTIONS: tuple[tuple[str, str, tuple[str, ...], tuple[str, ...]], ...] = (
         "How functional are their relations?",
         "Asked with `--functional-by data` (the first file) or `constraints` (the second).",
         ("functional_by_data", "functional_by_constraint"),
-        ("functional_by_data", "functional_by_constraint"),
+        ("functional_counts", "functional_by_data", "functional_by_constraint"),
     ),
     (
         "Which new edges chain into two hops?",
         "wikibigedit alone. Pairs of new facts of which the second starts where the first ends.",
         ("two_hop_changes",),
-        ("two_hop_changes",),
+        ("begun_facts", "two_hop_changes"),
     ),
     (
         "Which similar subjects should not change?",
@@ -39,7 +39,7 @@ QUESTIONS: tuple[tuple[str, str, tuple[str, ...], tuple[str, ...]], ...] = (
         "cosine of TF-IDF vectors. In Cypher that is one query; the store's features are multiplied as "
         "sparse matrices (`kgedit/engines/nearest_entities.py`).",
         ("shared_facts", "nearest_entities"),
-        ("static_facts", "shared_facts", "similar_facts", "entity_features"),
+        ("edited_subjects", "static_facts", "shared_facts", "similar_facts", "entity_features"),
     ),
 )
 """Title, explanation, Cypher files, SQL files."""
@@ -52,7 +52,8 @@ _HEAD = """\
 `kgedit export-timestep --engine graph` asks them in Cypher, `--engine store` in SQL; the rows are the same
 ([two engines](../graph.md#two-engines)). Cypher runs in Neo4j Browser and in `kgedit query NAME` as it is. SQL reads
 views (`kgedit.store.window`): `old_facts` and `new_facts` are the `facts.parquet` of the two snapshots, `old_entities`
-and `new_entities` their entities without redirects.
+and `new_entities` their entities without redirects. The views of `changed_edges`, `changed_statements`, `begun_facts`,
+`functional_counts`, `edited_subjects` and `static_facts` contain one bucket of a snapshot at a time.
 """
 
 

@@ -28,16 +28,6 @@ _EDITS_AT_ONCE = 8_000
 """The candidates of a batch, some thousands per edit, stay within the memory of an export."""
 
 
-_FUNCTIONAL = """
-    WITH summed AS (
-        SELECT property, sum(subjects)::BIGINT AS subjects, sum(single)::BIGINT AS single FROM counts GROUP BY property
-    )
-    SELECT property, subjects, single / subjects AS functional FROM summed
-    WHERE subjects >= $min_subjects ORDER BY property
-"""
-"""Sums of functional_by_data.sql over buckets."""
-
-
 def read_sql(name: str) -> str:
     """Read a query file of this engine, with its header as comments."""
     return (_SQL / f"{name}.sql").read_text(encoding="utf-8")
@@ -61,12 +51,14 @@ class StoreEngine:
         return once.cast(CHANGED_STATEMENTS)
 
     def two_hops(self, window: Window) -> pa.Table:
-        begun = window.select_by_bucket(read_sql("two_hop_changes"), {"stop": list(TWO_HOP_STOP_LIST)})
-        return window.select(_CHAINS, begun=begun).cast(TWO_HOPS)
+        begun = window.select_by_bucket(read_sql("begun_facts"), {"stop": list(TWO_HOP_STOP_LIST)})
+        return window.select(read_sql("two_hop_changes"), begun=begun).cast(TWO_HOPS)
 
     def functional_by_data(self, window: Window, properties: pa.Table, *, min_subjects: int) -> pa.Table:
-        counts = window.select_by_bucket(read_sql("functional_by_data"), asked=properties.select(["property"]))
-        return window.select(_FUNCTIONAL, {"min_subjects": min_subjects}, counts=counts).cast(FUNCTIONAL_BY_DATA)
+        counts = window.select_by_bucket(read_sql("functional_counts"), asked=properties.select(["property"]))
+        return window.select(read_sql("functional_by_data"), {"min_subjects": min_subjects}, counts=counts).cast(
+            FUNCTIONAL_BY_DATA
+        )
 
     def functional_by_constraint(self, window: Window) -> pa.Table:
         return window.select(read_sql("functional_by_constraint")).cast(FUNCTIONAL_BY_CONSTRAINT)
@@ -85,12 +77,6 @@ class StoreEngine:
         window.run(read_sql("entity_features"), asked_subject=subjects, asked_document=documents)
         yield from find_nearest(window, n=n)
 
-
-_CHAINS = """
-    SELECT f.subject, f.property AS first_property, f.object AS bridge, g.property AS second_property, g.object
-    FROM begun f JOIN begun g ON g.subject = f.object WHERE f.subject <> g.object ORDER BY ALL
-"""
-"""Pairs of the facts of two_hop_changes.sql; the second object is not where the chain began."""
 
 _STATIC_TABLES = """
     CREATE OR REPLACE TEMP TABLE edited_subject (id VARCHAR);

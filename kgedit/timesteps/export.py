@@ -70,8 +70,8 @@ QUERIES = (
 )
 """Each is a file of cypher/read and one of kgedit/engines/sql."""
 
-_SQL_FOR_BOTH = ("edited_subjects", "static_facts", "similar_facts")
-"""Files of kgedit/engines/sql that complete the answer of either engine."""
+_SQL_ALONE = ("functional_counts", "begun_facts", "edited_subjects", "static_facts", "similar_facts")
+"""Files of kgedit/engines/sql without a counterpart in cypher/read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -356,7 +356,7 @@ def _write_tables(tables: Mapping[str, pa.Table], folder: Path) -> dict[str, Any
 
 def _provenance(settings: WikiBigEditSettings) -> dict[str, Any]:
     asked = {name: [read_query(name).text, read_sql(name)] for name in QUERIES}
-    texts = json.dumps(asked | {name: read_sql(name) for name in _SQL_FOR_BOTH}, sort_keys=True)
+    texts = json.dumps(asked | {name: read_sql(name) for name in _SQL_ALONE}, sort_keys=True)
     return {
         "seed": settings.seed,
         "known_facts": settings.known_facts,

@@ -1,9 +1,10 @@
--- Finds: Numbers of subjects of some properties of the newer snapshot, all and those with exactly one current object; sums
--- over buckets give the rows of cypher/read/functional_by_data.cypher, without labels.
--- Reads: asked (property), new_facts
--- Returns: property, subjects, single
-WITH one AS (
-    SELECT property, subject, count(*) AS objects FROM new_facts SEMI JOIN asked USING (property)
-    GROUP BY property, subject
+-- Finds: The share of subjects with exactly one current object, for some properties of the newer snapshot. The same rows
+-- as cypher/read/functional_by_data.cypher, without labels.
+-- Parameters: $min_subjects, the fewest subjects of a property
+-- Reads: counts (property, subjects, single), the results of functional_counts.sql for each bucket
+-- Returns: kgedit.engines.protocol.FUNCTIONAL_BY_DATA
+WITH summed AS (
+    SELECT property, sum(subjects)::BIGINT AS subjects, sum(single)::BIGINT AS single FROM counts GROUP BY property
 )
-SELECT property, count(*) AS subjects, count(*) FILTER (objects = 1) AS single FROM one GROUP BY property
+SELECT property, subjects, single / subjects AS functional FROM summed
+WHERE subjects >= $min_subjects ORDER BY property

@@ -1,6 +1,6 @@
 -- Finds: Which items have a fact that an edited subject has in the older snapshot, for facts of at most max_df items.
 -- Weights are whole millionths: their sum is the same in whatever order it is taken.
--- Reads: edits (case_id, subject, property), edited_subject (static_facts.sql), old_facts; the variables items
+-- Reads: edits (case_id, subject, property), edited_subject (edited_subjects.sql), old_facts; the variables items
 -- (of the older snapshot) and max_df
 -- Returns: feature (subject, property, object), pair (pair, property, object, weight), holder (pair, subject)
 CREATE OR REPLACE TEMP TABLE feature AS

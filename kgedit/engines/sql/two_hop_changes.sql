@@ -1,18 +1,7 @@
--- Finds: New facts: those about an item of both snapshots that are current in the newer one and were not in the older,
--- not even about an object that was merged into this one since; facts that name a merged object do not count. Pairs of
--- them that chain are the rows of cypher/read/two_hop_changes.cypher, without labels.
--- Parameters: $stop, the properties that make no question
--- Reads: old_facts, new_facts, old_entities, new_entities, new_redirects
--- Returns: subject, property, object
-WITH touched AS MATERIALIZED (
-    SELECT o.id FROM old_entities o JOIN new_entities n ON o.id = n.id
-    WHERE o.digest IS DISTINCT FROM n.digest -- all others have the same facts in both snapshots
-), fresh AS (
-    SELECT subject, property, object FROM new_facts
-    WHERE kind = 'item' AND subject[1] = 'Q' AND subject <> object AND NOT list_contains($stop, property)
-      AND subject IN (FROM touched) AND object NOT IN (SELECT id FROM new_redirects)
-), seen AS (
-    SELECT subject, property, coalesce(target, object) AS object
-    FROM old_facts LEFT JOIN new_redirects ON id = object WHERE subject IN (FROM touched)
-)
-FROM fresh ANTI JOIN seen USING (subject, property, object)
+-- Finds: Pairs of new facts that chain: the first one's object is the second one's subject, and the second object is
+-- not where the chain began. The same rows as cypher/read/two_hop_changes.cypher, without labels.
+-- Reads: begun (subject, property, object), the results of begun_facts.sql for each bucket
+-- Returns: kgedit.engines.protocol.TWO_HOPS
+SELECT f.subject, f.property AS first_property, f.object AS bridge, g.property AS second_property, g.object
+FROM begun f JOIN begun g ON g.subject = f.object
+WHERE f.subject <> g.object ORDER BY ALL
