@@ -1,29 +1,41 @@
 """Simulates devices other than the CPU: tensors that report another device and cannot be mixed.
 
-Operations that GPUs would refuse are refused here too: those on tensors of several devices, and reading a tensor's
-memory without moving it to the CPU. Numbers are computed by the CPU, so they equal those of the CPU up to rounding.
+Operations that GPUs would refuse are refused here too: those on tensors of several devices, those for which torch has
+no CUDA kernel, products of integers, random numbers from another device's generator, and reading a tensor's memory
+without moving it to the CPU. Numbers are computed by the CPU, so they equal those of the CPU up to rounding.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from functools import cache
+from types import SimpleNamespace
 from typing import Any
+from unittest.mock import patch
 
 import torch
 from accelerate import dispatch_model
+from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 KIND = "lazy"
-"""A device type that torch knows, but has no kernels for here."""
+"""A device type that torch knows, but has no kernels for here. Its gradients are computed in the caller's thread."""
 
 _refused: set[torch.dtype] = set()
 """Number formats that currently no device supports."""
 
+_reported = [KIND]
+"""Device type that tensors report to Python: KIND, or "cuda" in `gpus`."""
+
 _aten = torch.ops.aten
 _COPIES = {_aten.copy_.default, _aten._to_copy.default}
-_TAKE_INDICES_FROM_CPU = {_aten.index.Tensor, _aten.index_put_.default}
+_TAKE_INDICES_FROM_CPU = {_aten.index.Tensor, _aten.index_put_.default, _aten._unsafe_index.Tensor}
+_PRODUCTS = {getattr(_aten, name).default for name in ("mm", "bmm", "addmm", "baddbmm", "mv", "dot", "addmv")}
+_TAKE_NUMBERS_FROM_CPU = {_aten.masked_fill_.Tensor, _aten.fill_.Tensor, _aten.index_put_.default}
+"""Operations besides elementwise ones that accept a tensor without dimensions from the CPU."""
 
 
 class _There(torch.Tensor):
@@ -32,7 +44,9 @@ class _There(torch.Tensor):
     here: torch.Tensor
 
     @staticmethod
-    def __new__(cls, here: torch.Tensor, device: torch.device) -> _There:
+    def __new__(cls, here: torch.Tensor, device: torch.device | None = None, *, requires_grad: bool = False) -> Any:
+        if device is None:  # accelerate calls the type of a parameter
+            return torch.nn.Parameter(here, requires_grad)
         # Leave inference mode: views created in it of tensors from outside would be of the wrong kind.
         if torch.is_inference_mode_enabled():
             with torch.inference_mode(False):
@@ -42,8 +56,20 @@ class _There(torch.Tensor):
         tensor.here = here
         return tensor
 
+    @property
+    def device(self) -> torch.device:  # type: ignore[override]
+        own = torch._C.TensorBase.device.__get__(self)  # type: ignore[attr-defined]
+        return torch.device(_reported[-1], own.index or 0)
+
+    @property
+    def is_cuda(self) -> bool:  # type: ignore[override]
+        return _reported[-1] == "cuda"
+
     def tolist(self) -> Any:
         return self.detach().here.tolist()
+
+    def data_ptr(self) -> int:
+        return self.detach().here.data_ptr()
 
     def __repr__(self, **_: Any) -> str:
         return f"{self.detach().here!r} on {self.device}"
@@ -61,31 +87,82 @@ class _Everywhere(TorchDispatchMode):
 
 
 def _run(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-    decomposes, mutates = _traits(func)
-    if decomposes:
+    traits = _traits(func)
+    if traits.decomposes:
         # Inference mode passes some operations whole that are decomposed otherwise.
         with _Everywhere():
             return func.decompose(*args, **kwargs)
     tensors = _tensors([*args, *kwargs.values()])
     there = [tensor for tensor in tensors if isinstance(tensor, _There)]
-    if there and func not in _COPIES:
-        places = {tensor.device for tensor in there}
-        if func not in _TAKE_INDICES_FROM_CPU:
-            # A CPU scalar can be combined with any device.
-            places |= {tensor.device for tensor in tensors if tensor.dim() > 0}
-        if len(places) > 1:
-            raise RuntimeError(f"{func}: expected all tensors to be on the same device, but found {places}")
-    found = func(*[_bring(value) for value in args], **{name: _bring(value) for name, value in kwargs.items()})
-    if there and mutates and found is not None:
-        return kwargs.get("out", args[0])
     place = kwargs.get("device") or (there[0].device if there else None)
-    return found if place is None or place.type != KIND else _send(found, place)
+    if place is not None and place.type in (KIND, *_reported):
+        _refuse_what_a_gpu_refuses(func, args, kwargs, traits)
+    if there and func not in _COPIES:
+        _refuse_mixtures(func, args, kwargs, tensors, traits)
+    found = func(*[_bring(value) for value in args], **{name: _bring(value) for name, value in kwargs.items()})
+    if there and traits.mutates and found is not None:
+        return kwargs.get("out", args[0])
+    return found if place is None or place.type not in (KIND, *_reported) else _send(found, place)
+
+
+def _refuse_mixtures(
+    func: Any, args: Sequence[Any], kwargs: Mapping[str, Any], tensors: Sequence[torch.Tensor], traits: _Traits
+) -> None:
+    """Raise if an operation takes tensors of several devices, apart from those that CUDA accepts.
+
+    These are numbers (tensors without dimensions) of the CPU in elementwise operations, and indices.
+    """
+    own = tensors
+    if func in _TAKE_INDICES_FROM_CPU:
+        own = _tensors([args[0], *args[2:], *kwargs.values()])
+        indices = {str(tensor.device) for tensor in _tensors([args[1]]) if isinstance(tensor, _There)}
+        if indices - {str(args[0].device)}:
+            raise RuntimeError(f"{func}: indices should be on the CPU or on {args[0].device}, but are on {indices}")
+    target = kwargs.get("out", args[0]) if traits.mutates else None
+    takes_numbers = traits.elementwise or func in _TAKE_NUMBERS_FROM_CPU
+    places = {str(tensor.device) for tensor in own if tensor.dim() > 0 or not takes_numbers or tensor is target}
+    places |= {str(tensor.device) for tensor in own if isinstance(tensor, _There)}
+    if len(places) > 1:
+        raise RuntimeError(f"{func}: expected all tensors to be on the same device, but found {sorted(places)}")
+
+
+def _refuse_what_a_gpu_refuses(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any], traits: _Traits) -> None:
+    """Raise for operations that CUDA lacks, products of integers, and the CPU's random numbers."""
+    if not traits.on_gpus:
+        raise NotImplementedError(f"{func}: torch has no CUDA kernel for it")
+    if func in _PRODUCTS and not (args[0].is_floating_point() or args[0].is_complex()):
+        raise RuntimeError(f"{func}: not implemented for {args[0].dtype} on CUDA")
+    generator = kwargs.get("generator")
+    if generator is not None and func not in _COPIES:
+        raise RuntimeError(f"{func}: expected a generator of the tensor's device, but found {generator.device}")
+
+
+@dataclass(frozen=True, slots=True)
+class _Traits:
+    """Properties of an operation.
+
+    Attributes:
+        decomposes: Whether it can be decomposed into others.
+        mutates: Whether it mutates its arguments.
+        elementwise: Whether it computes each element separately.
+        on_gpus: Whether torch has a CUDA kernel for it; True if torch was built without CUDA, which does not know.
+    """
+
+    decomposes: bool
+    mutates: bool
+    elementwise: bool
+    on_gpus: bool
 
 
 @cache
-def _traits(func: Any) -> tuple[bool, bool]:
-    """Whether an operation can be decomposed, and whether it mutates its arguments."""
-    return func._can_decompose(), func._schema.is_mutable
+def _traits(func: Any) -> _Traits:
+    has_kernel = torch._C._dispatch_has_computed_kernel_for_dispatch_key
+    return _Traits(
+        func._can_decompose(),
+        func._schema.is_mutable,
+        torch.Tag.pointwise in func.tags,
+        not torch.backends.cuda.is_built() or has_kernel(func.name(), "CUDA") or not has_kernel(func.name(), "CPU"),
+    )
 
 
 def _tensors(values: Sequence[Any]) -> list[torch.Tensor]:
@@ -104,14 +181,14 @@ def _bring(value: Any) -> Any:
         return value.here
     if isinstance(value, (list, tuple)):
         return [_bring(part) for part in value]
-    return torch.device("cpu") if isinstance(value, torch.device) and value.type == KIND else value
+    return torch.device("cpu") if isinstance(value, torch.device) and value.type in (KIND, *_reported) else value
 
 
 def _send(value: Any, place: torch.device) -> Any:
     if isinstance(value, torch.Tensor):
         if value.dtype in _refused:
             raise TypeError(f"Cannot convert a tensor to {value.dtype}: the device has no such format.")
-        return _There(value, place)
+        return _There(value, torch.device(KIND, place.index or 0))
     return type(value)([_send(part, place) for part in value]) if isinstance(value, (list, tuple)) else value
 
 
@@ -134,6 +211,75 @@ def other_devices(*, without: Sequence[torch.dtype] = ()) -> Iterator[tuple[torc
         _refused.clear()
         torch._C._set_only_lift_cpu_tensors(False)
         torch.__future__.set_swap_module_params_on_conversion(before)
+
+
+class _Renamed(TorchFunctionMode):
+    """Translates the device "cuda" to KIND before torch looks for a driver."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        moves = func is torch.Tensor.to or func is torch.Tensor.cuda
+        if func is torch.Tensor.cuda:
+            func, args = torch.Tensor.to, (args[0], *(args[1:] or ("cuda",)))
+        given = {name: _renamed(value, is_device=name == "device") for name, value in (kwargs or {}).items()}
+        return func(*[_renamed(value, is_device=moves) for value in args], **given)
+
+
+def _renamed(value: Any, *, is_device: bool) -> Any:
+    """A device of type "cuda", its name, or the index of a GPU as the same of KIND; all else unchanged."""
+    if isinstance(value, torch.device) and value.type == "cuda":
+        return torch.device(KIND, value.index or 0)
+    if is_device and isinstance(value, str) and value.partition(":")[0] == "cuda":
+        return torch.device(KIND, int(value.partition(":")[2] or 0))
+    return torch.device(KIND, value) if is_device and type(value) is int else value
+
+
+@contextmanager
+def gpus(*, memory: int = 2**34) -> Iterator[tuple[torch.device, torch.device]]:
+    """Temporarily simulate two GPUs of type "cuda", so that code for CUDA runs too.
+
+    Only for the caller's thread, in which transformers therefore loads weights.
+
+    Args:
+        memory: Bytes of each.
+    """
+    states: dict[str, torch.Tensor] = {}
+
+    def rng_state(device: Any = "cuda") -> torch.Tensor:
+        return states.get(str(device), torch.zeros(16, dtype=torch.uint8))
+
+    def set_rng_state(state: torch.Tensor, device: Any = "cuda") -> None:
+        if state.device.type != "cpu":
+            raise TypeError("a random state has to be on the CPU")
+        states[str(device)] = state.clone()
+
+    fakes: dict[str, Any] = {
+        **{name: lambda *_, **__: None for name in ("_lazy_init", "synchronize", "empty_cache", "set_device")},
+        **{name: lambda *_, **__: None for name in ("reset_peak_memory_stats", "manual_seed_all", "manual_seed")},
+        **{name: lambda *_, **__: True for name in ("is_available", "is_bf16_supported", "is_initialized")},
+        **{name: lambda *_, **__: 0 for name in ("current_device", "memory_reserved", "memory_allocated")},
+        "max_memory_allocated": lambda *_: 2**20,
+        "device_count": lambda: 2,
+        "device": lambda *_: ExitStack(),
+        "get_device_name": lambda *_: "simulated GPU",
+        "get_device_capability": lambda *_: (8, 0),
+        "get_device_properties": lambda *_: SimpleNamespace(
+            total_memory=memory, name="simulated GPU", major=8, minor=0
+        ),
+        "mem_get_info": lambda *_: (memory, memory),
+        "get_rng_state": rng_state,
+        "set_rng_state": set_rng_state,
+    }
+    with ExitStack() as stack:
+        for name, fake in fakes.items():
+            stack.enter_context(patch.object(torch.cuda, name, fake))
+        stream = SimpleNamespace(is_capturing=lambda: False)
+        stack.enter_context(patch.object(torch.accelerator, "current_stream", lambda *_: stream))
+        stack.enter_context(patch.dict(os.environ, HF_DEACTIVATE_ASYNC_LOAD="1"))
+        stack.enter_context(other_devices())
+        stack.enter_context(_Renamed())
+        _reported.append("cuda")
+        stack.callback(_reported.pop)
+        yield torch.device("cuda", 0), torch.device("cuda", 1)
 
 
 def spread_over(model: Any, first: torch.device, second: torch.device) -> None:
@@ -162,7 +308,7 @@ class Waits(TorchDispatchMode):
         self.count = 0
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        there = any(tensor.device.type == KIND for tensor in _tensors([*args, *(kwargs or {}).values()]))
+        there = any(isinstance(tensor, _There) for tensor in _tensors([*args, *(kwargs or {}).values()]))
         home = func in _COPIES and (kwargs or {}).get("device", args[0].device).type != KIND
         masks = func in _TAKE_INDICES_FROM_CPU and any(
             tensor.dtype == torch.bool and tensor.device.type == KIND for tensor in _tensors(args[1])
