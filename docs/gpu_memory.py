@@ -145,6 +145,13 @@ def _wise(model: LanguageModel, own: Any) -> Needs:
     )  # gradient, the copy before, mask; more copies
 
 
+def _memoir(model: LanguageModel, own: Any) -> Needs:
+    matrix, inputs = _down(model, own.layer), model.blocks[own.layer].inner_width
+    columns = round(own.share * inputs) * matrix // inputs
+    # A mask has a byte for each input; the columns of a mask before a step, in it, and their gradient.
+    return Needs(4 * matrix + (8 + 4) * inputs, 3 * 4 * columns, own.layer, each=inputs)
+
+
 def _ultraedit(model: LanguageModel, own: Any) -> Needs:
     matrices = choose_matrices(model, own.layers, own.matrices)
     widths = [matrix.shape for matrix in matrices]
@@ -196,6 +203,7 @@ NEEDS: dict[str, Callable[[LanguageModel, Any], Needs]] = {
     "lora": _lora,
     "lora_merge": _lora_merge,
     "grace": _grace,
+    "memoir": _memoir,
     "wise": _wise,
     "ultraedit": _ultraedit,
     "stableedit": _stableedit,

@@ -31,6 +31,7 @@ _METHODS = {
     "lora_merge": ("lora.lora:LoraMerge", "fine_tuning:LoraMergeSettings"),
     "mend": ("gradient_transform.mend:Mend", "gradient_transform:MendSettings"),
     "grace": ("side_memory.grace:Grace", "memory_based:GraceSettings"),
+    "memoir": ("side_memory.memoir:Memoir", "memory_based:MemoirSettings"),
     "wise": ("side_memory.wise:Wise", "memory_based:WiseSettings"),
     "ultraedit": ("gradient_transform.ultraedit:UltraEdit", "gradient_transform:UltraEditSettings"),
     "stableedit": ("gradient_transform.ultraedit:StableEdit", "gradient_transform:StableEditSettings"),

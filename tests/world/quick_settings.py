@@ -23,6 +23,7 @@ QUICK: dict[str, dict[str, Any]] = {
     # Where a share of nearly 1 is closed, Adam makes whole steps of the rounding that is left of a gradient.
     "crispedit": {**CURVATURE, "steps": 3, "batch": 1, "layers": "0-1", "chunk": 1},
     "grace": {"steps": 4},
+    "memoir": {"steps": 4, "prefixes": 2},
     "wise": {"steps": 4},
     "mend": {"train_steps": 2, "rank": 4, "blocks": 2},
     "stableedit": {"warm_up": 5, "batch": 3},

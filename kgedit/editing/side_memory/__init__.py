@@ -1,1 +1,1 @@
-"""External memories for one layer, without weight changes: `grace`, `wise`."""
+"""External memories for one layer, without weight changes: `grace`, `memoir`, `wise`."""

@@ -1,9 +1,8 @@
 """Memory of WISE: side copies of one matrix, the routing of prompts to them, and their merging.
 
 A copy is stored as its difference from the matrix, so that outputs for prompts not routed to it are bitwise unchanged.
-A prompt is routed to the copy that moves the layer's output farthest, among those whose threshold is reached. The
-choice is made once per prompt, separately for each row of a batch, and applies to the whole answer. If the caller does
-not specify where prompts end, the text prefix with the largest distance decides.
+A prompt is routed to the copy that moves the layer's output farthest, among those whose threshold is reached. If the
+caller does not specify where prompts end, the text prefix with the largest distance decides.
 
 A merge sparsifies each copy, agrees on signs and sums (TIES, DARE, and their parts), or interpolates by slerp.
 """
@@ -19,7 +18,8 @@ import torch
 from peft.utils.merge_utils import calculate_majority_sign_mask, prune
 from transformers.pytorch_utils import Conv1D
 
-from kgedit.llm.language_model import LanguageModel, Reading
+from kgedit.editing.side_memory.prompt_routes import PromptRoutes, SeenTokens, mean_of
+from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.surgery.structure import by_row
 
 
@@ -97,34 +97,7 @@ class Distance:
         return self.of(seen.outputs, product(self.layer, seen.inputs, change))
 
 
-@dataclass(frozen=True, slots=True)
-class SeenTokens:
-    """Inputs and outputs of the layer for some texts, float32.
-
-    Attributes:
-        inputs: rows x length x inputs.
-        outputs: rows x length x outputs.
-        counted: rows x length; True for the tokens of the prompt.
-    """
-
-    inputs: torch.Tensor
-    outputs: torch.Tensor
-    counted: torch.Tensor
-
-
-def mean_of(distances: torch.Tensor, counted: torch.Tensor) -> torch.Tensor:
-    """Mean of each row over its counted tokens, 0 if there are none; the arguments are rows x length."""
-    mean: torch.Tensor = (distances * counted).sum(1) / counted.sum(1).clamp(min=1)
-    return mean
-
-
-def prompt_tokens(mask: torch.Tensor, ends: torch.Tensor) -> torch.Tensor:
-    """Mask of prompt tokens, which are neither padding nor answer: rows x length."""
-    columns = torch.arange(mask.shape[1], device=mask.device)
-    return mask.bool() & (columns <= ends[:, None])
-
-
-class Router:
+class Router(PromptRoutes):
     """Forward hook that sends each row of a batch through the matrix or through one side copy.
 
     Args:
@@ -135,10 +108,10 @@ class Router:
     """
 
     def __init__(self, model: LanguageModel, distance: Distance, *, long: int | None) -> None:
+        super().__init__()
         self._model = model
         self._distance = distance
         self._long = long
-        self._routes: list[int | None] = []
         self.copies: list[SideCopy] = []
 
     def __call__(self, _: Any, given: tuple[torch.Tensor, ...], output: torch.Tensor) -> torch.Tensor | None:
@@ -147,7 +120,7 @@ class Router:
         if reading is None:
             return None
         inputs, outputs = (by_row(tensor, len(reading.rows)).float() for tensor in (given[0], output))
-        routes = self._routes_of(reading, inputs, outputs)
+        routes = self.routes_of(reading, inputs, outputs)
         if all(route is None for route in routes):
             return None
         written = by_row(output, len(routes)).clone()
@@ -157,19 +130,6 @@ class Router:
                 added = product(self._distance.layer, inputs[rows], copy.change)
                 written[rows] = (written[rows].float() + added).to(output.dtype)
         return written.reshape(output.shape)
-
-    def _routes_of(self, reading: Reading, inputs: torch.Tensor, outputs: torch.Tensor) -> list[int | None]:
-        if reading.ends is not None:
-            counted = prompt_tokens(reading.mask, reading.ends).to(inputs.device)
-            self._routes = self.choose(SeenTokens(inputs, outputs, counted))
-            return self._routes
-        cached = reading.mask.shape[1] > inputs.shape[1]
-        if reading.ends_unknown and not (cached and len(self._routes) == len(inputs)):
-            real = reading.mask[:, -inputs.shape[1] :].to(inputs.device)
-            self._routes = self.choose_by_beginning(SeenTokens(inputs, outputs, real))
-        if max(reading.rows) >= len(self._routes):  # the cache was filled before there was any copy
-            return [None] * len(reading.rows)
-        return [self._routes[row] for row in reading.rows]
 
     def choose(self, seen: SeenTokens) -> list[int | None]:
         """Choose the index of a side copy for each row, or None for the matrix itself."""

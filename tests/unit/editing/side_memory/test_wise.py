@@ -14,10 +14,10 @@ from world.waits import counted_waits
 from kgedit.editing import make_editor
 from kgedit.editing.editor import EditorState
 from kgedit.editing.side_memory.copy_training import Replay, margins
+from kgedit.editing.side_memory.prompt_routes import SeenTokens
 from kgedit.editing.side_memory.side_copies import (
     Distance,
     Router,
-    SeenTokens,
     SideCopy,
     merged,
     random_mask,
