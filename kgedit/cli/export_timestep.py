@@ -74,6 +74,10 @@ def _tell(manifest: dict[str, Any]) -> None:
     without = manifest["without_locality"]
     probes += f", {without:,} cases without" if without else ""
     say(f"         locality: {probes}; two-hop questions: {manifest['two_hops']['asked']}")
+    if "chains" in manifest:
+        asked = manifest["chains"]["asked"]
+        lengths = ", ".join(f"{count:,} of {hops} facts" for hops, count in asked.items()) or "none"
+        say(f"         chains: {lengths}")
     _tell_left_out(manifest["final_filters"])
     _tell_specificity(manifest, manifest.get("page_views", {}))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -13,6 +13,7 @@ from kgedit.engines.protocol import (
     CHANGED_STATEMENTS,
     FUNCTIONAL_BY_CONSTRAINT,
     FUNCTIONAL_BY_DATA,
+    HOPS,
     NEAREST,
     TWO_HOPS,
     SimilarSubjects,
@@ -29,6 +30,9 @@ from kgedit.wikidata.ids import TWO_HOP_STOP_LIST
 
 _EDITED_AT_ONCE = 5_000
 """A batch shares the look-up of common facts; its result, some hundred holders of each, takes about 200 MB."""
+
+_ITEMS_AT_ONCE = 5_000
+"""Items whose hops one query finds; the facts of a batch stay within the memory that Neo4j gives one query."""
 
 _PAIRS_AT_ONCE = 200_000
 """Pairs of a subject and a document in one query: 14 subjects with 36,000 documents took more than 2.1 GiB."""
@@ -86,6 +90,24 @@ class GraphEngine:
 
     def two_hops(self, window: Window) -> pa.Table:
         return self._ask("two_hop_changes", _days(window) | {"stop": list(TWO_HOP_STOP_LIST)}, TWO_HOPS)
+
+    def hops_from(self, window: Window, items: pa.Table, properties: Sequence[str], *, fan: int) -> pa.Table:
+        if not self._whole:
+            return self._store.hops_from(window, items, properties, fan=fan)
+        return self._hops("hops_from", window, items, {"properties": list(properties), "fan": fan})
+
+    def hops_to(self, window: Window, items: pa.Table, properties: Sequence[str], *, fan: int, max_df: int) -> pa.Table:
+        if not self._whole:
+            return self._store.hops_to(window, items, properties, fan=fan, max_df=max_df)
+        return self._hops("hops_to", window, items, {"properties": list(properties), "fan": fan, "max_df": max_df})
+
+    def _hops(self, query: str, window: Window, items: pa.Table, given: dict[str, Any]) -> pa.Table:
+        names, asked = sorted(set(items["id"].to_pylist())), _days(window) | given
+        found = [
+            self._ask(query, asked | {"items": names[start : start + _ITEMS_AT_ONCE]}, HOPS)
+            for start in range(0, len(names), _ITEMS_AT_ONCE)
+        ]
+        return pa.concat_tables([HOPS.empty_table(), *found]).sort_by([(name, "ascending") for name in HOPS.names])
 
     def functional_by_data(self, window: Window, properties: pa.Table, *, min_subjects: int) -> pa.Table:
         if not self._whole:

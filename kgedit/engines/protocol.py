@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import ClassVar, NamedTuple, Protocol
 
 import pyarrow as pa
@@ -30,6 +30,12 @@ TWO_HOPS = pa.schema(
     [(name, pa.string()) for name in ("subject", "first_property", "bridge", "second_property", "object")]
 )
 """One row per pair of new facts of which the second starts at the end of the first, ordered by all columns."""
+
+HOPS = pa.schema([(name, pa.string()) for name in ("subject", "property", "object")])
+"""Facts that may be a hop of a chain, ordered by all columns.
+
+Each is in both snapshots, and is its subject's only value of the property in the newer one.
+"""
 
 FUNCTIONAL_BY_DATA = pa.schema([("property", pa.string()), ("subjects", pa.int64()), ("functional", pa.float64())])
 """One row per property with enough subjects, ordered by property.
@@ -125,6 +131,29 @@ class Engine(Protocol):
 
     def two_hops(self, window: Window) -> pa.Table:
         """Pairs of new facts that form a chain; columns TWO_HOPS."""
+        ...
+
+    def hops_from(self, window: Window, items: pa.Table, properties: Sequence[str], *, fan: int) -> pa.Table:
+        """Facts that lead on from items; columns HOPS.
+
+        Args:
+            window: Both snapshots.
+            items: Column id.
+            properties: Properties that may be a hop.
+            fan: Maximum number of facts of an item.
+        """
+        ...
+
+    def hops_to(self, window: Window, items: pa.Table, properties: Sequence[str], *, fan: int, max_df: int) -> pa.Table:
+        """Facts that lead to items; columns HOPS.
+
+        Args:
+            window: Both snapshots.
+            items: Column id.
+            properties: Properties that may be a hop.
+            fan: Maximum number of facts of an item, each with a different property.
+            max_df: Items that more facts name in the newer snapshot have none.
+        """
         ...
 
     def functional_by_data(self, window: Window, properties: pa.Table, *, min_subjects: int) -> pa.Table:

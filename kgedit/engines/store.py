@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import ClassVar
 
@@ -14,6 +14,7 @@ from kgedit.engines.protocol import (
     CHANGED_STATEMENTS,
     FUNCTIONAL_BY_CONSTRAINT,
     FUNCTIONAL_BY_DATA,
+    HOPS,
     SIMILAR,
     STATIC,
     TWO_HOPS,
@@ -53,6 +54,14 @@ class StoreEngine:
     def two_hops(self, window: Window) -> pa.Table:
         begun = window.select_by_bucket(read_sql("begun_facts"), {"stop": list(TWO_HOP_STOP_LIST)})
         return window.select(read_sql("two_hop_changes"), begun=begun).cast(TWO_HOPS)
+
+    def hops_from(self, window: Window, items: pa.Table, properties: Sequence[str], *, fan: int) -> pa.Table:
+        given = {"properties": list(properties), "fan": fan}
+        return window.select(read_sql("hops_from"), given, items=items).cast(HOPS)
+
+    def hops_to(self, window: Window, items: pa.Table, properties: Sequence[str], *, fan: int, max_df: int) -> pa.Table:
+        given = {"properties": list(properties), "fan": fan, "max_df": max_df}
+        return window.select(read_sql("hops_to"), given, items=items).cast(HOPS)
 
     def functional_by_data(self, window: Window, properties: pa.Table, *, min_subjects: int) -> pa.Table:
         counts = window.select_by_bucket(read_sql("functional_counts"), asked=properties.select(["property"]))

@@ -1,4 +1,7 @@
-"""WikiBigEdit's published JSON format, followed by additional fields for ids and old answers."""
+"""WikiBigEdit's published JSON format, followed by additional fields for ids and old answers.
+
+It has two hops at most: longer chains are in the timestep's own tables only.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,7 @@ def export(timestep: Timestep) -> Path:
 
 
 def _row(case: Case) -> dict[str, object]:
-    asked = {probe.axis: probe for probe in case.probes}
+    asked = {probe.axis: probe for probe in case.probes if probe.chain is None}
     rephrase, framed = asked.get("rephrase"), asked.get("personas")
     locality, chain = asked.get("locality"), asked.get("mhop")
     return {
@@ -57,6 +60,6 @@ def _row(case: Case) -> dict[str, object]:
 
 def _ids(case: Case, axis: str) -> list[list[str]] | None:
     for probe in case.probes:
-        if probe.axis == axis:
+        if probe.axis == axis and probe.chain is None:
             return [[fact.subject, fact.property, fact.object] for fact in probe.facts]
     return None

@@ -26,6 +26,7 @@ from kgedit.store.files import replace_folder, write_json
 from kgedit.store.snapshots import Snapshot
 from kgedit.store.window import Window
 from kgedit.store.working_folder import working_folder
+from kgedit.timesteps.chains import CHAIN_QUERIES, MOST_HOPS, Chains, find_chains
 from kgedit.timesteps.changes import (
     DROPPED,
     dropped_changes,
@@ -53,7 +54,7 @@ from kgedit.timesteps.profiles import FUNCTIONAL_BY, PERSONA_STYLES
 from kgedit.timesteps.relation_words import RelationWords
 from kgedit.timesteps.selected import keep_selected, read_selection
 from kgedit.timesteps.specificity import measure_specificity, read_case_views, specificity_provenance
-from kgedit.timesteps.tables import TABLES
+from kgedit.timesteps.tables import OPTIONAL_TABLES, TABLES
 from kgedit.timesteps.timestep import Timestep
 from kgedit.timesteps.two_hops import find_shortcuts, make_two_hops
 from kgedit.timesteps.wording import choose_templates, word_cases, word_facts, word_probes
@@ -96,6 +97,7 @@ class WikiBigEditSettings:
         only: File of the subjects and relations whose changes count (kgedit.timesteps.selected); None means all.
         pageviews: Monthly files of page views (kgedit.timesteps.specificity); if empty, views are null.
         counts: Counts of a corpus, or its texts (kgedit.timesteps.corpus_counts); None leaves counts null.
+        hops: Number of facts of the longest chains to ask for (kgedit.timesteps.chains), 2 to 4.
     """
 
     seed: int = 0
@@ -115,6 +117,7 @@ class WikiBigEditSettings:
     only: Path | None = None
     pageviews: tuple[Path, ...] = ()
     counts: Path | None = None
+    hops: int = 2
 
 
 def export_timestep(
@@ -139,8 +142,11 @@ def export_timestep(
         writers: Functions that write further files next to the tables before the folder is renamed.
 
     Raises:
-        TimestepError: if the dates are reversed, or the engine lacks a snapshot.
+        TimestepError: if the dates are reversed, the engine lacks a snapshot, or chains of that length are not asked
+            for.
     """
+    if not 2 <= settings.hops <= MOST_HOPS:
+        raise TimestepError(f"Chains have 2 to {MOST_HOPS} facts, and not {settings.hops}.")
     if old.date >= new.date:
         raise TimestepError(not_before(old.name, new.name))
     selection = None if settings.only is None else read_selection(settings.only)
@@ -216,6 +222,7 @@ def _make(
     step("finding two hops", 5, _STEPS)
     chains = find_shortcuts(window, engine.two_hops(window), worded.kept)
     hops = make_two_hops(chains, worded.kept, templates, words, seed=settings.seed)
+    chains_of_facts = _find_chains(engine, window, worded.kept, templates, words, settings)
     filters = (*found.filters, worded)
     cases, measured = _add_specificity(window, worded.kept, settings)
     tables = {
@@ -225,7 +232,26 @@ def _make(
         "known_facts": word_facts(known_facts, old_templates, known_subjects),
         "dropped": dropped_changes(found.changes, found.labels, filters),
     }
-    return _Made(tables, _counted(found.changes.num_rows, filters, near, chains.num_rows, hops) | measured)
+    counted = _counted(found.changes.num_rows, filters, near, chains.num_rows, hops) | measured
+    if chains_of_facts is not None:
+        tables["chains"] = chains_of_facts.kept
+        counted |= {"chains": chains_of_facts.counts | {"final_filters": chains_of_facts.questions}}
+    return _Made(tables, counted)
+
+
+def _find_chains(
+    engine: Engine,
+    window: Window,
+    cases: pa.Table,
+    templates: pa.Table,
+    words: RelationWords,
+    settings: WikiBigEditSettings,
+) -> Chains | None:
+    """Chains of more than two facts; None if the settings ask for none."""
+    if settings.hops <= 2:
+        return None
+    step("finding chains", 5, _STEPS)
+    return find_chains(engine, window, cases, templates, words, hops=settings.hops, seed=settings.seed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -346,7 +372,8 @@ def _classifier(settings: WikiBigEditSettings, snapshots: Sequence[Snapshot], *,
 
 def _write_tables(tables: Mapping[str, pa.Table], folder: Path) -> dict[str, Any]:
     written = {}
-    for name, schema in (TABLES | {"dropped": DROPPED}).items():
+    optional = {name: schema for name, schema in OPTIONAL_TABLES.items() if name in tables}
+    for name, schema in (TABLES | optional | {"dropped": DROPPED}).items():
         path = folder / f"{name}.parquet"
         rows = tables[name].select(schema.names).cast(schema)
         pq.write_table(rows, path, compression="zstd")
@@ -372,11 +399,17 @@ def _provenance(settings: WikiBigEditSettings) -> dict[str, Any]:
         "persona_style": settings.persona_style,
         "names": names_version(),
         "queries": hashlib.sha256(texts.encode()).hexdigest()[:16],
+        **({"hops": settings.hops, "chain_queries": _chain_queries()} if settings.hops > 2 else {}),
         **({"kinds": sorted(settings.kinds)} if settings.kinds else {}),
         **_classifier_provenance(settings),
         **({"only": sha256_of(settings.only)} if settings.only else {}),
         **specificity_provenance({path.name: sha256_of(path) for path in settings.pageviews}, settings.counts),
     }
+
+
+def _chain_queries() -> str:
+    texts = json.dumps({name: [read_query(name).text, read_sql(name)] for name in CHAIN_QUERIES}, sort_keys=True)
+    return hashlib.sha256(texts.encode()).hexdigest()[:16]
 
 
 def _classifier_provenance(settings: WikiBigEditSettings) -> dict[str, Any]:

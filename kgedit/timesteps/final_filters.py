@@ -279,20 +279,22 @@ def judge_cases(worded: pa.Table, words: Words) -> FilteredQuestions:
     return FilteredQuestions(rows, count_faults(judged))
 
 
-def judge_probes(probes: pa.Table, words: Words) -> FilteredQuestions:
-    """Judge locality questions.
+def judge_probes(probes: pa.Table, words: Words, *, axis: str = "locality") -> FilteredQuestions:
+    """Judge questions about single facts.
 
     Args:
         probes: Columns property, object_label, object_aliases, name and question.
         words: Stems that express each relation.
+        axis: Axis that the questions are counted under.
 
     Returns:
         The probes, in their order.
     """
     numbered = _numbered(probes)
     asked = select(
-        "SELECT fact, 0::BIGINT AS number, 'locality' AS axis, [property] AS relations, NULL::VARCHAR AS persona, "
+        "SELECT fact, 0::BIGINT AS number, $axis AS axis, [property] AS relations, NULL::VARCHAR AS persona, "
         "question FROM numbered",
+        {"axis": axis},
         numbered=numbered,
     ).cast(QUESTIONS)
     judged = find_faults(asked, _facts(numbered, "fact"), words)
@@ -318,18 +320,36 @@ def judge_two_hops(nested: pa.Table, words: Words) -> FilteredQuestions:
     Returns:
         The rows, in their order; rephrases excludes failing texts.
     """
+    hidden = "list_prepend(first_label, coalesce(first_aliases, []))"
+    return _judge_nested(nested, words, relations="[first_property, property]", hidden=hidden)
+
+
+def judge_chains(nested: pa.Table, words: Words) -> FilteredQuestions:
+    """Judge questions about chains of facts, and their rephrasings.
+
+    Args:
+        nested: Columns name (of the first subject), relations (of all hops), hidden (labels of the entities in the
+            middle, then their aliases), object_label, object_aliases, question and rephrases.
+        words: Stems that express each relation.
+
+    Returns:
+        The rows, in their order; rephrases excludes failing texts.
+    """
+    return _judge_nested(nested, words, relations="relations", hidden="hidden")
+
+
+def _judge_nested(nested: pa.Table, words: Words, *, relations: str, hidden: str) -> FilteredQuestions:
     numbered = _numbered(nested)
     asked = select(
-        """
-        SELECT fact, 0::BIGINT AS number, 'mhop' AS axis, [first_property, property] AS relations,
+        f"""
+        SELECT fact, 0::BIGINT AS number, 'mhop' AS axis, {relations} AS relations,
                NULL::VARCHAR AS persona, question FROM numbered WHERE question IS NOT NULL
         UNION ALL
-        SELECT fact, generate_subscripts(rephrases, 1), 'mhop_rephrase', [first_property, property], NULL,
+        SELECT fact, generate_subscripts(rephrases, 1), 'mhop_rephrase', {relations}, NULL,
                unnest(rephrases) FROM numbered WHERE question IS NOT NULL
         """,
         numbered=numbered,
     ).cast(QUESTIONS)
-    hidden = "list_prepend(first_label, coalesce(first_aliases, []))"
     judged = find_faults(asked, _facts(numbered, "fact", hidden=hidden), words)
     rows = select(
         """

@@ -117,6 +117,33 @@ TWO_HOPS = pa.schema(
 rephrases: paraphrases of the question; none of them names the entity in the middle or the answer.
 """
 
+CHAINS = pa.schema(
+    [
+        ("case_id", pa.string()),
+        ("hops", pa.int64()),
+        ("position", pa.int64()),
+        (
+            "facts",
+            pa.list_(
+                pa.struct(
+                    [*_FACT, ("object_aliases", _STRINGS), ("question", pa.string()), ("cloze", pa.string())],
+                )
+            ),
+        ),
+        ("object_label", pa.string()),
+        ("object_aliases", _STRINGS),
+        ("old_answers", _STRINGS),
+        ("question", pa.string()),
+        ("rephrases", _STRINGS),
+    ]
+)
+"""chains.parquet, only with --hops above 2: a chain of facts through a case, at most one of each length.
+
+facts: all facts in order, each with its own question; the edit is number `position`, from 1, and the others are in
+both snapshots. object_label and object_aliases are those of the last fact. old_answers: where the replaced object leads
+in the older snapshot.
+"""
+
 KNOWN_FACTS = pa.schema(
     [
         *_FACT,
@@ -131,6 +158,9 @@ CHANGED = "changed"
 """Basis of a locality probe that became true in the window."""
 
 TABLES = {"cases": CASES, "locality": LOCALITY, "two_hops": TWO_HOPS, "known_facts": KNOWN_FACTS}
+
+OPTIONAL_TABLES = {"chains": CHAINS}
+"""Tables that only some exports write."""
 
 
 class TimestepTables(Protocol):

@@ -10,7 +10,7 @@ import hashlib
 import json
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,9 +22,9 @@ from kgedit.checksums import check_folder, decoding
 from kgedit.errors import DamagedFileError, TimestepError
 from kgedit.html_tables import html_table
 from kgedit.near_names import did_you_mean
-from kgedit.records.cases import AXES, SPECIFICITY, Axis, Case, KnownFact, Probe, Specificity
+from kgedit.records.cases import AXES, SPECIFICITY, Axis, Case, Chain, KnownFact, Probe, Specificity
 from kgedit.resources import as_typed, home
-from kgedit.timesteps.tables import CHANGED, TABLES, answers_in, fact_in
+from kgedit.timesteps.tables import CHANGED, OPTIONAL_TABLES, TABLES, answers_in, fact_in
 from kgedit.timesteps.wikifactdiff.tables import (
     has_neighbours,
     neighbour_probes,
@@ -106,10 +106,12 @@ class Timestep:
         return html_table(f"Timestep {self.name}", ("table", "rows"), counts, note=str(self.folder))
 
     def table(self, name: str) -> pa.Table:
-        """Read one of TABLES."""
+        """Read one of TABLES, or one of OPTIONAL_TABLES, which is empty if the export did not write it."""
         path = self.folder / f"{name}.parquet"
+        if name in OPTIONAL_TABLES and name not in self.manifest.get("tables", {}):
+            return OPTIONAL_TABLES[name].empty_table()
         with decoding(path, fix=EXPORT_AGAIN):
-            return pq.read_table(path, schema=TABLES[name])
+            return pq.read_table(path, schema=(TABLES | OPTIONAL_TABLES)[name])
 
     def known_facts(self) -> list[KnownFact]:
         """Facts of the older snapshot with questions, in file order."""
@@ -147,6 +149,8 @@ class Timestep:
                 probes[row["case_id"]] += [
                     Probe(axis, question, answers_in(row), hops, row["second_case_id"]) for axis, question in asked
                 ]
+        for row in self.table("chains").to_pylist():
+            probes[row["case_id"]] += _chain_probes(row, probes[row["case_id"]], rephrased=two_hop_rephrases)
         for case_id, probe in self._locality_probes(neighbours):
             probes[case_id].append(probe)
         for row in rows:
@@ -196,6 +200,23 @@ class Timestep:
                     evidence=row["evidence"],
                 ),
             )
+
+
+def _chain_probes(row: dict[str, Any], earlier: Sequence[Probe], *, rephrased: bool) -> Iterator[Probe]:
+    """Yield the question about a chain, and those about its single facts that no earlier chain of the case has."""
+    facts = tuple(fact_in(fact) for fact in row["facts"])
+    singles = tuple(fact["question"] for fact in row["facts"])
+    chain = Chain(f"{row['case_id']}-{row['hops']}", row["hops"], singles, tuple(row["old_answers"]))
+    asked: list[tuple[Axis, str]] = [("mhop", row["question"])]
+    if rephrased:
+        asked += [("mhop_rephrase", question) for question in row["rephrases"]]
+    for axis, question in asked:
+        yield Probe(axis, question, answers_in(row), facts, chain=chain)
+    known = {probe.question for probe in earlier if probe.axis == "hop"}
+    for fact, single in zip(facts, row["facts"], strict=True):
+        if single["question"] not in known:
+            known.add(single["question"])
+            yield Probe("hop", single["question"], answers_in(single), (fact,), cloze=single["cloze"])
 
 
 def read_manifest(path: Path, *, key: str, fix: str) -> dict[str, Any]:

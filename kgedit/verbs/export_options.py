@@ -84,6 +84,13 @@ class ExportOptions:
         rare=True,
         help="wikibigedit: prefer changed facts that are not cases as locality probes.",
     )
+    hops: int = flag(
+        default=2,
+        ge=2,
+        le=4,
+        group="Questions",
+        help="wikibigedit: also ask for chains of up to this number of facts, one of which is the edit.",
+    )
     pageviews: ManyFiles = flag(
         default=(),
         group="Questions",
@@ -132,6 +139,7 @@ class ExportOptions:
             "labelled-changes": self.labelled_changes,
             "kind-embedder": self.kind_embedder,
             "changed-locality": self.changed_locality,
+            "hops": self.hops > 2,
         }
         check_profile(self.profile, own)
         check_kinds(self.kinds)

@@ -6,6 +6,7 @@ decides what is current by counting over pairs of statements, where the store ta
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from typing import Any
 
 import duckdb
@@ -124,6 +125,31 @@ class Oracle:
             WHERE b.object <> a.subject AND b.object <> a.object AND a.object <> a.subject ORDER BY ALL
             """
         )
+
+    def hops(self, items: list[str], end: str, *, fan: int, max_df: int) -> list[tuple[Any, ...]]:
+        """Facts around items, one by one: those that begin ("subject") or end ("object") there."""
+        values: dict[tuple[str, str], list[str]] = defaultdict(list)
+        named: Counter[str] = Counter()
+        for subject, relation, thing in self.facts("new"):
+            values[subject, relation].append(thing)
+            named[thing] += 1
+        old, merged = set(self.facts("old")), {row[0] for row in self.rows("SELECT id FROM redirect")}
+        around: dict[str, list[tuple[int, str, tuple[str, str, str]]]] = {name: [] for name in items}
+        for (subject, relation), things in values.items():
+            fact = (subject, relation, things[0])
+            here, there = (subject, things[0]) if end == "subject" else (things[0], subject)
+            single = len(things) == 1 and fact in old and here != there
+            if single and here in around and subject[0] == things[0][0] == "Q" and things[0] not in merged:
+                drawn = (int(there[1:]) * 7919 + int(relation[1:]) * 104729) % 1000003
+                around[here].append((drawn, relation, fact))
+        found = []
+        for name, own in around.items():
+            one_each: dict[str, tuple[int, str, tuple[str, str, str]]] = {}
+            for drawn, relation, fact in sorted(own, key=lambda each: (each[0], each[2])):
+                one_each.setdefault(relation, (drawn, relation, fact))
+            if end == "subject" or named[name] <= max_df:
+                found += [fact for _, _, fact in sorted(one_each.values())[:fan]]
+        return sorted(found)
 
     def diff_counts(self) -> list[tuple[Any, ...]]:
         """Property, facts begun, facts ended, by their own ids."""

@@ -275,6 +275,35 @@ def test_both_engines_write_the_same_bytes(
         assert all(row["ans"] and row["old_ans"] and row["object_id"] and row["old_object_ids"] for row in updates)
 
 
+@pytest.mark.parametrize(
+    ("world", "older", "newer"),
+    [
+        ("sample", *STEPS[0]),
+        pytest.param(*PAT[0], marks=pytest.mark.shared),
+        pytest.param("w12k", "2010-01-01", "2014-01-01", marks=pytest.mark.shared),
+    ],
+)
+def test_both_engines_find_the_same_chains(
+    home_of: Callable[[str], Path], tmp_path: Path, answered: set[str], world: str, older: str, newer: str
+) -> None:
+    window = ["--from", older, "--to", newer, "--hops", "4"]
+    for engine in ENGINES[1:]:
+        kgedit(home_of(world), "export-timestep", *window, "--engine", engine, "--out", tmp_path / engine)
+    assert {"hops_from", "hops_to"} < answered
+    chains = [(tmp_path / engine / "chains.parquet").read_bytes() for engine in ENGINES[1:]]
+    assert chains[0] == chains[1]
+    rows = Timestep.open(tmp_path / "graph").table("chains").to_pylist()
+    assert {row["hops"] for row in rows} == {3, 4}
+    assert len({(row["case_id"], row["hops"]) for row in rows}) == len(rows)
+    for row in rows:
+        facts = row["facts"]
+        edited = facts[row["position"] - 1]
+        assert row["case_id"] == f"{edited['subject']}:{edited['property']}:{edited['object']}"
+        assert [fact["object"] for fact in facts[:-1]] == [fact["subject"] for fact in facts[1:]]
+        assert facts[-1]["object_label"] == row["object_label"]
+        assert not any(f" {fact['object_label'].lower()} " in row["question"].lower() for fact in facts)
+
+
 def test_auto_takes_the_graph_which_answers_what_constraints_make_functional(
     sample_home: Path, tmp_path: Path, answered: set[str]
 ) -> None:

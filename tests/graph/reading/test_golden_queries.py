@@ -26,6 +26,8 @@ PARAMETERS = {
     "find_terms": {"name": "germany", "limit": "5"},
     "functional_by_constraint": {"date": "2023-02-27"},
     "functional_by_data": {"date": "2023-02-27"},
+    "hops_from": WINDOW | {"items": "Q183,Q30", "properties": "P6,P35,P36"},
+    "hops_to": WINDOW | {"items": "Q64,Q183", "properties": "P17,P36,P131"},
     "memory_facts": {"date": "2023-02-27", "properties": "P6", "subjects": "3"},
     "memory_subjects": {"question": "Who is the spouse of the head of government of norway?"},
     "memory_walk": {"subjects": "Q20", "date": "2023-02-27", "limit": "5"},

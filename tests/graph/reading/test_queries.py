@@ -160,6 +160,26 @@ def test_two_hops_over_changed_edges(graph: Graph, window: tuple[Snapshot, Snaps
     assert rows
 
 
+@pytest.mark.parametrize(("name", "end"), [("hops_from", "subject"), ("hops_to", "object")])
+def test_hops_around_items(
+    graph: Graph, window: tuple[Snapshot, Snapshot], oracle: Oracle, tmp_path: Path, name: str, end: str
+) -> None:
+    items = sorted({row[0] for row in oracle.changed_edges() if row[0][0] == "Q"})[:200]
+    items += sorted({thing for row in oracle.changed_edges() for thing in row[3] if thing[0] == "Q"})[:200]
+    properties = sorted({row[1] for row in oracle.facts("new")})
+    asked = pa.table({"id": items})
+    for fan, max_df in ((3, 10_000), (1, 2)):
+        expected = oracle.hops(items, end, fan=fan, max_df=max_df)
+        given = {"fan": fan} | ({"max_df": max_df} if end == "object" else {})
+        rows = found(graph, name, items=sorted(set(items)), properties=properties, **dates(window), **given)
+        assert rows == expected
+        with Window(*window, spill=tmp_path / "spill") as both:
+            for engine in (StoreEngine(), GraphEngine(graph)):
+                answer = getattr(engine, name)(both, asked, properties, **given)
+                assert [tuple(row.values()) for row in answer.to_pylist()] == expected, engine.name
+        assert rows
+
+
 def test_functional_relations_by_constraint(graph: Graph, window: tuple[Snapshot, Snapshot], oracle: Oracle) -> None:
     rows = found(graph, "functional_by_constraint", date=window[1].date)
     expected = oracle.functional_by_constraint()
@@ -247,14 +267,21 @@ def test_looking_for_changes_costs_what_changed(
     "name",
     [
         *("facts_on_date", "similar_subjects", "similar_static_facts", "statement_history"),
-        *("shared_facts", "nearest_entities"),
+        *("shared_facts", "nearest_entities", "hops_from", "hops_to"),
     ],
 )
 def test_looking_at_a_subject_costs_what_is_around_it(
     graph: Graph, whole_window: tuple[Snapshot, Snapshot], name: str
 ) -> None:
     query = read_query(name)
-    edit = {"subject": "Q1", "property": "P6", "subjects": ["Q1"], "documents": ["Q2"]}
+    edit = {
+        "subject": "Q1",
+        "property": "P6",
+        "subjects": ["Q1"],
+        "documents": ["Q2"],
+        "items": ["Q1"],
+        "properties": ["P6"],
+    }
     given = dates(whole_window) | {"date": whole_window[0].date} | edit
     operators = plan_of(graph, query.text, {p.name: p.default for p in query.parameters} | given)
     assert any("NodeUniqueIndexSeek" in operator for operator in operators), operators

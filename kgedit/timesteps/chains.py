@@ -1,0 +1,377 @@
+"""Chains of three or four facts: one edit and unchanged facts around it, asked for without naming anything in between.
+
+The edit may be any hop. The answer depends on it: neither a shorter path of current facts nor the replaced object leads
+there. Unlike a two-hop question, a chain needs no second edit, so it can be asked after each single one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kgedit.engines.protocol import HOPS, Engine
+from kgedit.store.engine import select
+from kgedit.store.window import Window
+from kgedit.timesteps.final_filters import Words, faults_as_filters, gives_away, judge_chains, judge_probes
+from kgedit.timesteps.funnel import Filter, Filtered, reason_column, split_by_reason
+from kgedit.timesteps.labels import describe_subjects, pages_among, usable
+from kgedit.timesteps.tables import FACT
+from kgedit.timesteps.wording import agreed, say, say_all, word_facts
+from kgedit.wikidata.ids import OFFICES, POSITION_HELD, TWO_HOP_STOP_LIST
+
+CHAIN_QUERIES = ("hops_from", "hops_to")
+"""Each is a file of cypher/read and one of kgedit/engines/sql."""
+
+MOST_HOPS = 4
+"""Longest chain, as in MQuAKE; longer questions are hard to read."""
+
+FAN = 3
+"""Facts by which a chain may go on from an item, in either direction."""
+
+MAX_DF = 10_000
+"""An item that more facts name, such as a large country, is not entered backwards: the search reads all of them."""
+
+_CANDIDATES = 24
+"""Paths of each length that are judged for a case; one of them is asked."""
+
+FILTERS: tuple[Filter, ...] = (
+    ("the start and the answer are linked directly", "linked"),
+    ("a shorter path leads to the answer", "shorter"),
+    ("the replaced object gives the same answer", "same_by_old_object"),
+    ("the answer is the office of its holder", "office"),
+    ("a label cannot be used in questions", "unusable"),
+    ("a question about a single hop fails a final filter", "hop_fails"),
+    *faults_as_filters("question: "),
+    ("question: it names an entity in the middle", "names_middle"),
+)
+
+
+class Chains(NamedTuple):
+    """Chains of a window.
+
+    Attributes:
+        kept: With the schema kgedit.timesteps.tables.CHAINS, at most one row per case and length.
+        counts: For the manifest: paths found, dropped by reason, kept, and asked by length.
+        questions: Axis -> results of the final filters.
+    """
+
+    kept: pa.Table
+    counts: dict[str, Any]
+    questions: Mapping[str, dict[str, Any]]
+
+
+def find_chains(
+    engine: Engine, window: Window, cases: pa.Table, templates: pa.Table, words: Words, *, hops: int, seed: int
+) -> Chains:
+    """Find chains through cases, and word them.
+
+    Args:
+        engine: Finds the facts around the cases.
+        window: Both snapshots.
+        cases: From kgedit.timesteps.wording.word_cases.
+        templates: From choose_templates; only properties with a template of their own are a hop.
+        words: Stems that express each relation.
+        hops: Length of the longest chains, 3 or 4.
+        seed: Seed of the choice among the paths of a case.
+    """
+    paths = find_paths(engine, window, cases, _hop_properties(templates), hops=hops, seed=seed)
+    judged = judge_paths(window, paths, cases)
+    worded, questions = _word_chains(window, judged.kept, templates, words)
+    filtered = split_by_reason(worded, FILTERS[len(_OF_PATHS) :])
+    asked = select(
+        """
+        FROM kept QUALIFY row_number() OVER (
+            PARTITION BY case_id, hops ORDER BY md5(concat_ws('|', $seed, case_id, question))) = 1
+        ORDER BY case_id, hops
+        """,
+        {"seed": str(seed)},
+        kept=filtered.kept,
+    )
+    lengths = {str(row["values"]): row["counts"] for row in pc.value_counts(asked["hops"]).to_pylist()}
+    counts = {"found": paths.num_rows} | judged.funnel | filtered.funnel
+    counts |= {"kept": filtered.kept.num_rows, "asked": dict(sorted(lengths.items()))}
+    return Chains(asked, counts, questions)
+
+
+def _hop_properties(templates: pa.Table) -> list[str]:
+    own = templates.filter(pc.invert(pc.ends_with(templates["template"], ":generic")))
+    return sorted(set(own["property"].to_pylist()) - set(TWO_HOP_STOP_LIST))
+
+
+def find_paths(
+    engine: Engine, window: Window, cases: pa.Table, properties: list[str], *, hops: int, seed: int
+) -> pa.Table:
+    """Find paths of three to `hops` facts through cases, each with other items and relations, all other facts unchanged.
+
+    Returns:
+        Columns chain (a number), case_id, hops, position (of the edit, from 1), nodes (ids of the items, one more
+        than hops) and properties; at most 24 rows per case and length, ordered by case_id, hops, properties and nodes.
+    """
+    onward, back = _HopsAround(window), _HopsAround(window)
+    onward.spread(
+        "object", cases["object"], hops - 1, lambda items: engine.hops_from(window, items, properties, fan=FAN)
+    )
+    back.spread(
+        "subject",
+        cases["subject"],
+        hops - 1,
+        lambda items: engine.hops_to(window, items, properties, fan=FAN, max_df=MAX_DF),
+    )
+    steps = "".join(
+        f""", after_{n} AS (
+            SELECT case_id, list_append(nodes, h.object) AS nodes, list_append(properties, h.property) AS properties
+            FROM after_{n - 1} JOIN onward h ON h.subject = nodes[-1]
+            WHERE NOT list_contains(nodes, h.object) AND NOT list_contains(properties, h.property)
+        ), before_{n} AS (
+            SELECT case_id, list_prepend(h.subject, nodes) AS nodes,
+                   list_prepend(h.property, properties) AS properties
+            FROM before_{n - 1} JOIN back h ON h.object = nodes[1]
+            WHERE NOT list_contains(nodes, h.subject) AND NOT list_contains(properties, h.property)
+        )"""
+        for n in range(1, hops)
+    )
+    both = {side: " UNION ALL ".join(f"FROM {side}_{n}" for n in range(hops)) for side in ("after", "before")}
+    return window.select(
+        f"""
+        WITH after_0 AS (
+            SELECT case_id, [object] AS nodes, [property] AS properties FROM edits
+        ), before_0 AS (
+            SELECT case_id, [subject] AS nodes, []::VARCHAR[] AS properties FROM edits
+        ){steps}, path AS (
+            SELECT case_id, len(b.properties) + len(a.properties) AS hops, len(b.properties) + 1 AS position,
+                   list_concat(b.nodes, a.nodes) AS nodes, list_concat(b.properties, a.properties) AS properties
+            FROM ({both["before"]}) b JOIN ({both["after"]}) a USING (case_id)
+            WHERE len(b.properties) + len(a.properties) BETWEEN 3 AND $hops
+                  AND NOT list_has_any(b.nodes, a.nodes) AND NOT list_has_any(b.properties, a.properties)
+        ), drawn AS (
+            FROM path QUALIFY row_number() OVER (
+                PARTITION BY case_id, hops
+                ORDER BY md5(concat_ws('|', $seed, array_to_string(nodes, '|'), array_to_string(properties, '|')))
+            ) <= {_CANDIDATES}
+        )
+        SELECT row_number() OVER (ORDER BY case_id, hops, properties, nodes) AS chain, * FROM drawn ORDER BY chain
+        """,
+        {"hops": hops, "seed": str(seed)},
+        edits=cases.select(["case_id", "subject", "property", "object"]),
+        onward=onward.found,
+        back=back.found,
+    )
+
+
+class _HopsAround:
+    """Facts around items, found step by step."""
+
+    def __init__(self, window: Window) -> None:
+        self._window = window
+        self.found = HOPS.empty_table()
+
+    def spread(self, end: str, items: pa.ChunkedArray, steps: int, ask: Any) -> None:
+        """Find the facts around items, then those around their other ends, and so on.
+
+        Args:
+            end: Column of HOPS where the next step begins.
+            items: Ids.
+            steps: Number of steps.
+            ask: Function from a table with the column id to HOPS.
+        """
+        done = pa.table({"id": pa.array([], pa.string())})
+        waiting = pa.table({"id": items.unique()})
+        for _ in range(steps):
+            if not waiting.num_rows:
+                return
+            new = ask(waiting)
+            self.found = pa.concat_tables([self.found, new])
+            done = pa.concat_tables([done, waiting])
+            waiting = self._window.select(
+                f"SELECT DISTINCT {end} AS id FROM new ANTI JOIN done ON {end} = done.id ORDER BY id",
+                new=new,
+                done=done,
+            )
+
+
+_OF_PATHS = FILTERS[:4]
+
+
+def judge_paths(window: Window, paths: pa.Table, cases: pa.Table) -> Filtered:
+    """Drop paths whose answer does not depend on the edit.
+
+    Args:
+        window: Both snapshots.
+        paths: From find_paths.
+        cases: Columns case_id and old_objects.
+
+    Returns:
+        The paths with old_answers: labels of the items to which the replaced objects lead in the older snapshot.
+    """
+    reasoned = window.select(
+        f"""
+        WITH fact AS MATERIALIZED (
+            SELECT subject, object FROM new_facts WHERE kind = 'item' AND subject <> object
+        ), pair AS MATERIALIZED (
+            SELECT nodes[1] AS one, nodes[-1] AS other, max(hops) AS hops FROM paths GROUP BY ALL
+        ), next AS MATERIALIZED (
+            SELECT DISTINCT subject AS one, object AS middle FROM fact WHERE subject IN (SELECT one FROM pair)
+        ), last AS MATERIALIZED (
+            SELECT DISTINCT subject AS middle, object AS other FROM fact WHERE object IN (SELECT other FROM pair)
+        ), direct AS (
+            SELECT one, middle AS other FROM next
+            UNION SELECT object, subject FROM fact
+            WHERE subject IN (SELECT other FROM pair) AND object IN (SELECT one FROM pair)
+        ), two AS (
+            SELECT one, other FROM pair JOIN next USING (one) SEMI JOIN last USING (middle, other)
+        ), three AS (
+            SELECT one, pair.other FROM pair JOIN next USING (one) JOIN fact ON fact.subject = middle
+            JOIN last ON last.middle = fact.object AND last.other = pair.other WHERE hops = 4
+        ), replaced AS MATERIALIZED (
+            SELECT chain, position, hops, properties, old_objects, nodes[-1] AS answer
+            FROM paths JOIN cases USING (case_id)
+        ), dated AS MATERIALIZED (
+            SELECT 'old' AS side, subject, property, object FROM old_facts
+            WHERE property IN (SELECT unnest(properties) FROM paths)
+            UNION ALL
+            SELECT 'new', subject, property, object FROM new_facts
+            WHERE property IN (SELECT unnest(properties) FROM paths)
+        ), walk_0 AS (
+            SELECT chain, position AS place, side, unnest(old_objects) AS node
+            FROM replaced, (VALUES ('old'), ('new')) v(side)
+        ){"".join(_walk(n) for n in range(1, MOST_HOPS))}, reached AS MATERIALIZED (
+            SELECT chain, side, node, answer
+            FROM ({" UNION ALL ".join(f"FROM walk_{n}" for n in range(MOST_HOPS))}) JOIN replaced USING (chain)
+            WHERE place = hops
+        ), old_answer AS (
+            SELECT chain, list(DISTINCT label ORDER BY label) AS old_answers FROM reached
+            JOIN old_entities ON id = node WHERE side = 'old' AND label IS NOT NULL GROUP BY chain
+        ), judged AS (
+            SELECT p.*, coalesce(old_answers, []) AS old_answers,
+                   (nodes[1], nodes[-1]) IN (SELECT (one, other) FROM direct) AS linked,
+                   (nodes[1], nodes[-1]) IN (SELECT (one, other) FROM two)
+                       OR hops = 4 AND (nodes[1], nodes[-1]) IN (SELECT (one, other) FROM three) AS shorter,
+                   chain IN (SELECT chain FROM reached WHERE node = answer) AS same_by_old_object,
+                   len(list_filter(range(1, hops), lambda n: properties[n] IN {OFFICES}
+                                   AND properties[n + 1] = '{POSITION_HELD}')) > 0 AS office
+            FROM paths p LEFT JOIN old_answer USING (chain)
+        )
+        SELECT chain, case_id, hops, position, nodes, properties, old_answers, {reason_column(_OF_PATHS)}
+        FROM judged ORDER BY chain
+        """,
+        paths=paths,
+        cases=cases.select(["case_id", "old_objects"]),
+    )
+    return split_by_reason(reasoned, _OF_PATHS)
+
+
+def _walk(n: int) -> str:
+    """SQL of a step from the replaced object along the relations after the edit, in each snapshot."""
+    return f""", walk_{n} AS (
+        SELECT DISTINCT chain, place + 1 AS place, w.side, d.object AS node
+        FROM walk_{n - 1} w JOIN replaced r USING (chain)
+        JOIN dated d ON d.side = w.side AND d.subject = node AND d.property = properties[place + 1] WHERE place < hops
+    )"""
+
+
+def _word_chains(
+    window: Window, paths: pa.Table, templates: pa.Table, words: Words
+) -> tuple[pa.Table, dict[str, dict[str, Any]]]:
+    """Chains with their questions and a column ``reason``, and the counts of the final filters."""
+    facts = word_facts(_facts_of(window, paths), templates, _names(window, paths))
+    single = judge_probes(facts, words, axis="hop")
+    nested = _nested(paths, facts, templates)
+    judged = judge_chains(nested, words)
+    reasoned = select(
+        f"""
+        WITH fact AS (
+            SELECT chain, bool_or(fault IS NOT NULL) AS hop_fails, bool_or(unusable) AS unusable,
+                   list(struct_pack({", ".join(f"{name} := {name}" for name in (*FACT, "object_aliases"))},
+                                    question := question, cloze := cloze) ORDER BY hop) AS facts,
+                   list(object_label ORDER BY hop)[:-2] AS middle,
+                   arg_max(object_label, hop) AS object_label, arg_max(object_aliases, hop) AS object_aliases
+            FROM single GROUP BY chain
+        ), joined AS (
+            SELECT p.chain, p.case_id, p.hops, position, facts, f.object_label, f.object_aliases, old_answers,
+                   j.question, j.rephrases, unusable, hop_fails, j.fault,
+                   len(list_filter(middle, lambda name: {gives_away("j.question", "name")})) > 0 AS names_middle
+            FROM paths p JOIN fact f USING (chain) JOIN judged j USING (chain)
+        )
+        SELECT * EXCLUDE (unusable, hop_fails, fault, names_middle), {reason_column(FILTERS[len(_OF_PATHS) :])}
+        FROM joined ORDER BY chain
+        """,
+        paths=paths,
+        single=single.rows,
+        judged=judged.rows,
+    )
+    return reasoned, {**judged.counts, **single.counts}
+
+
+def _facts_of(window: Window, paths: pa.Table) -> pa.Table:
+    """One row per path and hop with labels, ordered by both; unusable: a label is missing or unfit for questions."""
+    return window.select(
+        f"""
+        WITH fact AS (
+            SELECT chain, unnest(range(1, hops + 1)) AS hop, nodes, properties FROM paths
+        ), named AS (
+            SELECT chain, hop, nodes[hop] AS subject, properties[hop] AS property, nodes[hop + 1] AS object FROM fact
+        ), entity AS MATERIALIZED (
+            SELECT id, label, coalesce(aliases, []) AS aliases FROM new_entities
+            WHERE id IN (SELECT unnest(nodes) FROM paths UNION SELECT unnest(properties) FROM paths)
+        ), page AS MATERIALIZED (
+            {pages_among("entity")}
+        )
+        SELECT n.*, coalesce(s.label, n.subject) AS subject_label, coalesce(p.label, n.property) AS property_label,
+               coalesce(o.label, n.object) AS object_label, coalesce(o.aliases, []) AS object_aliases,
+               NOT coalesce({usable("s.label")} AND {usable("o.label")}, false)
+                   OR s.id IN (FROM page) OR o.id IN (FROM page) AS unusable
+        FROM named n LEFT JOIN entity s ON s.id = n.subject LEFT JOIN entity p ON p.id = n.property
+        LEFT JOIN entity o ON o.id = n.object ORDER BY chain, hop
+        """,
+        paths=paths,
+    )
+
+
+def _names(window: Window, paths: pa.Table) -> pa.Table:
+    labels = _facts_of(window, paths).select(["subject", "subject_label"])
+    return describe_subjects(window.connection, labels)
+
+
+def _nested(paths: pa.Table, facts: pa.Table, templates: pa.Table) -> pa.Table:
+    """Chains with their questions: each phrase with the one before it as subject, in the question of the last hop."""
+    facts = facts.append_column("position", facts["hop"])
+    texts = select("SELECT chain, name AS text FROM facts WHERE position = 1 ORDER BY chain", facts=facts)
+    for hop in range(1, MOST_HOPS):
+        nested = f"replace({agreed('t.phrase', 'text')}, '{{subject}}', text)"
+        texts = select(
+            f"""
+            SELECT chain, CASE WHEN hops > $hop THEN {nested} ELSE text END AS text
+            FROM texts JOIN paths USING (chain)
+            LEFT JOIN (FROM facts WHERE position = $hop) f USING (chain)
+            LEFT JOIN templates t ON t.property = f.property AND t.subject_class = f.subject_class ORDER BY chain
+            """,
+            {"hop": hop},
+            texts=texts,
+            paths=paths.select(["chain", "hops"]),
+            facts=facts.select(["chain", "position", "property", "subject_class"]),
+            templates=templates,
+        )
+    return select(
+        f"""
+        WITH middle AS (
+            SELECT chain, list_concat(list(object_label ORDER BY position),
+                                       flatten(list(object_aliases ORDER BY position))) AS hidden
+            FROM facts JOIN paths USING (chain) WHERE position < hops GROUP BY chain
+        )
+        SELECT chain, first.name, properties AS relations, hidden, last.object_label, last.object_aliases,
+               {say("question", "text")} AS question, {say_all("rephrases", "text")} AS rephrases
+        FROM paths JOIN texts USING (chain) JOIN middle USING (chain)
+        JOIN (FROM facts WHERE position = 1) first USING (chain)
+        JOIN facts last ON last.chain = paths.chain AND last.position = hops
+        JOIN templates t ON t.property = last.property AND t.subject_class = last.subject_class ORDER BY chain
+        """,
+        paths=paths.select(["chain", "hops", "properties"]),
+        texts=texts,
+        facts=facts.select(
+            ["chain", "position", "property", "subject_class", "name", "object_label", "object_aliases"]
+        ),
+        templates=templates,
+    )
