@@ -32,6 +32,13 @@ QUESTIONS: tuple[tuple[str, str, tuple[str, ...], tuple[str, ...]], ...] = (
         ("begun_facts", "two_hop_changes"),
     ),
     (
+        "Which unchanged facts continue a chain?",
+        "With `--hops 3` or `4`. Unchanged facts that lead on from the object of an edit, or to its subject, step by step; "
+        "`kgedit/timesteps/chains.py` joins them into paths and drops those whose answer does not depend on the edit.",
+        ("hops_from", "hops_to"),
+        ("hops_from", "hops_to"),
+    ),
+    (
         "Which similar subjects should not change?",
         "wikibigedit: unchanged facts of the edits' relations, and for each edit those about the subjects that share "
         "the rarest facts with it. Either engine finds shared facts and who has them; `similar_facts.sql` then ranks "

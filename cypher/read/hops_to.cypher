@@ -1,6 +1,7 @@
 // Finds: Facts that lead to some items: current in both snapshots, and the subject's only value of the property in the
 // newer one. For each item one subject of each property, and at most $fan of these, drawn by a number made of the ids. An
-// item that is the object of more than $max_df facts has none. The earlier hops of a chain of facts.
+// item that is the object of more than $max_df facts, or was merged into another, has none. The earlier hops of a chain
+// of facts.
 // Parameters:
 // $items (ids): where the facts end
 // $from (date): older snapshot
@@ -22,7 +23,7 @@ CALL (o) {
   WITH g LIMIT $max_df + 1
   RETURN count(g) AS df
 }
-WITH o WHERE df <= $max_df
+WITH o WHERE df <= $max_df AND NOT (o:Merged AND EXISTS { (o)-[r:REDIRECT]->() WHERE r.since <= $to < r.until })
 CALL (o) {
   MATCH (o)<-[f:FACT]-(s:Item) WHERE f.property IN $properties AND f.since <= $to AND f.until > $from AND s <> o
   WITH s, f.property AS p, max(f.property_label) AS label,

@@ -30,7 +30,7 @@ EDIT_AXES: tuple[Axis, ...] = ("update", "rephrase", "personas", "alias")
 """Axes that query the edited fact itself. Only on these is its old value an old answer."""
 
 TWO_HOP_AXES: tuple[Axis, ...] = ("mhop", "mhop_rephrase")
-"""Axes that need the edited fact and at least one more: two hops, and MQuAKE's chains of up to four."""
+"""Axes that need the edited fact and at least one more: two hops, and chains of up to four."""
 
 LOCALITY_AXES: tuple[Axis, ...] = ("locality", "random_locality")
 """Axes of facts that the edit must not change."""

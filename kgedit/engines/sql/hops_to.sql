@@ -1,12 +1,13 @@
 -- Finds: Facts that lead to some items: current in both snapshots, and the subject's only value of the property in the
 -- newer one. For each item one subject of each property, and at most $fan of these, drawn by a number made of the ids. An
--- item that is the object of more than $max_df facts has none. The same rows as cypher/read/hops_to.cypher, without
--- labels.
+-- item that is the object of more than $max_df facts, or was merged into another, has none. The same rows as
+-- cypher/read/hops_to.cypher, without labels.
 -- Parameters: $properties, the properties that may be a hop; $fan; $max_df
--- Reads: items (id), old_facts, new_facts
+-- Reads: items (id), old_facts, new_facts, new_redirects
 -- Returns: kgedit.engines.protocol.HOPS
 WITH named AS MATERIALIZED (
     SELECT subject, property, object FROM new_facts WHERE object IN (SELECT id FROM items)
+        AND object NOT IN (SELECT id FROM new_redirects)
 ), kept AS (
     SELECT object FROM named GROUP BY object HAVING count(*) <= $max_df
 ), fact AS MATERIALIZED (

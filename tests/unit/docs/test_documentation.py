@@ -18,6 +18,7 @@ from kgedit.cli import COMMANDS
 from kgedit.editing import METHODS
 from kgedit.editing.deviations import Deviation, Deviations, read_deviations
 from kgedit.hparams.settings import meanings
+from kgedit.timesteps.chains import CHAIN_QUERIES
 from kgedit.timesteps.export import QUERIES
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -35,7 +36,7 @@ def test_the_questions_of_an_export_are_all_shown_in_both_languages() -> None:
     assert page == written["reference"](), "run: make docs"
     questions = written["QUESTIONS"]
     of_wikifactdiff = {"changed_statements", "nearest_entities"}
-    assert {name for *_, cypher, _ in questions for name in cypher} == set(QUERIES) | of_wikifactdiff
+    assert {name for *_, cypher, _ in questions for name in cypher} == {*QUERIES, *CHAIN_QUERIES} | of_wikifactdiff
     assert {name for *_, sql in questions for name in sql} == {
         path.stem for path in (ROOT / "kgedit/engines/sql").iterdir()
     }
