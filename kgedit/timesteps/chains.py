@@ -104,7 +104,7 @@ def _hop_properties(templates: pa.Table) -> list[str]:
 def find_paths(
     engine: Engine, window: Window, cases: pa.Table, properties: list[str], *, hops: int, seed: int
 ) -> pa.Table:
-    """Find paths of three to `hops` facts through cases; no item or relation occurs twice, the other facts are unchanged.
+    """Find paths of three to `hops` facts through cases, without a repeated item or relation, of unchanged facts.
 
     Returns:
         Columns chain (a number), case_id, hops, position (of the edit, from 1), nodes (ids of the items, one more

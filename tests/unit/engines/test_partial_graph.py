@@ -48,6 +48,12 @@ def test_a_partial_graph_leaves_unchanged_facts_to_the_store(tmp_path: Path, sco
         counted = engine.functional_by_data(window, edits, min_subjects=2)
         assert counted.to_pylist() == [{"property": "P6", "subjects": 5, "functional": 1.0}]
         assert engine.functional_by_constraint(window) == store.functional_by_constraint(window)
+        towns_of = pa.table({"id": ["Q2", "Q99"]})
+        onward = [one.hops_from(window, towns_of, ["P17"], fan=2).to_pylist() for one in (engine, store)]
+        back = [one.hops_to(window, towns_of, ["P17"], fan=2, max_df=9).to_pylist() for one in (engine, store)]
+        assert onward[0] == onward[1] == [{"subject": "Q2", "property": "P17", "object": "Q99"}]
+        assert back[0] == back[1]
+        assert [row["object"] for row in back[0]] == ["Q99"]
         ids = edits.select(["subject"]).rename_columns(["id"])
         documents = pa.table({"id": ["Q2", "Q3", "Q51"]})
         nearest = [list(one.nearest_entities(window, ids, documents, n=5)) for one in (engine, store)]
