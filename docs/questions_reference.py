@@ -34,7 +34,8 @@ QUESTIONS: tuple[tuple[str, str, tuple[str, ...], tuple[str, ...]], ...] = (
     (
         "Which unchanged facts continue a chain?",
         "With `--hops 3` or `4`. Unchanged facts that lead on from the object of an edit, or to its subject, step by "
-        "step; `kgedit/timesteps/chains.py` joins them into paths and drops those whose answer does not depend on the edit.",
+        "step; `kgedit/timesteps/chains.py` joins them into paths and drops those whose answer does not depend on the "
+        "edit.",
         ("hops_from", "hops_to"),
         ("hops_from", "hops_to"),
     ),
