@@ -104,6 +104,11 @@ def _ln_tuning(model: LanguageModel, _own: Any) -> Needs:
     return Needs(4 * norms, 12 * norms, 0)
 
 
+def _unke(model: LanguageModel, own: Any) -> Needs:
+    count = sum(parameter.numel() for parameter in model.blocks[own.layer].module.parameters())
+    return Needs(4 * count, (4 + 8) * count, own.layer)  # gradients; Adam
+
+
 def _rome(model: LanguageModel, own: Any) -> Needs:
     square = 8 * model.blocks[own.layer].inner_width ** 2
     return Needs(4 * _down(model, own.layer) + square, 2 * square, own.layer)  # C, and C damped
@@ -198,6 +203,8 @@ NEEDS: dict[str, Callable[[LanguageModel, Any], Needs]] = {
     "c_rome": _rome,
     "memit": lambda model, own: _closed_form(model, own, remembers=own.history),
     "alphaedit": _closed_form,
+    "anyedit": lambda model, own: _closed_form(model, own, remembers=False),
+    "unke": _unke,
     "encore": _closed_form,
     "rlsedit": _closed_form,
     "lora": _lora,
@@ -275,7 +282,8 @@ def table() -> str:
         "| :-- | --: | --: | --: |",
     ]
     for _, method, needs, row in sorted(rows):
-        held = f"{needs.each / 2**10:.3g} KiB for each edit" if needs.each else _gib(needs.held)
+        each = f"{needs.each / 2**10:.3g} KiB for each edit" if needs.each else ""
+        held = " and ".join(filter(None, (_gib(needs.held) if needs.held or not each else "", each)))
         lines.append(f"| `{method}` | {held} | {_gib(needs.step)} | {_gib(row)} |")
     if unknown := [f"`{name}`" for name in METHODS if needs_of(name, model) is None]:
         lines += ["", f"Not computed: {', '.join(unknown)}."]

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from kgedit.hparams.settings import Settings, readable_by, setting
-from kgedit.llm.surgery.layers import parse_layers
+from kgedit.llm.surgery.layers import choose_layer, parse_layers
 from kgedit.records.runs import Setting
 
 if TYPE_CHECKING:
@@ -163,6 +163,39 @@ class AlphaEditSettings(SeveralLayersSettings):
     penalty: float = setting("L2: weight of the size of the change", default=10.0, gt=0)
     threshold: float = setting("eigenvalues of C below it span the null space", default=RELATIVE_THRESHOLD, gt=0)
     relative: bool = setting("whether threshold is the maximum share of C's trace in the null space", default=True)
+
+
+class AnyEditSettings(AlphaEditSettings):
+    """Hyperparameters of AnyEdit."""
+
+    chunk: int = setting("tokens of an answer that are edited by one value", default=40, ge=1)
+    learn_end: bool = setting("whether the end of text is part of the answer", default=True)
+    prompts: int = setting("prompts per edit: the bare one, and one after each random prefix", default=1, ge=1)
+    drift_weight: float = setting('weight of KL(after | before) at "SUBJECT is a"', default=0.0, ge=0)
+
+
+class UnkeSettings(Settings):
+    """Hyperparameters of UnKE."""
+
+    layer: int = setting("block whose weights are trained", derived="by `depth`", ge=0)
+    depth: float = setting("block as a fraction of all blocks: 7 of 32", default=0.22, ge=0, le=1, instead_of="layer")
+    steps: int = setting("maximum steps of the value search", default=25, ge=1)
+    learning_rate: float = setting("learning rate of Adam in the value search", derived="by width", gt=0)
+    weight_decay: float = setting("weight of |d| / |v0|^2", default=1e-3, ge=0)
+    clamp: float = setting("maximum of |d| as a multiple of |v0|", default=4.0, gt=0)
+    stop_loss: float = setting("loss at which the search of an edit ends", default=5e-2, ge=0)
+    train_steps: int = setting("steps of Adam on the block's weights per call", default=50, ge=1)
+    train_rate: float = setting("learning rate of Adam on the block's weights", default=2e-4, gt=0)
+    unrelated: int = setting("unrelated texts at which the block's outputs should not change", default=20, ge=0)
+    learn_end: bool = setting("whether the end of text is part of the answer", default=True)
+
+    @classmethod
+    def derive(cls, model: LanguageModel, known: Mapping[str, Any]) -> dict[str, Setting]:
+        """Layer from the depth, learning rate from the width."""
+        return {
+            "layer": choose_layer(model, layer=known.get("layer"), depth=known["depth"]),
+            "learning_rate": _learning_rate(model),
+        }
 
 
 def statistics_tokens(width: int) -> int:

@@ -174,6 +174,10 @@ class LocateThenEdit(Editor[Settings]):
         target = self.model.encode_target(case.answer, after=self.contexts[0].prompt(case.question))
         return EditRequest(tuple(prompts), drift, tuple(target))
 
+    def requests_of(self, case: Case) -> list[EditRequest]:
+        """Requests whose values together edit a case: by default one, at the subject."""
+        return [self.request_of(case)]
+
     def search(
         self,
         module: Any,

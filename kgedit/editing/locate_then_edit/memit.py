@@ -133,20 +133,11 @@ class RlsEdit(PreservingEditor[RlsEditSettings]):
         return inverse(penalty)
 
 
-class AlphaEdit(SeveralLayersEditor[AlphaEditSettings]):
-    """Like MEMIT, with changes restricted to directions that known facts do not use.
+NullSpace = TypeVar("NullSpace", bound=AlphaEditSettings)
 
-    The change of each layer solves for the edits within the null space and maps the keys of all past edits to zero.
-    """
 
-    capabilities = Capabilities(
-        protocols=("sequential", "per_timestep", "single"),
-        changes_weights=True,
-        needs_known_facts=True,
-        resumes_calls=True,
-        source="AlphaEdit, arXiv 2410.02355; sequential solve as in arXiv 2605.26670",
-    )
-    settings_type = AlphaEditSettings
+class NullSpaceEditor(SeveralLayersEditor[NullSpace]):
+    """Restricts changes to the directions that known facts hardly use."""
 
     def details(self) -> dict[str, Any]:
         """Details of MEMIT, and the dimension of each layer's null space."""
@@ -183,3 +174,19 @@ class AlphaEdit(SeveralLayersEditor[AlphaEditSettings]):
         """Projection onto the null space divided by L2: changes outside of it have infinite cost."""
         basis = self.basis(layer)
         return basis @ basis.T / self.settings.penalty
+
+
+class AlphaEdit(NullSpaceEditor[AlphaEditSettings]):
+    """Like MEMIT, with changes restricted to directions that known facts do not use.
+
+    The change of each layer solves for the edits within the null space and maps the keys of all past edits to zero.
+    """
+
+    capabilities = Capabilities(
+        protocols=("sequential", "per_timestep", "single"),
+        changes_weights=True,
+        needs_known_facts=True,
+        resumes_calls=True,
+        source="AlphaEdit, arXiv 2410.02355; sequential solve as in arXiv 2605.26670",
+    )
+    settings_type = AlphaEditSettings

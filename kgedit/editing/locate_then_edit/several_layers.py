@@ -111,7 +111,8 @@ class SeveralLayersEditor(LocateThenEdit[Settings]):
             fine = list({case.case_id: case for case in fine}.values())
             again = {case.case_id for case in fine}
             self._withdraw([index for index, label in enumerate(self._kept.labels) if label in again])
-        requests = [self.request_of(case) for case in fine]
+        owned = [(index, request) for index, case in enumerate(fine) for request in self.requests_of(case)]
+        requests = [request for _, request in owned]
         if self._interference is None:
             made = self._edit(requests, run)
         else:
@@ -119,10 +120,11 @@ class SeveralLayersEditor(LocateThenEdit[Settings]):
             self._interference.bring(requests, lambda: calls.append(self._edit(requests, run)))
             made = calls[0]
         if self.overwrites:
-            for row, case in enumerate(fine):
-                self._kept.add(case.case_id, **{name: rows[row] for name, rows in made.solved.items()})
+            for row, (index, _) in enumerate(owned):
+                self._kept.add(fine[index].case_id, **{name: rows[row] for name, rows in made.solved.items()})
         reason = f"its value is over twice as long as the mean of {self.settings.pilots} pilot edits (nas)"
-        dropped = [case for case, out in zip(fine, made.dropped, strict=True) if out]
+        reached = {index for (index, _), out in zip(owned, made.dropped, strict=True) if not out}
+        dropped = [case for index, case in enumerate(fine) if index not in reached]
         failures += tuple(EditFailure(case_id=case.case_id, reason=reason) for case in dropped)
         return AppliedEdits(loss=sum(made.losses) / len(made.losses), failures=failures)
 
@@ -175,10 +177,10 @@ class SeveralLayersEditor(LocateThenEdit[Settings]):
             how = "withdrawable: true" if self.remembers else "history: true and withdrawable: true"
             how += ", and no simie" if self.settings.simie is not None else ""
             raise SpecError([f"no edit can be withdrawn, since none was kept; give the settings {how}"])
-        rows = {label: index for index, label in enumerate(self._kept.labels)}
-        if missing := [name for name in case_ids if name not in rows]:
+        known, wanted = set(self._kept.labels), set(case_ids)
+        if missing := [name for name in case_ids if name not in known]:
             raise SpecError([f"there is no edit '{name}' to withdraw" for name in missing])
-        self._withdraw(sorted({rows[name] for name in case_ids}))
+        self._withdraw([index for index, label in enumerate(self._kept.labels) if label in wanted])
 
     def restore(self) -> None:
         """Restore the matrices and remove all edits."""
@@ -310,7 +312,7 @@ class SeveralLayersEditor(LocateThenEdit[Settings]):
                 "nas needs pilot edits, but no known fact names its subject and has another answer to turn to. "
                 "Export the timestep again with known facts, or leave nas out."
             )
-        requests = [self.request_of(case) for case in cases]
+        requests = [request for case in cases for request in self.requests_of(case)]
         key = [self.settings.model_dump(), [[[*prompt.ids] for prompt in own.prompts] for own in requests]]
         path = anchor_path(self.model.fingerprint, layer, [*key, [own.target for own in requests]])
         if not path.is_file():

@@ -28,8 +28,8 @@ from kgedit.editing.side_memory.side_copies import (
     slerp_midpoint,
 )
 from kgedit.editing.side_memory.subject_masks import subject_failures, subject_span, tokens_within
-from kgedit.editing.side_memory.training_texts import UnrelatedPrompts, generated_prefixes
 from kgedit.editing.training import seed_for, seeded
+from kgedit.editing.training_texts import UnrelatedPrompts, generated_prefixes
 from kgedit.errors import SpecError
 from kgedit.hparams.memory_based import WiseSettings
 from kgedit.llm.callers import InstalledHook

@@ -21,7 +21,7 @@ from kgedit.llm.contexts import read_context
 ROOT = Path(__file__).parents[3]
 MEMORY: Any = runpy.run_path(str(ROOT / "docs" / "gpu_memory.py"))
 CHECK: Any = runpy.run_path(str(ROOT / "docs" / "gpu_check.py"))
-CLOSED_FORMS = ("rome", "r_rome", "c_rome", "memit", "encore", "rlsedit", "alphaedit")
+CLOSED_FORMS = ("rome", "r_rome", "c_rome", "memit", "encore", "rlsedit", "alphaedit", "anyedit")
 # With every direction closed no eigenvector is left out, as the page assumes.
 ALL_CLOSED = {"steps": 1, "least_steps": 0, "tokens": 400, "length": 32, "share": 1.0}
 

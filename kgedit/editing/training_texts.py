@@ -1,4 +1,4 @@
-"""Texts for training a side memory: prefixes of an edit's prompts, and prompts unrelated to the edits."""
+"""Texts for training an edit: prefixes of its prompts, and prompts unrelated to all edits."""
 
 from __future__ import annotations
 
