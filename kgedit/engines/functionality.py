@@ -11,8 +11,9 @@ from dataclasses import asdict, dataclass
 
 import pyarrow as pa
 
-from kgedit.engines.store import StoreEngine
+from kgedit.engines.store import RELATIONS, StoreEngine
 from kgedit.errors import StoreError
+from kgedit.store.engine import literal
 from kgedit.store.snapshots import Snapshot
 from kgedit.store.window import Window
 from kgedit.wikidata.ids import (
@@ -56,12 +57,32 @@ class Bounds:
 BOUNDS = Bounds()
 
 
-def measured_relations(counted: str, claims: str, bounds: Bounds = BOUNDS) -> str:
+def stated_relations(window: Window, condition: str = "true") -> str:
+    """SQL query of the statements of each property of the newer snapshot that are not deprecated and have a value.
+
+    Args:
+        window: The query is for its connection. If its snapshots are parts, the numbers of the whole ones count.
+        condition: SQL condition for the properties.
+
+    Returns:
+        SQL with the columns property, stated (number of statements) and dated (those with a start, an end or a point in
+        time, current or not).
+    """
+    if window.new.is_part:
+        return f"SELECT property, stated, dated FROM {literal(window.new.measured(RELATIONS))} WHERE {condition}"
+    return f"""
+        SELECT property, count(*) AS stated, count(*) FILTER (start_precision IS NOT NULL OR end_precision IS NOT NULL
+                                                              OR point_precision IS NOT NULL) AS dated
+        FROM new_claims WHERE rank <> 'deprecated' AND snak = 'value' AND {condition} GROUP BY property
+    """
+
+
+def measured_relations(counted: str, stated: str, bounds: Bounds = BOUNDS) -> str:
     """SQL query of the verdicts by data, for properties of a snapshot with enough subjects.
 
     Args:
         counted: SQL of a relation with the columns FUNCTIONAL_BY_DATA (kgedit.engines.protocol).
-        claims: SQL of a relation with the columns CLAIMS, of the same snapshot.
+        stated: From stated_relations, for the same snapshot.
         bounds: Thresholds.
 
     Returns:
@@ -69,15 +90,26 @@ def measured_relations(counted: str, claims: str, bounds: Bounds = BOUNDS) -> st
         value, current or not, with a start, an end or a point in time) and measured (one of VERDICTS).
     """
     return f"""
-        WITH stated AS (
-            SELECT property, count(*) FILTER (start_precision IS NOT NULL OR end_precision IS NOT NULL
-                                              OR point_precision IS NOT NULL) / count(*) AS dated_claims
-            FROM {claims} WHERE rank <> 'deprecated' AND snak = 'value' GROUP BY property
-        )
+        WITH stated AS (SELECT property, dated / stated AS dated_claims FROM ({stated}))
         SELECT property, subjects, functional, coalesce(dated_claims, 0) AS dated_claims,
                CASE WHEN functional < {bounds.functional} THEN 'several'
                     WHEN dated_claims >= {bounds.dated} THEN 'temporal' ELSE 'single' END AS measured
         FROM {counted} LEFT JOIN stated USING (property)
+    """
+
+
+def current_relations(window: Window) -> str:
+    """SQL query of the facts of each property of the newer snapshot, as stated_relations.
+
+    Returns:
+        SQL with the columns property, facts (number of facts) and dated_facts (those with a start or end time).
+    """
+    if window.new.is_part:
+        return f"SELECT property, facts, dated_facts FROM {literal(window.new.measured(RELATIONS))} WHERE facts > 0"
+    return """
+        SELECT property, count(*) AS facts,
+               count(*) FILTER (start_precision IS NOT NULL OR end_precision IS NOT NULL) AS dated_facts
+        FROM new_facts GROUP BY property
     """
 
 
@@ -124,24 +156,21 @@ def measure_functionality(snapshot: Snapshot, *, bounds: Bounds = BOUNDS, disagr
     """
     engine = StoreEngine()
     with Window(snapshot, snapshot, spill=snapshot.folder.parent / ".spill") as window:
-        properties = window.select("SELECT DISTINCT property FROM new_facts")
+        counts = window.select(current_relations(window))
         return window.select(
             f"""
-            WITH share AS (
-                SELECT property, count(*) FILTER (start_precision IS NOT NULL OR end_precision IS NOT NULL) / count(*)
-                    AS dated
-                FROM new_facts GROUP BY property
-            )
+            WITH share AS (SELECT property, dated_facts / facts AS dated FROM counts)
             SELECT property, coalesce(label, property) AS property_label, subjects, functional, dated, dated_claims,
                    measured, coalesce(declared, 'several') AS declared, coalesce(constraints, []) AS constraints,
                    temporal, CASE WHEN declared IS NOT NULL THEN property IN ({EXCEPTIONS}) END AS exceptions
-            FROM ({measured_relations("counted", "new_claims", bounds)}) JOIN share USING (property)
+            FROM ({measured_relations("counted", stated_relations(window), bounds)}) JOIN share USING (property)
             LEFT JOIN ({declared_relations("constrained")}) USING (property)
             LEFT JOIN (SELECT id, label FROM new_entities WHERE kind = 'property') ON id = property
             WHERE {"measured <> coalesce(declared, 'several')" if disagreeing else "true"}
             ORDER BY property[1], property[2:]::BIGINT
             """,
-            counted=engine.functional_by_data(window, properties, min_subjects=bounds.subjects),
+            counts=counts,
+            counted=engine.functional_by_data(window, counts, min_subjects=bounds.subjects),
             constrained=engine.functional_by_constraint(window),
         )
 

@@ -77,6 +77,8 @@ class GraphEngine:
         return found.select(CHANGED_EDGES.names).cast(CHANGED_EDGES)
 
     def changed_statements(self, window: Window) -> pa.Table:
+        if window.new.is_part:
+            return self._store.changed_statements(window)
         if not self.holds_statements:
             raise TimestepError(
                 "The graph does not contain all statements, which the profile wikifactdiff compares. Rebuild it: "
@@ -110,7 +112,7 @@ class GraphEngine:
         return pa.concat_tables([HOPS.empty_table(), *found]).sort_by([(name, "ascending") for name in HOPS.names])
 
     def functional_by_data(self, window: Window, properties: pa.Table, *, min_subjects: int) -> pa.Table:
-        if not self._whole:
+        if not self._whole or window.new.is_part:
             return self._store.functional_by_data(window, properties, min_subjects=min_subjects)
         asked = {"date": window.new.date, "properties": _distinct(properties), "min_subjects": min_subjects}
         return self._ask("functional_by_data", asked, FUNCTIONAL_BY_DATA)
@@ -130,7 +132,7 @@ class GraphEngine:
         ).cast(FUNCTIONAL_BY_CONSTRAINT)
 
     def similar_subjects(self, window: Window, edits: pa.Table, *, max_df: int, k: int, pool: int) -> SimilarSubjects:
-        if not self._whole:
+        if not self._whole or window.new.is_part:
             return self._store.similar_subjects(window, edits, max_df=max_df, k=k, pool=pool)
         edits = sorted_edits(edits)
         subjects = sorted(edits["subject"].unique().to_pylist())
@@ -146,7 +148,7 @@ class GraphEngine:
     def nearest_entities(
         self, window: Window, subjects: pa.Table, documents: pa.Table, *, n: int
     ) -> Iterator[pa.Table]:
-        if not self._whole or documents.num_rows > _MOST_DOCUMENTS:
+        if not self._whole or window.new.is_part or documents.num_rows > _MOST_DOCUMENTS:
             yield from self._store.nearest_entities(window, subjects, documents, n=n)
             return
         names, among = (_by_number(table) for table in (subjects, documents))

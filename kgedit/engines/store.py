@@ -20,8 +20,17 @@ from kgedit.engines.protocol import (
     TWO_HOPS,
     SimilarSubjects,
 )
+from kgedit.errors import TimestepError
+from kgedit.store.engine import literal
 from kgedit.store.window import Window
 from kgedit.wikidata.ids import TWO_HOP_STOP_LIST
+
+RELATIONS = "relations"
+"""Measure of the relations of a whole snapshot: property, subjects and single (functional_counts.sql); stated, dated,
+facts and dated_facts (kgedit.engines.functionality)."""
+
+SIMILAR_FACTS = "similar"
+"""Measure of whole snapshots: subject and property of a change; by place (from 1) subject_like, object and score."""
 
 _SQL = Path(__file__).parent / "sql"
 
@@ -47,6 +56,11 @@ class StoreEngine:
         return found.sort_by([("subject", "ascending"), ("property", "ascending")]).cast(CHANGED_EDGES)
 
     def changed_statements(self, window: Window) -> pa.Table:
+        if window.new.is_part:
+            raise TimestepError(
+                f"{window.new.folder.parent} contains what changed in current facts, not in all statements, which the "
+                "profile wikifactdiff compares. Export it where the whole snapshots are."
+            )
         found = window.select_by_bucket(read_sql("changed_statements"))
         once = window.select("SELECT DISTINCT subject, property FROM found ORDER BY ALL", found=found)
         return once.cast(CHANGED_STATEMENTS)
@@ -64,7 +78,15 @@ class StoreEngine:
         return window.select(read_sql("hops_to"), given, items=items).cast(HOPS)
 
     def functional_by_data(self, window: Window, properties: pa.Table, *, min_subjects: int) -> pa.Table:
-        counts = window.select_by_bucket(read_sql("functional_counts"), asked=properties.select(["property"]))
+        asked = properties.select(["property"])
+        if window.new.is_part:
+            measured = literal(window.new.measured(RELATIONS))
+            counts = window.select(
+                f"SELECT property, subjects, single FROM {measured} SEMI JOIN asked USING (property) WHERE facts > 0",
+                asked=asked,
+            )
+        else:
+            counts = window.select_by_bucket(read_sql("functional_counts"), asked=asked)
         return window.select(read_sql("functional_by_data"), {"min_subjects": min_subjects}, counts=counts).cast(
             FUNCTIONAL_BY_DATA
         )
@@ -74,6 +96,8 @@ class StoreEngine:
 
     def similar_subjects(self, window: Window, edits: pa.Table, *, max_df: int, k: int, pool: int) -> SimilarSubjects:
         edits = sorted_edits(edits)
+        if window.new.is_part:
+            return _similar_as_measured(window, edits, max_df=max_df, k=k, pool=pool)
         items = "SET VARIABLE items = (SELECT count(*) FROM old_entities WHERE kind = 'item')"
         window.connection.execute(f"{items}; SET VARIABLE max_df = {int(max_df)}")
         find_static_facts(window, edits)
@@ -133,15 +157,49 @@ def rank_similar(window: Window, edits: pa.Table, *, k: int, pool: int) -> Simil
         ]
     finally:
         connection.execute("RESET disabled_optimizers")
-    static = window.select(
+    static = _first_static(window, pool)
+    for table in _KEPT:
+        connection.execute(f"DROP TABLE {table}")
+    return SimilarSubjects(pa.concat_tables([SIMILAR.empty_table(), *found]), static)
+
+
+def _first_static(window: Window, pool: int) -> pa.Table:
+    return window.select(
         "FROM static_fact QUALIFY row_number() OVER (PARTITION BY property ORDER BY subject) <= $pool "
         "ORDER BY property, subject",
         {"pool": pool},
+    ).cast(STATIC)
+
+
+def _similar_as_measured(window: Window, edits: pa.Table, *, max_df: int, k: int, pool: int) -> SimilarSubjects:
+    """Similar subjects in the whole snapshots, of which the window's snapshots are parts.
+
+    Raises:
+        TimestepError: if more is wanted than was measured.
+    """
+    measured = window.new.manifest["part"]["similar"]
+    if max_df != measured["max_df"] or k > measured["k"] or pool > measured["pool"]:
+        raise TimestepError(
+            f"{window.new.folder.parent} contains what changed, with similar subjects for facts of at most "
+            f"{measured['max_df']} items and {measured['pool']} unchanged facts of a relation. Use these settings, or "
+            "export where the whole snapshots are."
+        )
+    find_static_facts(window, edits)
+    static = _first_static(window, pool)
+    for table in _STATIC:
+        window.connection.execute(f"DROP TABLE {table}")
+    similar = window.select(
+        f"""
+        SELECT case_id, m.subject_like AS subject, property, m.object, score
+        FROM edits e JOIN {literal(window.new.measured(SIMILAR_FACTS))} m USING (subject, property)
+        WHERE place <= $k ORDER BY property, case_id, place
+        """,
+        {"k": k},
+        edits=edits,
     )
-    for table in _KEPT:
-        connection.execute(f"DROP TABLE {table}")
-    return SimilarSubjects(pa.concat_tables([SIMILAR.empty_table(), *found]), static.cast(STATIC))
+    return SimilarSubjects(similar.cast(SIMILAR), static)
 
 
-_KEPT = ("edited_subject", "static_fact", "feature", "pair", "holder", "own_fact")
+_STATIC = ("edited_subject", "static_fact", "own_fact")
+_KEPT = (*_STATIC, "feature", "pair", "holder")
 """Tables that find_static_facts and shared_facts.sql create in the connection."""

@@ -34,7 +34,7 @@ from kgedit.store.load_differences import content_difference, load_differences
 from kgedit.store.planning import Target
 from kgedit.store.redirects import GivenRedirects, read_redirects
 from kgedit.store.schemas import Loader
-from kgedit.store.snapshots import Snapshot, open_snapshot, read_snapshot, snapshot_folder
+from kgedit.store.snapshots import Snapshot, open_snapshot, read_snapshot, refuse_parts, snapshot_folder
 from kgedit.store.sources import DumpFile
 from kgedit.wikidata.times import day_number
 
@@ -202,6 +202,7 @@ def _ingest(
     overwrite: bool,
 ) -> list[Snapshot]:
     with disk_errors(home), ExitStack() as locks:
+        refuse_parts(home)
         if loads[0].as_of:
             locks.enter_context(only_writer(staging.with_suffix(".lock"), of="projections"))
         for load in loads:

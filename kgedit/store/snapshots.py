@@ -56,6 +56,22 @@ class Snapshot:
         return "projected" in self.manifest
 
     @property
+    def is_part(self) -> bool:
+        """Whether it contains only what changed between two snapshots of another store (kgedit.timesteps.changes_only).
+
+        Measures of the whole snapshots are files of the newer one: see `measured`.
+        """
+        return "part" in self.manifest
+
+    def measured(self, name: str) -> Path:
+        """Verified file of a measure of the whole snapshot, if this one is a part of it.
+
+        Raises:
+            DamagedFileError: if it is missing or differs from what was written.
+        """
+        return checked(self.folder / f"{name}.parquet", fix=how_to_reload(self.folder), cache=self._verified)
+
+    @property
     def day(self) -> datetime.date:
         """Its date."""
         return datetime.date.fromisoformat(self.name)
@@ -162,6 +178,20 @@ def list_snapshots(home: Path) -> list[Snapshot]:
             f"Remove {found[0].folder.parent} and load the dumps again."
         )
     return found
+
+
+def refuse_parts(home: Path) -> None:
+    """Check that a home contains whole snapshots only, before another one is loaded.
+
+    Raises:
+        StoreError: if it contains what changed between two snapshots (kgedit.timesteps.changes_only).
+    """
+    parts = [snapshot.name for snapshot in list_snapshots(home) if snapshot.is_part]
+    if parts:
+        raise StoreError(
+            f"{home} contains only what changed between {' and '.join(parts)}, which is compared with no other "
+            "snapshot. Choose another home with $KGEDIT_HOME."
+        )
 
 
 def open_snapshot(home: Path, date: datetime.date) -> Snapshot:

@@ -16,7 +16,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from kgedit.engines.functionality import BOUNDS, bounds_record, declared_relations, measured_relations
+from kgedit.engines.functionality import BOUNDS, bounds_record, declared_relations, measured_relations, stated_relations
 from kgedit.engines.protocol import CHANGED_EDGES, Engine
 from kgedit.store.engine import select
 from kgedit.store.window import Window
@@ -217,8 +217,7 @@ def keep_functional(engine: Engine, window: Window, kept: pa.Table, by: str) -> 
     asked = kept.select(["property"])
     if by == "data":
         answer = engine.functional_by_data(window, asked, min_subjects=BOUNDS.subjects)
-        claims = "(SELECT * FROM new_claims WHERE property IN (SELECT property FROM asked))"
-        verdicts = measured_relations("answer", claims)
+        verdicts = measured_relations("answer", stated_relations(window, "property IN (SELECT property FROM asked)"))
     else:
         answer, verdicts = engine.functional_by_constraint(window), declared_relations("answer")
     judged = window.select(

@@ -72,7 +72,7 @@ CANDIDATES = 10
 _RELATIONS = 5
 """Number of similar relations whose facts are considered for a case."""
 
-_RELATION_SAMPLE = 1000
+RELATION_SAMPLE = 1000
 """Number of facts of a relation in which its classes are counted."""
 
 
@@ -318,7 +318,7 @@ def compare_relations(window: Window, properties: pa.Table) -> pa.Table:
         LEFT JOIN size a ON a.property = r.property LEFT JOIN size b ON b.property = o.property
         ORDER BY r.property, likeness DESC, other
         """,
-        {"sample": _RELATION_SAMPLE},
+        {"sample": RELATION_SAMPLE},
         asked=properties,
         related=related_relations(window),
     )

@@ -16,7 +16,7 @@ from typing import Literal
 import duckdb
 import pyarrow as pa
 
-from kgedit.engines.functionality import BOUNDS, EXCEPTIONS, declared_relations, measured_relations
+from kgedit.engines.functionality import BOUNDS, EXCEPTIONS, declared_relations, measured_relations, stated_relations
 from kgedit.engines.protocol import Engine
 from kgedit.store.schemas import TIME_FIELDS
 from kgedit.store.window import Window
@@ -268,7 +268,10 @@ def find_functional(engine: Engine, window: Window, by: str) -> None:
         window.run(_DECLARED, answer=engine.functional_by_constraint(window))
         return
     properties = window.select("SELECT DISTINCT property FROM new_facts")
-    window.run(_MEASURED, answer=engine.functional_by_data(window, properties, min_subjects=BOUNDS.subjects))
+    window.run(
+        _MEASURED.format(verdicts=measured_relations("answer", stated_relations(window))),
+        answer=engine.functional_by_data(window, properties, min_subjects=BOUNDS.subjects),
+    )
 
 
 def count_functional(workspace: duckdb.DuckDBPyConnection) -> dict[str, object]:
@@ -298,8 +301,8 @@ _DECLARED = f"""
     FROM ({declared_relations("answer")})
 """
 
-_MEASURED = f"""
+_MEASURED = """
     CREATE TABLE functional AS
     SELECT property, measured = 'temporal' AS temporal, false AS by_point, false AS exceptions
-    FROM ({measured_relations("answer", "new_claims")}) WHERE measured <> 'several'
+    FROM ({verdicts}) WHERE measured <> 'several'
 """
