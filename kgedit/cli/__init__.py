@@ -35,6 +35,10 @@ COMMAND_TABLE: dict[str, dict[str, tuple[str, str]]] = {
         "fetch-items": ("kgedit.cli.fetch:fetch_items", "Fetch items of a list, with neighbours."),
         "fetch-slice": ("kgedit.cli.fetch:fetch_slice", "Fetch selected items by SPARQL."),
         "load-dump": ("kgedit.cli.load_dump:load_dump", "Load a Wikidata dump as the snapshot of a date."),
+        "load-changes": (
+            "kgedit.cli.load_changes:load_changes",
+            "Take what changed between two snapshots out of a larger store.",
+        ),
         "task": ("kgedit.cli.task:task", "Do a part of a load on one of many machines."),
         "snapshots": ("kgedit.cli.snapshots:snapshots", "List the snapshots in the store."),
         "drop-snapshot": ("kgedit.cli.snapshots:drop_snapshot", "Remove a snapshot from the store and the graph."),

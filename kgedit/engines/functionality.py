@@ -11,10 +11,10 @@ from dataclasses import asdict, dataclass
 
 import pyarrow as pa
 
-from kgedit.engines.store import RELATIONS, StoreEngine
+from kgedit.engines.store import StoreEngine
 from kgedit.errors import StoreError
 from kgedit.store.engine import literal
-from kgedit.store.snapshots import Snapshot
+from kgedit.store.snapshots import RELATIONS, Snapshot
 from kgedit.store.window import Window
 from kgedit.wikidata.ids import (
     EXCEPTION_TO_CONSTRAINT,

@@ -22,15 +22,9 @@ from kgedit.engines.protocol import (
 )
 from kgedit.errors import TimestepError
 from kgedit.store.engine import literal
+from kgedit.store.snapshots import RELATIONS, SIMILAR_FACTS
 from kgedit.store.window import Window
 from kgedit.wikidata.ids import TWO_HOP_STOP_LIST
-
-RELATIONS = "relations"
-"""Measure of the relations of a whole snapshot: property, subjects and single (functional_counts.sql); stated, dated,
-facts and dated_facts (kgedit.engines.functionality)."""
-
-SIMILAR_FACTS = "similar"
-"""Measure of whole snapshots: subject and property of a change; by place (from 1) subject_like, object and score."""
 
 _SQL = Path(__file__).parent / "sql"
 

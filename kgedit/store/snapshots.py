@@ -21,6 +21,13 @@ from kgedit.wikidata.times import day_number
 
 SnapshotTable = Literal["claims", "facts", "entities"]
 
+RELATIONS = "relations"
+"""Measure of the relations of a whole snapshot: property, subjects and single (functional_counts.sql); stated, dated,
+facts and dated_facts (kgedit.engines.functionality)."""
+
+SIMILAR_FACTS = "similar"
+"""Measure of whole snapshots: subject and property of a change; by place (from 1) subject_like, object and score."""
+
 VERIFIED = "verified.json"
 """File of a home that records which large files were verified, for later processes."""
 
@@ -59,7 +66,7 @@ class Snapshot:
     def is_part(self) -> bool:
         """Whether it contains only what changed between two snapshots of another store (kgedit.timesteps.changes_only).
 
-        Measures of the whole snapshots are files of the newer one: see `measured`.
+        Each has the measure RELATIONS, the newer one SIMILAR_FACTS too.
         """
         return "part" in self.manifest
 
@@ -143,6 +150,8 @@ def snapshot_folder(home: Path, date: datetime.date) -> Path:
 def how_to_reload(folder: Path) -> str:
     """Instruction for a damaged snapshot."""
     day = f"{folder.name[:4]}-{folder.name[4:6]}-{folder.name[6:8]}"
+    if (folder / f"{RELATIONS}.parquet").is_file():
+        return f"Remove {folder.parent} and take the changes from the other store again: kgedit load-changes"
     return f"Load the snapshot again from its dump: kgedit load-dump PATH --date {day} --overwrite"
 
 

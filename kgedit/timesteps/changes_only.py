@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 
 from kgedit.checksums import write_checksums
 from kgedit.engines.functionality import current_relations, stated_relations
-from kgedit.engines.store import RELATIONS, SIMILAR_FACTS, StoreEngine, read_sql
+from kgedit.engines.store import StoreEngine, read_sql
 from kgedit.errors import StoreError
 from kgedit.progress import step
 from kgedit.store.bucket_files import bucket_file
@@ -28,7 +28,7 @@ from kgedit.store.engine import literal
 from kgedit.store.files import only_writer, replace_folder, write_json
 from kgedit.store.row_groups import RowGroups
 from kgedit.store.schemas import CLAIMS_KEPT, FACTS
-from kgedit.store.snapshots import Snapshot, list_snapshots, read_snapshot
+from kgedit.store.snapshots import RELATIONS, SIMILAR_FACTS, Snapshot, list_snapshots, read_snapshot
 from kgedit.store.window import Window
 from kgedit.timesteps.export import WikiBigEditSettings
 from kgedit.timesteps.kinds.properties import BEGINNINGS, ENDINGS
@@ -161,7 +161,8 @@ class _Taking:
             counts = self._write_tables(folder, name, snapshot)
             if name == "new":
                 pq.write_table(similar, folder / f"{SIMILAR_FACTS}.parquet", compression="zstd")
-                pq.write_table(self._relations(), folder / f"{RELATIONS}.parquet", compression="zstd")
+            with Window(snapshot, snapshot, spill=folder.with_suffix(".spill"), memory=_MEMORY) as alone:
+                pq.write_table(_relations(alone), folder / f"{RELATIONS}.parquet", compression="zstd")
             write_json(folder / "manifest.json", manifest | counts)
             write_checksums(folder)
 
@@ -331,26 +332,6 @@ class _Taking:
             """
         )
 
-    def _relations(self) -> pa.Table:
-        """The measure RELATIONS."""
-        window = self._window
-        facts = window.select(current_relations(window))
-        counts = window.select_by_bucket(read_sql("functional_counts"), asked=facts.select(["property"]))
-        return window.select(
-            f"""
-            SELECT property, coalesce(subjects, 0) AS subjects, coalesce(single, 0) AS single,
-                   coalesce(stated, 0) AS stated, coalesce(dated, 0) AS dated,
-                   coalesce(facts, 0) AS facts, coalesce(dated_facts, 0) AS dated_facts
-            FROM (
-                SELECT property, sum(subjects)::BIGINT AS subjects, sum(single)::BIGINT AS single
-                FROM counts GROUP BY property
-            ) FULL JOIN ({stated_relations(window)}) USING (property) FULL JOIN facts USING (property)
-            ORDER BY property
-            """,
-            counts=counts,
-            facts=facts,
-        )
-
     def _write_tables(self, folder: Path, name: str, snapshot: Snapshot) -> dict[str, int]:
         """Write the rows of one part; returns its counts."""
         chosen = "SEMI JOIN pair USING (subject, property)"
@@ -362,7 +343,7 @@ class _Taking:
         }
         for (table, query), schema in zip(queries.items(), (CLAIMS_KEPT, FACTS, ENTITIES_KEPT), strict=True):
             with RowGroups(folder / bucket_file(table, 0, 1), schema) as file:
-                reader = self._window.connection.sql(f"SELECT {', '.join(schema.names)} {query}").fetch_arrow_reader(
+                reader = self._window.connection.sql(f"SELECT {', '.join(schema.names)} {query}").to_arrow_reader(
                     _ROWS_AT_ONCE
                 )
                 for batch in reader:
@@ -380,6 +361,26 @@ class _Taking:
             path = literal(folder / bucket_file(table, 0, 1))
             found[count] = self._window.select(f"SELECT count(*) AS n FROM {path} {condition}")["n"][0].as_py()
         return found
+
+
+def _relations(window: Window) -> pa.Table:
+    """The measure RELATIONS of the newer snapshot."""
+    facts = window.select(current_relations(window))
+    counts = window.select_by_bucket(read_sql("functional_counts"), asked=facts.select(["property"]))
+    return window.select(
+        f"""
+        SELECT property, coalesce(subjects, 0) AS subjects, coalesce(single, 0) AS single,
+               coalesce(stated, 0) AS stated, coalesce(dated, 0) AS dated,
+               coalesce(facts, 0) AS facts, coalesce(dated_facts, 0) AS dated_facts
+        FROM (
+            SELECT property, sum(subjects)::BIGINT AS subjects, sum(single)::BIGINT AS single
+            FROM counts GROUP BY property
+        ) FULL JOIN ({stated_relations(window)}) USING (property) FULL JOIN facts USING (property)
+        ORDER BY property
+        """,
+        counts=counts,
+        facts=facts,
+    )
 
 
 def _listed(names: Iterable[str]) -> str:

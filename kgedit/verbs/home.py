@@ -14,6 +14,7 @@ from kgedit.verbs.drop_snapshot import DropSnapshot
 from kgedit.verbs.export_timestep import ExportAll, ExportTimestep
 from kgedit.verbs.home_folder import Date, read_date
 from kgedit.verbs.home_graph import HomeGraph
+from kgedit.verbs.load_changes import LoadChanges
 from kgedit.verbs.load_dump import LoadDump, LoadDumpAsOf
 from kgedit.verbs.options import method_of
 from kgedit.verbs.query import RunQuery
@@ -39,6 +40,7 @@ class Home(HomeGraph):
 
     load_dump = method_of(LoadDump)
     load_dump_as_of = method_of(LoadDumpAsOf)
+    load_changes = method_of(LoadChanges)
     drop_snapshot = method_of(DropSnapshot)
     verify = method_of(Verify)
     relations = method_of(Relations)

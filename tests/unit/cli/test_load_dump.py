@@ -54,6 +54,34 @@ def test_parts_of_a_load_say_what_they_did_and_load_dump_completes_them(dump: Pa
     assert load(dump).stderr.splitlines()[0] == "Snapshot 2021-01-04: 30 entities, 30 claims."
 
 
+def test_what_changed_is_taken_out_of_another_store(
+    tmp_path: Path, dump: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    load(dump)
+    changed = write_dump(tmp_path / "newer.json", [entity("Q1", statement(snak("P31", entity_value("Q6"))))])
+    run("load-dump", str(changed), "--date", "2023-02-27", "--no-graph")
+    monkeypatch.setenv("KGEDIT_HOME", str(tmp_path / "laptop"))
+    taken = run(
+        "load-changes",
+        str(tmp_path / "home"),
+        "--from",
+        "2021-01-04",
+        "--to",
+        "2023-02-27",
+        "--no-graph",
+        "--format",
+        "json",
+    )
+    assert (taken.exit_code, taken.stderr.splitlines()[-1]) == (
+        0,
+        "Snapshot 2023-02-27: 1 of 1 entities, 1 of 1 claims, 1 of 1 facts.",
+    )
+    shown = json.loads(taken.stdout)
+    assert (shown["graph"], [one["date"] for one in shown["snapshots"]]) == (None, ["2021-01-04", "2023-02-27"])
+    assert [one["buckets"] for one in shown["snapshots"]] == [1, 1]
+    assert json.loads(run("snapshots", "--json").stdout) == shown["snapshots"]
+
+
 def test_the_same_command_again_says_the_same(dump: Path) -> None:
     first, again = load(dump), load(dump)
     assert (again.exit_code, again.output) == (0, first.output)

@@ -1,0 +1,130 @@
+"""What changed, taken out of a store: exports from it are those of the whole snapshots."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+from world.dumps import load, write_dump
+from world.shared_data import SHARED
+from world.two_days import about, item, two_snapshots
+
+from kgedit.engines.functionality import measure_functionality
+from kgedit.engines.store import StoreEngine
+from kgedit.errors import StoreError, TimestepError
+from kgedit.sample.generate import write_world
+from kgedit.store.engine import literal
+from kgedit.store.snapshots import Snapshot
+from kgedit.timesteps.changes_only import take_changes
+from kgedit.timesteps.export import WikiBigEditSettings, export_timestep
+from kgedit.timesteps.wikifactdiff.export import WikiFactDiffSettings
+from kgedit.timesteps.wikifactdiff.export import export_timestep as export_wikifactdiff
+
+real = partial(pytest.param, marks=(pytest.mark.shared, pytest.mark.slow))
+SETTINGS = (
+    WikiBigEditSettings(),
+    WikiBigEditSettings(functional_by="data", changed_locality=True, max_df=500, pool=20),
+    WikiBigEditSettings(functional_by="constraints", persona_style="framed"),
+)
+
+
+def loaded(folder: Path, world: str, monkeypatch: pytest.MonkeyPatch) -> tuple[Snapshot, Snapshot]:
+    monkeypatch.setattr("kgedit.store.ingest.bucket_count", lambda _text_bytes: 2)
+    options: dict[str, Any] = {}
+    if world == "sample":
+        *dumps, options["redirects"] = write_world(folder / "dumps")
+    else:
+        dumps = sorted((SHARED / "slices" / world).glob("[0-9]*.json.gz"))
+    days = [f"{dump.name[:4]}-{dump.name[4:6]}-{dump.name[6:8]}" for dump in dumps]
+    older, newer = (load(folder / "store", dump, day, **options) for dump, day in zip(dumps[:2], days, strict=False))
+    return older, newer
+
+
+def exported(window: tuple[Snapshot, Snapshot], folder: Path, settings: WikiBigEditSettings) -> dict[str, bytes]:
+    timestep = export_timestep(StoreEngine(), *window, folder, settings=settings)
+    assert timestep.manifest["funnel"]["kept"] > 0
+    return {path.name: path.read_bytes() for path in folder.glob("*.parquet")}
+
+
+@pytest.mark.parametrize("world", ["sample", real("pat"), real("w12k")])
+def test_exports_of_what_changed_are_those_of_the_whole(
+    world: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = loaded(tmp_path, world, monkeypatch)
+    part = take_changes(tmp_path / "home", *whole)
+    for all_of_it, taken in zip(whole, part, strict=True):
+        assert measure_functionality(taken) == measure_functionality(all_of_it)
+        assert 0 < taken.manifest["facts"] < taken.manifest["part"]["whole"]["facts"] == all_of_it.manifest["facts"]
+    for number, settings in enumerate(SETTINGS if world == "sample" else SETTINGS[:2]):
+        wanted = exported(whole, tmp_path / f"whole {number}", settings)
+        assert exported(part, tmp_path / f"part {number}", settings) == wanted
+
+
+def small(folder: Path) -> tuple[Snapshot, Snapshot]:
+    """Two snapshots in which Q1 gets another leader, and Q2 keeps its own."""
+    before, after = (
+        [item("Q1", about("P6", leader), label="Arvika"), item("Q2", about("P6", "Q21"), about("P99", "Q9"))]
+        for leader in ("Q11", "Q12")
+    )
+    return two_snapshots(folder, before, after)
+
+
+def test_a_part_contains_whole_pairs(tmp_path: Path) -> None:
+    whole = small(tmp_path)
+    part = take_changes(tmp_path / "home", *whole)
+    for snapshot, leader in zip(part, ("Q11", "Q12"), strict=True):
+        for path in (snapshot.claims, snapshot.facts):
+            rows = duckdb.sql(f"SELECT subject, property, object FROM {literal(path)} WHERE subject = 'Q1'").fetchall()
+            assert rows == [("Q1", "P6", leader)]
+    assert duckdb.sql(f"SELECT count(*) FROM {literal(part[0].facts)} WHERE property = 'P99'").fetchall() == [(0,)]
+
+
+def test_existing_parts_are_kept(tmp_path: Path) -> None:
+    whole = small(tmp_path)
+    stamps = [
+        [
+            path.stat().st_mtime_ns
+            for snapshot in take_changes(tmp_path / "home", *whole)
+            for path in snapshot.folder.iterdir()
+        ]
+        for _ in range(2)
+    ]
+    assert stamps[0] == stamps[1]
+
+
+def test_the_same_bytes_each_time(tmp_path: Path) -> None:
+    whole = small(tmp_path)
+    first, second = (
+        {
+            f"{snapshot.name}/{path.name}": path.read_bytes()
+            for snapshot in take_changes(tmp_path / name, *whole)
+            for path in snapshot.folder.iterdir()
+        }
+        for name in ("one", "two")
+    )
+    assert first == second
+
+
+def test_a_home_of_parts_takes_no_other_snapshot_and_other_homes_take_no_parts(tmp_path: Path) -> None:
+    whole = small(tmp_path)
+    part = take_changes(tmp_path / "home", *whole)
+    home = whole[0].folder.parents[1]
+    with pytest.raises(StoreError, match="contains only what changed between"):
+        load(tmp_path / "home", write_dump(tmp_path / "third.json", [item("Q1")]), "2024-06-03")
+    with pytest.raises(StoreError, match="already contains other snapshots"):
+        take_changes(home, *whole)
+    with pytest.raises(StoreError, match="Give the store with the whole snapshots"):
+        take_changes(tmp_path / "further", *part)
+    with pytest.raises(StoreError, match="not before"):
+        take_changes(tmp_path / "further", whole[1], whole[0])
+
+
+def test_what_a_part_cannot_answer_is_refused(tmp_path: Path) -> None:
+    part = take_changes(tmp_path / "home", *small(tmp_path))
+    with pytest.raises(TimestepError, match="profile wikifactdiff"):
+        export_wikifactdiff(*part, tmp_path / "wikifactdiff", settings=WikiFactDiffSettings())
+    with pytest.raises(TimestepError, match="facts of at most 500 items"):
+        export_timestep(StoreEngine(), *part, tmp_path / "edits", settings=WikiBigEditSettings(max_df=501))
