@@ -69,7 +69,7 @@ _VIEWS = {
 }  # fmt: skip
 """Rows of one snapshot; a view of each is created with the snapshot's number as suffix."""
 
-_MEMORY = "224MB"
+_MEMORY = "320MB"
 """Memory on two cores of a graph's files; the rest spills to disk."""
 
 _CONTENT = "kind, label, description, aliases, datatype"
@@ -348,12 +348,14 @@ def _make_whole_terms(connection: duckdb.DuckDBPyConnection, snapshots: Sequence
     moved = " UNION ".join(["SELECT id FROM begun_entity", *(f"SELECT id FROM ended_entity_{k}" for k in ids[1:])])
     views = {
         "object_term": object_terms(_last_and_ended(kinds, len(snapshots)), [f"redirect_{k}" for k in ids]),
-        "described": " UNION ALL ".join(f"SELECT id FROM entity_{k}" for k in ids),
         "moved_entity": f"SELECT id FROM ({moved}) {near}",
         "newest_entity": f"SELECT * FROM entity_{last} {near}",
     }
     for name, select in views.items():
         connection.execute(f"CREATE VIEW {name} AS {select}")
+    described = " UNION ALL ".join(f"SELECT id FROM entity_{k} {near}" for k in ids)
+    # A table if it is small, because a query with several hash tables of names at once would need more memory.
+    connection.execute(f"CREATE {'TABLE' if near else 'VIEW'} described AS {described}")
     known = _columns("kind", "label", "description", "aliases", "datatype", "presence")
     content = ", ".join(f"{name} := {name}" for name in _CONTENT.split(", "))
     connection.execute(f"""

@@ -196,7 +196,7 @@ def choose_probes(
     )
 
 
-_CASES_AT_ONCE = 8_000
+_CASES_AT_ONCE = 2_000
 """Cases whose candidates are ranked at once: each is compared with a thousand facts."""
 
 _ELIGIBLE_BY = [
