@@ -18,12 +18,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import yaml
 
-from kgedit.analysis.answers import estimate_of, numbered
+from kgedit.analysis.answers import estimate_of
 from kgedit.analysis.bleedover import fourths
-from kgedit.analysis.cells import Estimate, as_text, as_values
+from kgedit.analysis.cells import Estimate, Unit, as_text, as_values
 from kgedit.analysis.comparisons import of_differences
 from kgedit.analysis.runs import Run
-from kgedit.clustered_statistics import clustered_interval, sign_flip_test
 from kgedit.records.scores import SHARE, MetricScale
 from kgedit.runs.run_files import read_environment, read_runs
 
@@ -58,11 +57,11 @@ def measure(name: str, folder: Path, claims: Sequence[Mapping[str, Any]]) -> dic
     folders = sorted(path.parent for path in folder.glob("*/scores.json"))
     if not folders:
         return None
-    runs = {path.name: run for path, run in zip(folders, read_runs(folders), strict=True)}
+    runs = {run.folder.name: run for run in read_runs(folders)}
     return {
         "sweep": name,
         "environment": _environment(folders[0]),
-        "runs": {key: _run(run) for key, run in runs.items()},
+        "runs": {path.name: _run(runs[path.name]) for path in folders},
         "claims": {
             claim["id"]: [found for one in comparisons(claim) if (found := _compared(runs, *one))]
             for claim in claims
@@ -100,13 +99,13 @@ def _compared(runs: Mapping[str, Run], label: str, asked: Mapping[str, Any]) -> 
     if not len(second[0]):
         return None
     if "level" in asked["first"]:
-        first = (np.full(len(second[0]), float(asked["first"]["level"])), *second[1:])
+        measured = _against(float(asked["first"]["level"]), second)
     else:
         first = _answers(runs, asked["first"], unit)
-    if not len(first[0]):
-        return None
-    measured = _unpaired(first, second) if asked["pair"] == "none" else _paired(first, second)
-    return None if measured is None else {"label": label, "asked": dict(asked), **measured}
+        if not len(first[0]):
+            return None
+        measured = _unpaired(first, second) if asked["pair"] == "none" else _paired(first, second)
+    return {"label": label, "asked": dict(asked), **measured} if measured else None
 
 
 def _answers(runs: Mapping[str, Run], side: Mapping[str, Any], unit: str) -> Answers:
@@ -142,6 +141,14 @@ def _texts(wanted: Any) -> list[str]:
     return [str(value) for value in (wanted if isinstance(wanted, list) else [wanted])]
 
 
+def _against(level: float, second: Answers) -> dict[str, Any]:
+    """Comparison with a constant share."""
+    values, _, relations = second
+    own = estimate_of(values, relations)
+    low, high = (None if own is None or end is None else end - level for end in (own and own.low, own and own.high))
+    return _measured(None, own, Estimate(float(values.mean()) - level, low, high, len(values)), relations, SHARE)
+
+
 def _paired(first: Answers, second: Answers) -> dict[str, Any] | None:
     """Comparison of the units that both sides have; None if there are none."""
     common = np.intersect1d(first[1], second[1])
@@ -149,37 +156,35 @@ def _paired(first: Answers, second: Answers) -> dict[str, Any] | None:
         return None
     one, other = (side[0][np.searchsorted(side[1], common)] for side in (first, second))
     relations = second[2][np.searchsorted(second[1], common)]
-    return _measured(one, relations, other, relations, other - one)
+    scale = _scale(one, other)
+    sides = (estimate_of(values, relations, scale) for values in (one, other))
+    return _measured(*sides, estimate_of(other - one, relations, of_differences(scale)), relations, scale)
 
 
 def _unpaired(first: Answers, second: Answers) -> dict[str, Any]:
     """Comparison of different answers. Answers of one relation vary together, whatever side they are on."""
-    n = len(first[0]) + len(second[0])
+    n, scale = len(first[0]) + len(second[0]), _scale(first[0], second[0])
     mean = second[0].mean() - first[0].mean()
     # Linearised: the mean of these is the difference, and their sums over relations have its variance.
-    parts = [
-        mean - n / len(first[0]) * (first[0] - first[0].mean()),
-        mean + n / len(second[0]) * (second[0] - second[0].mean()),
-    ]
-    return _measured(first[0], first[2], second[0], second[2], np.concatenate(parts))
+    parts = [mean + sign * n / len(side[0]) * (side[0] - side[0].mean()) for sign, side in ((-1, first), (1, second))]
+    relations = np.concatenate([first[2], second[2]])
+    sides = (estimate_of(side[0], side[2], scale) for side in (first, second))
+    return _measured(*sides, estimate_of(np.concatenate(parts), relations, of_differences(scale)), relations, scale)
 
 
-def _measured(one: Any, relations: Any, other: Any, other_relations: Any, differences: Any) -> dict[str, Any]:
-    together = len(differences) == len(other)
-    clusters = numbered(other_relations if together else np.concatenate([relations, other_relations]))
-    shares = bool(((one >= 0) & (one <= 1)).all() and ((other >= 0) & (other <= 1)).all())
-    scale = SHARE if shares else MetricScale(minimum=None, maximum=None, higher_is_better=True)
-    width = of_differences(scale)
-    bounds = {"minimum": width.minimum, "maximum": width.maximum} if shares else {"minimum": -np.inf, "maximum": np.inf}
-    low, high = clustered_interval(differences, clusters, **bounds) or (None, None)
-    return {
-        "share": shares,
-        "relations": int(clusters.max()) + 1,
-        "first": as_values(estimate_of(one, relations, scale)),
-        "second": as_values(estimate_of(other, other_relations, scale)),
-        "difference": as_values(Estimate(float(differences.mean()), low, high, len(differences))),
-        "p": round(sign_flip_test(differences, clusters), 4) if together else None,
-    }
+def _scale(*sides: Any) -> MetricScale:
+    """From 0 or -1 to 1 if all values are shares or differences of shares, else without ends."""
+    values = np.concatenate(sides)
+    if (np.abs(values) > 1).any():
+        return MetricScale(minimum=None, maximum=None, higher_is_better=True)
+    return SHARE if (values >= 0).all() else of_differences(SHARE)
+
+
+def _measured(
+    first: Estimate | None, second: Estimate | None, difference: Estimate | None, relations: Any, scale: MetricScale
+) -> dict[str, Any]:
+    sides = {"first": as_values(first), "second": as_values(second), "difference": as_values(difference)}
+    return sides | {"relations": len(np.unique(relations)), "share": scale.minimum is not None}
 
 
 # Writing
@@ -257,18 +262,22 @@ def _row(claim: Mapping[str, Any], found: Sequence[Mapping[str, Any]]) -> str:
     return f"| {place} | [`{claim['spec']}`](#sweeps) | {what} | {verdict(claim, found)} | {claim.get('differ', '')} |"
 
 
+_UNITS: Mapping[bool, tuple[Unit, Unit]] = {True: ("percent", "points"), False: ("plain", "change")}
+"""Of values and of differences, by whether they are shares."""
+
+
 def _figure(one: Mapping[str, Any], *, alone: bool) -> str:
-    unit, change = ("percent", "points") if one["share"] else ("plain", "change")
-    second = as_text(one["second"]["mean"], unit)  # type: ignore[arg-type]
+    unit, change = _UNITS[one["share"]]
     label = "" if alone else f"`{one['label']}`: "
-    difference = Estimate(one["difference"]["mean"], one["difference"]["low"], one["difference"]["high"])
-    ends = as_text(difference, change)  # type: ignore[arg-type]
-    if "level" in one["asked"]["first"]:
-        own = Estimate(one["second"]["mean"], one["second"]["low"], one["second"]["high"])
-        return f"{label}{as_text(own, unit)}, n = {one['second']['n']}"  # type: ignore[arg-type]
-    first = as_text(one["first"]["mean"], unit)  # type: ignore[arg-type]
-    counts = dict.fromkeys([one["first"]["n"], one["second"]["n"]])
-    return f"{label}{first} → {second}, {ends}, n = {' and '.join(map(str, counts))}"
+    if one["first"] is None:
+        return f"{label}{as_text(_estimate(one['second']), unit)}, n = {one['second']['n']}"
+    first, second = (as_text(one[side]["mean"], unit) for side in ("first", "second"))
+    counts = " and ".join(map(str, dict.fromkeys([one["first"]["n"], one["second"]["n"]])))
+    return f"{label}{first} → {second}, {as_text(_estimate(one['difference']), change)}, n = {counts}"
+
+
+def _estimate(values: Mapping[str, Any]) -> Estimate:
+    return Estimate(values["mean"], values["low"], values["high"])
 
 
 def _counts(verdicts: Mapping[str, int], total: int) -> str:
