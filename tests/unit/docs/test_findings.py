@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import yaml
+from world.submitted_runs import write_submittable
 
 import kgedit
 from kgedit.timesteps.timestep import Timestep
@@ -87,3 +88,26 @@ def test_different_answers_are_compared_by_relation() -> None:
     assert found["difference"]["mean"] == pytest.approx(1 / 3, abs=1e-6)
     assert (found["first"]["n"], found["second"]["n"], found["relations"]) == (3, 3, 2)
     assert found["difference"]["low"] < 1 / 3 < found["difference"]["high"]
+
+
+def test_runs_are_measured_by_the_names_of_their_folders(timestep: Timestep, tmp_path: Path) -> None:
+    # The report's order is by method: ft_m before rome, whatever the folders are called.
+    write_submittable(tmp_path / "first", timestep, method="rome", right=2)
+    write_submittable(tmp_path / "second", timestep, method="ft_m", right=9)
+    claim = {
+        "id": "some",
+        "spec": "some",
+        "both": {"axis": "update", "preset": "wild"},
+        "first": {"run": "first"},
+        "second": {"run": "second"},
+    }
+    above = claim | {"id": "level", "first": {"level": 0.5}}
+    missing = claim | {"id": "missing", "second": {"run": "third"}}
+    measured = FINDINGS["measure"]("some", tmp_path, [claim, above, missing])
+    assert list(measured["runs"]) == ["first", "second"]
+    assert measured["environment"]["commit"].startswith("8653356b")
+    (found,) = measured["claims"]["some"]
+    assert (found["first"]["mean"], found["second"]["mean"], found["difference"]["mean"]) == (0.2, 0.9, 0.7)
+    (found,) = measured["claims"]["level"]
+    assert found["difference"]["low"] == pytest.approx(found["second"]["low"] - 0.5)
+    assert measured["claims"]["missing"] == []
