@@ -31,7 +31,8 @@ fi
 
 for name in "$@"; do
   case $name in
-    unedited) model=smollm2-135m ;;
+    # Retrieval needs a model that reads its prompt, which teaching unlearns.
+    unedited | retrieved | two-hops | stream) model=smollm2-135m ;;
     *) model="$out/taught" ;;
   esac
   kgedit sweep "$here/findings/$name.yaml" --model "$model" --out "$out/$name"
