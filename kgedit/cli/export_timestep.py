@@ -74,6 +74,10 @@ def _tell(manifest: dict[str, Any]) -> None:
     without = manifest["without_locality"]
     probes += f", {without:,} cases without" if without else ""
     say(f"         locality: {probes}; two-hop questions: {manifest['two_hops']['asked']}")
+    if "without_template" in manifest:
+        missing = ", ".join(f"{name} {count:,}" for name, count in manifest["without_template"].items()) or "none"
+        say(f"         properties without a template in the language: {missing}")
+        say(f"         cases with a label in another language: {manifest['labels_in_other_languages']:,}")
     if "chains" in manifest:
         asked = manifest["chains"]["asked"]
         lengths = ", ".join(f"{count:,} of {hops} facts" for hops, count in asked.items()) or "none"

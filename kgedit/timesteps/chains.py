@@ -15,12 +15,14 @@ import pyarrow.compute as pc
 from kgedit.engines.protocol import HOPS, Engine
 from kgedit.store.engine import select
 from kgedit.store.window import Window
-from kgedit.timesteps.final_filters import Words, faults_as_filters, gives_away, judge_chains, judge_probes
+from kgedit.timesteps.final_filters import faults_as_filters, gives_away, judge_chains, judge_probes
 from kgedit.timesteps.funnel import Filter, Filtered, reason_column, split_by_reason
 from kgedit.timesteps.labels import describe_subjects, pages_among, usable
+from kgedit.timesteps.relation_words import RelationWords
 from kgedit.timesteps.tables import FACT
 from kgedit.timesteps.wording import agreed, say, say_all, word_facts
 from kgedit.wikidata.ids import OFFICES, POSITION_HELD, TWO_HOP_STOP_LIST
+from kgedit.wording.languages import Language
 
 CHAIN_QUERIES = ("hops_from", "hops_to")
 """Each is a file of cypher/read and one of kgedit/engines/sql."""
@@ -64,7 +66,7 @@ class Chains(NamedTuple):
 
 
 def find_chains(
-    engine: Engine, window: Window, cases: pa.Table, templates: pa.Table, words: Words, *, hops: int, seed: int
+    engine: Engine, window: Window, cases: pa.Table, templates: pa.Table, words: RelationWords, *, hops: int, seed: int
 ) -> Chains:
     """Find chains through cases, and word them.
 
@@ -273,12 +275,15 @@ def _walk(n: int) -> str:
 
 
 def _word_chains(
-    window: Window, paths: pa.Table, templates: pa.Table, words: Words
+    window: Window, paths: pa.Table, templates: pa.Table, words: RelationWords
 ) -> tuple[pa.Table, dict[str, dict[str, Any]]]:
     """Chains with their questions and a column ``reason``, and the counts of the final filters."""
-    facts = word_facts(_facts_of(window, paths), templates, _names(window, paths))
+    language = words.language
+    named = _facts_of(window, paths)
+    subjects = describe_subjects(window.connection, named.select(["subject", "subject_label"]), language=language)
+    facts = word_facts(named, templates, subjects, language=language)
     single = judge_probes(facts, words, axis="hop")
-    nested = _nested(paths, facts, templates)
+    nested = _nested(paths, facts, templates, language)
     judged = judge_chains(nested, words)
     reasoned = select(
         f"""
@@ -330,12 +335,7 @@ def _facts_of(window: Window, paths: pa.Table) -> pa.Table:
     )
 
 
-def _names(window: Window, paths: pa.Table) -> pa.Table:
-    labels = _facts_of(window, paths).select(["subject", "subject_label"])
-    return describe_subjects(window.connection, labels)
-
-
-def _nested(paths: pa.Table, facts: pa.Table, templates: pa.Table) -> pa.Table:
+def _nested(paths: pa.Table, facts: pa.Table, templates: pa.Table, language: Language) -> pa.Table:
     """Chains with their questions: each phrase with the one before it as subject, in the question of the last hop."""
     facts = facts.append_column("position", facts["hop"])
     texts = select("SELECT chain, name AS text FROM facts WHERE position = 1 ORDER BY chain", facts=facts)
@@ -362,7 +362,8 @@ def _nested(paths: pa.Table, facts: pa.Table, templates: pa.Table) -> pa.Table:
             FROM facts JOIN paths USING (chain) WHERE position < hops GROUP BY chain
         )
         SELECT chain, first.name, properties AS relations, hidden, last.object_label, last.object_aliases,
-               {say("question", "text")} AS question, {say_all("rephrases", "text")} AS rephrases
+               {say("question", "text", language=language)} AS question,
+               {say_all("rephrases", "text", language=language)} AS rephrases
         FROM paths JOIN texts USING (chain) JOIN middle USING (chain)
         JOIN (FROM facts WHERE position = 1) first USING (chain)
         JOIN facts last ON last.chain = paths.chain AND last.position = hops

@@ -22,6 +22,7 @@ from kgedit.errors import TimestepError
 from kgedit.graph.queries import read_query
 from kgedit.llm.embeddings import load_embedder
 from kgedit.progress import step
+from kgedit.store.engine import select
 from kgedit.store.files import replace_folder, write_json
 from kgedit.store.snapshots import Snapshot
 from kgedit.store.window import Window
@@ -39,7 +40,7 @@ from kgedit.timesteps.changes import (
     read_statements,
     verdict_record,
 )
-from kgedit.timesteps.funnel import Filtered
+from kgedit.timesteps.funnel import Filtered, reason_column, split_by_reason
 from kgedit.timesteps.kinds import (
     KindClassifier,
     describe_kinds,
@@ -60,6 +61,7 @@ from kgedit.timesteps.two_hops import find_shortcuts, make_two_hops
 from kgedit.timesteps.wording import choose_templates, word_cases, word_facts, word_probes
 from kgedit.wikidata.times import not_before
 from kgedit.wording.dates import date_templates, dates_version
+from kgedit.wording.languages import ENGLISH, Language, language_catalogue, read_language
 from kgedit.wording.names import names_version
 from kgedit.wording.personas import persona_version
 from kgedit.wording.templates import template_version
@@ -98,6 +100,7 @@ class WikiBigEditSettings:
         pageviews: Monthly files of page views (kgedit.timesteps.specificity); if empty, views are null.
         counts: Counts of a corpus, or its texts (kgedit.timesteps.corpus_counts); None leaves counts null.
         hops: Number of facts of the longest chains to ask for (kgedit.timesteps.chains), 2 to 4.
+        language: Language of questions and labels (kgedit.wording.languages).
     """
 
     seed: int = 0
@@ -118,6 +121,7 @@ class WikiBigEditSettings:
     pageviews: tuple[Path, ...] = ()
     counts: Path | None = None
     hops: int = 2
+    language: str = ENGLISH.code
 
 
 def export_timestep(
@@ -149,6 +153,7 @@ def export_timestep(
         raise TimestepError(f"Chains have 2 to {MOST_HOPS} facts, and not {settings.hops}.")
     if old.date >= new.date:
         raise TimestepError(not_before(old.name, new.name))
+    _check_language(settings, (old, new))
     selection = None if settings.only is None else read_selection(settings.only)
     with working_folder(folder) as aside:
         classifier = _classifier(settings, (old, new, *earlier), spill=aside / "spill-of-labels")
@@ -173,6 +178,28 @@ def export_timestep(
         write_checksums(aside)
         replace_folder(aside, folder)
     return Timestep.open(folder)
+
+
+def _check_language(settings: WikiBigEditSettings, snapshots: Sequence[Snapshot]) -> None:
+    """Check that there is a grammar, and that labels are in the language.
+
+    Raises:
+        TimestepError: if not, or if an option exists in English only.
+    """
+    language = read_language(settings.language)
+    if language.is_english:
+        return
+    if settings.ask_as_of:
+        raise TimestepError(
+            f"--ask-as-of has dates in English only. Leave it out, or leave out --language {language.code}."
+        )
+    for snapshot in snapshots:
+        labels = snapshot.manifest["loader"]["languages"]
+        if labels[0] != language.code:
+            raise TimestepError(
+                f"The labels of {snapshot.name} are in '{labels[0]}', and the questions would be in '{language.code}'. "
+                f"Load the dumps into another home: kgedit load-dump ... --language {language.code} --language en"
+            )
 
 
 def describe_export(
@@ -207,36 +234,77 @@ def _make(
     found: _FoundCases,
 ) -> _Made:
     """Create every table of a timestep, and the counts of its manifest."""
-    undated = choose_templates(found.cases, catalogue=settings.templates)
+    language = read_language(settings.language)
+    undated = choose_templates(found.cases, catalogue=_catalogue(settings))
     templates, old_templates = (_dated(undated, snapshot, settings) for snapshot in (window.new, window.old))
     step("wording cases", 2, _STEPS)
-    words = RelationWords(undated, voices(settings.personas) if settings.persona_style == "reworded" else ())
-    worded = _word_cases(window, found.cases, templates, words, settings)
+    speaking = voices(settings.personas) if settings.persona_style == "reworded" and language.is_english else ()
+    words = RelationWords(undated, speaking, language=language)
+    translated = _keep_translated(found.cases, undated, language)
+    worded = _word_cases(window, translated.kept, templates, words, settings)
     step("finding locality probes", 3, _STEPS)
     locality = _find_locality(engine, window, found.changes, worded.kept, settings)
-    near_subjects = describe_subjects(window.connection, locality.probes)
+    near_subjects = describe_subjects(window.connection, locality.probes, language=language)
     near = word_probes(locality.probes, templates, near_subjects, words)
     step("choosing known facts", 4, _STEPS)
     known_facts = choose_known_facts(window, worded.kept, locality, limit=settings.known_facts)
-    known_subjects = describe_subjects(window.connection, known_facts)
+    known_subjects = describe_subjects(window.connection, known_facts, language=language)
     step("finding two hops", 5, _STEPS)
     chains = find_shortcuts(window, engine.two_hops(window), worded.kept)
     hops = make_two_hops(chains, worded.kept, templates, words, seed=settings.seed)
     chains_of_facts = _find_chains(engine, window, worded.kept, templates, words, settings)
-    filters = (*found.filters, worded)
+    filters = (*found.filters, *(() if language.is_english else (translated,)), worded)
     cases, measured = _add_specificity(window, worded.kept, settings)
     tables = {
         "cases": cases.append_column("as_of", pa.repeat(window.new.name, cases.num_rows)),
         "locality": near.kept.append_column("similarity", pc.round(near.kept["score"], 6)),
         "two_hops": hops.kept,
-        "known_facts": word_facts(known_facts, old_templates, known_subjects),
+        "known_facts": word_facts(known_facts, old_templates, known_subjects, language=language),
         "dropped": dropped_changes(found.changes, found.labels, filters),
     }
     counted = _counted(found.changes.num_rows, filters, near, chains.num_rows, hops) | measured
+    if not language.is_english:
+        counted |= _untranslated(window, worded.kept, translated.dropped, language)
     if chains_of_facts is not None:
         tables["chains"] = chains_of_facts.kept
         counted |= {"chains": chains_of_facts.counts | {"final_filters": chains_of_facts.questions}}
     return _Made(tables, counted)
+
+
+def _catalogue(settings: WikiBigEditSettings) -> Path | None:
+    """Template catalogue of the settings; None means the shipped English one."""
+    english = settings.language == ENGLISH.code
+    return settings.templates or (None if english else language_catalogue(settings.language))
+
+
+def _keep_translated(cases: pa.Table, templates: pa.Table, language: Language) -> Filtered:
+    """Keep cases whose property has a template; in English every property has one."""
+    filters = (("no template in the language", "t.property IS NULL"),)
+    judged = select(
+        f"""
+        SELECT c.*, {reason_column(filters)} FROM cases c
+        LEFT JOIN (SELECT DISTINCT property FROM templates) t USING (property) ORDER BY case_id
+        """,
+        cases=cases,
+        templates=templates.select(["property"]),
+    )
+    return split_by_reason(judged, () if language.is_english else filters)
+
+
+def _untranslated(window: Window, cases: pa.Table, dropped: pa.Table, language: Language) -> dict[str, Any]:
+    """Counts for the manifest: cases by property without a template, and cases with a label of another language."""
+    foreign = window.select(
+        """
+        SELECT count(*) AS cases FROM cases
+        WHERE subject IN (FROM other) OR object IN (FROM other)
+        """.replace("other", "(SELECT id FROM new_entities WHERE label_language IS DISTINCT FROM $code)"),
+        {"code": language.code},
+        cases=cases.select(["subject", "object"]),
+    )
+    return {
+        "without_template": _counts(dropped["property"]),
+        "labels_in_other_languages": foreign["cases"][0].as_py(),
+    }
 
 
 def _find_chains(
@@ -300,7 +368,7 @@ def _word_cases(
     return word_cases(
         cases,
         templates,
-        describe_subjects(window.connection, cases),
+        describe_subjects(window.connection, cases, language=words.language),
         words,
         seed=settings.seed,
         personas=settings.personas,
@@ -391,7 +459,7 @@ def _provenance(settings: WikiBigEditSettings) -> dict[str, Any]:
         "max_df": settings.max_df,
         "locality_uses": settings.locality_uses,
         "relation_families": families_version(),
-        "templates": template_version(settings.templates),
+        "templates": template_version(_catalogue(settings)),
         "personas": persona_version(settings.personas),
         "functional_by": verdict_record(settings.functional_by),
         "ask_as_of": dates_version() if settings.ask_as_of else None,
@@ -399,6 +467,7 @@ def _provenance(settings: WikiBigEditSettings) -> dict[str, Any]:
         "persona_style": settings.persona_style,
         "names": names_version(),
         "queries": hashlib.sha256(texts.encode()).hexdigest()[:16],
+        **({} if settings.language == ENGLISH.code else {"language": settings.language}),
         **({"hops": settings.hops, "chain_queries": _chain_queries()} if settings.hops > 2 else {}),
         **({"kinds": sorted(settings.kinds)} if settings.kinds else {}),
         **_classifier_provenance(settings),

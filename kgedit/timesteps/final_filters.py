@@ -18,7 +18,8 @@ import pyarrow as pa
 
 from kgedit.store.engine import select
 from kgedit.timesteps.funnel import Filter, Filtered, reason_column, split_by_reason
-from kgedit.timesteps.relation_words import question_stems
+from kgedit.timesteps.relation_words import RelationWords, question_stems
+from kgedit.wording.languages import ENGLISH, Language
 
 FEWEST_WORDS = 3
 MOST_WORDS = 60
@@ -103,13 +104,14 @@ FILTERS: tuple[Filter, ...] = (
 REASONS = (*(reason for reason, _ in FILTERS), REPEATS)
 
 
-def find_faults(questions: pa.Table, facts: pa.Table, words: Words) -> pa.Table:
+def find_faults(questions: pa.Table, facts: pa.Table, words: Words, *, language: Language = ENGLISH) -> pa.Table:
     """Judge questions by FILTERS.
 
     Args:
         questions: Table with the schema QUESTIONS.
         facts: Table with the schema FACTS, one row per fact.
         words: Stems that express each relation.
+        language: Language of the questions.
 
     Returns:
         The questions, ordered by fact and number, with a column ``reason``: one of REASONS, null if all filters pass.
@@ -121,7 +123,7 @@ def find_faults(questions: pa.Table, facts: pa.Table, words: Words) -> pa.Table:
         questions=questions,
         facts=facts,
     )
-    unexpressed = [_is_unexpressed(words, **row) for row in patterns.to_pylist()]
+    unexpressed = [_is_unexpressed(words, language, **row) for row in patterns.to_pylist()]
     patterns = patterns.append_column("unexpressed", pa.array(unexpressed, pa.bool_()))
     return select(_JUDGED, questions=questions, facts=facts, patterns=patterns)
 
@@ -153,8 +155,8 @@ def add_counts(parts: Iterable[dict[str, dict[str, Any]]]) -> dict[str, dict[str
     return {axis: own | {"failed": dict(sorted(own["failed"].items()))} for axis, own in sorted(sums.items())}
 
 
-def _is_unexpressed(words: Words, *, rest: str, relations: list[str], persona: str | None) -> bool:
-    said = question_stems(rest)
+def _is_unexpressed(words: Words, language: Language, *, rest: str, relations: list[str], persona: str | None) -> bool:
+    said = question_stems(rest, language)
     return any(own and not own & said for own in (words(relation, persona) for relation in relations))
 
 
@@ -210,8 +212,9 @@ _JUDGED = rf"""
 """A clause that contains a question asks twice; "..., and which?" continues the same question."""
 
 
-NAMED = "regexp_replace(name, '^the ', '')"
-"""SQL of the subject's name as a question must contain it, without the article, which may begin the question."""
+def _without_article(language: Language) -> str:
+    """SQL of the subject's name as a question must contain it, without the article, which may begin the question."""
+    return f"regexp_replace(name, '{language.prefix}', '')"
 
 
 class FilteredQuestions(NamedTuple):
@@ -235,7 +238,7 @@ def faults_as_filters(which: str = "") -> tuple[Filter, ...]:
     return tuple((f"{which}{reason}", f"fault = '{reason}'") for reason in REASONS)
 
 
-def judge_cases(worded: pa.Table, words: Words) -> FilteredQuestions:
+def judge_cases(worded: pa.Table, words: RelationWords) -> FilteredQuestions:
     """Judge the update question, the rephrasings and the persona's question of cases.
 
     Args:
@@ -259,7 +262,7 @@ def judge_cases(worded: pa.Table, words: Words) -> FilteredQuestions:
         """,
         worded=worded,
     ).cast(QUESTIONS)
-    judged = find_faults(asked, _facts(worded, "case_id"), words)
+    judged = find_faults(asked, _facts(worded, "case_id", words), words, language=words.language)
     rows = select(
         f"""
         WITH left_over AS (
@@ -279,7 +282,7 @@ def judge_cases(worded: pa.Table, words: Words) -> FilteredQuestions:
     return FilteredQuestions(rows, count_faults(judged))
 
 
-def judge_probes(probes: pa.Table, words: Words, *, axis: str = "locality") -> FilteredQuestions:
+def judge_probes(probes: pa.Table, words: RelationWords, *, axis: str = "locality") -> FilteredQuestions:
     """Judge questions about single facts.
 
     Args:
@@ -297,18 +300,18 @@ def judge_probes(probes: pa.Table, words: Words, *, axis: str = "locality") -> F
         {"axis": axis},
         numbered=numbered,
     ).cast(QUESTIONS)
-    judged = find_faults(asked, _facts(numbered, "fact"), words)
+    judged = find_faults(asked, _facts(numbered, "fact", words), words, language=words.language)
     return FilteredQuestions(_with_faults(numbered, judged), count_faults(judged))
 
 
-def keep_probes(probes: pa.Table, words: Words) -> Filtered:
+def keep_probes(probes: pa.Table, words: RelationWords) -> Filtered:
     """Split locality questions into those that pass and the others; see judge_probes."""
     judged = judge_probes(probes, words)
     parts = split_by_reason(judged.rows.rename_columns({"fault": "reason"}), faults_as_filters())
     return parts._replace(questions=judged.counts)
 
 
-def judge_two_hops(nested: pa.Table, words: Words) -> FilteredQuestions:
+def judge_two_hops(nested: pa.Table, words: RelationWords) -> FilteredQuestions:
     """Judge two-hop questions and their rephrasings.
 
     Args:
@@ -324,7 +327,7 @@ def judge_two_hops(nested: pa.Table, words: Words) -> FilteredQuestions:
     return _judge_nested(nested, words, relations="[first_property, property]", hidden=hidden)
 
 
-def judge_chains(nested: pa.Table, words: Words) -> FilteredQuestions:
+def judge_chains(nested: pa.Table, words: RelationWords) -> FilteredQuestions:
     """Judge questions about chains of facts, and their rephrasings.
 
     Args:
@@ -338,7 +341,7 @@ def judge_chains(nested: pa.Table, words: Words) -> FilteredQuestions:
     return _judge_nested(nested, words, relations="relations", hidden="hidden")
 
 
-def _judge_nested(nested: pa.Table, words: Words, *, relations: str, hidden: str) -> FilteredQuestions:
+def _judge_nested(nested: pa.Table, words: RelationWords, *, relations: str, hidden: str) -> FilteredQuestions:
     numbered = _numbered(nested)
     asked = select(
         f"""
@@ -350,7 +353,7 @@ def _judge_nested(nested: pa.Table, words: Words, *, relations: str, hidden: str
         """,
         numbered=numbered,
     ).cast(QUESTIONS)
-    judged = find_faults(asked, _facts(numbered, "fact", hidden=hidden), words)
+    judged = find_faults(asked, _facts(numbered, "fact", words, hidden=hidden), words, language=words.language)
     rows = select(
         """
         SELECT n.* REPLACE (coalesce(list_filter(rephrases, lambda w: list_contains(passed, w)), []) AS rephrases)
@@ -369,10 +372,10 @@ def _numbered(rows: pa.Table) -> pa.Table:
     return rows.append_column("number", numbers).append_column("fact", numbers.cast(pa.string()))
 
 
-def _facts(rows: pa.Table, key: str, *, hidden: str = "[]") -> pa.Table:
+def _facts(rows: pa.Table, key: str, words: RelationWords, *, hidden: str = "[]") -> pa.Table:
     return select(
-        f"SELECT {key} AS fact, {NAMED} AS subject, object_label AS answer, object_aliases AS accepted, "
-        f"{hidden} AS hidden, [] AS unlike FROM rows",
+        f"SELECT {key} AS fact, {_without_article(words.language)} AS subject, object_label AS answer, "
+        f"object_aliases AS accepted, {hidden} AS hidden, [] AS unlike FROM rows",
         rows=rows,
     ).cast(FACTS)
 

@@ -17,6 +17,7 @@ from kgedit.store.closures import below, subclass_links
 from kgedit.store.engine import select
 from kgedit.store.window import Window
 from kgedit.wikidata.ids import COUNTRY, INSTANCE_OF, WIKIMEDIA_PAGE_CLASSES
+from kgedit.wording.languages import ENGLISH, Language
 from kgedit.wording.names import NameRules, name_rules
 
 MAX_LABEL_WORDS = 5
@@ -116,12 +117,15 @@ def is_id(label: str) -> str:
     return f"regexp_matches({label}, '{ID_PATTERN}')"
 
 
-def describe_subjects(connection: duckdb.DuckDBPyConnection, labels: pa.Table) -> pa.Table:
+def describe_subjects(
+    connection: duckdb.DuckDBPyConnection, labels: pa.Table, *, language: Language = ENGLISH
+) -> pa.Table:
     """Determine the names of some subjects.
 
     Args:
         connection: Connection with views new_facts, old_facts and new_entities.
         labels: Columns subject and subject_label.
+        language: Language of the labels.
 
     Returns:
         A table with the schema SUBJECTS, one row per subject, ordered by it.
@@ -129,31 +133,40 @@ def describe_subjects(connection: duckdb.DuckDBPyConnection, labels: pa.Table) -
     rules = name_rules()
     found = select(_query(rules), connection=connection, labels=labels.select(["subject", "subject_label"]))
     # A table of Python objects takes ten times as much memory as its columns.
-    parts = [_named(batch.to_pylist(), rules) for batch in found.to_batches(_ROWS_AT_ONCE)]
+    parts = [_named(batch.to_pylist(), rules, language) for batch in found.to_batches(_ROWS_AT_ONCE)]
     return pa.concat_tables([SUBJECTS.empty_table(), *parts])
 
 
 _ROWS_AT_ONCE = 8_000
 
 
-def _named(found: list[dict[str, Any]], rules: NameRules) -> pa.Table:
+def _named(found: list[dict[str, Any]], rules: NameRules, language: Language) -> pa.Table:
     rows = []
     for row in found:
-        name = rules.in_sentence(row["label"], subject_class=row["subject_class"], by_class=row["by_class"])
+        own = {"subject_class": row["subject_class"]}
+        if language.is_english:
+            name = rules.in_sentence(row["label"], by_class=row["by_class"], **own)
+        else:
+            name = language.in_sentence(row["label"], **own)
         rows.append(
             {
                 "subject": row["subject"],
                 "subject_class": row["subject_class"],
                 "name": name,
-                "hinted_name": _hinted(name, row, rules) if row["shared"] else None,
+                "hinted_name": _hinted(name, row, rules, language) if row["shared"] else None,
             }
         )
     return pa.Table.from_pylist(rows, schema=SUBJECTS)
 
 
-def _hinted(name: str, row: dict[str, str | None], rules: NameRules) -> str | None:
+def _hinted(name: str, row: dict[str, str | None], rules: NameRules, language: Language) -> str | None:
     country, description = row["country"], row["description"]
-    if row["subject_class"] == "organization" and country and country.casefold() not in name.casefold():
+    if (
+        language.is_english
+        and row["subject_class"] == "organization"
+        and country
+        and country.casefold() not in name.casefold()
+    ):
         return f"{name} of {rules.in_sentence(country, subject_class='place')}"
     if description and len(description.split()) <= MAX_HINT_WORDS and not set("{}()?;") & set(description):
         return f"{name} ({description.strip()})"

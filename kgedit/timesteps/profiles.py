@@ -27,7 +27,7 @@ constraints: declarations of Wikidata's editors.
 """
 
 _OWN_OPTIONS = {
-    "wikibigedit": ("kinds", "labelled-changes", "kind-embedder", "changed-locality", "hops"),
+    "wikibigedit": ("kinds", "labelled-changes", "kind-embedder", "changed-locality", "hops", "language"),
     "wikifactdiff": ("compat",),
 }
 

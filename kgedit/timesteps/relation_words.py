@@ -12,6 +12,7 @@ from functools import lru_cache
 
 import pyarrow as pa
 
+from kgedit.wording.languages import ENGLISH, Language
 from kgedit.wording.voices import Voice
 
 _WORDS = re.compile(r"[^\W\d_]+")
@@ -47,9 +48,11 @@ class RelationWords:
     Args:
         templates: Table with the schema kgedit.wording.templates.TEMPLATES; every class counts.
         voices: Voices of the personas that may ask.
+        language: Language of the templates.
     """
 
-    def __init__(self, templates: pa.Table, voices: Sequence[Voice] = ()) -> None:
+    def __init__(self, templates: pa.Table, voices: Sequence[Voice] = (), *, language: Language = ENGLISH) -> None:
+        self.language = language
         self._templates = templates
         self._rows: dict[str, list[int]] = {}
         for number, relation in enumerate(templates["property"].to_pylist()):
@@ -69,7 +72,8 @@ class RelationWords:
 
     def _of_templates(self, relation: str) -> frozenset[str]:
         rows = self._templates.take(self._rows.get(relation, [])).to_pylist()
-        return expressing_stems(text for row in rows for text in wordings(row))
+        texts = (text for row in rows for text in wordings(row))
+        return expressing_stems(texts) if self.language.is_english else _stems(" ".join(texts), _grammar(self.language))
 
 
 def expressing_stems(texts: Iterable[str]) -> frozenset[str]:
@@ -82,9 +86,13 @@ def stems(texts: Iterable[str]) -> frozenset[str]:
     return _stems(" ".join(texts), _GRAMMAR | _PALE)
 
 
-def question_stems(question: str) -> frozenset[str]:
+def question_stems(question: str, language: Language = ENGLISH) -> frozenset[str]:
     """Stems of all words except function words, to be matched with those of a relation."""
-    return _stems(question, _GRAMMAR)
+    return _stems(question, _grammar(language))
+
+
+def _grammar(language: Language) -> frozenset[str]:
+    return _GRAMMAR if language.is_english else language.function_words
 
 
 def voice_stems(relation: frozenset[str], words: Mapping[str, str]) -> frozenset[str]:

@@ -6,11 +6,13 @@ import pyarrow as pa
 
 from kgedit.store.engine import select
 from kgedit.store.window import Window
-from kgedit.timesteps.final_filters import Words, faults_as_filters, judge_two_hops
+from kgedit.timesteps.final_filters import faults_as_filters, judge_two_hops
 from kgedit.timesteps.funnel import Filter, Filtered, reason_column, split_by_reason
+from kgedit.timesteps.relation_words import RelationWords
 from kgedit.timesteps.tables import FACT
 from kgedit.timesteps.wording import agreed, say, say_all
 from kgedit.wikidata.ids import JURISDICTION, OFFICES, POSITION_HELD
+from kgedit.wording.languages import Language
 
 FILTERS: tuple[Filter, ...] = (
     ("a hop was dropped from the cases", "case_id IS NULL OR second_case_id IS NULL"),
@@ -64,7 +66,9 @@ def find_shortcuts(window: Window, chains: pa.Table, cases: pa.Table) -> pa.Tabl
     )
 
 
-def make_two_hops(chains: pa.Table, cases: pa.Table, templates: pa.Table, words: Words, *, seed: int) -> Filtered:
+def make_two_hops(
+    chains: pa.Table, cases: pa.Table, templates: pa.Table, words: RelationWords, *, seed: int
+) -> Filtered:
     """Turn chains into questions about the second hop's object.
 
     Args:
@@ -78,7 +82,7 @@ def make_two_hops(chains: pa.Table, cases: pa.Table, templates: pa.Table, words:
         The kept ones have the second case's fact, ``case_id`` (of the first), ``second_case_id``, ``question``,
         ``rephrases`` (the second template's, about the same phrase) and ``chosen``, ordered by both ids.
     """
-    judged = judge_two_hops(_nested(chains, cases, templates), words)
+    judged = judge_two_hops(_nested(chains, cases, templates, words.language), words)
     reasoned = select(f"SELECT *, {reason_column(FILTERS)} FROM judged", judged=judged.rows)
     filtered = split_by_reason(reasoned, FILTERS)
     kept = select(
@@ -93,11 +97,12 @@ def make_two_hops(chains: pa.Table, cases: pa.Table, templates: pa.Table, words:
     return filtered._replace(kept=kept, questions=judged.counts)
 
 
-def _nested(chains: pa.Table, cases: pa.Table, templates: pa.Table) -> pa.Table:
+def _nested(chains: pa.Table, cases: pa.Table, templates: pa.Table, language: Language) -> pa.Table:
     """Chains with their questions: the second hop's template with the first one's phrase as subject."""
     bridge = f"replace({agreed('t1.phrase', 'first.name')}, '{{subject}}', first.name)"
     asked, rephrased = (
-        write(name, bridge, template="t2") for write, name in ((say, "question"), (say_all, "rephrases"))
+        write(name, bridge, template="t2", language=language)
+        for write, name in ((say, "question"), (say_all, "rephrases"))
     )
     return select(
         f"""

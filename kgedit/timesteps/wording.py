@@ -15,11 +15,13 @@ import pyarrow as pa
 
 from kgedit.errors import TimestepError
 from kgedit.store.engine import select
-from kgedit.timesteps.final_filters import Words, add_counts, faults_as_filters, gives_away, judge_cases, keep_probes
+from kgedit.timesteps.final_filters import add_counts, faults_as_filters, gives_away, judge_cases, keep_probes
 from kgedit.timesteps.funnel import Filter, Filtered, reason_column, split_by_reason
 from kgedit.timesteps.labels import is_id
 from kgedit.timesteps.profiles import PERSONA_STYLES
+from kgedit.timesteps.relation_words import RelationWords
 from kgedit.wording.dates import date_text
+from kgedit.wording.languages import ENGLISH, Language
 from kgedit.wording.lint import SUBJECT_CLASSES
 from kgedit.wording.names import name_rules, with_indefinite_article
 from kgedit.wording.personas import persona_questions, persona_table
@@ -44,7 +46,8 @@ def choose_templates(facts: pa.Table, *, catalogue: Path | None) -> pa.Table:
         catalogue: The catalogue; None means the shipped one.
 
     Returns:
-        A table with the schema TEMPLATES, ordered by property and class; each property has a row for each class.
+        A table with the schema TEMPLATES, ordered by property and class; each property has a row for each class. A
+        catalogue without a generic entry gives no rows for other properties.
     """
     own = template_table(catalogue)
     needed = select(
@@ -54,6 +57,8 @@ def choose_templates(facts: pa.Table, *, catalogue: Path | None) -> pa.Table:
         own=own,
     ).to_pylist()
     read = read_templates(catalogue)
+    if read.generic is None:
+        return _for_each_class(own)
     generic = [generic_row(read, row["property"], row["label"]) for row in needed]
     return _for_each_class(pa.concat_tables([own, pa.Table.from_pylist(generic, schema=TEMPLATES)]))
 
@@ -81,34 +86,38 @@ def _for_each_class(templates: pa.Table) -> pa.Table:
     )
 
 
-def say(wording: str, name: str, *, template: str = "t") -> str:
+def say(wording: str, name: str, *, template: str = "t", language: Language = ENGLISH) -> str:
     """SQL of a template's wording about a subject; capitalizes "The" if the name with its article comes first.
 
     Args:
         wording: Column of TEMPLATES with one wording.
         name: SQL of the text that replaces {subject}.
         template: Alias of the templates' table.
+        language: Language of the templates.
     """
-    return begun(f"{template}.{wording}", name)
+    return begun(f"{template}.{wording}", name, language=language)
 
 
-def say_all(wordings: str, name: str, *, template: str = "t") -> str:
+def say_all(wordings: str, name: str, *, template: str = "t", language: Language = ENGLISH) -> str:
     """SQL, as by `say`, of a column of TEMPLATES with a list of wordings."""
-    return f"list_transform({template}.{wordings}, lambda w: {begun('w', name)})"
+    return f"list_transform({template}.{wordings}, lambda w: {begun('w', name, language=language)})"
 
 
-def begun(wording: str, name: str) -> str:
+def begun(wording: str, name: str, *, language: Language = ENGLISH) -> str:
     """SQL of a wording about a name: verbs agree with it, and its article is capitalized if it comes first."""
+    if not language.is_english:
+        return language.joined(f"replace({wording}, '{{subject}}', {name})")
     return f"regexp_replace(replace({agreed(wording, name)}, '{{subject}}', {name}), '^the ', 'The ')"
 
 
-def word_facts(facts: pa.Table, templates: pa.Table, subjects: pa.Table) -> pa.Table:
-    """Add wordings to facts; the order is kept.
+def word_facts(facts: pa.Table, templates: pa.Table, subjects: pa.Table, *, language: Language = ENGLISH) -> pa.Table:
+    """Add wordings to facts; the order is kept. Facts without a template are left out.
 
     Args:
         facts: At least the columns subject, subject_label, property, property_label and object_label.
         templates: From choose_templates.
         subjects: From kgedit.timesteps.labels.describe_subjects.
+        language: Language of the templates.
 
     Returns:
         The facts with question, rephrase, cloze, rephrases, clozes, the template's name, its phrase and answer_type,
@@ -117,7 +126,7 @@ def word_facts(facts: pa.Table, templates: pa.Table, subjects: pa.Table) -> pa.T
     """
     numbered = facts.append_column("number", pa.array(range(facts.num_rows), pa.int64()))
     wordings = ", ".join(
-        f"{say_all(name, 'name') if name in LISTS else say(name, 'name')} AS {name}" for name in _WORDED
+        f"{(say_all if name in LISTS else say)(name, 'name', language=language)} AS {name}" for name in _WORDED
     )
     hinted = f"s.hinted_name IS NOT NULL AND NOT {gives_away('s.hinted_name', 'f.object_label')}"
     return select(
@@ -154,7 +163,7 @@ def word_cases(
     cases: pa.Table,
     templates: pa.Table,
     subjects: pa.Table,
-    words: Words,
+    words: RelationWords,
     *,
     seed: int,
     personas: Path | None,
@@ -180,11 +189,13 @@ def word_cases(
     """
     rows, counts = [], []
     for start in range(0, max(cases.num_rows, 1), _CASES_AT_ONCE):
-        worded = word_facts(cases.slice(start, _CASES_AT_ONCE), templates, subjects)
-        worded = worded.append_column("statement", _statements(worded))
-        judged = judge_cases(
-            persona_voiced(worded, seed=seed, personas=personas, style=persona_style, as_of=as_of), words
-        )
+        worded = word_facts(cases.slice(start, _CASES_AT_ONCE), templates, subjects, language=words.language)
+        worded = worded.append_column("statement", _statements(worded, words.language))
+        if words.language.is_english:
+            worded = persona_voiced(worded, seed=seed, personas=personas, style=persona_style, as_of=as_of)
+        else:
+            worded = _without_persona(worded)
+        judged = judge_cases(worded, words)
         reasoned = f"SELECT * EXCLUDE (fault), {reason_column(FILTERS)} FROM judged ORDER BY case_id"
         rows.append(select(reasoned, judged=judged.rows))
         counts.append(judged.counts)
@@ -207,12 +218,21 @@ _CLASS_OF_ANSWER = {"person": "person", "work": "work"}
 """Types of answers whose names take no article even if they look like a common noun: Frank Ocean is not an ocean."""
 
 
-def _statements(worded: pa.Table) -> pa.Array:
+def _without_persona(worded: pa.Table) -> pa.Table:
+    """Cases without a persona's question; personas speak English."""
+    nothing = pa.nulls(worded.num_rows, pa.string())
+    return worded.append_column("persona", nothing).append_column("personas", nothing)
+
+
+def _statements(worded: pa.Table, language: Language) -> pa.Array:
     """The update as a sentence: the cloze, the answer with its article, and one full stop."""
     rows = worded.select(["cloze", "object_label", "answer_type"]).to_pylist()
-    sentences = [
-        f"{row['cloze']} {_answer_after(row['cloze'], row['object_label'], row['answer_type'])}" for row in rows
-    ]
+    if language.is_english:
+        sentences = [
+            f"{row['cloze']} {_answer_after(row['cloze'], row['object_label'], row['answer_type'])}" for row in rows
+        ]
+    else:
+        sentences = [language.join(f"{row['cloze']} {_named_answer(row, language)}") for row in rows]
     return pa.array([_ended(sentence) for sentence in sentences], pa.string())
 
 
@@ -222,6 +242,11 @@ def _answer_after(cloze: str, label: str, answer_type: str) -> str:
     if not _BEFORE_ARTICLES.search(cloze) or _BEFORE_TITLES.search(cloze):
         return label
     return name_rules().as_answer(label, subject_class=_CLASS_OF_ANSWER.get(answer_type, ""))
+
+
+def _named_answer(row: dict[str, str], language: Language) -> str:
+    kind = _CLASS_OF_ANSWER.get(row["answer_type"], "")
+    return language.in_sentence(row["object_label"], subject_class=kind)
 
 
 def _ended(sentence: str) -> str:
@@ -259,9 +284,9 @@ def persona_voiced(
     return worded.append_column("persona", asked["persona"]).append_column("personas", asked["question"])
 
 
-def word_probes(probes: pa.Table, templates: pa.Table, subjects: pa.Table, words: Words) -> Filtered:
+def word_probes(probes: pa.Table, templates: pa.Table, subjects: pa.Table, words: RelationWords) -> Filtered:
     """Add questions to facts, in order; facts whose question fails a final filter are dropped."""
-    return keep_probes(word_facts(probes, templates, subjects), words)
+    return keep_probes(word_facts(probes, templates, subjects, language=words.language), words)
 
 
 _VERBS = (("is", "are"), ("was", "were"), ("has", "have"), ("does", "do"))

@@ -91,6 +91,12 @@ class ExportOptions:
         group="Questions",
         help="wikibigedit: also ask for chains of up to this number of facts, one of which is the edit.",
     )
+    language: str = flag(
+        default="en",
+        group="Questions",
+        metavar="CODE",
+        help="wikibigedit: language of the questions: en, de. Load the snapshots with the same --language.",
+    )
     pageviews: ManyFiles = flag(
         default=(),
         group="Questions",
@@ -140,6 +146,7 @@ class ExportOptions:
             "kind-embedder": self.kind_embedder,
             "changed-locality": self.changed_locality,
             "hops": self.hops > 2,
+            "language": self.language != "en",
         }
         check_profile(self.profile, own)
         check_kinds(self.kinds)

@@ -79,6 +79,27 @@ def complete(entry: Mapping[str, Any]) -> Wordings:
     return Wordings(question, rephrases, clozes, phrase, answer, tense)
 
 
+def complete_by(rules: Mapping[str, Any], entry: Mapping[str, Any]) -> Wordings:
+    """Wordings of an entry, with missing ones derived by the rules of a language file.
+
+    Args:
+        rules: Under "who" and "what": question, rephrase and cloze with {phrase}, or {Phrase} at the beginning.
+        entry: As for `complete`.
+    """
+    phrase, answer, tense = entry["phrase"], entry.get("answer", "thing"), entry.get("tense", "present")
+    own = rules["who" if answer in ("person", "agent") else "what"]
+
+    def derived(name: str) -> tuple[str, ...]:
+        return tuple(
+            text.format(phrase=phrase, Phrase=_capital(phrase), subject="{subject}") for text in texts(own[name])
+        )
+
+    question = entry.get("question") or derived("question")[0]
+    rephrases = _filled(texts(entry.get("rephrase")), derived("rephrase"), REPHRASINGS, without=question)
+    clozes = _filled(texts(entry.get("cloze")), derived("cloze"), CLOZES)
+    return Wordings(question, rephrases, clozes, phrase, answer, tense)
+
+
 def texts(value: object) -> tuple[str, ...]:
     """One text or a list of texts as a tuple; empty for None."""
     if value is None:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from kgedit.wording.grammar import ANSWERS, CLOZES, REPHRASINGS, Wordings, complete, texts
 
@@ -20,27 +21,42 @@ _SETTINGS = {"answer", "kind", "tense"}
 _NOTES = {"label", "example", "variants"}
 
 
-def entry_problems(name: str, entry: object, *, slots: tuple[str, ...]) -> list[str]:
+Completer = Callable[[Mapping[str, Any]], Wordings]
+"""Completes an entry: `complete`, or the rules of a language file."""
+
+
+def entry_problems(
+    name: str, entry: object, *, slots: tuple[str, ...], completed: Completer = complete, english: bool = True
+) -> list[str]:
     """Problems of one entry, each prefixed with its name.
 
     Args:
         name: PID, or "generic".
         entry: Content of the catalogue under that name.
         slots: Names that each wording must contain in braces, once each.
+        completed: Completes the entry.
+        english: Whether the wordings follow the rules of English articles.
     """
     if not isinstance(entry, dict):
         return [f"{name}: is not a mapping with at least a phrase"]
     problems = _shape_problems(name, entry)
     if problems:
         return problems
-    problems += [f"{name}: {fault}" for fault in _faults(complete(entry), slots)]
+    problems += [f"{name}: {fault}" for fault in _faults(completed(entry), slots, english=english)]
     for subject_class, variant in (entry.get("variants") or {}).items():
-        problems += variant_problems(name, entry, subject_class, variant, slots)
+        problems += variant_problems(name, entry, subject_class, variant, slots, completed=completed, english=english)
     return problems
 
 
 def variant_problems(
-    name: str, entry: Mapping[str, object], subject_class: str, variant: object, slots: tuple[str, ...]
+    name: str,
+    entry: Mapping[str, object],
+    subject_class: str,
+    variant: object,
+    slots: tuple[str, ...],
+    *,
+    completed: Completer = complete,
+    english: bool = True,
 ) -> list[str]:
     """Problems of the wordings for one class of subjects."""
     named = f"{name} ({subject_class})"
@@ -51,7 +67,7 @@ def variant_problems(
     problems = [f"{named}: unknown key '{key}'" for key in variant if key not in _WORDINGS | _SETTINGS]
     merged = merged_variant(entry, variant)
     problems += _shape_problems(named, merged)
-    return problems or [f"{named}: {fault}" for fault in _faults(complete(merged), slots)]
+    return problems or [f"{named}: {fault}" for fault in _faults(completed(merged), slots, english=english)]
 
 
 def merged_variant(entry: Mapping[str, object], variant: Mapping[str, object]) -> dict[str, object]:
@@ -97,13 +113,13 @@ def _is_list_of_texts(value: object) -> bool:
     return isinstance(value, list) and bool(value) and all(isinstance(text, str) for text in value)
 
 
-def _faults(worded: Wordings, slots: tuple[str, ...]) -> list[str]:
+def _faults(worded: Wordings, slots: tuple[str, ...], *, english: bool) -> list[str]:
     asking, telling = (worded.question, *worded.rephrases), (*worded.clozes, worded.phrase)
     faults = []
     for kind, group in (("question", asking[:1]), ("rephrase", asking[1:]), ("cloze", worded.clozes)):
         for text in group:
-            faults += [f"{kind} {fault}" for fault in _text_faults(text, slots)]
-    faults += [f"phrase {fault}" for fault in _text_faults(worded.phrase, slots)]
+            faults += [f"{kind} {fault}" for fault in _text_faults(text, slots, english=english)]
+    faults += [f"phrase {fault}" for fault in _text_faults(worded.phrase, slots, english=english)]
     for text in asking:
         if not text.endswith("?") or text.count("?") != 1:
             faults.append(f'question or rephrase does not end in one "?": {text}')
@@ -115,7 +131,7 @@ def _faults(worded: Wordings, slots: tuple[str, ...]) -> list[str]:
     faults += [
         f"cloze ends in an article that the answer decides: {text}"
         for text in worded.clozes
-        if re.search(r" an?$", text)
+        if english and re.search(r" an?$", text)
     ]
     faults += [f"says the same words twice: {text}" for text in _twice(asking) + _twice(worded.clozes)]
     if len(worded.rephrases) < REPHRASINGS or len(worded.clozes) < CLOZES:
@@ -123,7 +139,7 @@ def _faults(worded: Wordings, slots: tuple[str, ...]) -> list[str]:
     return faults
 
 
-def _text_faults(text: str, slots: tuple[str, ...]) -> list[str]:
+def _text_faults(text: str, slots: tuple[str, ...], *, english: bool) -> list[str]:
     faults = [f"must hold {{{slot}}} exactly once" for slot in slots if text.count(f"{{{slot}}}") != 1]
     rest = text
     for slot in slots:
@@ -132,13 +148,17 @@ def _text_faults(text: str, slots: tuple[str, ...]) -> list[str]:
         faults.append("contains a stray brace")
     if " ".join(text.split()) != text:
         faults.append("contains spaces at an end or in a row")
-    if re.search(r"\b(a|an|the) \{subject\}", text, re.IGNORECASE):
+    if english and re.search(r"\b(a|an|the) \{subject\}", text, re.IGNORECASE):
         faults.append("has an article before the subject, which brings its own")
     if "{subject}'" in text:
         faults.append("puts a possessive on the subject, which may be a phrase")
     if re.search(r"\b[PQ]\d+\b", text):
         faults.append("contains the id of an entity")
-    if re.search(r"\ba [aeio]\w|\ban [bcdfgjklmnpqrstvwxyz]\w", rest) and not re.search(r"\ba (one|eu)", rest):
+    if (
+        english
+        and re.search(r"\ba [aeio]\w|\ban [bcdfgjklmnpqrstvwxyz]\w", rest)
+        and not re.search(r"\ba (one|eu)", rest)
+    ):
         faults.append("has the wrong one of a and an")
     if re.search(r"\b(\w+) \1\b", rest, re.IGNORECASE):
         faults.append("says a word twice in a row")

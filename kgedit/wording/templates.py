@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +19,8 @@ import pyarrow as pa
 from kgedit.errors import TimestepError
 from kgedit.resources import data_folder
 from kgedit.wording.catalogues import content_hash, read_catalogue, refuse
-from kgedit.wording.grammar import Wordings, complete
-from kgedit.wording.lint import duplicates, entry_problems, merged_variant
+from kgedit.wording.grammar import Wordings, complete, complete_by
+from kgedit.wording.lint import Completer, duplicates, entry_problems, merged_variant
 
 WORDINGS = ("question", "rephrase", "cloze", "phrase")
 """Columns with one wording; rephrase and cloze are the first of their lists."""
@@ -48,7 +48,8 @@ class Catalogue:
 
     Attributes:
         edition: Name and version, "en-4".
-        generic: Wordings with {property} and {subject}, for properties without a template.
+        generic: Wordings with {property} and {subject}, for properties without a template; None if the catalogue has
+            none, as one of another language than English.
         generic_quoted: The same for labels that are not noun phrases.
         not_nouns: Pattern of the labels that are not noun phrases.
         wordings: Wordings by PID and class of the subject; every PID has ANY_CLASS.
@@ -56,8 +57,8 @@ class Catalogue:
     """
 
     edition: str
-    generic: Wordings
-    generic_quoted: Wordings
+    generic: Wordings | None
+    generic_quoted: Wordings | None
     not_nouns: re.Pattern[str]
     wordings: Mapping[tuple[str, str], Wordings]
     labels: Mapping[str, str]
@@ -89,10 +90,10 @@ def _read(path: Path, _version: str) -> Catalogue:
     entries = content["templates"]
     return Catalogue(
         edition=f"{content['name']}-{content['version']}",
-        generic=complete(content["generic"]),
-        generic_quoted=complete(content.get("generic_quoted", content["generic"])),
+        generic=complete(content["generic"]) if "generic" in content else None,
+        generic_quoted=complete(content.get("generic_quoted", content["generic"])) if "generic" in content else None,
         not_nouns=_expression(content.get("not_nouns", "$^")),
-        wordings=dict(_all_wordings(entries)),
+        wordings=dict(_all_wordings(entries, _completer(content))),
         labels={name: str(entry["label"]) for name, entry in entries.items() if "label" in entry},
     )
 
@@ -123,6 +124,7 @@ def template_table(catalogue: Path | None = None) -> pa.Table:
 def generic_row(read: Catalogue, name: str, label: str) -> dict[str, Any]:
     """The generic template for one property, as a row of TEMPLATES."""
     generic = read.generic_quoted if read.not_nouns.search(_PARENTHESIS.sub("", label)) else read.generic
+    assert generic is not None, "only called for catalogues with a generic entry"
     worded = replace(
         generic,
         question=generic.question.replace("{property}", label),
@@ -161,11 +163,16 @@ def _columns(worded: Wordings) -> dict[str, Any]:
     }
 
 
-def _all_wordings(entries: Mapping[str, Any]) -> Iterator[tuple[tuple[str, str], Wordings]]:
+def _completer(content: Mapping[str, Any]) -> Completer:
+    """Completes entries by the catalogue's own rules, or by those of English."""
+    return partial(complete_by, content["derive"]) if "derive" in content else complete
+
+
+def _all_wordings(entries: Mapping[str, Any], completed: Completer) -> Iterator[tuple[tuple[str, str], Wordings]]:
     for name, entry in entries.items():
-        yield (name, ANY_CLASS), complete(entry)
+        yield (name, ANY_CLASS), completed(entry)
         for subject_class, variant in (entry.get("variants") or {}).items():
-            yield (name, subject_class), complete(merged_variant(entry, variant))
+            yield (name, subject_class), completed(merged_variant(entry, variant))
 
 
 def _files(path: Path) -> list[Path]:
@@ -179,23 +186,24 @@ def _files(path: Path) -> list[Path]:
 
 def _checked(path: Path) -> dict[str, Any]:
     content, problems = _merged(path)
-    problems += [
-        f"the key '{key}' is missing" for key in ("name", "version", "generic", "templates") if key not in content
-    ]
+    english = "derive" not in content
+    needed = ("name", "version", "generic", "templates") if english else ("name", "version", "templates")
+    problems += [f"the key '{key}' is missing" for key in needed if key not in content]
+    completed = _completer(content)
     templates, generic = content.get("templates", {}), content.get("generic", {})
     if not (isinstance(templates, dict) and isinstance(generic, dict)):
         refuse(path, [*problems, "'generic' and 'templates' must be mappings"])
     for name, entry in templates.items():
         if not re.fullmatch(r"P[1-9]\d*", str(name)):
             problems.append(f"'{name}' is not a property id")
-        problems += entry_problems(str(name), entry, slots=("subject",))
+        problems += entry_problems(str(name), entry, slots=("subject",), completed=completed, english=english)
     if "generic" in content:
         problems += entry_problems("generic", generic, slots=("subject", "property"))
     if "generic_quoted" in content:
         problems += entry_problems("generic_quoted", content["generic_quoted"], slots=("subject", "property"))
     problems += _expression_problems(content.get("not_nouns", ""))
     refuse(path, problems)
-    refuse(path, duplicates({name: complete(entry) for name, entry in templates.items()}))
+    refuse(path, duplicates({name: completed(entry) for name, entry in templates.items()}))
     return content
 
 

@@ -17,8 +17,9 @@ from typing import Any
 import duckdb
 import numpy as np
 
-from kgedit.timesteps.final_filters import Words, judge_cases, judge_probes
+from kgedit.timesteps.final_filters import judge_cases, judge_probes
 from kgedit.timesteps.locality import assign
+from kgedit.timesteps.relation_words import RelationWords
 from kgedit.timesteps.tables import ALIKE, EVIDENCE_RANK
 from kgedit.timesteps.wikifactdiff.workspace import count_rows, read_table
 from kgedit.timesteps.wording import persona_voiced
@@ -30,7 +31,7 @@ LOCALITY_USES = 3
 
 def make_cases(
     workspace: duckdb.DuckDBPyConnection,
-    words: Words,
+    words: RelationWords,
     *,
     known_facts: int,
     seed: int,
@@ -94,7 +95,7 @@ def _choose_locality(workspace: duckdb.DuckDBPyConnection, seed: int) -> None:
     workspace.unregister("assigned")
 
 
-def _judge_neighbours(workspace: duckdb.DuckDBPyConnection, words: Words) -> dict[str, dict[str, Any]]:
+def _judge_neighbours(workspace: duckdb.DuckDBPyConnection, words: RelationWords) -> dict[str, dict[str, Any]]:
     """Remove questions of the cases' neighbours that fail, and count them, each triple once."""
     judged = judge_probes(read_table(workspace, _NEIGHBOUR_QUESTIONS), words)
     workspace.register("judged", judged.rows)

@@ -1,0 +1,125 @@
+"""Languages of questions besides English, read from the file `catalogue.yaml` of their template catalogue.
+
+A subject is a name in the nominative, with its article if it takes one ("die Schweiz"). Rules of the file join it to a
+template: "von die Schweiz" becomes "von der Schweiz". Phrases of other templates begin with an article too, so the same
+rules inflect nested questions.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from kgedit.errors import TimestepError
+from kgedit.resources import data_folder
+from kgedit.wording.catalogues import read_catalogue, refuse
+
+_KEYS = ("articles", "patterns", "joins", "prefix", "function_words", "derive")
+
+
+@dataclass(frozen=True, slots=True)
+class Language:
+    """Grammar of a language; the default is English, whose rules are code (kgedit.timesteps.wording).
+
+    Attributes:
+        code: Code as in Wikidata, "de".
+        articles: Label -> name in the nominative with its article.
+        patterns: Patterns of labels, each with the article that they take; never used for persons and works.
+        joins: Regular expressions of DuckDB with replacements, applied in order to a text whose slot is filled.
+        prefix: Pattern of the article of a name, and of adjectives that are inflected.
+        function_words: Words that express no relation.
+    """
+
+    code: str = "en"
+    articles: Mapping[str, str] = field(default_factory=dict)
+    patterns: tuple[tuple[re.Pattern[str], str], ...] = ()
+    joins: tuple[tuple[str, str], ...] = ()
+    prefix: str = "^the "
+    function_words: frozenset[str] = frozenset()
+
+    @property
+    def is_english(self) -> bool:
+        """Whether this is English."""
+        return self.code == "en"
+
+    def in_sentence(self, label: str, *, subject_class: str = "") -> str:
+        """A label as the subject of a sentence: trimmed, with its article if it takes one."""
+        label = " ".join(label.split())
+        if subject_class == "person":
+            return label
+        if label in self.articles:
+            return self.articles[label]
+        if subject_class != "work":
+            for pattern, article in self.patterns:
+                if pattern.search(label):
+                    return article + label
+        return label
+
+    def joined(self, text: str) -> str:
+        """SQL of a text whose slot is filled: inflected, and with a capital first letter."""
+        if self.is_english:
+            return text
+        for pattern, replacement in self.joins:
+            text = f"regexp_replace({text}, {_quoted(pattern)}, {_quoted(replacement)}, 'g')"
+        return _capital(text)
+
+    def join(self, text: str) -> str:
+        """A text, as by `joined`."""
+        for pattern, replacement in self.joins:
+            text = re.sub(pattern, replacement, text)
+        return text if self.is_english else text[:1].upper() + text[1:]
+
+
+def _capital(text: str) -> str:
+    return f"list_transform([{text}], lambda joined: upper(joined[1]) || joined[2:])[1]"
+
+
+def _quoted(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
+
+
+ENGLISH = Language()
+
+
+def language_codes() -> tuple[str, ...]:
+    """Codes of the languages with a shipped catalogue; English first."""
+    folder = data_folder("prompts") / "templates"
+    others = sorted(path.parent.name for path in folder.glob("*/catalogue.yaml"))
+    return ("en", *(code for code in others if code != "en"))
+
+
+def language_catalogue(code: str) -> Path:
+    """Folder of the shipped template catalogue of a language.
+
+    Raises:
+        TimestepError: if there is none.
+    """
+    if code not in language_codes():
+        raise TimestepError(f"There are no question templates in '{code}'. Languages: {', '.join(language_codes())}.")
+    return data_folder("prompts") / "templates" / code
+
+
+@cache
+def read_language(code: str) -> Language:
+    """Grammar of a language.
+
+    Raises:
+        TimestepError: if there is none, or its file is incomplete.
+    """
+    if code == ENGLISH.code:
+        return ENGLISH
+    path = language_catalogue(code) / "catalogue.yaml"
+    content: dict[str, Any] = read_catalogue(path)
+    refuse(path, [f"the key '{key}' is missing" for key in _KEYS if key not in content])
+    return Language(
+        code=code,
+        articles=content["articles"],
+        patterns=tuple((re.compile(row["labels"]), row["article"]) for row in content["patterns"]),
+        joins=tuple((row["from"], row["to"]) for row in content["joins"]),
+        prefix=content["prefix"],
+        function_words=frozenset(content["function_words"].split()),
+    )
