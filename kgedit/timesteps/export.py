@@ -61,7 +61,7 @@ from kgedit.timesteps.two_hops import find_shortcuts, make_two_hops
 from kgedit.timesteps.wording import choose_templates, word_cases, word_facts, word_probes
 from kgedit.wikidata.times import not_before
 from kgedit.wording.dates import date_templates, dates_version
-from kgedit.wording.languages import ENGLISH, Language, language_catalogue, read_language
+from kgedit.wording.languages import ENGLISH, MARK, Language, language_catalogue, read_language
 from kgedit.wording.names import names_version
 from kgedit.wording.personas import persona_version
 from kgedit.wording.templates import template_version
@@ -264,6 +264,8 @@ def _make(
     }
     counted = _counted(found.changes.num_rows, filters, near, chains.num_rows, hops) | measured
     if not language.is_english:
+        names = pc.replace_substring(tables["cases"]["name"], MARK, "")
+        tables["cases"] = tables["cases"].drop_columns(["name"]).append_column("name", names)
         counted |= _untranslated(window, worded.kept, translated.dropped, language)
     if chains_of_facts is not None:
         tables["chains"] = chains_of_facts.kept

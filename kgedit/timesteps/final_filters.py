@@ -212,9 +212,9 @@ _JUDGED = rf"""
 """A clause that contains a question asks twice; "..., and which?" continues the same question."""
 
 
-def _without_article(language: Language) -> str:
-    """SQL of the subject's name as a question must contain it, without the article, which may begin the question."""
-    return f"regexp_replace(name, '{language.prefix}', '')"
+def _needed_name(language: Language) -> str:
+    """SQL of the subject's name as a question must contain it: without its article, and without inflected words."""
+    return "regexp_replace(name, '^the ', '')" if language.is_english else language.what_is_needed("name")
 
 
 class FilteredQuestions(NamedTuple):
@@ -374,7 +374,7 @@ def _numbered(rows: pa.Table) -> pa.Table:
 
 def _facts(rows: pa.Table, key: str, words: RelationWords, *, hidden: str = "[]") -> pa.Table:
     return select(
-        f"SELECT {key} AS fact, {_without_article(words.language)} AS subject, object_label AS answer, "
+        f"SELECT {key} AS fact, {_needed_name(words.language)} AS subject, object_label AS answer, "
         f"object_aliases AS accepted, {hidden} AS hidden, [] AS unlike FROM rows",
         rows=rows,
     ).cast(FACTS)

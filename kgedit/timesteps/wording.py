@@ -21,7 +21,7 @@ from kgedit.timesteps.labels import is_id
 from kgedit.timesteps.profiles import PERSONA_STYLES
 from kgedit.timesteps.relation_words import RelationWords
 from kgedit.wording.dates import date_text
-from kgedit.wording.languages import ENGLISH, Language
+from kgedit.wording.languages import ENGLISH, Language, unmarked
 from kgedit.wording.lint import SUBJECT_CLASSES
 from kgedit.wording.names import name_rules, with_indefinite_article
 from kgedit.wording.personas import persona_questions, persona_table
@@ -128,6 +128,7 @@ def word_facts(facts: pa.Table, templates: pa.Table, subjects: pa.Table, *, lang
     wordings = ", ".join(
         f"{(say_all if name in LISTS else say)(name, 'name', language=language)} AS {name}" for name in _WORDED
     )
+    phrase = agreed("t.phrase", "name") if language.is_english else unmarked("t.phrase")
     hinted = f"s.hinted_name IS NOT NULL AND NOT {gives_away('s.hinted_name', 'f.object_label')}"
     return select(
         f"""
@@ -139,7 +140,7 @@ def word_facts(facts: pa.Table, templates: pa.Table, subjects: pa.Table, *, lang
         SELECT n.* EXCLUDE (number) REPLACE (
                    CASE WHEN {is_id("n.property_label")} THEN coalesce(t.label, n.property_label)
                         ELSE n.property_label END AS property_label),
-               {wordings}, template, {agreed("t.phrase", "name")} AS phrase, t.answer_type
+               {wordings}, template, {phrase} AS phrase, t.answer_type
         FROM named n JOIN templates t USING (property, subject_class) ORDER BY number
         """,
         facts=numbered,

@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from kgedit.wording.languages import MARK
+
 ANSWERS: Mapping[str, str] = {
     "person": "person",
     "agent": "person or organization",
@@ -89,15 +91,18 @@ def complete_by(rules: Mapping[str, Any], entry: Mapping[str, Any]) -> Wordings:
     phrase, answer, tense = entry["phrase"], entry.get("answer", "thing"), entry.get("tense", "present")
     own = rules["who" if answer in ("person", "agent") else "what"]
 
-    def derived(name: str) -> tuple[str, ...]:
-        return tuple(
-            text.format(phrase=phrase, Phrase=_capital(phrase), subject="{subject}") for text in texts(own[name])
+    def derived(name: str, *written: str) -> tuple[str, ...]:
+        made = (
+            text.format(phrase=MARK + phrase, Phrase=_capital(phrase), subject="{subject}") for text in texts(own[name])
         )
+        return tuple(text for text in made if text.replace(MARK, "") not in written)
 
     question = entry.get("question") or derived("question")[0]
-    rephrases = _filled(texts(entry.get("rephrase")), derived("rephrase"), REPHRASINGS, without=question)
-    clozes = _filled(texts(entry.get("cloze")), derived("cloze"), CLOZES)
-    return Wordings(question, rephrases, clozes, phrase, answer, tense)
+    written = texts(entry.get("rephrase"))
+    rephrases = _filled(written, derived("rephrase", question, *written), REPHRASINGS)
+    written = texts(entry.get("cloze"))
+    clozes = _filled(written, derived("cloze", *written), CLOZES)
+    return Wordings(question, rephrases, clozes, MARK + phrase, answer, tense)
 
 
 def texts(value: object) -> tuple[str, ...]:

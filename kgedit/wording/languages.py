@@ -1,8 +1,8 @@
 """Languages of questions besides English, read from the file `catalogue.yaml` of their template catalogue.
 
-A subject is a name in the nominative, with its article if it takes one ("die Schweiz"). Rules of the file join it to a
-template: "von die Schweiz" becomes "von der Schweiz". Phrases of other templates begin with an article too, so the same
-rules inflect nested questions.
+A name with an article is in the nominative and begins with a mark: "~die Schweiz". Rules of the file join it to the
+words before the mark: "von ~die Schweiz" becomes "der Schweiz". Phrases of other templates begin with the mark and an
+article too, so the same rules inflect nested questions.
 """
 
 from __future__ import annotations
@@ -18,7 +18,10 @@ from kgedit.errors import TimestepError
 from kgedit.resources import data_folder
 from kgedit.wording.catalogues import read_catalogue, refuse
 
-_KEYS = ("articles", "patterns", "joins", "prefix", "function_words", "derive")
+MARK = "~"
+"""Begins a name or phrase with an article, which may have to be inflected."""
+
+_KEYS = ("articles", "patterns", "joins", "needed", "function_words", "derive")
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,9 +31,10 @@ class Language:
     Attributes:
         code: Code as in Wikidata, "de".
         articles: Label -> name in the nominative with its article.
-        patterns: Patterns of labels, each with the article that they take; never used for persons and works.
-        joins: Regular expressions of DuckDB with replacements, applied in order to a text whose slot is filled.
-        prefix: Pattern of the article of a name, and of adjectives that are inflected.
+        patterns: Patterns of labels, each with a replacement of the match; never used for persons and works.
+        joins: Regular expressions (RE2) with replacements, applied in order to a text whose slot is filled.
+        needed: Regular expressions with replacements, which reduce a name to what a question must contain: without
+            the words that are inflected.
         function_words: Words that express no relation.
     """
 
@@ -38,7 +42,7 @@ class Language:
     articles: Mapping[str, str] = field(default_factory=dict)
     patterns: tuple[tuple[re.Pattern[str], str], ...] = ()
     joins: tuple[tuple[str, str], ...] = ()
-    prefix: str = "^the "
+    needed: tuple[tuple[str, str], ...] = (("^the ", ""),)
     function_words: frozenset[str] = frozenset()
 
     @property
@@ -52,26 +56,44 @@ class Language:
         if subject_class == "person":
             return label
         if label in self.articles:
-            return self.articles[label]
+            return MARK + self.articles[label]
         if subject_class != "work":
-            for pattern, article in self.patterns:
+            for pattern, replacement in self.patterns:
                 if pattern.search(label):
-                    return article + label
+                    return MARK + pattern.sub(replacement, label, count=1)
         return label
 
     def joined(self, text: str) -> str:
         """SQL of a text whose slot is filled: inflected, and with a capital first letter."""
         if self.is_english:
             return text
-        for pattern, replacement in self.joins:
-            text = f"regexp_replace({text}, {_quoted(pattern)}, {_quoted(replacement)}, 'g')"
-        return _capital(text)
+        return _capital(unmarked(_replaced(text, self.joins)))
+
+    def what_is_needed(self, name: str) -> str:
+        """SQL of what a question must contain of a name."""
+        return _replaced(name, self.needed)
 
     def join(self, text: str) -> str:
         """A text, as by `joined`."""
         for pattern, replacement in self.joins:
             text = re.sub(pattern, replacement, text)
+        text = text.replace(MARK, "")
         return text if self.is_english else text[:1].upper() + text[1:]
+
+
+def _replaced(text: str, rules: tuple[tuple[str, str], ...]) -> str:
+    for pattern, replacement in rules:
+        text = f"regexp_replace({text}, {_quoted(pattern)}, {_quoted(replacement)}, 'g')"
+    return text
+
+
+def _rules(rows: list[dict[str, str]]) -> tuple[tuple[str, str], ...]:
+    return tuple((row["from"], row["to"]) for row in rows)
+
+
+def unmarked(text: str) -> str:
+    """SQL of a text without marks."""
+    return f"replace({text}, '{MARK}', '')"
 
 
 def _capital(text: str) -> str:
@@ -118,8 +140,8 @@ def read_language(code: str) -> Language:
     return Language(
         code=code,
         articles=content["articles"],
-        patterns=tuple((re.compile(row["labels"]), row["article"]) for row in content["patterns"]),
-        joins=tuple((row["from"], row["to"]) for row in content["joins"]),
-        prefix=content["prefix"],
+        patterns=tuple((re.compile(row["labels"]), row["name"]) for row in content["patterns"]),
+        joins=_rules(content["joins"]),
+        needed=_rules(content["needed"]),
         function_words=frozenset(content["function_words"].split()),
     )
