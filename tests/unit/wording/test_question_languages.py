@@ -1,0 +1,136 @@
+"""Questions in German: the grammar of its file, and every wording of its catalogue."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from kgedit.errors import TimestepError
+from kgedit.store.engine import select
+from kgedit.timesteps.final_filters import FACTS, QUESTIONS, find_faults
+from kgedit.timesteps.relation_words import RelationWords
+from kgedit.timesteps.wording import begun
+from kgedit.wording.languages import ENGLISH, language_catalogue, language_codes, read_language
+from kgedit.wording.templates import ANY_CLASS, template_table
+
+GOLDEN = Path(__file__).resolve().parents[2] / "golden" / "templates"
+CODES = [code for code in language_codes() if code != "en"]
+
+
+def rows_of(code: str) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = template_table(language_catalogue(code)).to_pylist()
+    return rows
+
+
+def said_all(code: str, wordings: Sequence[str], labels: Sequence[str], subject_class: str = "") -> list[str]:
+    """Wordings about subjects in turn, filled by SQL as in an export."""
+    language = read_language(code)
+    names = [language.in_sentence(labels[n % len(labels)], subject_class=subject_class) for n in range(len(wordings))]
+    table = pa.table({"wording": wordings, "name": names})
+    query = f"SELECT {begun('wording', 'name', language=language)} AS text FROM t"
+    texts: list[str] = select(query, t=table)["text"].to_pylist()
+    return texts
+
+
+def said(code: str, wording: str, label: str, subject_class: str = "") -> str:
+    (text,) = said_all(code, [wording], [label], subject_class)
+    return text
+
+
+GERMAN = [
+    ("Wer ist das Staatsoberhaupt von {subject}?", "Norwegen", "Wer ist das Staatsoberhaupt von Norwegen?"),
+    ("Wer ist das Staatsoberhaupt von {subject}?", "Schweiz", "Wer ist das Staatsoberhaupt der Schweiz?"),
+    ("Wer ist das Staatsoberhaupt von {subject}?", "Irak", "Wer ist das Staatsoberhaupt des Iraks?"),
+    ("Der Chef von {subject} ist", "Vereinigtes Königreich", "Der Chef des Vereinigten Königreichs ist"),
+    ("Der Chef von {subject} ist", "Vereinigte Staaten", "Der Chef der Vereinigten Staaten ist"),
+    ("Der Chef von {subject} ist", "Europäische Union", "Der Chef der Europäischen Union ist"),
+    ("Wer leitet @{subject}?", "Europäischer Gerichtshof", "Wer leitet den Europäischen Gerichtshof?"),
+    ("Wer leitet @{subject}?", "Norwegen", "Wer leitet Norwegen?"),
+    ("Wer leitet @{subject}?", "Deutsche Bank", "Wer leitet die Deutsche Bank?"),
+    ("Wer ist Cheftrainer von {subject}?", "FC Bayern München", "Wer ist Cheftrainer des FC Bayern München?"),
+    ("Wer trainiert @{subject}?", "1. FC Köln", "Wer trainiert den 1. FC Köln?"),
+    ("Welche Währung hat {subject}?", "Niederlande", "Welche Währung haben die Niederlande?"),
+    ("In welchem Land liegt {subject}?", "Schweiz", "In welchem Land liegt die Schweiz?"),
+    ("Wie zahlt man in {subject}?", "Niederlande", "Wie zahlt man in den Niederlanden?"),
+    ("Wie zahlt man in {subject}?", "Irak", "Wie zahlt man im Irak?"),
+    ("Wie zahlt man in {subject}?", "Schweiz", "Wie zahlt man in der Schweiz?"),
+    ("Was gilt für {subject}?", "Sudan", "Was gilt für den Sudan?"),
+]
+
+
+@pytest.mark.parametrize(("code", "examples"), [("de", GERMAN)])
+def test_names_are_inflected_by_the_words_before_them(code: str, examples: list[tuple[str, str, str]]) -> None:
+    wordings, labels, expected = (list(column) for column in zip(*examples, strict=True))
+    assert said_all(code, wordings, labels) == expected
+    language = read_language(code)
+    filled = [w.replace("{subject}", language.in_sentence(name)) for w, name in zip(wordings, labels, strict=True)]
+    assert [language.join(text) for text in filled] == expected
+
+
+def test_the_names_of_persons_are_not_inflected() -> None:
+    assert said("de", "Wo wurde {subject} geboren?", "Ursula von der Leyen", "person") == (
+        "Wo wurde Ursula von der Leyen geboren?"
+    )
+    assert said("de", "Der Vater von {subject} ist", "FC Schmidt", "person") == "Der Vater von FC Schmidt ist"
+
+
+def test_german_phrases_are_inflected_wherever_they_are_nested() -> None:
+    phrases = {row["property"]: row["phrase"] for row in rows_of("de") if row["subject_class"] == ANY_CLASS}
+    nested = phrases["P6"].replace("{subject}", phrases["P27"].replace("{subject}", phrases["P488"]))
+    asked = "Wer ist der Ehepartner von {subject}?".replace("{subject}", nested)
+    assert said("de", asked, "Schweiz") == (
+        "Wer ist der Ehepartner des Regierungschefs des Heimatlandes des Vorsitzenden der Schweiz?"
+    )
+
+
+@pytest.mark.parametrize("code", CODES)
+def test_every_wording_is_a_question_that_passes_the_final_filters(code: str) -> None:
+    rows = rows_of(code)
+    language = read_language(code)
+    wordings = [
+        (number, place, row["property"], text)
+        for number, row in enumerate(rows)
+        for place, text in enumerate((row["question"], *row["rephrases"]))
+    ]
+    texts = said_all(code, [text for *_, text in wordings], ["Xyz"])
+    questions = [
+        {"fact": str(number), "number": place, "axis": "update", "relations": [name], "question": text}
+        for (number, place, name, _), text in zip(wordings, texts, strict=True)
+    ]
+    facts = [{"fact": str(number), "subject": "Xyz", "answer": "Qwertz"} for number in range(len(rows))]
+    judged = find_faults(
+        pa.Table.from_pylist(questions, schema=QUESTIONS),
+        pa.Table.from_pylist(facts, schema=FACTS),
+        RelationWords(template_table(language_catalogue(code)), language=language),
+        language=language,
+    ).to_pylist()
+    assert len(judged) >= 4 * len(rows)
+    assert [(row["reason"], row["question"]) for row in judged if row["reason"]] == []
+
+
+@pytest.mark.parametrize(("code", "labels"), [("de", ("Xyz", "Schweiz", "FC Bayern München"))])
+def test_what_the_templates_say_word_for_word(code: str, labels: tuple[str, ...]) -> None:
+    texts = [
+        (f"{row['property']} {row['subject_class']}".strip(), text)
+        for row in rows_of(code)
+        for text in (row["question"], *row["rephrases"], *row["clozes"], row["phrase"])
+    ]
+    worded = said_all(code, [text for _, text in texts], labels)
+    lines = [f"{name}: {text}" for (name, _), text in zip(texts, worded, strict=True)]
+    assert not [line for line in lines if re.search("[~@{}]", line)]
+    path = GOLDEN / f"{code}.txt"
+    if os.environ.get("KGEDIT_UPDATE_GOLDEN"):
+        path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    assert "\n".join(lines) + "\n" == path.read_text(encoding="utf-8")
+
+
+def test_a_language_without_templates_is_refused() -> None:
+    with pytest.raises(TimestepError, match=r"no question templates in 'xx'. Languages: en, de"):
+        read_language("xx")
+    assert read_language("en") is ENGLISH
