@@ -114,6 +114,16 @@ class SeveralLayersSettings(LocateSettings):
         default=None,
         gt=0,
     )
+    sphere: float | None = setting(
+        "share of a change removed along the main directions of the matrix (SPHERE, 2510.01172); 0.5 as published for "
+        "AlphaEdit, 0.8 for MEMIT; null: off",
+        default=None,
+        gt=0,
+        le=1,
+    )
+    sphere_share: float = setting(
+        "share of the rows' second moment that these directions hold", default=0.5, gt=0, le=1
+    )
 
     @classmethod
     def derive(cls, model: LanguageModel, known: Mapping[str, Any]) -> dict[str, Setting]:

@@ -18,6 +18,7 @@ from kgedit.editing.locate_then_edit.accumulated_solve import AccumulatedSolve
 from kgedit.editing.locate_then_edit.anchored_norm import anchor_path, anchored, pilot_cases
 from kgedit.editing.locate_then_edit.editor import LocateThenEdit
 from kgedit.editing.locate_then_edit.least_interference import LeastInterference
+from kgedit.editing.locate_then_edit.sphere import away_from_main_directions
 from kgedit.editing.locate_then_edit.subject_prompts import outputs_at
 from kgedit.editing.locate_then_edit.value_search import EditRequest, FoundValues, search_stage
 from kgedit.editing.row_tables import RowTable, TableRows
@@ -162,7 +163,15 @@ class SeveralLayersEditor(LocateThenEdit[Settings]):
             if self.overwrites:
                 own = {"keys": keys, "values": matrix.products(keys) + share}
                 solved |= {f"{name}.{layer}": rows.T.to(matrix.wide).cpu() for name, rows in own.items()}
-            matrix.add((solve.add(share, keys) if self.remembers else solve.change(share, keys)).T)
+            change = solve.add(share, keys) if self.remembers else solve.change(share, keys)
+            if self.settings.sphere is not None:
+                change = away_from_main_directions(
+                    change,
+                    matrix.products(torch.eye(len(change.T), dtype=change.dtype, device=change.device)),
+                    strength=self.settings.sphere,
+                    share=self.settings.sphere_share,
+                )
+            matrix.add(change.T)
         return solved
 
     def withdraw(self, case_ids: Sequence[str]) -> None:
@@ -176,6 +185,7 @@ class SeveralLayersEditor(LocateThenEdit[Settings]):
         if not self.overwrites:
             how = "withdrawable: true" if self.remembers else "history: true and withdrawable: true"
             how += ", and no simie" if self.settings.simie is not None else ""
+            how += ", and no sphere" if self.settings.sphere is not None else ""
             raise SpecError([f"no edit can be withdrawn, since none was kept; give the settings {how}"])
         known, wanted = set(self._kept.labels), set(case_ids)
         if missing := [name for name in case_ids if name not in known]:
@@ -254,7 +264,8 @@ class SeveralLayersEditor(LocateThenEdit[Settings]):
     @property
     def overwrites(self) -> bool:
         """Whether edits are stored, so that they can be withdrawn."""
-        return self.settings.withdrawable and self.remembers and self.settings.simie is None
+        own = self.settings
+        return own.withdrawable and self.remembers and own.simie is None and own.sphere is None
 
     def _withdraw(self, rows: list[int]) -> None:
         """Withdraw the stored edits with these indexes."""

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from world.small_models import changed, small_model, weights
@@ -13,6 +14,7 @@ from world.small_models import changed, small_model, weights
 from kgedit.editing import make_editor
 from kgedit.editing.editor import EditorState, RunContext
 from kgedit.editing.locate_then_edit.anchored_norm import pilot_cases
+from kgedit.editing.locate_then_edit.sphere import away_from_main_directions, main_directions
 from kgedit.editing.locate_then_edit.subject_prompts import outputs_at
 from kgedit.errors import SpecError
 from kgedit.llm.contexts import read_context
@@ -211,3 +213,47 @@ def test_simie_remembers_its_calls_in_a_saved_state_and_withdraws_none(cases: li
     whole.apply(cases[:2])
     whole.apply(cases[2:4])
     assert changed(once, whole.model) == []
+
+
+@pytest.mark.parametrize("shape", [(6, 9), (9, 6)])
+def test_main_directions_are_eigenvectors_of_the_rows_second_moment(shape: tuple[int, int]) -> None:
+    """Against numpy's eigenvectors of W^T W / n of the normalised rows; the next direction would pass the share."""
+    weight = torch.randn(shape, dtype=torch.float64, generator=torch.Generator().manual_seed(3))
+    rows = weight.numpy() / np.linalg.norm(weight.numpy(), axis=1, keepdims=True)
+    values, vectors = np.linalg.eigh(rows.T @ rows / len(rows))
+    values, vectors = values[::-1], vectors[:, ::-1]
+    assert values.sum() == pytest.approx(1)
+    for share in (0.05, 0.5, 0.9, 1.0):
+        main = main_directions(weight, share).numpy()
+        count = next(n for n in range(1, len(values) + 1) if values[:n].sum() >= share - 1e-12)
+        assert np.allclose(main @ main.T, vectors[:, :count] @ vectors[:, :count].T)
+
+
+def test_a_change_keeps_what_is_beside_the_main_directions_and_a_share_of_the_rest() -> None:
+    draw = torch.Generator().manual_seed(4)
+    weight, change = (torch.randn(5, 8, dtype=torch.float64, generator=draw) for _ in range(2))
+    main = main_directions(weight, 0.5)
+    found = away_from_main_directions(change, weight, strength=0.3, share=0.5)
+    assert 0 < main.shape[1] < 5
+    assert torch.allclose(found @ main, 0.7 * change @ main)
+    beside = torch.eye(8, dtype=torch.float64) - main @ main.T
+    assert torch.allclose(found @ beside, change @ beside)
+    whole = away_from_main_directions(change, weight, strength=1.0, share=0.5)
+    assert torch.allclose(whole @ main, torch.zeros(5, main.shape[1], dtype=torch.float64), atol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["memit", "alphaedit"])
+def test_sphere_changes_each_call_by_the_matrix_as_it_is_then(name: str, cases: list[Case], timestep: Timestep) -> None:
+    """The second call's directions are those of the matrix that the first one left."""
+    given: dict[str, Any] = {"layers": "1", "history": True} if name == "memit" else {"layers": "1"}
+    editor, plain = _editor(timestep, name=name, sphere=0.8, **given), _editor(timestep, name=name, **given)
+    for batch in (cases[:2], cases[2:4]):
+        before = _matrix(plain.model, 1)
+        plain.apply(batch)
+        change = _matrix(plain.model, 1) - before
+        plain.matrices[1].write(before + away_from_main_directions(change, before, strength=0.8, share=0.5))
+        editor.apply(batch)
+        assert torch.allclose(_matrix(editor.model, 1), _matrix(plain.model, 1), atol=1e-9)
+        assert (_matrix(editor.model, 1) - before - change).norm() > 1e-3 * change.norm()
+    with pytest.raises(SpecError, match="no sphere"):
+        editor.withdraw([cases[0].case_id])
