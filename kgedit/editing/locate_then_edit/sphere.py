@@ -23,7 +23,8 @@ def main_directions(weight: torch.Tensor, share: float) -> torch.Tensor:
     _, lengths, directions = torch.linalg.svd(rows, full_matrices=False)
     held = lengths.square().cumsum(0) / lengths.square().sum()
     count = int((held < share).sum()) + 1
-    return directions[:count].T
+    main: torch.Tensor = directions[:count].T
+    return main
 
 
 def away_from_main_directions(
@@ -38,4 +39,5 @@ def away_from_main_directions(
         share: See `main_directions`.
     """
     main = main_directions(weight, share)
-    return change - strength * (change @ main) @ main.T
+    kept: torch.Tensor = change - strength * (change @ main) @ main.T
+    return kept
