@@ -95,7 +95,7 @@ class ExportOptions:
         default="en",
         group="Questions",
         metavar="CODE",
-        help="wikibigedit: language of the questions: en, de. Load the snapshots with the same --language.",
+        help="wikibigedit: language of the questions: en, de, es or fr. Load the snapshots with the same --language.",
     )
     pageviews: ManyFiles = flag(
         default=(),

@@ -33,6 +33,7 @@ class Language:
         articles: Label -> name in the nominative with its article.
         patterns: Patterns of labels, each with a replacement of the match; never used for persons and works.
         joins: Regular expressions (RE2) with replacements, applied in order to a text whose slot is filled.
+        marks_names: Whether names without an article begin with the mark, too.
         needed: Regular expressions with replacements, which reduce a name to what a question must contain: without
             the words that are inflected.
         function_words: Words that express no relation.
@@ -42,6 +43,7 @@ class Language:
     articles: Mapping[str, str] = field(default_factory=dict)
     patterns: tuple[tuple[re.Pattern[str], str], ...] = ()
     joins: tuple[tuple[str, str], ...] = ()
+    marks_names: bool = False
     needed: tuple[tuple[str, str], ...] = (("^the ", ""),)
     function_words: frozenset[str] = frozenset()
 
@@ -53,15 +55,16 @@ class Language:
     def in_sentence(self, label: str, *, subject_class: str = "") -> str:
         """A label as the subject of a sentence: trimmed, with its article if it takes one."""
         label = " ".join(label.split())
+        bare = MARK + label if self.marks_names else label
         if subject_class == "person":
-            return label
+            return bare
         if label in self.articles:
             return MARK + self.articles[label]
         if subject_class != "work":
             for pattern, replacement in self.patterns:
                 if pattern.search(label):
                     return MARK + pattern.sub(replacement, label, count=1)
-        return label
+        return bare
 
     def joined(self, text: str) -> str:
         """SQL of a text whose slot is filled: inflected, and with a capital first letter."""
@@ -142,6 +145,7 @@ def read_language(code: str) -> Language:
         articles=content["articles"],
         patterns=tuple((re.compile(row["labels"]), row["name"]) for row in content["patterns"]),
         joins=_rules(content["joins"]),
+        marks_names=content.get("marks_names", False),
         needed=_rules(content["needed"]),
         function_words=frozenset(content["function_words"].split()),
     )

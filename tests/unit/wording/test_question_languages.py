@@ -1,4 +1,4 @@
-"""Questions in German: the grammar of its file, and every wording of its catalogue."""
+"""Questions in other languages: the grammar of their files, and every wording of their catalogues."""
 
 from __future__ import annotations
 
@@ -64,7 +64,25 @@ GERMAN = [
 ]
 
 
-@pytest.mark.parametrize(("code", "examples"), [("de", GERMAN)])
+FRENCH = [
+    ("Qui dirige le pays de {subject} ?", "Norvège", "Qui dirige le pays de la Norvège ?"),
+    ("Qui est le chef de {subject} ?", "Canada", "Qui est le chef du Canada ?"),
+    ("Qui est le chef de {subject} ?", "États-Unis", "Qui est le chef des États-Unis ?"),
+    ("Qui est le chef de {subject} ?", "Allemagne", "Qui est le chef de l'Allemagne ?"),
+    ("Qui est l'entraîneur de {subject} ?", "Arsenal", "Qui est l'entraîneur d'Arsenal ?"),
+    ("Qui est le maire de {subject} ?", "Le Havre", "Qui est le maire du Havre ?"),
+    ("Qui a succédé à {subject} ?", "Parti vert", "Qui a succédé au Parti vert ?"),
+]
+SPANISH = [
+    ("¿Quién dirige {subject}?", "Noruega", "¿Quién dirige Noruega?"),
+    ("¿Quién es el jefe de {subject}?", "Reino Unido", "¿Quién es el jefe del Reino Unido?"),
+    ("¿Quién es el jefe de {subject}?", "Unión Europea", "¿Quién es el jefe de la Unión Europea?"),
+    ("¿Quién es el jefe de {subject}?", "El Salvador", "¿Quién es el jefe de El Salvador?"),
+    ("¿Quién entrena a {subject}?", "FC Barcelona", "¿Quién entrena al FC Barcelona?"),
+]
+
+
+@pytest.mark.parametrize(("code", "examples"), [("de", GERMAN), ("fr", FRENCH), ("es", SPANISH)])
 def test_names_are_inflected_by_the_words_before_them(code: str, examples: list[tuple[str, str, str]]) -> None:
     wordings, labels, expected = (list(column) for column in zip(*examples, strict=True))
     assert said_all(code, wordings, labels) == expected
@@ -78,6 +96,15 @@ def test_the_names_of_persons_are_not_inflected() -> None:
         "Wo wurde Ursula von der Leyen geboren?"
     )
     assert said("de", "Der Vater von {subject} ist", "FC Schmidt", "person") == "Der Vater von FC Schmidt ist"
+
+
+def test_elision_applies_to_persons() -> None:
+    assert (
+        said("fr", "Qui est le père de {subject} ?", "Angela Merkel", "person") == "Qui est le père d'Angela Merkel ?"
+    )
+    assert said("fr", "Qui est le père de {subject} ?", "Ursula de Oliveira", "person") == (
+        "Qui est le père d'Ursula de Oliveira ?"
+    )
 
 
 def test_german_phrases_are_inflected_wherever_they_are_nested() -> None:
@@ -114,7 +141,14 @@ def test_every_wording_is_a_question_that_passes_the_final_filters(code: str) ->
     assert [(row["reason"], row["question"]) for row in judged if row["reason"]] == []
 
 
-@pytest.mark.parametrize(("code", "labels"), [("de", ("Xyz", "Schweiz", "FC Bayern München"))])
+@pytest.mark.parametrize(
+    ("code", "labels"),
+    [
+        ("de", ("Xyz", "Schweiz", "FC Bayern München")),
+        ("fr", ("Xyz", "Canada", "Arsenal")),
+        ("es", ("Xyz", "Reino Unido", "FC Barcelona")),
+    ],
+)
 def test_what_the_templates_say_word_for_word(code: str, labels: tuple[str, ...]) -> None:
     texts = [
         (f"{row['property']} {row['subject_class']}".strip(), text)
@@ -131,6 +165,6 @@ def test_what_the_templates_say_word_for_word(code: str, labels: tuple[str, ...]
 
 
 def test_a_language_without_templates_is_refused() -> None:
-    with pytest.raises(TimestepError, match=r"no question templates in 'xx'. Languages: en, de"):
+    with pytest.raises(TimestepError, match=r"no question templates in 'xx'. Languages: en, de, es, fr"):
         read_language("xx")
     assert read_language("en") is ENGLISH
