@@ -1,4 +1,4 @@
-// Finds: Every change of one relation between two snapshots, ended facts beside new ones, as a picture. First, in Browser:
+// Finds: All changes of one relation between two snapshots, ended and new facts, for drawing. First run in Browser:
 //   :param {property: "P6", from: 20210104, to: 20230227}
 // Parameters:
 // $property (id): the relation

@@ -1,7 +1,7 @@
-// Finds: An item with the items around it, its own facts first and the newest first, as a picture. First, in Browser:
+// Finds: An item and its neighbouring items, its own facts first and the newest first, for drawing. First run in Browser:
 //   :param {item: "Q183"}
 // Parameters:
-// $item (id): the item in the middle
+// $item (id): the central item
 // Returns:
 // path: the item, a fact, the other item
 MATCH path = (item:Item {id: $item})-[f:FACT]-(other:Item)

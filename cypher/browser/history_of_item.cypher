@@ -1,4 +1,4 @@
-// Finds: All that an item ever had of one property, as a picture; the years are on the edges. First, in Browser:
+// Finds: All objects of one property that an item has had, for drawing; the edges show the years. First run in Browser:
 //   :param {item: "Q183", property: "P6"}
 // Parameters:
 // $item (id): the item

@@ -1,7 +1,7 @@
-// Finds: Items that share facts with an item, the rarest first, as a picture: where likeness comes from. First, in Browser:
+// Finds: Items that share facts with an item, the rarest first, for drawing: the basis of similarity. First run in Browser:
 //   :param {item: "Q183", date: 20230227}
 // Parameters:
-// $item (id): the item in the middle
+// $item (id): the central item
 // $date (date): snapshot
 // Returns:
 // shared: a fact of the item and the same fact about another one

@@ -1,4 +1,4 @@
-// Finds: New facts that lead to further new facts: pairs for two-hop questions, as a picture. First, in Browser:
+// Finds: Chains of two new facts, from which two-hop questions are made, for drawing. First run in Browser:
 //   :param {from: 20210104, to: 20230227}
 // Parameters:
 // $from (date): older snapshot

@@ -1,5 +1,5 @@
-// Finds: Subjects and properties whose current objects differ between two snapshots. Merged objects are compared under
-// the id that the newer snapshot redirects to. The hints keep the cost to what changed.
+// Finds: Subjects and properties whose current objects differ between two snapshots. Merged objects are compared by the
+// id to which the newer snapshot redirects them. The index hints make the cost proportional to the number of changes.
 // Parameters:
 // $from (date): older snapshot
 // $to (date): newer snapshot
@@ -12,9 +12,9 @@
 // old_labels: their labels, in the same order
 // new_objects: current objects at $to; sorted
 // new_labels: their labels, in the same order
-// item_valued: whether every object on both sides is an item
-// subject_in_old: whether the older snapshot has the subject at all
-// subject_in_new: whether the newer snapshot has it
+// item_valued: whether all objects of both snapshots are items
+// subject_in_old: whether the older snapshot contains the subject
+// subject_in_new: whether the newer snapshot contains the subject
 CALL () {
   MATCH (s:Term)-[f:FACT]->() USING INDEX SEEK f:FACT(since) WHERE $from < f.since <= $to RETURN s, f.property AS property
   UNION

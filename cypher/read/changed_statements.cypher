@@ -1,7 +1,7 @@
-// Finds: Subjects and properties with a version of a statement that only one of two snapshots has; statements of a
-// merged item count as those of the item that the newer snapshot redirects to. Any rank, ended or not: the rules of
-// WikiFactDiff decide what of it is a change of the world. Reads the evidence layer. The hints keep the cost to what
-// changed. A version that another snapshot between the two lacks counts as well.
+// Finds: Subjects and properties with a version of a statement that exists in only one of two snapshots, whatever its
+// rank and dates; the rules of WikiFactDiff then decide which of these are changes of the world. Statements of a merged
+// item count for the item to which the newer snapshot redirects it. A version also counts if a snapshot between the two
+// lacks it. Reads the evidence layer. The index hints make the cost proportional to the number of changes.
 // Parameters:
 // $from (date): older snapshot
 // $to (date): newer snapshot

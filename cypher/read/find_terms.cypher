@@ -1,12 +1,12 @@
-// Finds: Items and properties by label or alias. Those that bear the very name come first, then those in most facts.
+// Finds: Items and properties by label or alias. Exact matches come first, then the entities with most facts.
 // Parameters:
-// $name (text): one or more words that stand together in a label or an alias
-// $limit (integer, default 10): how many
+// $name (text): one or more consecutive words of a label or alias
+// $limit (integer, default 10): maximum number of rows
 // Returns:
 // id: QID or PID
-// label: of it
-// description: of it
-// facts: number of facts it is in, of any snapshot
+// label: its label
+// description: its description
+// facts: number of facts with it, in all snapshots
 CALL db.index.fulltext.queryNodes('term_names', '"' + replace(replace($name, '\\', ' '), '"', ' ') + '"', {limit: 1000})
 YIELD node, score
 WITH node, score, toLower($name) IN [name IN node.label + coalesce(node.aliases, []) | toLower(name)] AS exact,

@@ -1,13 +1,12 @@
-// Finds: Properties that Wikidata's editors declare to have one value: single-value and single-best-value constraints
-// with their separators. Temporal functional (WikiFactDiff, appendix A) are those with a time among the separators.
-// Reads the evidence layer.
+// Finds: Properties with a single-value or single-best-value constraint in Wikidata, and the constraint's separators. A
+// property is temporally functional (WikiFactDiff, appendix A) if a separator is a time. Reads the evidence layer.
 // Parameters:
 // $date (date): snapshot
 // Returns:
 // property: PID
 // property_label: its label
 // constraint: single value or single best value
-// separators: PIDs that may tell several values apart, sorted
+// separators: PIDs whose values may distinguish several statements, sorted
 // temporal: whether start time, end time or point in time is among them
 MATCH (p:Property)-[c:CLAIM {property: 'P2302'}]->(k:Item)
 WHERE k.id IN ['Q19474404', 'Q52060874'] AND c.rank <> 'deprecated' AND c.since <= $date < c.until

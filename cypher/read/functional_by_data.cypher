@@ -1,14 +1,14 @@
-// Finds: How functional each property is in the data: the share of its subjects that have one current object.
-// Constraints alone miss P54, P286, P39. Looks at all facts of these properties.
+// Finds: Share of each property's subjects that have exactly one current object. This finds functional properties
+// without a constraint, such as P54, P286 and P39. Reads all facts of these properties.
 // Parameters:
 // $date (date): snapshot
-// $min_subjects (integer, default 5): leave out properties of fewer subjects
-// $properties (ids, default []): properties to look at; none for all
+// $min_subjects (integer, default 5): properties with fewer subjects are excluded
+// $properties (ids, default []): properties to examine; empty means all
 // Returns:
 // property: PID
 // property_label: its label
-// subjects: subjects with a current object
-// functional: share of them with exactly one
+// subjects: number of subjects with a current object
+// functional: share of these subjects with exactly one current object
 CALL () {
   UNWIND $properties AS property RETURN property
   UNION

@@ -1,23 +1,22 @@
-// Finds: Facts between items, those that have ended too, subject by subject: what `kgedit memory build --graph` reads, page
-// by page.
+// Finds: Facts between items, current and ended, in pages of subjects. `kgedit memory build --graph` reads them.
 // Parameters:
-// $date (date): snapshot; facts that were first seen later are left out
-// $after (text, default ""): last QID of the page before
-// $subjects (integer, default 2000): items of a page
-// $properties (ids, default []): only facts of these; none for all
+// $date (date): snapshot; facts first seen later are excluded
+// $after (text, default ""): last QID of the previous page
+// $subjects (integer, default 2000): number of subjects in a page
+// $properties (ids, default []): properties of the facts; empty means all
 // Returns:
 // subject: QID
 // subject_label: its label
 // subject_description: its description
-// subject_aliases: its other names
+// subject_aliases: its aliases
 // property: PID
 // property_label: its label
 // object: QID
 // object_label: its label
-// start_time: P580 as said
-// end_time: P582 as said
-// since: snapshot that first had the fact, as a day number
-// until: snapshot that first lacked it; null while it holds
+// start_time: P580 as in Wikidata
+// end_time: P582 as in Wikidata
+// since: first snapshot with the fact, as a day number
+// until: first snapshot without it, as a day number; null while it is current
 MATCH (t:Term) WHERE t.id > $after AND t:Item
   AND EXISTS { (t)-[e:FACT]->(:Item) WHERE e.since <= $date AND (size($properties) = 0 OR e.property IN $properties) }
 WITH t ORDER BY t.id LIMIT $subjects

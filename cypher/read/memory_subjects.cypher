@@ -1,13 +1,14 @@
-// Finds: Items that a question names by label or alias, whatever the case and accents: whole words, nested names too.
+// Finds: Items that a question names by label or alias. Case and accents are ignored; only whole words match; names
+// inside longer names are found as well.
 // Parameters:
-// $question (text): in words
-// $words (integer, default 8): longest name that is looked for, in words
+// $question (text): the question
+// $words (integer, default 8): maximum length of a name in words
 // Returns:
-// name: as the words of the question have it, without case and accents
-// start: number of its first word in the question, from 0 on
-// id: QID of an item that bears it and is the subject of a fact
-// label: of it
-// description: of it
+// name: matched words of the question, without case and accents
+// start: index of its first word in the question, from 0
+// id: QID of an item with this name that is the subject of a fact
+// label: its label
+// description: its description
 WITH [word IN split(reduce(key = '', c IN split(normalize(toLower($question), NFKD), '') | CASE
        WHEN c =~ '\\p{M}' THEN key WHEN c =~ '[\\p{L}\\p{N}_]' THEN key + c ELSE key + ' ' END), ' ') WHERE word <> ''] AS words
 UNWIND range(0, size(words) - 1) AS start

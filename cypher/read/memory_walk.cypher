@@ -1,22 +1,22 @@
-// Finds: What a question about some items may need: every fact between items on walks of one and two facts from them, those
-// that have ended too. kgedit.graph_memory.graph_store ranks these walks by how like the question they are worded.
+// Finds: Facts between items, current and ended, on walks of one or two facts from some items.
+// kgedit.graph_memory.graph_store ranks the walks by the similarity of their wording to the question.
 // Parameters:
-// $subjects (ids): QIDs, such as those of memory_subjects
-// $date (date): snapshot; facts that were first seen later are left out
-// $limit (integer, default 20000): most facts
+// $subjects (ids): QIDs, for example from memory_subjects
+// $date (date): snapshot; facts first seen later are excluded
+// $limit (integer, default 20000): maximum number of facts
 // Returns:
 // subject: QID
 // subject_label: its label
 // subject_description: its description
-// subject_aliases: its other names
+// subject_aliases: its aliases
 // property: PID
 // property_label: its label
 // object: QID
 // object_label: its label
-// start_time: P580 as said
-// end_time: P582 as said
-// since: snapshot that first had the fact, as a day number
-// until: snapshot that first lacked it; null while it holds
+// start_time: P580 as in Wikidata
+// end_time: P582 as in Wikidata
+// since: first snapshot with the fact, as a day number
+// until: first snapshot without it, as a day number; null while it is current
 MATCH (s:Item) WHERE s.id IN $subjects
 CALL (s) {
   RETURN s AS t

@@ -1,5 +1,6 @@
-// Finds: The item with most facts that began or ended between two snapshots, as the first picture of a graph. Items with
-// more than $most are left out, because a picture of them is unreadable; a large window is only counted in part.
+// Finds: The item with most facts that began or ended between two snapshots, a starting point for looking at a graph.
+// Items with more than $most facts are excluded, because a picture of them is unreadable. In a large window only some
+// of the changes are counted.
 // Parameters:
 // $from (date): older snapshot
 // $to (date): newer snapshot
@@ -7,7 +8,7 @@
 // Returns:
 // id: QID
 // label: its label
-// changes: number of facts about it that began or ended
+// changes: number of its facts that began or ended
 CALL () {
   MATCH (i:Item)-[f:FACT]->() USING INDEX SEEK f:FACT(since) WHERE $from < f.since <= $to RETURN i, f LIMIT 100000
   UNION

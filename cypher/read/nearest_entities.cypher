@@ -1,18 +1,18 @@
-// Finds: For many subjects at once, the documents most like each: the cosine of TF-IDF vectors (WikiFactDiff, section
-// 4.4). Features, weights and likeness as in nearest_triples, over the documents given. A feature that several subjects
-// or documents have is looked up once.
+// Finds: Documents most similar to each of many subjects, by the cosine of TF-IDF vectors (WikiFactDiff, section 4.4).
+// Features, weights and similarity are those of nearest_triples. A feature shared by several subjects or documents is
+// looked up once.
 // Parameters:
-// $subjects (ids): whose likes are sought
-// $documents (ids): items of the older snapshot to look among
+// $subjects (ids): subjects
+// $documents (ids): items of the older snapshot to compare with
 // $from (date): older snapshot
-// $to (date): newer snapshot; describes subjects that the older one lacks
-// $n (integer, default 500): most documents for each subject
+// $to (date): newer snapshot; describes subjects that are missing from the older one
+// $n (integer, default 500): maximum number of documents for each subject
 // Returns:
 // subject: QID
 // subject_label: its label
 // neighbour: QID of a document
 // neighbour_label: its label
-// cosine: in millionths
+// cosine: cosine similarity in millionths
 UNWIND range(0, size($subjects) - 1) AS i
 MATCH (s:Term {id: $subjects[i]})
 WITH s ORDER BY i

@@ -1,20 +1,21 @@
-// Finds: For an edit, the neighbours of WikiFactDiff: unchanged facts of the same property about the entities most like
-// the edited one. An entity's features are its id, each (property, item) pair and each item it has; the weight of one is
-// ten thousand times ln((1 + items of the snapshot) / (1 + items with the feature)) + 1, as a whole number, for each
-// time it occurs; likeness is the cosine. A subject that the older snapshot lacks is described by the newer.
+// Finds: Neighbours of an edit as in WikiFactDiff: unchanged facts of the same property about the entities most similar
+// to the edited subject. The features of an entity are its id, each (property, item) pair and each item in its facts. A
+// feature's weight, for each occurrence, is 10,000 times ln((1 + items of the snapshot) / (1 + items with the feature))
+// + 1, rounded to a whole number; similarity is the cosine. A subject that is missing from the older snapshot is
+// described by the newer one.
 // Parameters:
 // $subject (id): the edited subject
 // $property (id): the edited property
 // $from (date): older snapshot
 // $to (date): newer snapshot
-// $n (integer, default 500): most similar entities to look at
-// $k (integer, default 10): how many facts, one for each entity
+// $n (integer, default 500): number of most similar entities to examine
+// $k (integer, default 10): maximum number of facts, one for each entity
 // Returns:
 // neighbour: QID
 // neighbour_label: its label
-// object: id of its object; of several the first
+// object: id of its object; the first of several
 // object_label: its label
-// cosine: in millionths
+// cosine: cosine similarity in millionths
 MATCH (d:Snapshot {date: $from}), (s:Term {id: $subject})
 WITH d, s, CASE WHEN size([t IN s.presence WHERE t <= $from]) % 2 = 1 THEN $from ELSE $to END AS day
 CALL (s, day) {

@@ -1,16 +1,17 @@
-// Finds: Facts that some subjects have in a snapshot, with all other items that have them too: what makes subjects alike.
-// A fact that several of the subjects have is looked up once; of a common one at most $max_df + 1 holders are read.
+// Finds: Facts of some subjects in a snapshot, with all other items that have the same fact; similarity of subjects is
+// computed from these. A fact that several of the subjects have is looked up once; for a common fact at most $max_df +
+// 1 holders are read.
 // Parameters:
-// $subjects (ids): whose likes are sought
+// $subjects (ids): QIDs of the subjects
 // $from (date): snapshot
-// $max_df (integer, default 500): facts that more items have do not count
+// $max_df (integer, default 500): facts of more items than this are ignored
 // Returns:
 // property: PID
 // object: id of the value
 // object_label: its label
 // weight: ln(items of the snapshot / items that have the fact), in whole millionths
-// subjects: which of the subjects have it; ids, sorted
-// holders: items that have it; QIDs, sorted
+// subjects: those of the given subjects that have it; ids, sorted
+// holders: QIDs of all items that have it, sorted
 MATCH (d:Snapshot {date: $from})
 WITH d.items AS items
 UNWIND $subjects AS id

@@ -1,17 +1,17 @@
-// Finds: For an edit, unchanged facts of the same property about subjects like the edited one (see similar_subjects; the
-// edit's own property does not count): locality probes. Neither subject nor object of a probe has changed facts, and
-// its object is none that the edited subject has or had.
+// Finds: Locality probes of an edit: unchanged facts of the same property about similar subjects (see similar_subjects;
+// the edited property is not compared). Neither subject nor object of a probe has changed facts, and the edited subject
+// has the object in neither snapshot.
 // Parameters:
 // $subject (id): the edited subject
 // $property (id): the edited property
 // $from (date): older snapshot
 // $to (date): newer snapshot
-// $max_df (integer, default 500): pairs that more items have do not count
-// $k (integer, default 10): how many
+// $max_df (integer, default 500): pairs of more items than this are ignored
+// $k (integer, default 10): maximum number of rows
 // Returns:
 // similar: QID of the similar subject
 // similar_label: its label
-// object: QID of its one current object of the property, in both snapshots
+// object: QID of its only current object of the property in both snapshots
 // object_label: its label
 // score: similarity, as in similar_subjects
 MATCH (d:Snapshot {date: $from}), (s:Term {id: $subject})-[f:FACT]->(v)

@@ -1,16 +1,16 @@
-// Finds: Subjects like a given one, by the rarity of the (property, object) pairs that they share in a snapshot:
-// each shared pair weighs ln(items of the snapshot / items that have the pair there).
+// Finds: Subjects similar to a given one. Each (property, object) pair that both have in a snapshot adds its rarity,
+// ln(items of the snapshot / items that have the pair).
 // Parameters:
-// $subject (id): whose likes are sought
+// $subject (id): QID or PID of the subject
 // $date (date): snapshot
-// $except (ids, default []): properties that do not count
-// $max_df (integer, default 500): pairs that more items have do not count
-// $k (integer, default 10): how many
+// $except (ids, default []): properties to ignore
+// $max_df (integer, default 500): pairs of more items than this are ignored
+// $k (integer, default 10): maximum number of rows
 // Returns:
 // similar: QID
-// label: of it
+// label: its label
 // shared: number of shared pairs
-// score: sum of their weights, each rounded to six digits
+// score: sum of their rarities, each rounded to six digits
 MATCH (d:Snapshot {date: $date}), (s:Term {id: $subject})-[f:FACT]->(v)
 WHERE f.since <= $date < f.until AND NOT f.property IN $except
 CALL (f, v) {

@@ -1,17 +1,17 @@
-// Finds: Facts that did not change: the subject is an item and has one object of the property in both snapshots, the same
-// item. At most $limit for each property, by subject. Looks at all facts of a property.
+// Finds: Unchanged facts: the subject is an item and has, in both snapshots, one object of the property, the same item.
+// At most $limit facts of each property, ordered by subject. Reads all facts of these properties.
 // Parameters:
 // $from (date): older snapshot
 // $to (date): newer snapshot
-// $properties (ids): properties to look at
-// $limit (integer, default 1000): facts for each property
+// $properties (ids): properties to examine
+// $limit (integer, default 1000): maximum number of facts of each property
 // Returns:
 // subject: QID
 // subject_label: its label
 // property: PID
 // object: QID
 // object_label: its label
-// untouched: whether neither subject nor object has a fact that only one of the snapshots has
+// untouched: whether neither subject nor object has a fact that is current in only one of the snapshots
 UNWIND $properties AS property
 CALL (property) {
   MATCH (s:Item)-[f:FACT]->(o) WHERE f.property = property AND f.since <= $to AND f.until > $from

@@ -1,10 +1,11 @@
-// Finds: Pairs of new facts that chain: the first one's object is the second one's subject, and the second object is
-// not where the chain began. New is a fact about an item of both snapshots that is current at $to and was not at $from,
-// not even about an object that was merged into this one since; facts that name a merged object make no pair.
+// Finds: Chains of two new facts: the object of the first is the subject of the second, and the second object is not
+// the first subject. A fact is new if it is current at $to and was not current at $from, its subject is an item of both
+// snapshots, and the older snapshot has no such fact about an object that was merged into this one. Facts whose object
+// is a merged entity are excluded.
 // Parameters:
 // $from (date): older snapshot
 // $to (date): newer snapshot
-// $stop (ids, default TWO_HOP_STOP_LIST): properties that make no question
+// $stop (ids, default TWO_HOP_STOP_LIST): properties about which no questions are asked
 // Returns:
 // subject: QID of the first fact
 // subject_label: its label
@@ -14,7 +15,7 @@
 // bridge_label: its label
 // second_property: PID
 // second_property_label: its label
-// object: of the second fact
+// object: object of the second fact
 // object_label: its label
 MATCH (s)-[f:FACT]->(b)-[g:FACT]->(o)
 USING INDEX SEEK f:FACT(since) USING INDEX SEEK g:FACT(since) USING JOIN ON b

@@ -1,6 +1,6 @@
-// Brings the times of facts that last up to date, one batch.
-// Parameters: $load, $before, $after (see kgedit/graph/writing.py); $first (oldest snapshot), $open (end of what
-// lasts); $rows of facts with years.
+// Updates the times of facts that remain current, one batch.
+// Parameters: $load, $before, $after (see kgedit/graph/writing.py); $first (oldest snapshot), $open (`until`
+// of current facts); $rows of facts with years.
 MATCH (l:Load {id: $load, written: $before}) SET l.written = $after
 WITH l UNWIND $rows AS row
 MATCH (subject:Term {id: row.subject}) MATCH (object:Term {id: row.object})

@@ -1,6 +1,6 @@
-// Ends facts that are current no more, one batch. Where `years` is null only the edge knows since when it was seen.
-// Parameters: $load, $before, $after (see kgedit/graph/writing.py); $date and its $month as text, $open (end of what
-// lasts); $rows of facts with years.
+// Ends facts that are no longer current, one batch. If `years` is null, only the edge records when it was first seen.
+// Parameters: $load, $before, $after (see kgedit/graph/writing.py); $date and its $month as text, $open
+// (`until` of current facts); $rows of facts with years.
 MATCH (l:Load {id: $load, written: $before}) SET l.written = $after
 WITH l UNWIND $rows AS row
 MATCH (subject:Term {id: row.subject}) MATCH (object:Term {id: row.object})

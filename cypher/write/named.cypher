@@ -1,4 +1,4 @@
-// Adds terms that facts, claims or redirects name and no dump describes, one batch; those that are there stay as they are.
+// Adds terms that facts, claims or redirects refer to and no dump describes, one batch; existing terms are unchanged.
 // Parameters: $load, $before, $after (see kgedit/graph/writing.py); $rows of terms.
 MATCH (l:Load {id: $load, written: $before}) SET l.written = $after
 WITH l UNWIND $rows AS row

@@ -1,4 +1,4 @@
-// Writes one batch of terms with all their words; of a term that is there already the words are replaced.
+// Writes one batch of terms with labels, descriptions and aliases, replacing those of existing terms.
 // Parameters: $load, $before, $after (see start_batch in kgedit/graph/writing.py); $rows of terms, where `presence`
 // holds the dates to add.
 MATCH (l:Load {id: $load, written: $before}) SET l.written = $after

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Sequence
 from pathlib import Path
 
+import zstandard
 from click.testing import CliRunner
 from generated_dumps import write_dumps
 from world.shared_data import SHARED
@@ -35,8 +37,23 @@ def dumps(world: str, folder: Path) -> list[tuple[Path, str]]:
             else write_dumps(folder, statements=GENERATED_STATEMENTS, seed=1, dates=3)
         )
         paths = sorted(path for path in written if path.name[:8].isdigit())
+        if world == "generated":
+            add_constraint_that_ends(paths[0])
         return [(path, f"{path.name[:4]}-{path.name[4:6]}-{path.name[6:8]}") for path in paths]
     return [(SHARED / "slices" / world / f"{date.replace('-', '')}.json.gz", date) for date in SLICES[world]]
+
+
+def add_constraint_that_ends(dump: Path) -> None:
+    """Give a property of the oldest dump a constraint that later dumps lack; generated properties never change."""
+    with zstandard.open(dump, "rt", encoding="utf-8") as file:
+        lines = file.read().split("\n")
+    properties = {n: json.loads(line.rstrip(",")) for n, line in enumerate(lines) if '"type":"property"' in line}
+    donor = next(described for described in properties.values() if "P2302" in described["claims"])
+    place, receiver = next((n, described) for n, described in properties.items() if not described["claims"])
+    claims = json.dumps(donor["claims"], separators=(",", ":")).replace(f"{donor['id']}$", f"{receiver['id']}$")
+    lines[place] = lines[place].replace('"claims":[]', f'"claims":{claims}')
+    with zstandard.open(dump, "wt", encoding="utf-8") as file:
+        file.write("\n".join(lines))
 
 
 def kgedit(home: Path, *arguments: str | Path) -> str:

@@ -1,6 +1,6 @@
--- Finds: Subjects and properties whose current objects differ between two snapshots. Merged objects are compared under
--- the id that the newer snapshot redirects to. The same rows as cypher/read/changed_edges.cypher, without labels; those of
--- a bucket's subjects follow from that bucket and all redirects.
+-- Finds: Subjects and properties whose current objects differ between two snapshots. Merged objects are compared by the
+-- id to which the newer snapshot redirects them. Same rows as cypher/read/changed_edges.cypher, without labels; the rows
+-- of a bucket's subjects follow from that bucket and all redirects.
 -- Reads: old_facts, new_facts, old_entities, new_entities, new_redirects
 -- Returns: kgedit.engines.protocol.CHANGED_EDGES
 WITH touched AS MATERIALIZED (

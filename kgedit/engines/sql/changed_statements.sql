@@ -1,7 +1,7 @@
--- Finds: Subjects and properties with a version of a statement that only one of two snapshots has; statements of a
--- merged item count as those of the item that the newer snapshot redirects to. Any rank, ended or not: the rules of
--- WikiFactDiff decide what of it is a change of the world. The same rows as cypher/read/changed_statements.cypher; those
--- of several buckets may repeat one another if items were merged.
+-- Finds: Subjects and properties with a version of a statement that exists in only one of two snapshots, whatever its
+-- rank and dates; the rules of WikiFactDiff then decide which of these are changes of the world. Statements of a merged
+-- item count for the item to which the newer snapshot redirects it. Same rows as cypher/read/changed_statements.cypher;
+-- several buckets may give the same row if items were merged.
 -- Reads: old_claims, new_claims, old_entities, new_entities, new_redirects
 -- Returns: kgedit.engines.protocol.CHANGED_STATEMENTS
 WITH touched AS (

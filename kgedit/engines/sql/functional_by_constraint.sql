@@ -1,6 +1,6 @@
--- Finds: Properties that Wikidata's editors declare to have one value: single-value and single-best-value constraints
--- of the newer snapshot, and of the older one for properties that the newer lacks. The same rows as
--- cypher/read/functional_by_constraint.cypher for either snapshot, without labels.
+-- Finds: Properties with a single-value or single-best-value constraint in Wikidata: in the newer snapshot, or in the
+-- older one for properties that the newer one lacks. Same rows as cypher/read/functional_by_constraint.cypher for
+-- either snapshot, without labels.
 -- Reads: old_claims, new_claims, new_entities
 -- Returns: kgedit.engines.protocol.FUNCTIONAL_BY_CONSTRAINT
 WITH declared AS (

@@ -1,6 +1,6 @@
--- Finds: The share of subjects with exactly one current object, for some properties of the newer snapshot. The same rows
--- as cypher/read/functional_by_data.cypher, without labels.
--- Parameters: $min_subjects, the fewest subjects of a property
+-- Finds: Share of each property's subjects that have exactly one current object in the newer snapshot. Same rows as
+-- cypher/read/functional_by_data.cypher, without labels.
+-- Parameters: $min_subjects; properties with fewer subjects are excluded
 -- Reads: counts (property, subjects, single), the results of functional_counts.sql for each bucket
 -- Returns: kgedit.engines.protocol.FUNCTIONAL_BY_DATA
 WITH summed AS (

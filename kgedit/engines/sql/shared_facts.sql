@@ -1,5 +1,5 @@
--- Finds: Which items have a fact that an edited subject has in the older snapshot, for facts of at most max_df items.
--- Weights are whole millionths: their sum is the same in whatever order it is taken.
+-- Finds: Items that share a fact with an edited subject in the older snapshot, for facts of at most max_df items.
+-- Weights are whole millionths, because their sum then does not depend on the order.
 -- Reads: edits (case_id, subject, property), edited_subject (edited_subjects.sql), old_facts; the variables items
 -- (of the older snapshot) and max_df
 -- Returns: feature (subject, property, object), pair (pair, property, object, weight), holder (pair, subject)

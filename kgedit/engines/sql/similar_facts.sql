@@ -1,8 +1,8 @@
--- Finds: For each edit of a batch, unchanged facts of its property about subjects like the edited one. Likeness is the
--- rarity of the facts that both have in the older snapshot; the edit's own property does not count. Neither subject nor
--- object of what is found has changed facts, and the object is none that the edited subject has or had. The same rows
--- as cypher/read/similar_facts.cypher.
--- Parameters: $k, how many for each edit
+-- Finds: For each edit of a batch, unchanged facts of its property about similar subjects. Similarity is the rarity of
+-- the facts that both have in the older snapshot; the edited property is not compared. Neither subject nor object of a
+-- probe has changed facts, and the edited subject has the object in neither snapshot. Same rows as
+-- cypher/read/similar_static_facts.cypher.
+-- Parameters: $k, the maximum number of probes for each edit
 -- Reads: batch (case_id, subject, property) and the tables of static_facts.sql and shared_facts.sql
 -- Returns: kgedit.engines.protocol.SIMILAR
 WITH static_here AS MATERIALIZED (

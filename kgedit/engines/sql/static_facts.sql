@@ -1,5 +1,5 @@
--- Finds: Unchanged facts of some properties: the subject is an item and has one object of the property in both
--- snapshots, the same item; and the facts that the edited subjects have in either snapshot. The same rows as
+-- Finds: Unchanged facts of some properties: the subject is an item and has, in both snapshots, one object of the
+-- property, the same item; and the facts of the edited subjects in either snapshot. Same rows as
 -- cypher/read/static_facts.cypher, without labels.
 -- Reads: edits (case_id, subject, property), edited_subject (edited_subjects.sql), old_facts, new_facts, old_entities,
 -- new_entities

@@ -1,5 +1,5 @@
--- Finds: Pairs of new facts that chain: the first one's object is the second one's subject, and the second object is
--- not where the chain began. The same rows as cypher/read/two_hop_changes.cypher, without labels.
+-- Finds: Chains of two new facts: the object of the first is the subject of the second, and the second object is not
+-- the first subject. Same rows as cypher/read/two_hop_changes.cypher, without labels.
 -- Reads: begun (subject, property, object), the results of begun_facts.sql for each bucket
 -- Returns: kgedit.engines.protocol.TWO_HOPS
 SELECT f.subject, f.property AS first_property, f.object AS bridge, g.property AS second_property, g.object
