@@ -1,4 +1,4 @@
-"""Recall of a memory on questions in everyday wording, and facts that nobody asked for.
+"""Recall of a memory on questions in everyday wording, and facts that no question asked for.
 
     OMP_NUM_THREADS=1 python benchmarks/everyday.py sample.kgmemory --questions sample --part measured
 

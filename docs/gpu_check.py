@@ -60,7 +60,7 @@ class Comparison:
 
 
 def compare(model: str, method: str, first: Path, second: Path) -> Comparison:
-    """Two runs of the same spec but for the device.
+    """Two runs of specs that differ only in the device.
 
     Raises:
         ValueError: if they do not hold the same questions.

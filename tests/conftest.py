@@ -41,12 +41,9 @@ settings.load_profile("kgedit")
 
 
 LONGEST = (
-    "tests/graph/reading/",
+    "tests/graph/",
     "tests/contracts/test_methods.py",
     "tests/readme/",
-    "tests/graph/test_projection.py",
-    "tests/graph/test_server.py",
-    "tests/graph/test_kills.py",
     "tests/unit/llm/remote/test_real_server.py",
     "tests/unit/test_api_docs.py",
     "tests/packaging/",
@@ -149,8 +146,10 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         )
 
 
-TOGETHER = (("/graph/reading/",), ("/remote/test_real_server.py", "/proxy/test_real_model_server.py"))
-"""Groups of test files that use the same servers, which are expensive to start."""
+TOGETHER = (("tests/graph/",), ("/remote/test_real_server.py", "/proxy/test_real_model_server.py"))
+"""Groups of test files that use the same servers, which are expensive to start: those of `tests/graph` share five Neo4j
+servers, each of which would start again in a second worker.
+"""
 
 
 class OneWorkerForWorlds(LoadFileScheduling):

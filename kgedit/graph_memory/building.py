@@ -46,7 +46,7 @@ _FACTS = f"""
 
 @dataclass(frozen=True, slots=True)
 class BuiltMemory:
-    """A memory file that was written.
+    """A written memory file.
 
     Attributes:
         path: Path of the file.
@@ -88,12 +88,12 @@ class MemoryBuilder:
         self._sources.append({**source, "projected": timestep.is_projected, "facts": len(self._memory) - before})
 
     def add_snapshots(self, home: Path, *, as_of: date | None = None, properties: Sequence[str] = ()) -> Learned:
-        """Learn the facts between items in the snapshots of a home up to a day, with their intervals.
+        """Add the facts between items in the snapshots of a home up to a day, with their intervals.
 
         Args:
             home: Home folder.
             as_of: Last day; None means the day of the newest snapshot.
-            properties: Properties to learn; empty means all.
+            properties: Properties to add; empty means all.
 
         Raises:
             StoreError: if no snapshot is dated on or before that day.

@@ -182,7 +182,7 @@ class FactTable:
         self._since.view[value], self._until.view[value] = since, until
 
     def end_value(self, subject: int, relation: int, thing: str, end: int) -> None:
-        """End the last current value of a row that is this entity; does nothing if there is none."""
+        """Set the end of the row's last current value that is this entity; without one, nothing changes."""
         [row] = self._rows.first(
             np.array([subject], dtype=np.int64).astype(np.uint64) << _RELATION_BITS | np.uint64(relation)
         ).tolist()

@@ -27,7 +27,7 @@ _THROUGH = "P1308"
 _MOST_BACK = 12
 """A value of more rows than this is too common to lead back from."""
 _UNLIKELY, _ABSENT = -6.0, -4.0
-"""Logarithms below which features do not fall: that no relation is asked for less than one in 50 times says no more."""
+"""Lower bounds of features (logarithms). Smaller values carry no further information."""
 _BEFORE = re.compile(r"(\w+)[\s-]+$")
 _AFTER = re.compile(r"^[\s-]+(\w+)")
 

@@ -1,6 +1,6 @@
 """Searches a memory with the relation matcher: questions in everyday wording, alone or after earlier turns.
 
-A follow-up is read three ways, in this order: by itself; with its pronoun replaced by a name of the earlier turns
+A follow-up is read three ways, in this order: alone; with its pronoun replaced by a name of the earlier turns
 ("Where was he born?"); and as the earlier question about another name or time ("And Google?", "Who was it before?").
 """
 

@@ -78,7 +78,7 @@ class TextReading:
         return score + float(self.before[before])
 
     def asks(self, name: str) -> float:
-        """Probability of a class of the asked relation."""
+        """Probability that the question asks for a class of relations."""
         return float(np.exp(self.asked[self.matcher.asked[name]]))
 
 

@@ -117,7 +117,7 @@ def evidence_for(
         phrase_rank=math.log1p(int((others.phrases[others.lacked] > phrase).sum())),
         soft_phrase_margin=phrase - _softly_most(others.phrases[others.lacked]),
         # How much better it fits than its first and last relation, and these than relations outside the path. For one
-        # relation the first two are 0 but for rounding, which a fit would take for evidence.
+        # relation the first two are 0 except for rounding, which a fit would treat as evidence.
         over_first=similarity - first_asked if several else 0.0,
         over_last=similarity - last_asked if several else 0.0,
         first_margin=first_phrase - _most(others.phrases[others.outside]),

@@ -68,7 +68,7 @@ def text_loss(model: LanguageModel, text: str) -> TextLoss:
 
 
 _BATCH = 8
-"""Questions of a task read at once: fits a small GPU beside the model; scores do not depend on it but for rounding."""
+"""Questions of a task read at once: fits a small GPU beside the model; affects scores only by rounding."""
 
 
 @dataclass(frozen=True, slots=True)

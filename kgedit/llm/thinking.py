@@ -86,7 +86,7 @@ class Reasoned(NamedTuple):
     """A question up to its answer.
 
     Attributes:
-        asked: The question, whose prompt contains the thoughts and is complete but for the answer.
+        asked: The question, whose prompt contains the thoughts and is complete except for the answer.
         ids: Token ids of that prompt.
         thoughts: The thoughts; "" without reasoning.
         cut: Whether the model had not closed the passage within its tokens.

@@ -21,7 +21,7 @@ from kgedit.pages.report_views import in_days
 from kgedit.pages.shell import render
 from kgedit.runs.submissions.board import Board, BoardRun
 
-_HASH = 16  # shown digits of a SHA-256: 64 bits tell any two files apart
+_HASH = 16  # shown digits of a SHA-256: 64 bits distinguish any two files
 
 _ROLES: dict[Measure, str] = {"damage": "bad", "locality": "good"}
 

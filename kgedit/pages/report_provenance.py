@@ -13,7 +13,7 @@ from kgedit.pages.report_views import run_names
 from kgedit.records.runs import RunEnvironment
 from kgedit.runs.run_files import read_environment
 
-_HASH = 16  # shown digits of a SHA-256: 64 bits tell any two files apart
+_HASH = 16  # shown digits of a SHA-256: 64 bits distinguish any two files
 
 
 @dataclass(frozen=True, slots=True)

@@ -131,7 +131,7 @@ class ServedMemory:
         try:
             fresh = await loop.run_in_executor(self._loading, self._load)
             await loop.run_in_executor(self._asking, self._warm, fresh.memory)
-        except Exception as error:  # a server outlives whatever is wrong with a file
+        except Exception as error:  # a bad file must not stop the server
             self._metrics.reload_failures.add()
             LOG.error("The memory was not reloaded, the earlier one stays: %s", error)
             return False

@@ -69,12 +69,12 @@ def containment_links(statements: str) -> str:
 
 
 def below(roots: Iterable[tuple[str, str]], links: str, *, depth: int | None = None) -> str:
-    """SQL: what lies below some ids, and they themselves; columns name and id, each pair once.
+    """SQL of some ids and everything below them; columns name and id, each pair once.
 
     Args:
         roots: Names with ids; a name may have several.
         links: Table or view with the columns LINKS, or a query in brackets.
-        depth: At most so many steps; None for any number.
+        depth: Maximum number of steps; None means no limit.
     """
     given = ", ".join(f"('{name}', '{root}')" for name, root in roots)
     if depth is None:
@@ -94,16 +94,16 @@ def below(roots: Iterable[tuple[str, str]], links: str, *, depth: int | None = N
 
 
 def make_reached(connection: duckdb.DuckDBPyConnection, *, first: str, links: str, depth: int) -> None:
-    """Table ``reached`` (inner_id, outer_id, depth): all that lies around some ids, each once, by the shortest way.
+    """Table ``reached`` (inner_id, outer_id, depth): everything that contains some ids; each pair once.
 
-    Of many ids every pair is kept once and each step goes on from the last one's pairs: it spills, where a recursive
-    query would hold all of them.
+    Each step extends the pairs of the previous one, so the table may spill to disk; a recursive query would keep all
+    pairs in memory.
 
     Args:
         connection: Gets the table.
-        first: Query of the first steps, with the columns LINKS; from its inner ids everything begins.
-        links: Table with the columns LINKS: all further steps.
-        depth: At most so many steps.
+        first: Query of the first steps, with the columns LINKS.
+        links: Table of all further steps, with the columns LINKS.
+        depth: Maximum number of steps.
     """
     connection.execute(f"CREATE TABLE reached AS SELECT DISTINCT inner_id, outer_id, 1 AS depth FROM ({first})")
     for step in range(1, depth):
@@ -120,7 +120,7 @@ def make_reached(connection: duckdb.DuckDBPyConnection, *, first: str, links: st
 
 
 def find_cycles(links: pa.Table) -> pa.Table:
-    """The ids that lie on a circle of links: the strongly connected components, and what is linked with itself.
+    """Ids on a cycle of links: the strongly connected components, and ids linked with themselves.
 
     Args:
         links: With the columns LINKS.

@@ -17,7 +17,7 @@ import pyarrow as pa
 from kgedit.store.schemas import CLAIMS, ENTITIES, LoaderOptions, Parsed
 
 _MOST_ODD_LINES = 200
-"""A block with more odd lines is parsed in Python: each costs a table of its own."""
+"""A block with more odd lines is parsed in Python, because each becomes a separate table."""
 
 
 class CompiledParser:

@@ -1,8 +1,8 @@
 """Joins part files into the buckets of each snapshot. Several snapshots, as of several days, are written together.
 
 First, a few queries over all parts find what a bucket needs of the other ones (kgedit.store.planning). Then the parts
-are gathered by bucket, and each bucket is finished by itself. An interrupted load keeps the plan, the gathered runs and
-the finished buckets, unless a block was parsed again since, with another content.
+are gathered by bucket, and each bucket is finished separately. An interrupted load keeps the plan, the gathered runs
+and the finished buckets, unless a block was parsed again since, with another content.
 
 Rows keep the dump's order within a bucket: sorting them by subject would spill as much as the whole dump, and no reader
 needs it because all of them join by hash.

@@ -37,7 +37,7 @@ class RowGroups:
         """Add rows."""
         self._rest = pa.concat_tables([self._rest, table.cast(self._rest.schema)])
         while self._rest.num_rows >= ROW_GROUP_ROWS:
-            # In one chunk, because the writer begins a page of its dictionary anew with each chunk.
+            # In one chunk, because the writer starts a new dictionary page with each chunk.
             self._file.write_table(self._rest.slice(0, ROW_GROUP_ROWS).combine_chunks(), ROW_GROUP_ROWS)
             self._rest = self._rest.slice(ROW_GROUP_ROWS)
 

@@ -21,11 +21,11 @@ from kgedit.store.engine import literal, open_engine, select
 from kgedit.store.snapshots import Snapshot, SnapshotTable
 
 _MEMORY = "224MB"
-"""What DuckDB takes for an export; the rest spills to disk."""
+"""Memory limit of DuckDB for an export; the rest spills to disk."""
 
 
 def entities_with_labels(entities: str) -> str:
-    """SQL of a relation of entities; a label that is the item's own id, as some tools write, is none.
+    """SQL of a relation of entities. A label equal to the entity's id, as some tools write it, becomes NULL.
 
     A WHERE clause may follow.
     """
@@ -48,7 +48,7 @@ class Window:
     Attributes:
         old: The older snapshot.
         new: The newer one.
-        connection: Has the views; a step that keeps a table of its own in it says so.
+        connection: Connection with the views; steps that keep tables in it document them.
     """
 
     def __init__(self, old: Snapshot, new: Snapshot, *, spill: Path, memory: str = _MEMORY) -> None:

@@ -132,10 +132,10 @@ class ConfigSchema(Verb["dict[str, Any]"]):
     )
 
     def run(self) -> dict[str, Any]:
-        """Derive it.
+        """Return the schema.
 
         Raises:
-            UnknownNameError: if there is no such method.
+            UnknownNameError: if the method does not exist.
         """
         from kgedit.runs.spec import spec_schema
         from kgedit.runs.spec_files import published_schema

@@ -160,12 +160,12 @@ teach_model = function_of(TeachModel)
 
 
 def _decides(preset: Preset) -> bool:
-    """Whether answers under a preset show what a model knows by itself."""
+    """Whether answers under a preset show what a model knows without help."""
     return not (preset.is_forced or preset.shots or preset.thinking_tokens)
 
 
 def _shown(steps: Steps, model: str) -> Any:
-    """Progress of each part as a step of its own."""
+    """Progress of each part as a separate step."""
     shown: dict[str, Any] = {}
 
     def show(done: int, total: int, part: str) -> None:

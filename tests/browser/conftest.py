@@ -1,4 +1,4 @@
-"""A real browser, and pages of runs and of changes opened in it."""
+"""A real browser with pages of runs and of changes."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Opened:
 
 @pytest.fixture
 def open_page(browser: Browser) -> Iterator[Callable[..., Opened]]:
-    """Opens a file, or an address, in a window of its own, and waits until it is ready; complaints fail the test."""
+    """Opens a file or an address in a window and waits until it is ready; messages of the page fail the test."""
     contexts: list[BrowserContext] = []
     opened: list[Opened] = []
 

@@ -1,4 +1,4 @@
-"""Pages in a real browser: widths, themes, search, links, keys, print, hostile labels. No page asks for anything."""
+"""Pages in a real browser: widths, themes, search, links, keys, print, hostile labels. No page makes a request."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_a_search_filters_the_answers_and_stands_in_the_address(open_page: Opens
 
 
 def test_outcomes_filter_and_their_counts_follow_the_other_filters(open_page: Opens, report_file: Path) -> None:
-    """Of twelve updates rag has six right and ft_m three; locality is always the same but for every fourth town."""
+    """Of twelve updates rag has six right and ft_m three; locality is the same except for every fourth town."""
     page = open_page(report_file)
     chips = [chip.text_content() or "" for chip in page.locator(".chip").all()]
     counts = {chip.rstrip("0123456789,"): int(re.findall(r"\d+$", chip)[0]) for chip in chips}

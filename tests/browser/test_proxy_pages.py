@@ -1,4 +1,4 @@
-"""What the proxy answers, opened in a real browser: text of models and memories runs nothing and fetches nothing."""
+"""The proxy's replies in a real browser: text of models and memories neither runs nor fetches anything."""
 
 from __future__ import annotations
 

@@ -90,7 +90,7 @@ def files_of(home: Path) -> dict[str, str]:
 
 
 def strike(home: Path, work: Work, after: float, *, server: bool) -> bool:
-    """Run the command in a process group of its own and kill at the time; whether anything was killed."""
+    """Run the command in a separate process group and kill it after a time; whether anything was killed."""
     process = subprocess.Popen(
         [sys.executable, "-m", "kgedit", *map(str, work.command)],
         env=dict(os.environ, KGEDIT_HOME=str(home), KGEDIT_CACHE=str(home / ".cache")),

@@ -1,4 +1,4 @@
-"""What every form of edit files owes its users."""
+"""Contract of every form of edit files."""
 
 from __future__ import annotations
 

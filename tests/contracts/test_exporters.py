@@ -1,4 +1,4 @@
-"""What every export form owes its users."""
+"""Contract of every export form."""
 
 from __future__ import annotations
 

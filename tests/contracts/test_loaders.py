@@ -1,4 +1,4 @@
-"""What every source format owes the store: the contract of kgedit.store.schemas.Loader."""
+"""Contract of every source format (kgedit.store.schemas.Loader)."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Real Neo4j servers, each in a home of its own.
+"""Real Neo4j servers, each in a separate home.
 
-A server that cannot be had is a failure and never a skip; plain ``pytest`` leaves these tests out.
+A missing server is a failure, not a skip; plain ``pytest`` deselects these tests.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from kgedit.graph.managed.server import ManagedServer
 
 @pytest.fixture(scope="session", autouse=True)
 def small_servers(pytestconfig: pytest.Config) -> Iterator[None]:
-    """Servers for tests are small, and are the home's own whatever the developer's environment says."""
+    """Servers for tests are small, and belong to the test's home regardless of the developer's environment."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("KGEDIT_GRAPH_HEAP", "1g")
         patch.setenv("KGEDIT_GRAPH_PAGECACHE", "256m")
@@ -29,7 +29,7 @@ def small_servers(pytestconfig: pytest.Config) -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def graph_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A $KGEDIT_HOME whose server is stopped when the session ends; the jars come from the user's own cache."""
+    """A $KGEDIT_HOME whose server is stopped when the session ends; the jars come from the user's cache."""
     home = tmp_path_factory.mktemp("home")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("KGEDIT_HOME", str(home))
@@ -39,7 +39,7 @@ def graph_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 @pytest.fixture(scope="session")
 def server(graph_home: Path) -> ManagedServer:
-    """The session's server; whoever needs it running calls its start, which costs nothing when it runs."""
+    """The session's server. Tests that need it running call its start, which does nothing if it runs."""
     return ManagedServer(graph_home)
 
 

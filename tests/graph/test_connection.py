@@ -1,4 +1,4 @@
-"""`Graph` on a real server: reading, writing, and what is refused in which words."""
+"""`Graph` on a real server: reading, writing, and error messages."""
 
 from __future__ import annotations
 

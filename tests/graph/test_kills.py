@@ -83,7 +83,7 @@ def kills(files: list[tuple[Path, str]]) -> Iterator[Kill]:
 
 
 def strike(home: Path, kill: Kill) -> bool:
-    """Run the command in a process of its own and kill at the time; whether it was still running."""
+    """Run the command in a separate process and kill it after a time; whether it was still running."""
     process = subprocess.Popen(
         [sys.executable, "-c", IN_SMALL_BATCHES, *map(str, kill.command)],
         env=dict(os.environ, KGEDIT_HOME=str(home)),

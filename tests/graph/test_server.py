@@ -1,4 +1,4 @@
-"""The managed server for real: started, found, killed, filled, half filled."""
+"""The managed server: started, found, killed, filled, half filled."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ CLAIMS = ":START_ID,:END_ID,version_id,property,valid_from:long,restricted:boole
 
 @pytest.fixture
 def csv(tmp_path: Path) -> Files:
-    """Three terms, two claims, one snapshot; headers in files of their own, and in the same file."""
+    """Three terms, two claims, one snapshot; headers in separate files, and in the same file."""
     files = {
         "terms-header.csv": TERMS,
         "terms.csv": 'Q1,item,"a ""quoted"" name, with a comma"\nQ2,item,\nQ3,item,three\n',

@@ -42,7 +42,7 @@ def test_an_installed_wheel_answers_as_the_checkout_does(wheel: Path, tmp_path: 
     environment = tmp_path / "environment"
     venv.create(environment)
     python = environment / "bin" / "python"
-    # A pip of its own, and the byte code of what is never imported, take half of the time.
+    # Installing pip, and compiling modules that are never imported, would take half of the time.
     pip = [sys.executable, "-m", "pip", "--python", python, "install", "--quiet", "--no-compile"]
     subprocess.run([*pip, wheel], check=True, cwd=tmp_path)
     listing = ["-m", "kgedit", "query", "--list"]

@@ -1,4 +1,4 @@
-"""What many unit tests work on: a small timestep, its cases, and a home of the test's own."""
+"""Fixtures of many unit tests: a small timestep, its cases, and a separate home."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""docs/api.md: every public name is there, and its examples run as they stand."""
+"""docs/api.md: it lists every public name, and its examples run unchanged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files that kgedit wrote are refused when they changed, and read once as long as they did not."""
+"""Changed files are rejected; unchanged files are verified only once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a process may use of the machine."""
+"""Memory and cores that a process may use."""
 
 from __future__ import annotations
 

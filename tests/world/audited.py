@@ -84,7 +84,7 @@ TOWNS: dict[str, tuple[str, list[Json], list[Json]]] = {
     "Q115": ("Öjebyn", [_held("Q200")], [_held("Q990")]),
     "Q116": ("Älmhult", [_held("Q202"), _held("Q204")], [_held("Q202"), _held("Q204")]),
     "Q117": ("Uddevalla", [], [statement(snak("P571", time_value("+2022-03-12T00:00:00Z", 11)))]),
-    # It is located in Hjo, so a person born in Hjo is no new information about it.
+    # It is located in Hjo, so a person born in Hjo adds no information about it.
     "Q114": (
         "Åmål",
         [_held("Q200"), _held("Q301", relation="P131")],

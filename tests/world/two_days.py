@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import datetime
+import json
+import shutil
+import tempfile
+from functools import cache
 from pathlib import Path
 
 import pyarrow as pa
 from world.dumps import Json, entity, entity_value, load, snak, statement, write_dump
 
 from kgedit.engines.store import StoreEngine
-from kgedit.store.snapshots import Snapshot
+from kgedit.store.snapshots import Snapshot, open_snapshot, snapshot_folder
 from kgedit.store.window import Window
 
 OLD, NEW = "2021-01-04", "2023-02-27"
@@ -27,11 +32,27 @@ def about(property_id: str, object_id: str) -> Json:
 def two_snapshots(folder: Path, old: list[Json], new: list[Json]) -> tuple[Snapshot, Snapshot]:
     """Both snapshots, loaded into a store in the folder."""
     home = folder / "it's a home"
-    before, after = (
-        load(home, write_dump(folder / f"{date}.json", items), date, overwrite=True)
-        for date, items in ((OLD, old), (NEW, new))
-    )
-    return before, after
+    return _copy_of(home, OLD, old), _copy_of(home, NEW, new)
+
+
+def _copy_of(home: Path, date: str, items: list[Json]) -> Snapshot:
+    day = datetime.date.fromisoformat(date)
+    target = snapshot_folder(home, day)
+    shutil.rmtree(target, ignore_errors=True)
+    shutil.copytree(_loaded(date, json.dumps(items)).folder, target, copy_function=shutil.copyfile)
+    return open_snapshot(home, day)
+
+
+@cache
+def _loaded(date: str, items: str) -> Snapshot:
+    """A snapshot in a home of the process. Most tests of a file use the same world, and a load takes 0.1 s."""
+    folder = Path(tempfile.mkdtemp(dir=_homes().name))
+    return load(folder, write_dump(folder / f"{date}.json", json.loads(items)), date)
+
+
+@cache
+def _homes() -> tempfile.TemporaryDirectory[str]:
+    return tempfile.TemporaryDirectory(prefix="kgedit-worlds-")
 
 
 def changed_edges(old: Snapshot, new: Snapshot) -> pa.Table:

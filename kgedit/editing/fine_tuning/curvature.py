@@ -47,7 +47,7 @@ class Curvature:
     tokens: int
 
     def merged(self, other: Curvature) -> Curvature:
-        """Return the factors over the tokens of both."""
+        """Average two estimates, weighted by their numbers of tokens."""
         total = self.tokens + other.tokens
         share = other.tokens / total
         return Curvature(

@@ -33,7 +33,7 @@ class Java:
 
     @property
     def fits(self) -> bool:
-        """Whether Neo4j runs on it."""
+        """Whether Neo4j runs on this version of Java."""
         return self.version in FIT_VERSIONS
 
 

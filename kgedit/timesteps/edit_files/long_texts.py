@@ -89,7 +89,7 @@ def _case(
 
 
 def _statements(place: RowPlace, fact: Fact, asked: Sequence[tuple[str, str]], *, of: int = 0) -> Iterator[Probe]:
-    """Yield the questions about single statements of a text, each with a fact of its own."""
+    """Yield the questions about single statements of a text, each with a separate fact."""
     for index, (question, answer) in enumerate(asked):
         if not question or not answer:
             place.left_out["questions about a text without an answer"] += 1

@@ -99,7 +99,7 @@ CREATED_ENTITIES = pa.schema(
         ("label", pa.string()),
         ("description", pa.string()),
         ("created", pa.string()),  # the earliest date of creation, at its precision ("2022-03")
-        ("property", pa.string()),  # property with that date; of several the first in the paper's list
+        ("property", pa.string()),  # property with that date; the first in the paper's list if several have it
         ("property_label", pa.string()),
     ]
 )

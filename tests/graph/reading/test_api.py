@@ -1,4 +1,4 @@
-"""What a notebook user asks of a home with a graph."""
+"""The Python API on a home with a graph."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ SHORTCUTS = {
     "two hops: the old value gives the same answer",
     "two hops: the answer follows from the first subject",
 }
-"""An export drops them as far as it knows; an audit knows no less."""
+"""An export drops them as far as it can tell; an audit has the same information."""
 
 
 @pytest.mark.parametrize("form", ["wikibigedit", "easyedit"])

@@ -1,4 +1,4 @@
-"""What each query file finds in the sample world, kept in tests/golden/queries: an example of each, and an alarm.
+"""Results of each query file on the sample world, stored in tests/golden/queries as examples and to detect changes.
 
 Rewrite them with `make golden`, and read the difference.
 """

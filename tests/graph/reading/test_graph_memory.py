@@ -1,4 +1,4 @@
-"""The memory read from Neo4j is that of the store, and a question asked of the graph finds what the memory finds."""
+"""The memory read from Neo4j equals that of the store, and a question to the graph finds the same facts."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def _loaded(file: Path) -> GraphMemory:
 def _different(
     one: GraphMemory, other: GraphMemory, cases: list[Case], as_of: str
 ) -> list[tuple[str, list[str], list[str]]]:
-    """Subjects of the edits about which two memories tell different values, with these."""
+    """Subjects of the edits for which two memories contain different values, with these values."""
     usual = Search(gate=0.0, misspelt=False)
     questions = [case.question for case in cases]
     found = zip(cases, *(each.find(questions, usual, as_of=as_of) for each in (one, other)), strict=True)

@@ -136,7 +136,7 @@ def test_the_engines_find_the_same_nearest_entities(
             {"few": 7},
             changed=StoreEngine().changed_statements(both),
         )
-        # Not all items: what is no document counts for no weight, length or neighbour.
+        # Not all items: an item that is not a document must not affect weights, lengths or neighbours.
         documents = both.select("SELECT id FROM old_entities WHERE kind = 'item' AND md5_number_lower(id) % 4 > 0")
         answers = [
             pa.concat_tables(engine.nearest_entities(both, subjects, documents, n=20))

@@ -1,4 +1,4 @@
-"""Answers that begin with the target and go wrong behind it, by rules and by a judge."""
+"""Answers that begin with the target and are wrong after it, by rules and by a judge."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Two-hop questions by what was found, and against the single hops."""
+"""Two-hop questions by retrieved facts, and compared with the single hops."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`kgedit build-qaedit`: a file that kgedit reads as edits, the same each time, with what was done beside it."""
+"""`kgedit build-qaedit`: a reproducible file that kgedit reads as edits, with a record of how it was made."""
 
 from __future__ import annotations
 
@@ -167,7 +167,7 @@ def test_names_of_a_snapshot_say_what_a_question_is_about(folder: Path, monkeypa
 
 
 def helper(message: str) -> str:
-    """A model that knows subjects and topics, and words questions anew in a good way, a bad way and not at all."""
+    """A model that knows subjects and topics, and rephrases questions well, badly and not at all."""
     question = json.loads(message.rpartition("Question: ")[2].partition("\n")[0])
     if message.endswith("Subject:"):
         return "the tide" if "tide" in question else "The Old Pier"

@@ -1,4 +1,4 @@
-"""What the shell is offered after Tab."""
+"""Shell completions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`kgedit export-timestep` where the disk refuses; what it writes is tested on a real graph."""
+"""`kgedit export-timestep` on a disk that refuses; its output is tested on a real graph."""
 
 from __future__ import annotations
 

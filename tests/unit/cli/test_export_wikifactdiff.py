@@ -156,7 +156,7 @@ def test_all_timesteps_of_a_stream_are_the_same_bytes_as_each_alone(
     alone, together = hashes(home / "timesteps"), hashes(tmp_path / "home" / "timesteps")
     assert {name: digest for name, digest in together.items() if not name.startswith("stream")} == alone
 
-    # One timestep is lost: it is written once more, the other one stays, and so does what links them.
+    # One timestep is lost: it is written again; the other one and the links between them are kept.
     shutil.rmtree(tmp_path / "home" / "timesteps" / "20210104_20230227_wikifactdiff")
     resumed = command(tmp_path / "home", *stream)
     assert resumed.stderr.splitlines()[:2] == ["20210104_20230227: written", "20230227_20240603: kept"]

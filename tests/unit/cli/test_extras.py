@@ -1,4 +1,4 @@
-"""What a light install says of a package that it lacks. Packages are hidden from the import system of a new process."""
+"""Messages of a light install about missing packages. Packages are hidden from the import system of a new process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The commands that fetch ask as they are told, and say what to do next."""
+"""The fetching commands request what their options say, and print the next command."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`--format json` on every command: one document on stdout, with the fields that docs/json.md tells."""
+"""`--format json` on every command: one document on stdout, with the fields listed in docs/json.md."""
 
 from __future__ import annotations
 

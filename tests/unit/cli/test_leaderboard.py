@@ -1,4 +1,4 @@
-"""`kgedit submit` and `kgedit leaderboard`: runs onto a board, ranked there as far as answers tell them apart."""
+"""`kgedit submit` and `kgedit leaderboard`: runs on a board, ranked, with ties where answers do not differ enough."""
 
 from __future__ import annotations
 

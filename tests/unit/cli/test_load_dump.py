@@ -1,4 +1,4 @@
-"""`kgedit load-dump` and `kgedit snapshots`: what is said, where, and with which exit code."""
+"""`kgedit load-dump` and `kgedit snapshots`: output, streams and exit codes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What holds for all commands."""
+"""Behaviour that all commands share."""
 
 from __future__ import annotations
 

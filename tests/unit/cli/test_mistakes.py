@@ -1,4 +1,4 @@
-"""Mistakes that users make, and what each is answered with: what happened, where, and what to do next."""
+"""Users' mistakes and their messages: what happened, where, and what to do next."""
 
 from __future__ import annotations
 

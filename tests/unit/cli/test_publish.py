@@ -1,4 +1,4 @@
-"""`kgedit publish`: its readers read what it writes; it is the same each time, and whole or not there."""
+"""`kgedit publish`: its output is readable by others, reproducible, and complete or absent."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_the_hubs_own_loader_reads_every_configuration_and_split(published: Path
 def test_croissants_own_reader_finds_no_fault_and_reads_every_row(published: Path, timesteps: list[Path]) -> None:
     croissant = mlcroissant.Dataset(jsonld=published / "croissant.json")
     assert croissant.metadata.ctx.issues.errors == set()
-    # The day of publication is told only where it is given: the same input gives the same bytes.
+    # The day of publication is written only if it is given: the same input gives the same bytes.
     assert [text for text in croissant.metadata.ctx.issues.warnings if "datePublished" not in text] == []
     assert len(croissant.metadata.record_sets) == 2 * len(SPLITS)
     rows = list(croissant.records(f"{FIRST}_update"))

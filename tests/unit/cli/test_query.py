@@ -1,4 +1,4 @@
-"""Rows on the terminal and in CSV: text of the graph is shown and never obeyed."""
+"""Rows on the terminal and in CSV: text of the graph is shown and never interpreted."""
 
 from __future__ import annotations
 

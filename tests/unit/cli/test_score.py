@@ -54,7 +54,7 @@ def test_score_and_report_print_the_same_scale(run: Path) -> None:
 
 
 def test_what_is_no_share_is_never_printed_as_a_percentage(tmp_path: Path) -> None:
-    """An entropy of 1.9 bits, as the metric of a preset of its own and beside the others."""
+    """An entropy of 1.9 bits, as the metric of a separate preset and beside the others."""
     free_text = replace(WILD, name="free_text", metric="fluency")
     answers = [
         answer(f"Q{number}:P{number % 2}:Q9", text="one two three four", after=after, of=preset, axis=axis)

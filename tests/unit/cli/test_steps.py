@@ -1,4 +1,4 @@
-"""Steps of long work: told by the work, shown by the command, without a listener nothing."""
+"""Steps of long operations: reported to a listener, shown by the command, silent without a listener."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ pytestmark = pytest.mark.slow
 
 
 def good(message: str) -> str:
-    """A model that does as it is told, in words of its own."""
+    """A model that follows the prompt, in different words."""
     record = json.loads(message)
     if "chain" in record:
         start, *_, answer = record["chain"]
@@ -243,7 +243,7 @@ def test_a_schema_is_sent_where_the_server_offers_it_and_left_out_where_not(time
         assert shown.exit_code == 0, shown.output
         assert ["response_format" in body for body in server.bodies] == [True, *[False] * 5]
         assert set(server.paid.values()) == {1}
-    # The server is gone; what it offers is told by the replies.
+    # The server is stopped; the replies still record what it supports.
     again = verbalize(timestep, *at(server, "--axis", "update", "--overwrite"))
     assert again.exit_code == 0, again.output
     assert "0 calls" in again.stderr

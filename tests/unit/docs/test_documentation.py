@@ -1,4 +1,4 @@
-"""What the documentation says is there is there, and the generated part of it is current."""
+"""Everything that the documentation names exists, and its generated parts are current."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""docs/gpu.md: its table of memory is that of the code, and its check finds what differs."""
+"""docs/gpu.md: its table of memory is that of the code, and its check finds differences."""
 
 from __future__ import annotations
 

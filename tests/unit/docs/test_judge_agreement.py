@@ -1,4 +1,4 @@
-"""Answers judged by hand, and the table that docs/measurements/2026-11-25-agreement-of-judges.md makes of them."""
+"""Answers judged by hand, and their table in docs/measurements/2026-11-25-agreement-of-judges.md."""
 
 from __future__ import annotations
 

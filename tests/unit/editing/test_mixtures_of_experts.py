@@ -1,4 +1,4 @@
-"""Mixtures of experts: what is found in them, which methods edit them, and which say why they do not."""
+"""Mixtures of experts: their structure, the methods that edit them, and the reasons of those that do not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every method's edits survive a way through a folder."""
+"""Every method's edits can be saved to a folder and loaded."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
 }
 
 BRIEF = replace(PRESETS["question_only"], max_new_tokens=8)
-"""A random model never stops by itself."""
+"""A random model never ends its answer."""
 
 
 @pytest.fixture(scope="module")

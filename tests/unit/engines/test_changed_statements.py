@@ -1,4 +1,4 @@
-"""Which statements the store calls changed, whatever their rank and dates."""
+"""Changed statements of the store, of any rank and date."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The two verdicts on a property: what the statements show, and what Wikidata's editors declare."""
+"""The two verdicts on a property: measured from statements, and declared by Wikidata's editors."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def head_since(name: str, start: str) -> Json:
 
 
 TOWNS = [
-    # Heads follow one another, schools stand side by side, a country is never dated.
+    # Heads succeed one another, schools coexist, a country is never dated.
     town(1, said("P6", "Q101", start="2010", end="2019"), head_since("Q102", "2019"), said("P17", "Q103")),
     town(2, head_since("Q104", "2018"), said("P17", "Q103"), said("P69", "Q105"), said("P69", "Q106")),
     town(3, head_since("Q107", "2018"), said("P17", "Q103"), said("P69", "Q105")),

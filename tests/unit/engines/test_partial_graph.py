@@ -1,4 +1,4 @@
-"""A graph that holds a part of the snapshots is asked nothing about facts that did not change."""
+"""A graph with part of the snapshots is not queried about facts that did not change."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The entities most like others: equal to the plain product, however documents and queries are cut into blocks."""
+"""Most similar entities: equal to the plain product, however documents and queries are split into blocks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The server answers the page that it printed the address of and nobody else, and says clearly what it cannot do."""
+"""The server answers only the page whose address it printed, and reports clearly what it cannot do."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ WINDOW = {"from": DAYS[0], "to": DAYS[1]}
 
 
 class MadeUpExport:
-    """Stands for the export: writes the folder, or fails as told."""
+    """Replaces the export: writes the folder, or fails as configured."""
 
     def __init__(self) -> None:
         self.error: Exception | None = None

@@ -1,4 +1,4 @@
-"""What kgedit exports, its readers read back as the same cases."""
+"""Exports of kgedit are read back as the same cases."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Items and their neighbours from a local site: now, at a date, at a revision, whatever fails on the way."""
+"""Items and their neighbours from a local site: now, at a date, at a revision, despite failures on the way."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which failures are waited for, how long, and which end a download at once."""
+"""Failures after which a download waits, how long, and failures that end it at once."""
 
 from __future__ import annotations
 

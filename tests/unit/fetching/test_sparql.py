@@ -1,4 +1,4 @@
-"""A slice from a local endpoint over real entities has the rows of their JSON, whatever fails on the way."""
+"""A slice from a local endpoint over real entities has the rows of their JSON, despite failures on the way."""
 
 from __future__ import annotations
 

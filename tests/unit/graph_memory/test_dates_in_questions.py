@@ -1,4 +1,4 @@
-"""A date in a question is read; what held then is told at whatever precision it is known."""
+"""Dates in questions are recognised; facts of that day are given at their known precision."""
 
 from __future__ import annotations
 

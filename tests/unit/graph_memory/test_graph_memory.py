@@ -32,7 +32,7 @@ QUESTIONS = {
 def _case(
     subject: str, relation: str, thing: str, *, old: Sequence[str] = (), at: str = "20210101_20220101", key: str = ""
 ) -> Case:
-    """An edit; ids are names in lower case, but for a key that tells namesakes apart."""
+    """An edit; ids are names in lower case, except for a key that distinguishes namesakes."""
     name, question = QUESTIONS[relation]
     subject_id = key or subject.lower()
     return Case(

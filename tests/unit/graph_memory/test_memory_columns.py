@@ -1,4 +1,4 @@
-"""Columns and the index over them: what was added is found, in order, whatever it was added with."""
+"""Columns and the index over them: added values are found, in order, in any combination."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ KNOWN = {
     "gemma-3-27b": transformers.Gemma3TextConfig(hidden_size=5376, num_hidden_layers=62),
 }
 KIN = {"llama-3.1-8b": "llama-3-8b"}
-"""Models with the values of another, but for methods that tell the two apart."""
+"""Models with the values of another, except for methods that distinguish the two."""
 
 FILES = sorted(path.relative_to(CONFIGS) for path in CONFIGS.glob("*/*.yaml"))
 

@@ -1,4 +1,4 @@
-"""Requests answered by a model on this machine: the same replies whatever stands beside them, and each once."""
+"""Requests to a model on this machine: replies do not depend on the batch; equal requests are answered once."""
 
 from __future__ import annotations
 

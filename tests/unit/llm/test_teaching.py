@@ -61,7 +61,7 @@ def test_an_interrupted_training_resumes_to_the_same_weights(
     kept = tmp_path / ".again.teaching"
     assert sorted(path.name for path in kept.iterdir()) == ["epoch-2.safetensors", "state.json"]
 
-    resumed = kgedit.teach_model(**again | {"epochs": 4})  # where it ends is no part of what is resumed
+    resumed = kgedit.teach_model(**again | {"epochs": 4})  # its end is not part of the resumed state
 
     assert resumed.epochs == whole.epochs
     weights, others = (load_file(one.folder / "model.safetensors") for one in (whole, resumed))

@@ -70,7 +70,7 @@ def _tokenizer(template: str, *, marks: tuple[str, ...] = ("<think>", "</think>"
 def thinker() -> LanguageModel:
     """A model trained to think in one line, and then to answer.
 
-    Asked without reasoning it gives the name alone, so that both ways of asking can be told apart.
+    Asked without reasoning it gives the name alone, so that both ways of asking differ.
     """
     tokenizer = _tokenizer(SWITCHED)
     torch.manual_seed(0)

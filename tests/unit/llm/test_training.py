@@ -133,7 +133,7 @@ def test_mend_learns_and_edits_in_parts_with_the_same_result(
         (kept,) = (own_home / "networks").iterdir()
         found.append(load_file(kept) if trained else editor.state().tensors)
     whole, parts = found
-    # Gradients of shifts add up to 0 but for rounding, since vectors are centred.
+    # Gradients of shifts add up to 0 except for rounding, since vectors are centred.
     for name in [name for name in whole if "shift" not in name and "bias" not in name]:
         torch.testing.assert_close(parts[name], whole[name], rtol=1e-3, atol=1e-5)
 
@@ -210,7 +210,7 @@ def test_gradients_that_float16_would_round_to_nothing_arrive() -> None:
 
 
 class _Faint(torch.autograd.Function):
-    """Hands numbers through, and gradients but for what float16 loses of them when they are that much smaller."""
+    """Passes values through, and gradients with the precision that float16 keeps when they are scaled down."""
 
     @staticmethod
     def forward(_: Any, numbers: torch.Tensor) -> torch.Tensor:  # type: ignore[override]

@@ -1,4 +1,4 @@
-"""Triples become rows; what cannot be read costs only itself; values that stand elsewhere are found there."""
+"""Triples become rows; what cannot be read costs only itself; values described elsewhere are found."""
 
 from __future__ import annotations
 

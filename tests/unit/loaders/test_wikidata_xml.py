@@ -1,4 +1,4 @@
-"""Pages become rows: entities by their JSON, redirects by theirs; what is no entity is counted by its reason."""
+"""Pages become rows: entities by their JSON, redirects by theirs; pages that are not entities are counted by reason."""
 
 from __future__ import annotations
 

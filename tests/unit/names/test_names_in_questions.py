@@ -1,4 +1,4 @@
-"""Names in a question: whole words, whatever their case and accents."""
+"""Names in a question: whole words, regardless of case and accents."""
 
 from __future__ import annotations
 

@@ -77,7 +77,7 @@ def test_the_verdict_tells_forced_from_free_and_what_stayed(page: Page) -> None:
 
 
 def test_where_nothing_is_answered_freely_no_method_is_called_the_best(tmp_path: Path) -> None:
-    """Both say nothing freely; under teacher forcing they reach 62 %, so that names decide who stands first."""
+    """Both say nothing freely; under teacher forcing they reach 62 %, so that names decide the order."""
     runs = [write_page_run(tmp_path / name, NAMES, method=name, right=100, free=False) for name in ("rag", "ft_m")]
     lead = "".join(piece.said for piece in verdict_of(views_of(read_runs(runs))[0]).lead)
     assert "No method answers any update with free generation." in lead

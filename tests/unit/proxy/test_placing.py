@@ -1,4 +1,4 @@
-"""Facts in a request are worded as `graph_rag` words them, and what stands in brackets is data as well."""
+"""Facts in a request are worded as by `graph_rag`; text in brackets is treated as data."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The proxy puts facts ahead of questions and changes nothing else; a model's server stands in for the real one."""
+"""The proxy inserts facts before questions and changes nothing else; a test server replaces the model's server."""
 
 from __future__ import annotations
 

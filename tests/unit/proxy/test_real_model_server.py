@@ -1,4 +1,4 @@
-"""The proxy as a user starts it, ahead of a real server: transformers serves smollm2-135m on this machine."""
+"""The proxy started as by a user, in front of a real server: transformers serves smollm2-135m on this machine."""
 
 from __future__ import annotations
 

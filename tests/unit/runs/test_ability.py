@@ -1,4 +1,4 @@
-"""General ability before and after the edits of a run, and what the run folder knows of its cases."""
+"""General ability before and after the edits of a run, and the data of its cases in the run folder."""
 
 from __future__ import annotations
 

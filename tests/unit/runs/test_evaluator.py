@@ -1,4 +1,4 @@
-"""What stands in a prompt when a model has no room for all of a prefix."""
+"""The prompt if a model has no room for the whole prefix."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Edits of one instance are made before its chain is asked; where edits accumulate, instances share them."""
+"""Edits of one instance are applied before its chain is evaluated; if edits accumulate, instances share them."""
 
 from __future__ import annotations
 

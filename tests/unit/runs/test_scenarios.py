@@ -1,4 +1,4 @@
-"""Scenarios of WikiFactDiff from a file to the report: what is fed, stored, scored and shown."""
+"""Scenarios of WikiFactDiff from a file to the report."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which cases a run edits: a sample by seed, named cases, and what the unedited model gets wrong."""
+"""Selection of the cases that a run edits: a sample by seed, named cases, and errors of the unedited model."""
 
 from __future__ import annotations
 

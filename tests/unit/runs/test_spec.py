@@ -1,4 +1,4 @@
-"""Run specs: every problem at once, and before the run."""
+"""Run specs: all problems are reported at once, before the run."""
 
 from __future__ import annotations
 

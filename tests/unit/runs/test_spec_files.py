@@ -1,4 +1,4 @@
-"""Every shipped config is right, a copy of it runs as it stands, and whatever is wrong with a file is told."""
+"""Every shipped config is valid, a copy of it runs unchanged, and every error in a file is reported."""
 
 from __future__ import annotations
 

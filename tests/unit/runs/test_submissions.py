@@ -1,4 +1,4 @@
-"""Runs for a board: a whole one is taken, the same bytes each time; whatever was changed is found and told."""
+"""Runs for a board: a complete run gives the same bytes each time; every change to it is found and reported."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A sweep's spec: which runs it stands for, what they are called, and every mistake with its line."""
+"""A sweep's spec: its runs, their names, and every mistake with its line."""
 
 from __future__ import annotations
 

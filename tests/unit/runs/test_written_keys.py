@@ -1,4 +1,4 @@
-"""Keys of what was written before, without the keys."""
+"""Keys of earlier writes, reconstructed without storing them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The dumps that write-sample makes: their form, their bytes, and how much changes in them."""
+"""Dumps of write-sample: form, bytes, and number of changes."""
 
 from __future__ import annotations
 

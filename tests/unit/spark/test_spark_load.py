@@ -1,4 +1,4 @@
-"""A snapshot that Spark builds has the bytes of a local load, whatever its tasks meet; a real session in local mode."""
+"""Snapshots built by Spark equal local loads byte for byte, also after failures; a real session in local mode."""
 
 from __future__ import annotations
 
@@ -116,11 +116,8 @@ def test_a_hostile_dump_in_many_splits_has_the_bytes_of_a_local_load(
 
 
 @pytest.mark.shared
-@pytest.mark.parametrize("slice_name", ["pat/20231230", "w12k/20100101"])
-def test_real_slices_have_the_bytes_of_a_local_load(
-    session: SparkSession, tmp_path: Path, four_buckets: None, slice_name: str
-) -> None:
-    text = gzip.decompress((SHARED / "slices" / f"{slice_name}.json.gz").read_bytes())
+def test_a_real_slice_has_the_bytes_of_a_local_load(session: SparkSession, tmp_path: Path, four_buckets: None) -> None:
+    text = gzip.decompress((SHARED / "slices" / "w12k" / "20100101.json.gz").read_bytes())
     # Blocks of bzip2 have at least 100,000 bytes, so that several splits have some.
     dump = tmp_path / "slice.json.bz2"
     dump.write_bytes(bz2.compress(text, 1))
@@ -132,7 +129,7 @@ def test_real_slices_have_the_bytes_of_a_local_load(
 def test_generated_dumps_have_the_bytes_of_a_local_load(
     session: SparkSession, tmp_path: Path, four_buckets: None
 ) -> None:
-    (dump,) = write_dumps(tmp_path, statements=30_000, dates=1)
+    (dump,) = write_dumps(tmp_path, statements=10_000, dates=1)
     local = load(tmp_path / "local", dump, DATE)
     home = kgedit.Home(tmp_path / "spark")
     spark = home.load_dump(dump, DATE, engine="spark", master=MASTER, graph=False)

@@ -1,4 +1,4 @@
-"""Projections of a dump to earlier days: what stands when, by its own dates, and what no date decides."""
+"""Projections of a dump to earlier days: facts by their own dates, and facts that no date decides."""
 
 from __future__ import annotations
 

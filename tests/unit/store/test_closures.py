@@ -1,4 +1,4 @@
-"""Closures follow chains as networkx does, round every circle, and circles are named."""
+"""Closures follow chains as networkx does, including cycles, which are listed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A disk that refuses is one sentence that says what to do; the load resumes once it no longer does."""
+"""A disk error gives one sentence that says what to do; afterwards the load resumes."""
 
 from __future__ import annotations
 

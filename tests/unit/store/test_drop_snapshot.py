@@ -1,4 +1,4 @@
-"""A snapshot that is dropped is gone whole, whenever the removal was interrupted."""
+"""A dropped snapshot is removed completely, whenever the removal is interrupted."""
 
 from __future__ import annotations
 

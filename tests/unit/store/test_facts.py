@@ -1,4 +1,4 @@
-"""What is current on the day of a snapshot: the cases of the rules by number, and a second opinion on all else."""
+"""Current facts on the day of a snapshot: the numbered cases of the rules; all others by a second implementation."""
 
 from __future__ import annotations
 
@@ -165,7 +165,7 @@ said = st.builds(
 
 
 def second_opinion(statements: list[Said]) -> set[str]:
-    """The rule once more, statement by statement, in plain Python."""
+    """A second implementation of the rule, statement by statement, in plain Python."""
 
     def days(time: tuple[str, int] | None) -> tuple[int, int] | None:
         if time is None or time[1] < 0:

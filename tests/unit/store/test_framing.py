@@ -1,4 +1,4 @@
-"""Text is cut between entities, in the same places whatever the size of the chunks that are read."""
+"""Text is cut between entities, at positions that do not depend on the size of the chunks read."""
 
 from __future__ import annotations
 

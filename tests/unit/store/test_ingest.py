@@ -386,7 +386,7 @@ def test_a_killed_load_goes_on_and_ends_in_the_same_bytes(tmp_path: Path, worker
 
 
 def interrupt(home: Path, dump: Path, after: int) -> None:
-    """Read so many blocks, then stop as Ctrl-C does."""
+    """Read a number of blocks, then stop as Ctrl-C does."""
 
     class Stopped(BaseException):
         pass

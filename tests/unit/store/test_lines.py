@@ -1,4 +1,4 @@
-"""A block's texts are what lies between the brackets and commas of an array, however it is cut into lines."""
+"""Texts of a block: everything between the brackets and commas of an array, however it is split into lines."""
 
 from __future__ import annotations
 

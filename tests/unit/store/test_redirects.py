@@ -1,4 +1,4 @@
-"""Redirects end where their chain ends; what contradicts the dump or another redirect is counted, in every format."""
+"""Redirects lead to the end of their chain; contradictions are counted, in every format."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ COLLIDING = [("Q12", "Q1"), ("Q10", "Q12"), ("Q10", "Q1"), ("Q11", "Q1"), ("Q11"
 
 
 def in_pages(block: int) -> bytes:
-    """A dump of pages; the block's size decides whether both sides of a collision stand together."""
+    """A dump of pages; the block's size decides whether both sides of a collision are in one block."""
     texts = [(f"Q{n}", json.dumps(entity(f"Q{n}", label=str(n)))) for n in (1, 12)]
     texts += [(source, json.dumps({"entity": source, "redirect": target})) for source, target in COLLIDING]
     pages = (

@@ -1,4 +1,4 @@
-"""Scopes: what they say of themselves, and what they refuse."""
+"""Scopes: their descriptions, and invalid combinations."""
 
 from __future__ import annotations
 

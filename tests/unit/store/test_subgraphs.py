@@ -1,4 +1,4 @@
-"""What lies around an item, as facts and terms of a snapshot and as a networkx graph."""
+"""Neighbourhood of an item, as facts and terms of a snapshot and as a networkx graph."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Timelines say of every date what its snapshot said, and deltas applied one by one give the same as all at once."""
+"""Timelines agree with the snapshot of every date, and deltas applied one by one give the same as all at once."""
 
 from __future__ import annotations
 
@@ -376,7 +376,7 @@ def test_around_changes_a_redirect_brings_its_target_from_outside(tmp_path: Path
 
 
 def test_changed_pairs_leave_out_what_else_a_changed_subject_has(tmp_path: Path) -> None:
-    """Around the change of Q1's head lie its country, which did not change, and the country's own facts."""
+    """Q1's head changed; around it are its country, which did not change, and the country's facts."""
     kept = {"S2": Said("Q1", "Q9", property="P2"), "S5": Said("Q9", "Q8"), "S6": Said("Q8", "Q7")}
     first = kept | {"S1": Said("Q1", "Q3"), "S3": Said("Q1", "Q5")}
     second = kept | {"S4": Said("Q1", "Q4"), "S3": Said("Q1", "Q5")}

@@ -1,4 +1,4 @@
-"""What changes between snapshots, whatever the order of lines, and however a window is split."""
+"""Changes between snapshots do not depend on the order of lines or on how a window is split."""
 
 from __future__ import annotations
 

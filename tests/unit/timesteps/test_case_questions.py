@@ -1,4 +1,4 @@
-"""The final filters on an export's questions: what fails goes alone, and with the update question the case."""
+"""The final filters on an export's questions: a failing one is dropped; a failing update question drops its case."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What describe counts of a timestep and of files."""
+"""Counts of describe for a timestep and for files."""
 
 from __future__ import annotations
 

@@ -140,7 +140,7 @@ def test_locality_is_about_the_subject_that_shares_most_or_else_is_named_most_al
     items = sum(entity["id"].startswith("Q") for entity in OLD)
     rarity = math.log(items / 3) + math.log(items / 2)
     assert rows(timestep, "locality")["Q1"]["similarity"] == pytest.approx(rarity, abs=2e-6)
-    # Q2 shares nothing: of Falun, Borgholmen and Kalix the second is most like Borgholm.
+    # Q2 shares nothing: of Falun, Borgholmen and Kalix the second is most similar to Borgholm.
     assert locality_of(cases["Q2"])[0] == "Q5"
     assert 0.9 < rows(timestep, "locality")["Q2"]["similarity"] < 1
 

@@ -1,4 +1,4 @@
-"""A timestep of chosen subjects and relations: what is chosen is what it says, and the rest is counted, not lost."""
+"""A timestep of selected subjects and relations: it contains what was selected, and the rest is counted."""
 
 from __future__ import annotations
 

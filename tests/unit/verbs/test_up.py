@@ -1,4 +1,4 @@
-"""`kgedit up`: stopped anywhere it resumes to the same, and what is there is not made again.
+"""`kgedit up`: after an interruption it resumes to the same result, and existing results are kept.
 
 On the bundled sample with the profile wikifactdiff, which needs no server, and a model of random weights.
 """

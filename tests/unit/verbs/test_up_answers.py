@@ -1,4 +1,4 @@
-"""What `kgedit up` shows of the answers: old answers that were known, and examples drawn without regard to success."""
+"""Answers shown by `kgedit up`: old answers that were known, and examples drawn without regard to success."""
 
 from __future__ import annotations
 

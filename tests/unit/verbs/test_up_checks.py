@@ -1,4 +1,4 @@
-"""What `kgedit up` refuses before its first step: with a sentence, exit code 1 or 2, and nothing written."""
+"""Input that `kgedit up` rejects before its first step: with a sentence, exit code 1 or 2, and nothing written."""
 
 from __future__ import annotations
 

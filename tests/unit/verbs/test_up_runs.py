@@ -1,4 +1,4 @@
-"""Which models `kgedit up` edits, and how, by default and as asked for."""
+"""Models and methods of `kgedit up`, by default and as given."""
 
 from __future__ import annotations
 

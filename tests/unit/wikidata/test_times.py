@@ -1,4 +1,4 @@
-"""Times are intervals that say no more than the data."""
+"""Times are intervals with the precision of the data."""
 
 from __future__ import annotations
 
@@ -130,5 +130,5 @@ def test_coarse_intervals_are_equal_or_do_not_overlap(one: int, other: int, prec
 def test_a_year_ends_where_the_next_begins(year: int) -> None:
     next_year = year + 1 or 1
     until, first = parse_time(written(year), YEAR).until, parse_time(written(next_year), YEAR).first
-    # There is no year 0, so nothing lies between 1 BC and AD 1.
+    # There is no year 0: AD 1 follows 1 BC.
     assert until == first or (year, until) == (-1, 101)

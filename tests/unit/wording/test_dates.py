@@ -1,4 +1,4 @@
-"""Questions that say of which day they ask."""
+"""Questions with a date."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""What the shipped templates say of 292 facts, word for word: tests/golden/templates/examples-worded.txt.
+"""Questions of the shipped templates about 292 facts, word for word: tests/golden/templates/examples-worded.txt.
 
-The facts are in examples.txt beside it; they go through the same functions as an export. To write the file anew after a
+The facts are in examples.txt beside it; they go through the same functions as an export. To rewrite the file after a
 change of wording: KGEDIT_UPDATE_GOLDEN=1 pytest tests/unit/wording
 """
 
@@ -63,7 +63,7 @@ def in_words(answer: str, said: duckdb.DuckDBPyConnection) -> str:
 
 
 def world(found: list[Example]) -> tuple[list[Json], dict[str, str]]:
-    """Items that bear the subjects' labels, and the id of each; a hint makes a second item bear it."""
+    """Items with the subjects' labels, and the id of each; a hint makes a second item bear it."""
     ids: dict[str, str] = {}
     items: list[Json] = []
     countries: dict[str, str] = {}

@@ -1,6 +1,6 @@
-"""What two-hop questions and personas say, word for word: tests/golden/templates. One hop: test_golden_examples.py.
+"""Two-hop questions and personas, word for word: tests/golden/templates. One hop: test_golden_examples.py.
 
-A wording that changes on purpose raises the catalogue's version; then write the files anew with
+A wording that changes on purpose raises the catalogue's version; then rewrite the files with
 KGEDIT_UPDATE_GOLDEN=1 pytest tests/unit/wording
 """
 

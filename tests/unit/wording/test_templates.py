@@ -112,7 +112,7 @@ def test_every_item_property_of_the_slices_has_a_template(name: str) -> None:
             )
         }
     assert len(found) > 5
-    # P2302 stands on properties, which no question is about.
+    # P2302 is a statement about properties, which are not subjects of questions.
     assert found - {row["property"] for row in ROWS} <= {"P2302"}
 
 

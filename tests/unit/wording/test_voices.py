@@ -1,4 +1,4 @@
-"""Personas that reword: their questions say the subject and the relation, in words of their own."""
+"""Personas that reword: their questions name the subject and the relation in other words."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""MEND: the network begins as plain gradient descent, learns, is kept, and its update is what training saw."""
+"""MEND: the network starts as plain gradient descent, learns, is saved, and applies the update that training saw."""
 
 from __future__ import annotations
 

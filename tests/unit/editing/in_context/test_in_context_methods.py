@@ -1,4 +1,4 @@
-"""prompt, ike and rag: the text that goes ahead of a question."""
+"""prompt, ike and rag: the text before a question."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The least-squares problem behind MEMIT and its kin, against one dense solve over all edits."""
+"""The least-squares problem of MEMIT and related methods, against one dense solve over all edits."""
 
 from __future__ import annotations
 

@@ -155,7 +155,7 @@ def test_pilot_edits_ask_for_another_answer_of_the_same_relation(timestep: Times
 
 
 def test_pilot_edits_of_relations_with_one_answer_ask_for_that_of_another(timestep: Timestep) -> None:
-    """Each edit of a file of edits is a relation of its own."""
+    """Each edit of a file is a separate relation."""
     known = [
         replace(fact, fact=replace(fact.fact, property=f"relation-{index}"))
         for index, fact in enumerate(timestep.known_facts())

@@ -1,4 +1,4 @@
-"""Statistics of what a layer sees, against what a plain forward pass shows."""
+"""Statistics of a layer's inputs, against a plain forward pass."""
 
 from __future__ import annotations
 

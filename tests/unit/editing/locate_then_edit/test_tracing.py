@@ -1,4 +1,4 @@
-"""Causal tracing: what corruption takes, what restoring gives back, and where a fact is found."""
+"""Causal tracing: effects of corruption and of restoring, and the location of a fact."""
 
 from __future__ import annotations
 

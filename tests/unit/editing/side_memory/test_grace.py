@@ -1,4 +1,4 @@
-"""GRACE: its codebook, and what it makes a model say."""
+"""GRACE: its codebook, and the answers of the edited model."""
 
 from __future__ import annotations
 
@@ -272,7 +272,7 @@ def test_grace_learns_a_later_answer_to_the_same_question(cases: list[Case]) -> 
 
 @pytest.mark.parametrize("start", ["cold", "warm"])
 def test_a_new_value_starts_at_drawn_numbers_or_at_what_the_layer_gives(start: str, cases: list[Case]) -> None:
-    """One step tells: the best value is then the one before it."""
+    """One step shows it: the best value is then the previous one."""
     values = []
     for batch in (1, 16):
         model = small_model()

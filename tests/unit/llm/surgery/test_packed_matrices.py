@@ -113,7 +113,7 @@ def test_a_matrix_is_checked_once_in_a_use_and_its_copy_is_kept(
 def test_a_use_that_reads_a_matrix_a_few_times_checks_nothing(
     layer: nn.Linear, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A question by itself reads each matrix once: a check would take longer than the copy gains."""
+    """A single question reads each matrix once: a check would take longer than the copy gains."""
     packed = PackedMatrices()
     _read_often(packed, layer)
     monkeypatch.setattr(packed_matrices, "tensor_digest", lambda weight: pytest.fail("checked"))

@@ -101,7 +101,7 @@ def test_labels_are_resolved_where_a_file_has_no_ids(window: tuple[Snapshot, Sna
         row("Q113", "Q201", ids=False, mhop="Where was the mayor of Vara born?", mhop_ans="Hjo"),
     ]
     found = _rows(_audit(window, tmp_path, *rows))
-    # Two entities bear the name Arvika; only one of them has the fact.
+    # Two entities have the name Arvika; only one of them has the fact.
     assert (found[0]["subject"], found[0]["property"], found[0]["object"]) == ("Q100", "P6", "Q201")
     assert [one["reasons"] for one in found] == [
         [],

@@ -1,4 +1,4 @@
-"""What kgedit exports passes its own audit, in every form and as a timestep."""
+"""Exports of kgedit pass its audit, in every form and as a timestep."""
 
 from __future__ import annotations
 

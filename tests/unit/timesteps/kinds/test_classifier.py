@@ -1,4 +1,4 @@
-"""The optional classifier of kinds: what it is trained from, and what stays with the rules."""
+"""The optional classifier of kinds: its training data, and the kinds that the rules decide."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def test_meanings_are_features_where_there_is_an_embedder(tmp_path: Path) -> Non
 
 
 def places(count: int) -> list[Json]:
-    """Towns Q1000 ... in counties Q2000 ..., by words alone not to be told from other towns and counties."""
+    """Towns Q1000 ... in counties Q2000 ..., whose names do not distinguish them from other towns and counties."""
     towns = [item(f"Q{1000 + n}", about("P131", f"Q{2000 + n}"), label=f"Place {n}") for n in range(count)]
     return [*towns, *(item(f"Q{2000 + n}", about("P131", "Q3000"), label=f"Area {n}") for n in range(count))]
 
@@ -137,7 +137,7 @@ def edits_of_places(count: int) -> list[dict[str, str]]:
 
 
 def test_what_snapshots_say_of_labelled_values_is_learnt(tmp_path: Path) -> None:
-    """The words of all edits are the same: only containment tells them apart."""
+    """The words of all edits are the same: only containment distinguishes them."""
     world = places(20)
     snapshots = two_snapshots(tmp_path, world, world)
     labelled = read_labelled(as_csv(tmp_path / "a.csv", edits_of_places(20)))

@@ -70,7 +70,7 @@ THINGS = [
 
 
 def link(object_id: str, *qualifiers: Json, name: str | None = None, rank: str = "normal", of: str = "P6") -> Json:
-    """A statement of an item; `name` tells it from the statement that was there before."""
+    """A statement of an item; `name` distinguishes it from the previous statement."""
     made = statement(snak(of, entity_value(object_id)), *qualifiers, rank=rank)
     return made | ({"id": name} if name else {})
 
@@ -191,7 +191,7 @@ CASES = [
     case("nothing known", "update", [text("old mill")], [statement(snak("P1448", quantity_value("+4")))]),
 ]  # fmt: skip
 MERGED = "merged"
-"""Needs a redirect, which the dumps of this world lack: it has a test of its own."""
+"""Needs a redirect, which the dumps of this world lack: it has a separate test."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Kinds of change where a case needs a world of its own: cases of the rules, several values, redirects, any signals."""
+"""Kinds of change whose cases need separate worlds: cases of the rules, several values, redirects, any signals."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_case_21_a_bound_or_a_precision_alone_is_no_update(describe: Describe) -
         item("Q3", statement(day("P571", "1901-05-06"))),
         item("Q4", statement(day("P571", "1901-00-00", 9))),
     ]
-    # The bound of Q1 is no part of the value: there is no change at all.
+    # The bound of Q1 is not part of the value: nothing changed.
     assert {subject: kind for subject, (kind, _) in describe(old, new).items()} == {
         "Q2": "refinement", "Q3": "refinement", "Q4": "unrefinement"
     }  # fmt: skip

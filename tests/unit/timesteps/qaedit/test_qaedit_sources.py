@@ -1,4 +1,4 @@
-"""Sets of questions and answers are told apart by content; what cannot be used is counted by reason."""
+"""Sets of questions and answers are recognised by content; unusable rows are counted by reason."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every question must be, one filter after the other."""
+"""The final filters of questions, one by one."""
 
 from __future__ import annotations
 

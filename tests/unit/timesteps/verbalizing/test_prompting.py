@@ -1,4 +1,4 @@
-"""What a model is sent, and what counts as a reply."""
+"""Requests to a model, and valid replies."""
 
 from __future__ import annotations
 

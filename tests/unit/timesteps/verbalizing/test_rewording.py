@@ -1,4 +1,4 @@
-"""Replies through the filters, and the tables that come of them."""
+"""Replies after the filters, and the resulting tables."""
 
 from __future__ import annotations
 

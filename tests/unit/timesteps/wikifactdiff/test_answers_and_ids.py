@@ -1,4 +1,4 @@
-"""What may be answered, and what may be asked: spellings of literals, aliases of items, and no id anywhere."""
+"""Valid answers and questions: spellings of literals, aliases of items, and no ids."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The rules: every fact gets a class, whatever its dates, and the order of facts does not matter."""
+"""The rules: every fact gets a class for any dates, and the order of facts does not matter."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The naive difference: applied to the older facts it gives the newer ones, whatever the order of their statements."""
+"""The naive difference: applied to the older facts it gives the newer ones, in any order of statements."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_the_difference_applied_to_the_older_facts_gives_the_newer(
     added = [row for row in found if row["side"] == "new"]
     refined = [row for row in found if row["refined"]]
     assert values([row for row in found if row["side"] != "old"]) == values(new)
-    # A refined date stands in the older snapshot under another value.
+    # The older snapshot has a refined date as another value.
     assert (values(old) - values(removed)).total() == len(found) - len(removed) - len(added)
     assert not values(removed) - values(old)
     assert not values(removed) & values(added)

@@ -1,4 +1,4 @@
-"""Popularity from files of page views, and what stands in for it where there are none."""
+"""Popularity from files of page views, and its substitute without such files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`run-edit` takes a timestep of this profile as it takes any other."""
+"""`run-edit` accepts timesteps of this profile like any other."""
 
 from __future__ import annotations
 

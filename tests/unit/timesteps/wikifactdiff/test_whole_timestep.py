@@ -115,7 +115,7 @@ def test_the_funnels_add_up(timestep: Timestep) -> None:
 
 
 def test_what_became_no_update_is_kept_with_its_reason_and_values_of_both_sides(tmp_path: Path) -> None:
-    """A mayor without dates took over: no rule says when; a birth date said more precisely is no change."""
+    """A mayor without dates took over: no rule says when; a more precise birth date is not a change."""
     changed = {
         "Q1": [said("P6", "Q207"), said("P571", time_value("+1500-05-00T00:00:00Z", 10))],
         "Q2": [said("P6", "Q208", start="2022-01-01")],
