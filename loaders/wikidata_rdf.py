@@ -8,28 +8,21 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from kgedit.rdf.blocks import MALFORMED, NO_ENTITY, RdfBlock, RdfEntity, RdfParser
-from kgedit.rdf.text import RDF
-from kgedit.store.rows import BAD_STATEMENTS, STATEMENT_NOTES, Statement
+from kgedit.rdf.blocks import RdfBlock, RdfEntity, RdfParser
+from kgedit.store.rows import Statement
 
 
 class FullRdfParser(RdfParser):
     """Parses blocks of whole entities of the full dump."""
 
     source: ClassVar[str] = "https://www.mediawiki.org/wiki/Wikibase/Indexing/RDF_Dump_Format"
-    licence: ClassVar[str] = "CC0-1.0"
     version: ClassVar[str] = "2"
-    bad_lines: ClassVar[tuple[str, ...]] = (MALFORMED, "unusable id")
-    bad_statements: ClassVar[tuple[str, ...]] = (*BAD_STATEMENTS, NO_ENTITY)
-    notes: ClassVar[tuple[str, ...]] = STATEMENT_NOTES
-    framing = RDF
     lacks: ClassVar[tuple[str, ...]] = (
         "formulas as TeX",
         "equal values said twice in one qualifier",
         "language codes that RDF spells otherwise",
         "order of aliases in all but N-Triples",
     )
-    datatypes_by_property: ClassVar[bool] = True
 
     def statements_of(self, block: RdfBlock, name: str, entity: RdfEntity) -> list[Statement]:
         """Statements to which the entity's p: triples refer."""

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from kgedit.rdf.blocks import MALFORMED, NO_ENTITY, RdfBlock, RdfEntity, RdfParser
-from kgedit.rdf.text import RDF
-from kgedit.store.rows import BAD_STATEMENTS, STATEMENT_NOTES, Statement
+from kgedit.rdf.blocks import RdfBlock, RdfEntity, RdfParser
+from kgedit.store.rows import Statement
 from kgedit.wikidata.ids import is_property_id
 from kgedit.wikidata.rdf import parse_term, snak_of
 from kgedit.wikidata.snaks import Snak, UnreadableError
@@ -23,12 +22,7 @@ class TruthyParser(RdfParser):
     """Parses blocks of whole entities of the truthy dump; statement ids are built from subject, property and value."""
 
     source: ClassVar[str] = "https://www.mediawiki.org/wiki/Wikibase/Indexing/RDF_Dump_Format#Truthy_statements"
-    licence: ClassVar[str] = "CC0-1.0"
     version: ClassVar[str] = "2"
-    bad_lines: ClassVar[tuple[str, ...]] = (MALFORMED, "unusable id")
-    bad_statements: ClassVar[tuple[str, ...]] = (*BAD_STATEMENTS, NO_ENTITY)
-    notes: ClassVar[tuple[str, ...]] = STATEMENT_NOTES
-    framing = RDF
     lacks: ClassVar[tuple[str, ...]] = (
         "ranks",
         "qualifiers",
@@ -39,7 +33,6 @@ class TruthyParser(RdfParser):
         "formulas as TeX",
         "sitelinks in some years' dumps",
     )
-    datatypes_by_property: ClassVar[bool] = True
 
     def statements_of(self, block: RdfBlock, name: str, entity: RdfEntity) -> list[Statement]:  # noqa: ARG002 - as in the base
         """A statement of normal rank for each value."""

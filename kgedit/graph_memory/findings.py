@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kgedit.graph_memory.facts import MemoryValue
@@ -86,3 +87,18 @@ class Finding:
     paths: tuple[FoundPath, ...] = ()
     probability: float | None = None
     evidence: Evidence | MatchEvidence | None = None
+
+
+def reading_order(paths: Sequence[FoundPath]) -> list[Remembered]:
+    """Facts of paths in the order of a prompt: the best path last, next to the question; each path from its first hop.
+
+    Args:
+        paths: Paths, best first. Every fact occurs once in the result.
+    """
+    seen: set[int] = set()
+    ordered: list[Remembered] = []
+    for path in paths:
+        fresh = [row for row in path.rows if row.row not in seen]
+        seen |= {row.row for row in fresh}
+        ordered = fresh + ordered
+    return ordered

@@ -26,8 +26,7 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from kgedit.errors import KgeditError
-from kgedit.graph_memory.findings import Remembered
-from kgedit.graph_memory.reading import reading_order
+from kgedit.graph_memory.findings import Remembered, reading_order
 from kgedit.proxy.bodies import ASKING, turns_in, with_facts
 from kgedit.proxy.explaining import EXPLAIN_HEADER, explained_body, explained_stream, fact_headers
 from kgedit.proxy.guard import HostNames, OnlyOurPages

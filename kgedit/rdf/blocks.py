@@ -10,11 +10,13 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 from urllib.parse import unquote_to_bytes
 
-from kgedit.rdf.text import TRIPLE, triples_of
+from kgedit.rdf.text import RDF, TRIPLE, triples_of
 from kgedit.store.rows import (
+    BAD_STATEMENTS,
+    STATEMENT_NOTES,
     Statement,
     append_claims,
     collector_resting,
@@ -91,6 +93,13 @@ class RdfParser:
         articles: Prefix of the addresses of articles in the chosen wiki.
         roles: Roles of the predicates met so far.
     """
+
+    licence: ClassVar[str] = "CC0-1.0"
+    bad_lines: ClassVar[tuple[str, ...]] = (MALFORMED, "unusable id")
+    bad_statements: ClassVar[tuple[str, ...]] = (*BAD_STATEMENTS, NO_ENTITY)
+    notes: ClassVar[tuple[str, ...]] = STATEMENT_NOTES
+    framing = RDF
+    datatypes_by_property: ClassVar[bool] = True
 
     def __init__(self, options: LoaderOptions) -> None:
         self.languages = [f"@{language}".lower().encode() for language in options.languages]

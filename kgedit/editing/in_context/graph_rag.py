@@ -19,10 +19,10 @@ from kgedit.editing.editor import (
     RunContext,
 )
 from kgedit.editing.in_context.text_index import embedder_beside
+from kgedit.graph_memory.findings import reading_order
 from kgedit.graph_memory.gate import read_gate
 from kgedit.graph_memory.graph_memory import FoundPath, GraphMemory, Remembered, Search
 from kgedit.graph_memory.matching import read_matcher
-from kgedit.graph_memory.reading import reading_order
 from kgedit.hparams.memory_based import GraphRagSettings
 from kgedit.llm.contexts import Context
 from kgedit.llm.language_model import LanguageModel

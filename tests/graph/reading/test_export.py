@@ -442,7 +442,7 @@ def test_where_nothing_changed_the_timestep_is_empty_and_valid(extended: Callabl
 
 
 def test_case_37_a_later_snapshot_changes_no_byte_of_an_earlier_window(
-    graph: Graph, folders: list[Path], extended: Callable[..., Path], tmp_path: Path
+    graph: Graph, sample_home: Path, folders: list[Path], extended: Callable[..., Path], tmp_path: Path
 ) -> None:
     """The later snapshot moves what a window could see of it: labels, degrees, rare pairs, redirects, ends of facts."""
     home = extended("2026-01-01", LATER)
@@ -452,6 +452,9 @@ def test_case_37_a_later_snapshot_changes_no_byte_of_an_earlier_window(
         for path in folders[number].iterdir():
             assert path.read_bytes() == (again / path.name).read_bytes(), path.name
     assert graph.rows("MATCH (:Term {label: 'renamed'}) RETURN count(*) AS n")[0]["n"] > 100
+    kgedit(home, "drop-snapshot", "2026-01-01")
+    assert graph.snapshot_dates() == [snapshot.date for snapshot in list_snapshots(sample_home)]
+    assert graph.rows("MATCH (:Term {label: 'renamed'}) RETURN count(*) AS n")[0]["n"] == 0
 
 
 LATER = {

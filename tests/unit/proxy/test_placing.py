@@ -7,9 +7,8 @@ import json
 from world.small_memory import SPOUSE, edit
 
 from kgedit.editing.in_context.graph_rag import prefix_of
-from kgedit.graph_memory.findings import Finding, Search
+from kgedit.graph_memory.findings import Finding, Search, reading_order
 from kgedit.graph_memory.graph_memory import GraphMemory
-from kgedit.graph_memory.reading import reading_order
 from kgedit.hparams.memory_based import GraphRagSettings
 from kgedit.llm.embeddings import load_embedder
 from kgedit.proxy.placing import Placing
