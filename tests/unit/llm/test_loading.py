@@ -170,6 +170,7 @@ def test_code_that_comes_with_a_model_runs_only_where_the_user_says_so(tmp_path:
     assert type(loaded.module).__name__ == "OwnModel"
 
 
+@pytest.mark.slow
 def test_weights_of_four_bits_answer_nearly_as_before_and_take_edits_that_leave_them_alone(tmp_path: Path) -> None:
     folder = str(save(small_model("llama_of_64"), tmp_path / "model"))
     whole = load_model(folder, device="cpu", dtype="float32")

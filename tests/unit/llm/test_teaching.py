@@ -27,6 +27,7 @@ def given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     return {"model": str(model), "timesteps": [str(tmp_path / "step")], "out": tmp_path / "taught", **SETTINGS}
 
 
+@pytest.mark.slow
 def test_a_model_is_taught_until_it_answers_the_old_facts(given: dict[str, Any]) -> None:
     taught = kgedit.teach_model(**given | {"goal": 0.9, "epochs": 60})
 
@@ -40,6 +41,7 @@ def test_a_model_is_taught_until_it_answers_the_old_facts(given: dict[str, Any])
     assert [step["name"] for step in report["timesteps"]] == ["20200101_20210101"]
 
 
+@pytest.mark.slow
 def test_an_interrupted_training_resumes_to_the_same_weights(
     given: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -33,6 +33,7 @@ def test_every_shipped_config_validates(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
+@pytest.mark.slow
 def test_a_copy_resolves_to_what_is_published_and_else_to_the_defaults(name: str, tmp_path: Path) -> None:
     write_timestep(tmp_path / "step")
     file, method = tmp_path / "copy.yaml", name.partition("/")[0]

@@ -33,6 +33,7 @@ def counted_one_by_one(texts: list[str], name: str) -> int:
     names=st.sets(NAMES, min_size=1, max_size=6),
     block=st.integers(8, 99),
 )
+@pytest.mark.slow
 def test_every_occurrence_counts_whatever_the_size_of_a_block(
     tmp_path_factory: pytest.TempPathFactory, texts: list[str], names: set[str], block: int
 ) -> None:

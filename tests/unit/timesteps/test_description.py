@@ -110,6 +110,7 @@ def test_a_file_tells_what_of_it_is_not_used_and_its_scenarios(tmp_path: Path) -
     assert not [part for part, _ in bare if part in ("dates", "funnel", "not used")]
 
 
+@pytest.mark.slow
 def test_tokens_are_counted_as_a_model_counts_them(tmp_path: Path) -> None:
     model = small_model()
     told = _told(write_json(tmp_path / "edits.json", WIKIBIGEDIT), model=str(save(model, tmp_path / "model")))

@@ -169,6 +169,7 @@ def test_of_many_similar_facts_the_most_similar_are_considered(tmp_path: Path, m
     assert locality_of(cases["Q1"])[0] == "Q6"
 
 
+@pytest.mark.slow
 def test_labelled_changes_train_a_classifier_that_compares_meanings(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -212,6 +213,7 @@ def test_every_case_has_a_kind_of_change_and_only_those_asked_for_are_kept(tmp_p
     assert few.manifest["funnel"]["kept"] == 2
 
 
+@pytest.mark.slow
 def test_page_views_and_counts_are_columns_of_both_sides(tmp_path: Path) -> None:
     titled = [record | {"sitelinks": {"enwiki": {"site": "enwiki", "title": LABELS[record["id"]]}}}
               if record["id"] in ("Q1", "Q2") else record for record in NEW]  # fmt: skip

@@ -114,6 +114,7 @@ def test_a_sentence_begins_with_a_capital_article_and_ends_in_one_full_stop(wind
         ("P144", "Quo Vadis?", "The work on which Ann Lee (Danish swimmer) is based is Quo Vadis?"),
     ],
 )
+@pytest.mark.slow
 def test_an_update_sentence_brings_the_article_that_its_answer_takes(
     window: Window, property_id: str, answer: str, sentence: str
 ) -> None:

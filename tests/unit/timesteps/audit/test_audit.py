@@ -138,6 +138,7 @@ def test_a_literal_is_found_by_its_value(window: tuple[Snapshot, Snapshot], tmp_
 
 
 @pytest.mark.parametrize("written", ["2022-03-12", "12 March 2022", "March 12, 2022", "12-03-2022"])
+@pytest.mark.slow
 def test_a_date_may_be_written_as_people_do(written: str, window: tuple[Snapshot, Snapshot], tmp_path: Path) -> None:
     bare = {"subject": "Uddevalla", "update": "When did Uddevalla burn?", "ans": written, "tag": "new"}
     (right, wrong) = _rows(_audit(window, tmp_path, bare, bare | {"ans": "13 March 2022"}))
@@ -164,6 +165,7 @@ def test_several_values_are_no_fault_where_the_form_lists_them(
     assert audit.not_audited == {"archived facts, which a run takes with --archive-as only": 1}
 
 
+@pytest.mark.slow
 def test_an_audit_depends_on_nothing_but_the_file_and_the_snapshots(
     window: tuple[Snapshot, Snapshot], tmp_path: Path
 ) -> None:

@@ -83,6 +83,7 @@ def test_it_learns_what_the_file_shows_and_training_again_gives_the_same(tmp_pat
         ("starts_in_window", LONGER, "update", "begins in the window"),
     ],
 )
+@pytest.mark.slow
 def test_dates_of_the_statements_still_count(
     tmp_path: Path, signal: str, row: dict[str, str], kind: str, rule: str
 ) -> None:
