@@ -186,17 +186,6 @@ def test_functional_relations_by_constraint(graph: Graph, window: tuple[Snapshot
     assert rows == [(row[0], *row[2:]) for row in expected]
 
 
-def test_a_constraint_is_not_found_in_the_snapshot_in_which_it_ends(home_of: Callable[[str], Path]) -> None:
-    home = home_of("generated")
-    with Graph.open(home) as opened:
-        first, second = (
-            {row[0] for row in found(opened, "functional_by_constraint", date=snapshot.date)}
-            for snapshot in list_snapshots(home)[:2]
-        )
-    assert second < first
-    assert len(first - second) == 1
-
-
 def test_functional_relations_by_data_and_by_the_store(
     graph: Graph, window: tuple[Snapshot, Snapshot], oracle: Oracle
 ) -> None:
