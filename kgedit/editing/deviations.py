@@ -52,7 +52,7 @@ class Deviations:
 
     def __post_init__(self) -> None:
         if bool(self.rows) == bool(self.none_because):
-            raise ValueError("give either the deviations or the reason why there are none")
+            raise ValueError("give either the deviations or the reason for none")
 
 
 def read_deviations(path: Path = _FILE) -> dict[str, Deviations]:

@@ -96,7 +96,7 @@ def bring_up_to_date(
         if found and external_address() and todo is None and not (rebuild or _is_unfinished(found)):
             raise GraphError(
                 "The graph at this address does not fit the store: its snapshots are not the store's oldest ones, and "
-                "deltas are written in order of date. Empty it and write it anew: kgedit graph rebuild"
+                "deltas are written in order of date. Rebuild it: kgedit graph rebuild"
             )
         keep_scope(home, chosen)
         if rebuild or todo is None or len(todo) == len(snapshots) or (todo and chosen.follows_changes):
@@ -168,7 +168,7 @@ def _choose_scope(home: Path, asked: Scope | None, found: Sequence[_Found], *, r
     if asked is not None and own is not None and asked != own and not rebuild:
         raise GraphError(
             f"The graph contains {own.describe()}; this asks for {asked.describe()}. "
-            "Leave the options out to keep it as it is, or write it anew with them: kgedit graph rebuild"
+            "Leave the options out to keep the graph, or rebuild it with them: kgedit graph rebuild"
         )
     return asked or own or kept_scope(home) or Scope()
 

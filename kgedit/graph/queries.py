@@ -165,7 +165,7 @@ class Query:
         if ":CLAIM" in self.text and not evidence:
             raise GraphError(
                 f"The query {self.name} reads versions of statements, which this graph leaves out. "
-                "Write it anew with them: kgedit graph rebuild --evidence"
+                "Rebuild it with them: kgedit graph rebuild --evidence"
             )
 
 

@@ -129,7 +129,7 @@ def _blocks_of(names: Any) -> tuple[list[int], str]:
     found = [re.search(r"[.\[](\d+)[\].]", str(name)) for name in names]
     blocks = sorted({int(number[1]) for number in found if number})
     if not blocks:
-        raise ValueError("none of them tells its block")
+        raise ValueError("none of them contains its block")
     return blocks, "" if all(_matrix(name) in _DOWN for name in names) else _OTHER_MATRIX
 
 
@@ -331,7 +331,7 @@ _MEND = {
     "alg": _only(_ONE_WAY, "mend"),
     "dropout": _only(_WITHOUT, 0),
     "lr_scale": _only(_ONE_WAY, 1),
-    "train_base": _only("kgedit leaves the model as it is while the network learns", False),
+    "train_base": _only("kgedit does not change the model while the network is trained", False),
     "no_grad_layers": _only("kgedit needs no such list", None, "none"),
     **{key: _only(_ONE_WAY, False) for key in ("one_sided", "x_only", "delta_only")},
     **{key: _only(_ONE_WAY, True) for key in ("norm", "combine", "shared")},

@@ -234,7 +234,7 @@ def _not_found(name: str, error: Exception) -> ModelError:
     first = (str(error).splitlines() or [type(error).__name__])[0]
     if "custom code" in str(error):
         return ModelError(
-            f"The model '{name}' comes with Python code of its own. Read it, and if you trust who wrote it: "
+            f"The model '{name}' contains its own Python code. Read it, and if you trust who wrote it: "
             "--trust-remote-code"
         )
     return model_not_found(name, first)

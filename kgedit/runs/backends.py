@@ -64,7 +64,7 @@ def _problems_of_serving(name: str, model: str | None, capabilities: Capabilitie
     found = []
     if capabilities is not None and not capabilities.lives_in_prompts:
         found.append(
-            f"this method edits the model itself, and the backend {name} answers with a model of its own: save the "
+            f"this method edits the model itself, and the backend {name} answers with its own model: save the "
             "edited model (--save-model), serve its folder, and ask it with the method 'none'"
         )
     saved = Path(model or "") / "kgedit.json"

@@ -57,7 +57,7 @@ def choose_cases(timesteps: Sequence[Edits], spec: RunSpec) -> tuple[dict[str, l
         )
         if not cases:
             raise TimestepError(
-                f"The timestep {timestep.name} contains no cases, so there is nothing to edit. Its timestep.json tells "
+                f"The timestep {timestep.name} contains no cases, so there is nothing to edit. Its timestep.json shows "
                 "which filters dropped them; export it again with more properties or dates further apart."
             )
         if spec.population == "repl":

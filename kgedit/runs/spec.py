@@ -356,7 +356,7 @@ def _problems_of_selection(given: GivenRun, presets: Sequence[Preset]) -> list[s
     if given.only_failed and presets and presets[0].axes and "update" not in presets[0].axes:
         found.append(f"only_failed asks for the update, which the first preset, {presets[0].name}, does not")
     if given.only_failed and judges_by in METRICS and not METRICS[judges_by].of_correctness:
-        found.append(f"only_failed needs a first preset whose metric tells right from wrong; {judges_by} does not")
+        found.append(f"only_failed needs a first preset whose metric decides right or wrong; {judges_by} does not")
     if given.limit is not None and given.sample is not None:
         found.append("limit takes the first cases and sample draws them: give one of the two")
     if given.stratify is not None and given.sample is None:

@@ -139,7 +139,7 @@ def _finish(staging: Path, load: Load, source: DumpFile, share: Share, workers: 
     parts, blocks = staging / "parts", _blocks(staging)
     targets, buckets = join_targets(staging, [load]), load.buckets(source)
     if not is_planned(parts, blocks, targets, buckets=buckets):
-        raise StoreError("The blocks are not gathered as they are now. Run this stage first: kgedit task gather")
+        raise StoreError("The blocks changed after they were gathered. Run this stage first: kgedit task gather")
     numbers = [number for number in range(buckets) if number in share]
     finish_buckets(
         parts,

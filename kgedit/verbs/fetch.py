@@ -195,7 +195,7 @@ class FetchDump(FetchOptions, Verb[Path]):
         default=None, help="Called with the file's name and size; returns a progress callback."
     )
     found: Callable[[str | None], None] | None = python_only(
-        default=None, help="Called with the file's checksum before it is fetched; None means that there is none."
+        default=None, help="Called with the file's checksum, None without one, before it is fetched."
     )
 
     def order(self) -> DumpOrder:

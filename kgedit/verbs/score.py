@@ -45,7 +45,7 @@ class JudgeOptions(CostOptions):
         default=None,
         group="Model",
         metavar="NAME",
-        help="Model of an OpenAI-compatible server, as it is named there.",
+        help="Model of an OpenAI-compatible server, by its name there.",
     )
     judge_url: str | None = flag(
         default=None, group="Model", metavar="URL", help="The server, with /v1. Default: OpenAI's."

@@ -140,7 +140,7 @@ class OneVerbalizer(ServerOptions):
         default=None,
         group="Model",
         metavar="NAME",
-        help="Model of an OpenAI-compatible server, as it is named there.",
+        help="Model of an OpenAI-compatible server, by its name there.",
     )
     local: str | None = flag(
         default=None, group="Model", metavar="NAME", help="Instead, a local model; see --model of run-edit."

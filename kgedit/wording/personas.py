@@ -132,7 +132,7 @@ def frame_faults(frame: object) -> list[str]:
     if not frame.endswith("{question}"):
         faults.append("does not end in {question}")
     if "?" in rest:
-        faults.append("asks a question of its own")
+        faults.append("asks a separate question")
     if " ".join(frame.split()) != frame:
         faults.append("contains spaces at an end or in a row")
     return faults

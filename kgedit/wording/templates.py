@@ -177,7 +177,7 @@ def _all_wordings(entries: Mapping[str, Any], completed: Completer) -> Iterator[
 
 def _files(path: Path) -> list[Path]:
     if not path.exists():
-        raise TimestepError(f"The catalogue {path} cannot be read: there is none. Name one like prompts/templates/en.")
+        raise TimestepError(f"The catalogue {path} does not exist. Name one like prompts/templates/en.")
     files = sorted(path.glob("*.yaml")) if path.is_dir() else [path]
     if not files:
         raise TimestepError(f"There is no template catalogue (*.yaml) in {path}. Put one there, or name another path.")
@@ -223,12 +223,12 @@ def _merged(path: Path) -> tuple[dict[str, Any], list[str]]:
     for file in _files(path):
         part = read_catalogue(file)
         templates = part.pop("templates", None)
-        problems += [f"{file.name}: '{key}' stands in another file, too" for key in part if key in content]
+        problems += [f"{file.name}: '{key}' is in another file, too" for key in part if key in content]
         content |= part
         if not isinstance(templates, dict):
             refuse(file, [] if templates is None else ["'generic' and 'templates' must be mappings"])
             continue
         known = content.setdefault("templates", {})
-        problems += [f"{file.name}: {name} stands in another file, too" for name in templates if name in known]
+        problems += [f"{file.name}: {name} is in another file, too" for name in templates if name in known]
         known |= templates
     return content, problems

@@ -32,7 +32,7 @@ _SIZES = ((10**3, "n<1K"), (10**4, "1K<n<10K"), (10**5, "10K<n<100K"), (10**6, "
 
 _PROJECTED = (
     "Projected: a snapshot shows an earlier day as a later dump dates it, not what Wikidata said on that day. It lacks "
-    "whatever nobody dated."
+    "facts without dates."
 )
 
 _AXES: dict[Axis, str] = {

@@ -62,7 +62,7 @@ def _about_permission(error: OSError, folder: Path) -> str:
         )
     if not os.path.lexists(folder):
         return (
-            f"The folder {folder} cannot be created or seen: it lies in a folder of {_owner(folder)}. Set KGEDIT_HOME "
+            f"The folder {folder} cannot be created or seen: it is in a folder of {_owner(folder)}. Set KGEDIT_HOME "
             f"to a folder of your own, {_ANOTHER_SERVER}."
         )
     return (

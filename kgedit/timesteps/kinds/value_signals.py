@@ -118,11 +118,11 @@ _SHARED = "len(both_words) / nullif(len(old_words) + len(new_words) - len(both_w
 
 VALUE_SIGNALS = (
     # Texts, and the labels of items.
-    Signal("same_letters", "texts are equal but for case, accents, spaces and punctuation",
+    Signal("same_letters", "texts are equal except for case, accents, spaces and punctuation",
            "replace(old_plain, ' ', '') = replace(new_plain, ' ', '')"),
-    Signal("same_accents", "texts are equal but for case, spaces and punctuation",
+    Signal("same_accents", "texts are equal except for case, spaces and punctuation",
            "letters_of(old_text) = letters_of(new_text)"),
-    Signal("same_address", "web addresses are equal but for scheme, www and a slash at the end",
+    Signal("same_address", "web addresses are equal except for scheme, www and a slash at the end",
            "CASE WHEN old_text LIKE 'http%' THEN address_of(old_text) = address_of(new_text) END"),
     Signal("one_word", "neither text has a space, as identifiers and addresses have none",
            "NOT contains(old_text, ' ') AND NOT contains(new_text, ' ')"),
@@ -139,13 +139,13 @@ VALUE_SIGNALS = (
     Signal("texts_unlike", "texts have next to no words and few letters in common",
            f"({_SHARED} = 0 AND likeness(old_name, new_name) < 0.3) "
            f"OR ({_SHARED} < 0.2 AND likeness(old_name, new_name) < 0.2)"),
-    Signal("same_digits", "identifiers of four digits or more are equal but for letters and leading zeros",
+    Signal("same_digits", "identifiers of four digits or more are equal except for letters and leading zeros",
            "CASE WHEN is_text_ AND length(old_plain) < 40 THEN length(old_digits) > 3 "
            "AND ltrim(old_digits, '0') = ltrim(new_digits, '0') END"),
     Signal("length_ratio", "length of the new text to that of the old one",
            "length(new_text) / nullif(length(old_text), 0)", number=True),
     # Items.
-    Signal("same_label", "labels are equal but for case, accents and spaces",
+    Signal("same_label", "labels are equal except for case, accents and spaces",
            "CASE WHEN is_item_ THEN old_name = new_name END"),
     Signal("old_is_class_term", "the old label begins with a small letter, as terms for classes do in English",
            "CASE WHEN is_item_ THEN regexp_matches(old_text, '^\\p{Ll}') END"),

@@ -101,7 +101,7 @@ def test_a_bad_frame_is_refused_with_every_reason(tmp_path: Path) -> None:
     assert "frame 1 adds nothing" in message
     assert "frame 2 does not end in" in message
     assert frame_faults("{question} {question}") != []
-    assert frame_faults("Ready? {question}") == ["asks a question of its own"]
+    assert frame_faults("Ready? {question}") == ["asks a separate question"]
     assert frame_faults(3) == ["is not text"]
     assert frame_faults("Beep. {question}") == []
 

@@ -193,7 +193,7 @@ def test_the_version_is_a_hash_of_the_content(tmp_path: Path) -> None:
 def test_a_property_in_two_files_of_a_folder_is_refused(tmp_path: Path) -> None:
     write(tmp_path)
     (tmp_path / "more.yaml").write_text(yaml.safe_dump({"templates": {"P6": GOOD}}), encoding="utf-8")
-    with pytest.raises(TimestepError, match="P6 stands in another file, too"):
+    with pytest.raises(TimestepError, match="P6 is in another file, too"):
         template_table(tmp_path)
 
 
@@ -292,5 +292,5 @@ def test_what_is_no_catalogue_is_refused(tmp_path: Path, content: bytes) -> None
     path.write_bytes(content)
     with pytest.raises(TimestepError, match=r"broken\.yaml"):
         template_table(path)
-    with pytest.raises(TimestepError, match=r"missing\.yaml cannot be read"):
+    with pytest.raises(TimestepError, match=r"missing\.yaml does not exist"):
         template_table(tmp_path / "missing.yaml")
