@@ -68,7 +68,7 @@ def test_a_stage_waits_for_the_one_before(tmp_path: Path, dump: Path) -> None:
     task(tmp_path, dump, "gather")
     dump.write_bytes(dump.read_bytes().replace(b"Q6", b"Q7"))
     task(tmp_path, dump, "parse")
-    with pytest.raises(StoreError, match="not gathered as they are now"):
+    with pytest.raises(StoreError, match="changed after they were gathered"):
         task(tmp_path, dump, "finish", "1/2")
 
 
