@@ -276,7 +276,7 @@ def test_ways_of_choosing_cases_that_contradict_one_another_are_refused(tmp_path
     base = {"timesteps": [str(tmp_path)], "model": "tiny", "method": "ft_m"}
     for given, said in (
         ({"limit": 2, "sample": 2}, "give one of the two"),
-        ({"only_failed": True, "presets": ["free_text", "synthetic"]}, "right from wrong; fluency does not"),
+        ({"only_failed": True, "presets": ["free_text", "synthetic"]}, "right or wrong; fluency does not"),
         ({"only_failed": True, "presets": [{**RECALL, "axes": ["rephrase"]}]}, "which the first preset, recall, does"),
         ({"stratify": "relation"}, "give sample N as well"),
         ({"stratify": "relations", "sample": 2}, "did you mean 'relation'"),
