@@ -1,11 +1,11 @@
-// Finds: Facts that lead on from some items: current in both snapshots, and the subject's only value of the property in
-// the newer one. At most $fan facts of each item, drawn by a number made of the ids. The next hops of a chain of facts.
+// Finds: Facts about some items that are current in both snapshots and, in the newer one, the subject's only value of
+// the property: the next hops of a chain. At most $fan facts of each item, chosen by a hash of the ids.
 // Parameters:
-// $items (ids): where the facts begin
+// $items (ids): subjects of the facts
 // $from (date): older snapshot
 // $to (date): newer snapshot
 // $properties (ids): properties that may be a hop
-// $fan (integer, default 3): facts of each item
+// $fan (integer, default 3): maximum number of facts of each item
 // Returns:
 // subject: QID
 // subject_label: its label

@@ -1,14 +1,14 @@
-// Finds: Facts that lead to some items: current in both snapshots, and the subject's only value of the property in the
-// newer one. For each item one subject of each property, and at most $fan of these, drawn by a number made of the ids. An
-// item that is the object of more than $max_df facts, or was merged into another, has none. The earlier hops of a chain
-// of facts.
+// Finds: Facts whose object is one of some items, that are current in both snapshots and, in the newer one, the
+// subject's only value of the property: the earlier hops of a chain. For each item one subject of each property, and at
+// most $fan of these, chosen by a hash of the ids. Items that are the object of more than $max_df facts, or merged, have
+// none.
 // Parameters:
-// $items (ids): where the facts end
+// $items (ids): objects of the facts
 // $from (date): older snapshot
 // $to (date): newer snapshot
 // $properties (ids): properties that may be a hop
-// $fan (integer, default 3): facts of each item
-// $max_df (integer, default 10000): items that more facts name in the newer snapshot are left out
+// $fan (integer, default 3): maximum number of facts of each item
+// $max_df (integer, default 10000): items that are the object of more facts in the newer snapshot are excluded
 // Returns:
 // subject: QID
 // subject_label: its label

@@ -1,6 +1,7 @@
--- Finds: New facts. New is a fact about an item of both snapshots that is current in the newer one and was not in the
--- older, not even about an object that was merged into this one since; facts that name a merged object are left out.
--- Parameters: $stop, the properties that make no question
+-- Finds: New facts. A fact is new if it is current in the newer snapshot and was not current in the older one, its
+-- subject is an item of both, and the older one has no such fact about an object that was merged into this one. Facts
+-- whose object is a merged entity are excluded.
+-- Parameters: $stop, properties about which no questions are asked
 -- Reads: old_facts, new_facts, old_entities, new_entities, new_redirects
 -- Returns: subject, property, object
 WITH touched AS MATERIALIZED (

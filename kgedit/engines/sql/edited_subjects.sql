@@ -1,4 +1,4 @@
--- Finds: Subjects with a fact that only one of the snapshots has.
+-- Finds: Subjects with a fact that is current in only one of the snapshots.
 -- Reads: old_facts, new_facts, old_entities, new_entities
 -- Adds to: edited_subject (id)
 INSERT INTO edited_subject

@@ -1,7 +1,7 @@
--- Finds: Facts that lead on from some items: current in both snapshots, and the subject's only value of the property in
--- the newer one. At most $fan facts of each item, drawn by a number made of the ids. The same rows as
--- cypher/read/hops_from.cypher, without labels.
--- Parameters: $properties, the properties that may be a hop; $fan
+-- Finds: Facts about some items that are current in both snapshots and, in the newer one, the subject's only value of
+-- the property. At most $fan facts of each item, chosen by a hash of the ids. Same rows as cypher/read/hops_from.cypher,
+-- without labels.
+-- Parameters: $properties, properties that may be a hop; $fan
 -- Reads: items (id), old_facts, new_facts, new_redirects
 -- Returns: kgedit.engines.protocol.HOPS
 WITH one AS (

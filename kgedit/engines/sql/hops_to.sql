@@ -1,8 +1,8 @@
--- Finds: Facts that lead to some items: current in both snapshots, and the subject's only value of the property in the
--- newer one. For each item one subject of each property, and at most $fan of these, drawn by a number made of the ids. An
--- item that is the object of more than $max_df facts, or was merged into another, has none. The same rows as
+-- Finds: Facts whose object is one of some items, that are current in both snapshots and, in the newer one, the
+-- subject's only value of the property. For each item one subject of each property, and at most $fan of these, chosen by
+-- a hash of the ids. Items that are the object of more than $max_df facts, or merged, have none. Same rows as
 -- cypher/read/hops_to.cypher, without labels.
--- Parameters: $properties, the properties that may be a hop; $fan; $max_df
+-- Parameters: $properties, properties that may be a hop; $fan; $max_df
 -- Reads: items (id), old_facts, new_facts, new_redirects
 -- Returns: kgedit.engines.protocol.HOPS
 WITH named AS MATERIALIZED (
