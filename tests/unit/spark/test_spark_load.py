@@ -129,7 +129,7 @@ def test_a_real_slice_has_the_bytes_of_a_local_load(session: SparkSession, tmp_p
 def test_generated_dumps_have_the_bytes_of_a_local_load(
     session: SparkSession, tmp_path: Path, four_buckets: None
 ) -> None:
-    (dump,) = write_dumps(tmp_path, statements=10_000, dates=1)
+    (dump,) = write_dumps(tmp_path, statements=30_000, dates=1)
     local = load(tmp_path / "local", dump, DATE)
     home = kgedit.Home(tmp_path / "spark")
     spark = home.load_dump(dump, DATE, engine="spark", master=MASTER, graph=False)
