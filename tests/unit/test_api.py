@@ -180,6 +180,7 @@ def test_what_cannot_be_edited_says_why_and_changes_nothing(model: Any, tmp_path
 
 
 @pytest.mark.parametrize("method", ["grace", "ft_m"])
+@pytest.mark.slow
 def test_an_edited_model_is_saved_and_loaded_again(method: str, model: Any, folder: Path, tmp_path: Path) -> None:
     editor = kgedit.edit(model, method, **EDIT)
     said = editor.ask(PROMPT)

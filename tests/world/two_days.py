@@ -30,13 +30,13 @@ def about(property_id: str, object_id: str) -> Json:
 
 
 def two_snapshots(folder: Path, old: list[Json], new: list[Json]) -> tuple[Snapshot, Snapshot]:
-    """Both snapshots, loaded into a store in the folder."""
-    home = folder / "it's a home"
-    return _copy_of(home, OLD, old), _copy_of(home, NEW, new)
+    """Both snapshots, loaded into a store in the folder, which also has their dumps (DATE.json)."""
+    return _copy_of(folder, OLD, old), _copy_of(folder, NEW, new)
 
 
-def _copy_of(home: Path, date: str, items: list[Json]) -> Snapshot:
-    day = datetime.date.fromisoformat(date)
+def _copy_of(folder: Path, date: str, items: list[Json]) -> Snapshot:
+    write_dump(folder / f"{date}.json", items)
+    home, day = folder / "it's a home", datetime.date.fromisoformat(date)
     target = snapshot_folder(home, day)
     shutil.rmtree(target, ignore_errors=True)
     shutil.copytree(_loaded(date, json.dumps(items)).folder, target, copy_function=shutil.copyfile)

@@ -340,6 +340,7 @@ def test_what_is_printed_fits_the_terminal_and_breaks_no_number(runs: list[Path]
 
 
 @pytest.mark.parametrize("width", [50, 80, 160])
+@pytest.mark.slow
 def test_every_column_is_shown_however_narrow_the_terminal(runs: list[Path], width: int) -> None:
     shown = command(*runs, "--all", width=width).stdout
     assert (", continued" in shown) == (width < 160)

@@ -28,6 +28,7 @@ def _run(home: Path, *arguments: str | Path) -> Result:
     return ran
 
 
+@pytest.mark.slow
 def test_an_audit_is_a_table_of_counts_and_the_first_wrong_rows(home: Path, tmp_path: Path) -> None:
     rows = [RIGHT["a new value"], *list(FAULTS.values())[:4]]
     file = write_json(tmp_path / "edits.json", *rows)

@@ -65,6 +65,7 @@ def test_it_prints_the_folder_and_tells_the_funnel(home: Path, results: list[Res
     assert not (folder / "wikibigedit.json").exists()
 
 
+@pytest.mark.slow
 def test_the_sample_world_has_every_scenario_where_it_says(home: Path, results: list[Result]) -> None:
     assert [result.exit_code for result in results] == [0, 0]
     found: dict[str, set[str]] = {}
@@ -184,6 +185,7 @@ def test_two_dates_or_all_and_not_both(home: Path) -> None:
         assert (refused.exit_code, "Give --from and --to, or --all." in refused.stderr) == (2, True)
 
 
+@pytest.mark.slow
 def test_a_form_that_is_added_later_has_a_checksum_too(home: Path, results: list[Result]) -> None:
     window = ["--from", "2023-02-27", "--to", "2024-06-03", "--profile", "wikifactdiff"]
     assert command(home, "export-timestep", *window, "--form", "easyedit").exit_code == 0
@@ -195,6 +197,7 @@ def test_a_form_that_is_added_later_has_a_checksum_too(home: Path, results: list
     assert command(home, "export-timestep", *window, "--overwrite").exit_code == 0
 
 
+@pytest.mark.slow
 def test_a_folder_with_another_timestep_is_replaced_only_when_asked(home: Path, results: list[Result]) -> None:
     window = ["--from", "2021-01-04", "--to", "2023-02-27", "--profile", "wikifactdiff"]
     again = command(home, "export-timestep", *window)  # the same: it is kept

@@ -44,6 +44,7 @@ def without(packages: str, *arguments: str, home: Path) -> subprocess.CompletedP
         ("neo4j", "graph install"),
     ],
 )
+@pytest.mark.slow
 def test_a_command_that_lacks_a_package_names_its_extra_in_one_line(tmp_path: Path, extra: str, command: str) -> None:
     (tmp_path / "notes.txt").write_text("Text.", encoding="utf-8")
     ran = without(",".join(EXTRAS[extra]), *command.split(), home=tmp_path)
@@ -62,6 +63,7 @@ def test_configs_are_listed_without_any_extra(tmp_path: Path) -> None:
     assert "memit/gpt2-xl" in without(hidden, "configs", "ls", "--method", "memit", home=tmp_path).stdout
 
 
+@pytest.mark.slow
 def test_configs_are_copied_and_checked_without_any_extra(tmp_path: Path) -> None:
     hidden = ",".join(name for names in EXTRAS.values() for name in names)
     assert without(hidden, "configs", "cp", "memit/gpt2-xl", "spec.yaml", home=tmp_path).returncode == 0

@@ -109,6 +109,7 @@ def test_csv_and_markdown_hold_the_same_numbers(board: Path) -> None:
     assert "100.0 [66.1, 100.0] | 1-3 |" in text
 
 
+@pytest.mark.slow
 def test_the_page_sorts_by_numbers_and_shows_untrusted_words_as_text(board: Path, tmp_path: Path) -> None:
     page, again = tmp_path / "board.html", tmp_path / "again.html"
     for path in (page, again):

@@ -41,6 +41,7 @@ def _bytes_of_tensors() -> int:
 
 
 @pytest.mark.parametrize("name", MEMORY["NEEDS"])
+@pytest.mark.slow
 def test_a_method_holds_as_many_bytes_as_the_page_computes(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -54,6 +54,7 @@ def test_commands_know_the_method_and_copy_its_settings(
     assert "steps: 20" in written.read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_documents_and_completion_take_the_method_from_the_registry(installed: str) -> None:
     """A new method needs its file, its row in METHODS and its row of quick settings; all else follows from these."""
     scripts = ("methods_reference", "gpu_memory")

@@ -42,6 +42,7 @@ class TestTheSite:
             assert [address for address in loaded if "//" in address] == [], page.name
 
 
+@pytest.mark.slow
 def test_a_broken_link_and_a_page_out_of_the_navigation_are_errors(tmp_path: Path) -> None:
     (tmp_path / "conf.py").write_text((ROOT / "docs" / "conf.py").read_text(encoding="utf-8"), encoding="utf-8")
     (tmp_path / "index.md").write_text("# Start\n\n[Gone](gone.md) [Nowhere](#nowhere)\n", encoding="utf-8")

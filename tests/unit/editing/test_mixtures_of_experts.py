@@ -120,6 +120,7 @@ def test_methods_that_assume_no_single_mlp_edit_a_mixture_and_restore_it(
 
 
 @pytest.mark.parametrize("name", ["ft_m", "grace", "lora"])
+@pytest.mark.slow
 def test_an_edit_of_a_mixture_is_learned(name: str, timestep: Timestep, cases: list[Case]) -> None:
     losses = []
     for steps in (1, 40):

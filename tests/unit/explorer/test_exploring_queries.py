@@ -231,6 +231,7 @@ def _history(explorer: Explorer, entity_id: str) -> History:
 
 
 @pytest.mark.parametrize("world", ["explorer", "many"])
+@pytest.mark.slow
 def test_a_history_has_every_statement_in_every_snapshot(request: pytest.FixtureRequest, world: str) -> None:
     asked: Explorer = request.getfixturevalue(world)
     stood: dict[str, set[tuple[Any, ...]]] = {}

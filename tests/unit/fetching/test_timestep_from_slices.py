@@ -65,6 +65,7 @@ def fetched_snapshot(folder: Path, entities: list[Json], date: str, ids: list[st
     return ingest(folder / "home", load, source, workers=1, overwrite=False)
 
 
+@pytest.mark.slow
 def test_a_slice_with_ancestors_decides_what_one_without_leaves_undecided(tmp_path: Path) -> None:
     """A head of Q1001 changes from a place to one within it, two steps inward."""
     places = [article("Q104", said("P131", "Q105")), article("Q105", said("P131", "Q101")), article("Q101")]

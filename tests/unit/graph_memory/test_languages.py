@@ -101,6 +101,7 @@ def load_sample(folder: Path, language: str) -> Path:
     return folder / language
 
 
+@pytest.mark.slow
 def test_building_needs_snapshots_of_the_language_and_an_update_keeps_it(tmp_path: Path) -> None:
     home = load_sample(tmp_path, "de")
     with pytest.raises(StoreError, match=r"labels of .* are in 'de'.*languages fr and en"):

@@ -34,6 +34,7 @@ def _day(dump: Path) -> datetime.date:
     return datetime.date.fromisoformat(dump.name.partition(".")[0])
 
 
+@pytest.mark.slow
 def test_an_update_says_what_began_and_ended_and_the_way_back_restores_the_file(
     home: Path, dumps: list[Path], tmp_path: Path
 ) -> None:
@@ -54,6 +55,7 @@ def test_an_update_says_what_began_and_ended_and_the_way_back_restores_the_file(
     assert read_memory_file(path).sha256 == built.sha256
 
 
+@pytest.mark.slow
 def test_the_same_sources_change_nothing_and_a_dry_run_does_not_either(
     home: Path, dumps: list[Path], tmp_path: Path
 ) -> None:
@@ -79,6 +81,7 @@ def test_a_memory_without_a_previous_version_stays(home: Path, tmp_path: Path) -
         roll_back(tmp_path / "facts.kgmemory")
 
 
+@pytest.mark.slow
 def test_the_command_prints_the_changes(
     home: Path, dumps: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

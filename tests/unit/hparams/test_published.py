@@ -53,6 +53,7 @@ FILES = sorted(path.relative_to(CONFIGS) for path in CONFIGS.glob("*/*.yaml"))
 
 
 @pytest.mark.parametrize("file", FILES, ids=str)
+@pytest.mark.slow
 def test_a_published_config_is_one_of_its_methods_and_fits_its_model(file: Path) -> None:
     name, published = file.parent.name, read_config(CONFIGS / file)
     settings, problems = read_settings(METHODS[name].settings_type, published.settings, method=name)

@@ -109,6 +109,7 @@ def _asked(model: LanguageModel, *, tokens: int) -> tuple[list[Question], Preset
     return questions, replace(PRESETS["thinking_chat"], context="chat", thinking_tokens=tokens, max_new_tokens=20)
 
 
+@pytest.mark.slow
 def test_thoughts_are_stored_and_are_not_part_of_the_answer(thinker: LanguageModel) -> None:
     questions, preset = _asked(thinker, tokens=60)
 

@@ -98,6 +98,7 @@ def left_out(loader: type[Loader] | Loader, counts: Any) -> tuple[int, int]:
 
 
 @pytest.mark.parametrize("name", list(TEXTS))
+@pytest.mark.slow
 def test_damaged_lines_cost_themselves_and_every_one_is_counted(name: str) -> None:
     chance = random.Random(SEED)
     loader = LOADERS[name](LoaderOptions())
@@ -155,6 +156,7 @@ def test_a_broken_file_is_an_error_and_the_snapshot_of_before_stays(tmp_path: Pa
 
 @pytest.mark.parametrize("other", list(TEXTS))
 @pytest.mark.parametrize("name", list(TEXTS))
+@pytest.mark.slow
 def test_a_format_named_wrongly_is_an_error_that_names_the_right_one(tmp_path: Path, name: str, other: str) -> None:
     if name == other:
         load(tmp_path, "dump", TEXTS[other](), name)

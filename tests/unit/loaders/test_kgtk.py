@@ -84,6 +84,7 @@ def test_blocks_hold_whole_entities_with_the_heading(size: int) -> None:
 
 
 @pytest.mark.shared
+@pytest.mark.slow
 def test_a_real_subset_loads_and_every_edge_is_counted(tmp_path: Path) -> None:
     folder = SHARED / "kgtk_arnold"
     heading, lines = "node1\tlabel\tnode2\tid\tnode2;wikidatatype", []

@@ -230,6 +230,7 @@ def test_no_damaged_line_stops_the_parser(damaged: list[bytes], name: str) -> No
 
 
 @pytest.mark.skipif(not HAS_COMPILED, reason="kgedit-native is not installed: make native")
+@pytest.mark.slow
 def test_the_compiled_parser_gives_the_rows_and_counts_of_python_for_every_damaged_line(damaged: list[bytes]) -> None:
     compiled, python = make_parser("compiled"), make_parser("python")
     compared = [line for line in damaged if not is_about_as_deep_as_python_reads(line)]
@@ -252,6 +253,7 @@ def assert_equal(compiled: Parsed, python: Parsed, where: str) -> None:
     assert compiled.claims.equals(python.claims), where
 
 
+@pytest.mark.slow
 def test_a_load_of_damaged_lines_adds_up_and_holds_only_usable_ids(
     tmp_path: Path, healthy: list[bytes], damaged: list[bytes]
 ) -> None:

@@ -279,6 +279,7 @@ def test_curves_count_the_edits_of_earlier_timesteps(tmp_path: Path) -> None:
     assert "No run was asked at several numbers of edits" in html
 
 
+@pytest.mark.slow
 def test_report_writes_page_and_figures_and_replaces_them_only_when_told(runs: list[Path], tmp_path: Path) -> None:
     target, figures = tmp_path / "report.html", tmp_path / "figures"
     command = ["report", *map(str, runs), "--brief", "--html", str(target), "--figures", str(figures)]

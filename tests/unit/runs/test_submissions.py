@@ -267,6 +267,7 @@ def test_an_entry_without_the_hash_of_its_answers_is_not_shown(whole: Path, tmp_
         ("https://example.org/\u202egro.elpmaxe", False),
     ],
 )
+@pytest.mark.slow
 def test_only_web_addresses_become_links_of_a_board(whole: Path, tmp_path: Path, report: str, shown: bool) -> None:
     folder = submit(whole, tmp_path / "board", **BY).folder
     change_entry(folder, lambda entry: entry["statement"].update(report=report))

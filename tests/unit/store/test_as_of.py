@@ -105,6 +105,7 @@ def test_a_handover_in_a_year_leaves_both_holders_in_it(tmp_path: Path) -> None:
         ("2005-03-15", "2005-03-16", {"Q3"}),
     ],
 )
+@pytest.mark.slow
 def test_a_projection_to_a_day_has_the_facts_of_a_real_snapshot_of_it(
     tmp_path: Path, said: str, day: str, current: set[str]
 ) -> None:
@@ -230,6 +231,7 @@ def test_several_days_in_one_pass_are_what_each_gives_alone_and_the_counts_add_u
 
 @settings(max_examples=3, deadline=None)
 @given(dumps())
+@pytest.mark.slow
 def test_once_all_dates_have_come_a_projection_has_the_facts_of_the_dump(
     tmp_path_factory: pytest.TempPathFactory, entities: list[Json]
 ) -> None:

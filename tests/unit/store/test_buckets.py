@@ -82,6 +82,7 @@ def _rows(snapshot: Snapshot) -> dict[str, list[tuple[object, ...]]]:
 
 
 @pytest.mark.parametrize("buckets", [2, 64])
+@pytest.mark.slow
 def test_rows_and_counts_do_not_depend_on_the_number_of_buckets(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, buckets: int
 ) -> None:
@@ -106,6 +107,7 @@ def test_each_row_is_in_the_bucket_of_its_subject(tmp_path: Path, monkeypatch: p
             assert set(bucket_of(ids.to_arrow_table()["id"], 8).to_pylist()) <= {number}
 
 
+@pytest.mark.slow
 def test_bytes_do_not_depend_on_runs_groups_and_buckets_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -128,6 +130,7 @@ def test_a_missing_bucket_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         _ = snapshot.facts
 
 
+@pytest.mark.slow
 def test_an_interrupted_load_keeps_finished_buckets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     dump = _dump(tmp_path)
     whole = _in_buckets(tmp_path / "whole", dump, 8, monkeypatch)
@@ -157,6 +160,7 @@ def test_an_interrupted_load_keeps_finished_buckets(tmp_path: Path, monkeypatch:
     }
 
 
+@pytest.mark.slow
 def test_blocks_that_changed_are_gathered_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The same name and size, but another content, after buckets of the first one were finished."""
     dump = _dump(tmp_path)

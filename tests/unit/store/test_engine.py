@@ -59,6 +59,7 @@ def test_a_connection_has_what_was_planned_or_what_the_environment_says(
 
 
 @pytest.mark.parametrize("limit", [None, "224m"], ids=["memory as planned", "memory set"])
+@pytest.mark.slow
 def test_sixty_four_threads_finish_a_grouping_that_two_finish(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str | None
 ) -> None:

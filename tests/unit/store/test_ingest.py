@@ -175,6 +175,7 @@ def test_many_row_groups_are_cut_in_the_same_places(
     assert small.claims.read_bytes() == large.claims.read_bytes()
 
 
+@pytest.mark.slow
 def test_bytes_of_long_columns_do_not_depend_on_how_many_parts_are_joined_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -285,6 +286,7 @@ def test_a_dump_of_which_no_entity_can_be_read_fails_whatever_the_error_rate(
 
 @pytest.mark.parametrize("mark", [b"", b"\xef\xbb\xbf"])
 @pytest.mark.parametrize("between", [b",", b",\n"])
+@pytest.mark.slow
 def test_an_array_loads_with_its_brackets_on_the_lines_of_entities(tmp_path: Path, mark: bytes, between: bytes) -> None:
     content = mark + b"[" + between.join(json.dumps(item).encode() for item in items(range(1, 200))) + b"]"
     snapshot = load(tmp_path, write_dump(tmp_path / "dump.json", content), DATE)

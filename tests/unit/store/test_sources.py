@@ -82,6 +82,7 @@ def test_zstd_frames_without_content_are_passed_over(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("share", [0.3, 0.9, 0.999])
 @pytest.mark.parametrize("suffix", [".json.gz", ".json.bz2", ".json.zst"])
+@pytest.mark.slow
 def test_a_truncated_archive_is_an_error_even_if_it_holds_no_array(tmp_path: Path, suffix: str, share: float) -> None:
     compressed = COMPRESSIONS[suffix](b"\n".join(DUMP.splitlines()[1:-1]) * 20)
     path = written(tmp_path / f"dump{suffix}", compressed[: int(len(compressed) * share)])
@@ -91,6 +92,7 @@ def test_a_truncated_archive_is_an_error_even_if_it_holds_no_array(tmp_path: Pat
 
 @pytest.mark.parametrize("suffix", [".json.gz", ".json.bz2"])
 @pytest.mark.parametrize("whole_members", [0, 1])
+@pytest.mark.slow
 def test_no_truncation_of_a_large_archive_passes_for_its_end(tmp_path: Path, suffix: str, whole_members: int) -> None:
     lots = random.Random(0)
     member = COMPRESSIONS[suffix](b"{" + bytes(lots.choices(b"abcdefghij\n", k=500_000)) + b"}")

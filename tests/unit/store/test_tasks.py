@@ -32,6 +32,7 @@ def task(home: Path, dump: Path, stage: str, part: str = "1/1", date: str = DATE
     return run_task(home, load_of(date, limit=limit), source, stage, read_share(part), workers=1, progress=ignore)
 
 
+@pytest.mark.slow
 def test_shares_give_the_bytes_of_one_load(tmp_path: Path, dump: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = load(tmp_path / "whole", dump, DATE, block_bytes=SMALL)
     home = tmp_path / "shared"

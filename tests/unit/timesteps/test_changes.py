@@ -77,6 +77,7 @@ def test_case_34_pages_of_wikimedia_are_no_answers(judge: Judge) -> None:
 
 
 @pytest.mark.parametrize("other", ["river bank", "RIVER Bank", " River  Bank "])
+@pytest.mark.slow
 def test_case_35_labels_that_differ_by_case_or_spaces_are_likely_duplicates(judge: Judge, other: str) -> None:
     things = [item("Q2", label="River Bank"), item("Q3", label=other)]
     judged = judge([item("Q1", about("P6", "Q2")), *things], [item("Q1", about("P6", "Q3")), *things])

@@ -80,6 +80,7 @@ def locality_of(case: Case) -> tuple[str, tuple[str, ...]]:
     return probe.facts[0].subject, probe.answers
 
 
+@pytest.mark.slow
 def test_a_subject_without_an_old_value_is_new_and_any_other_an_update(cases: dict[str, Case]) -> None:
     assert {subject: case.tag for subject, case in cases.items()} == {"Q1": "update", "Q2": "new", "Q3": "update"}
 
@@ -154,6 +155,7 @@ def test_two_exports_into_one_folder_do_not_share_a_working_folder(tmp_path: Pat
         export(tmp_path)
 
 
+@pytest.mark.slow
 def test_no_more_facts_are_taken_than_asked_for(tmp_path: Path, timestep: Timestep) -> None:
     few = export(tmp_path, pool=1, known_facts=2)
     assert len(few.known_facts()) == 2

@@ -80,6 +80,7 @@ def test_a_two_hop_question_has_the_rephrasings_that_pass_the_final_filters() ->
     ]
 
 
+@pytest.mark.slow
 def test_of_several_second_hops_one_is_chosen_and_another_seed_chooses_another() -> None:
     chains = pa.Table.from_pylist([chain("Q1", "P6", "Q2", *end) for end in (("P26", "Q3"), ("P27", "Q4"))])
     chosen = set()
@@ -163,6 +164,7 @@ def test_case_36_the_office_that_the_predecessor_held_does_not_depend_on_the_edi
     ],
     ids=["office of the subject", "value of the subject", "another link", "head of government, position held"],
 )
+@pytest.mark.slow
 def test_case_36_an_answer_that_the_first_subject_leads_to_does_not_depend_on_the_edit(
     tmp_path: Path, first: str, link: tuple[str, str, str], implied: bool
 ) -> None:

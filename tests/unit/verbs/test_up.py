@@ -231,6 +231,7 @@ def test_states_that_cannot_be_told_are_refused(
         kgedit.up(*given, home=tmp_path / "home")
 
 
+@pytest.mark.slow
 def test_without_the_graph_the_store_finds_the_changes(tmp_path: Path) -> None:
     home = tmp_path / "home"
     planned = _command(home, "--no-graph", "--dry-run", "--format", "json")

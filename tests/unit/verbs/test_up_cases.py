@@ -43,6 +43,7 @@ def home(tmp_path: Path) -> Path:
     return old.folder.parent.parent
 
 
+@pytest.mark.slow
 def test_the_other_profile_is_named_with_its_number_of_cases(home: Path) -> None:
     check_has_cases(_inputs(home, OLD, NEW, "wikibigedit"))
     before = sorted(path for path in home.rglob("*"))
@@ -61,6 +62,7 @@ def test_timesteps_with_cases_are_named_if_no_profile_has_any(home: Path) -> Non
         check_has_cases(_inputs(home, NEW, "2024-06-03", "wikibigedit"))
 
 
+@pytest.mark.slow
 def test_without_any_the_message_says_what_to_change(tmp_path: Path) -> None:
     old, _ = two_snapshots(tmp_path, _people(), _people())
     with pytest.raises(TimestepError, match=r"further apart or contain more items; .*timestep\.json counts"):

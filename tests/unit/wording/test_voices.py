@@ -61,6 +61,7 @@ def test_a_relation_is_said_in_the_personas_words_and_the_subject_as_it_is() -> 
 
 
 @pytest.mark.parametrize("voice", VOICES, ids=[voice.persona for voice in VOICES])
+@pytest.mark.slow
 def test_a_checker_finds_subject_and_relation_in_every_question(voice: Voice) -> None:
     for row in ROWS:
         for number in range(6):

@@ -110,6 +110,7 @@ def test_locft_bf_is_adam_on_mini_batches_shuffled_in_each_epoch_with_the_end_of
 
 
 @pytest.mark.parametrize("batch", [100, 2])
+@pytest.mark.slow
 def test_locft_bf_rehearses_known_facts_which_then_stay_likelier(cases: list[Case], batch: int) -> None:
     """The facts are other cases' targets: trained along with the edits, or not."""
     known = [KnownFact(case.fact, case.question, "", "", case.answer) for case in cases[3:6]]

@@ -47,6 +47,7 @@ def _matrix(model: LanguageModel, layer: int) -> torch.Tensor:
 
 @pytest.mark.parametrize("architecture", ["llama", "gpt2", "gptj", "phi"])
 @pytest.mark.parametrize("name", ["rome", "r_rome", "c_rome"])
+@pytest.mark.slow
 def test_rome_maps_its_key_to_v_exactly_by_a_rank_one_change_in_the_metric_of_c(
     name: str, architecture: str, cases: list[Case], timestep: Timestep
 ) -> None:

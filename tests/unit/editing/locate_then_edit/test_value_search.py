@@ -100,6 +100,7 @@ def test_the_search_ends_at_the_whole_loss_by_default_and_at_the_targets_own_on_
     assert earlier.added.norm() < 0.9 * eighth.added.norm()
 
 
+@pytest.mark.slow
 def test_the_search_ends_so_many_steps_after_the_target_is_the_likeliest_behind_random_prefixes(
     cases: list[Case],
 ) -> None:

@@ -199,6 +199,7 @@ def _short(cases: list[Case]) -> list[Case]:
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
+@pytest.mark.slow
 def test_grace_says_the_new_answers_when_fed_and_when_decoding_from_the_cache(
     architecture: str, cases: list[Case]
 ) -> None:
@@ -257,6 +258,7 @@ def test_grace_widens_for_the_same_answer_and_splits_for_another(cases: list[Cas
     assert codebook.radii.tolist() == pytest.approx([distance / 2, distance / 2])
 
 
+@pytest.mark.slow
 def test_grace_learns_a_later_answer_to_the_same_question(cases: list[Case]) -> None:
     model = small_model()
     older = _short(cases)[0]

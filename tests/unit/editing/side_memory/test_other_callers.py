@@ -77,6 +77,7 @@ def test_generate_gives_the_edited_answer_in_a_left_padded_batch_and_alone(
 
 
 @pytest.mark.parametrize("method", SETTINGS)
+@pytest.mark.slow
 def test_generate_without_a_cache_gives_the_edited_answer(method: str, cases: list[Case]) -> None:
     model = _edited(method, "llama", cases)
     questions = [case.question for case in cases[:3]]
@@ -117,6 +118,7 @@ def _scored(model: LanguageModel, pairs: list[tuple[list[int], list[int]]]) -> t
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 @pytest.mark.parametrize("method", SETTINGS)
+@pytest.mark.slow
 def test_the_likelihood_of_an_answer_is_the_edited_one(method: str, architecture: str, cases: list[Case]) -> None:
     model = _edited(method, architecture, cases)
     pairs = [(model.encode(case.question), model.encode_target(case.answer)) for case in cases[:3]]

@@ -71,6 +71,7 @@ def test_a_random_mask_holds_its_share_and_follows_its_seed() -> None:
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
+@pytest.mark.slow
 def test_training_lowers_the_loss_within_the_copys_own_entries_and_keeps_the_margin(
     architecture: str, timestep: Timestep, cases: list[Case]
 ) -> None:
@@ -101,6 +102,7 @@ def _stirred(editor: Wise, case: Case) -> tuple[float, float]:
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
+@pytest.mark.slow
 def test_the_margins_drive_edits_and_unrelated_prompts_apart(
     architecture: str, timestep: Timestep, cases: list[Case]
 ) -> None:

@@ -107,6 +107,7 @@ for command in (["query", "--cypher", "RETURN 1"], ["graph", "start"], ["graph",
 
 
 @pytest.mark.skipif(not hasattr(os, "getuid") or os.getuid() != 0, reason="only root can act as another user")
+@pytest.mark.slow
 def test_another_users_home_is_refused_in_a_sentence() -> None:
     # Not under tmp_path, whose parents pytest closes to others.
     with tempfile.TemporaryDirectory() as home:

@@ -119,6 +119,7 @@ def test_labels_are_resolved_where_a_file_has_no_ids(window: tuple[Snapshot, Sna
     assert [one["verdict"] for one in found].count("undecidable") == 4
 
 
+@pytest.mark.slow
 def test_a_literal_is_found_by_its_value(window: tuple[Snapshot, Snapshot], tmp_path: Path) -> None:
     def trosa(value: str, old: str = "900") -> Json:
         things = [{"label": value, "description": "Quantity", "decision": "new"}]

@@ -137,6 +137,7 @@ def edits_of_places(count: int) -> list[dict[str, str]]:
     ]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_what_snapshots_say_of_labelled_values_is_learnt(tmp_path: Path) -> None:
     """The words of all edits are the same: only containment distinguishes them."""
     world = places(20)

@@ -247,6 +247,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> World:
 
 
 @pytest.mark.parametrize("number", range(len(CASES)), ids=[one.rule for one in CASES])
+@pytest.mark.slow
 def test_a_rule_decides_its_minimal_case(world: World, number: int) -> None:
     verdict = world.verdicts[f"Q{1000 + number}"]
     assert (verdict["rule"], verdict["kind"]) == (CASES[number].rule, CASES[number].kind)
