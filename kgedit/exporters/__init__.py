@@ -10,6 +10,7 @@ EXPORTERS: Registry[Callable[[Timestep], Path]] = Registry(
     "export form",
     {
         "easyedit": "kgedit.exporters.easyedit:export",
+        "unke": "kgedit.exporters.unke:export",
         "wikibigedit": "kgedit.exporters.wikibigedit:export",
         "wikifactdiff": "kgedit.exporters.wikifactdiff:export",
     },

@@ -13,11 +13,15 @@ from world.small_timestep import write_timestep
 
 from kgedit.exporters import EXPORTERS
 from kgedit.records.cases import Case, Fact
+from kgedit.resources import data_folder
 from kgedit.timesteps.edit_files import EDIT_FORMATS, EditFile
-from kgedit.timesteps.tables import LOCALITY
+from kgedit.timesteps.tables import CASES, LOCALITY
 from kgedit.timesteps.timestep import Timestep
+from kgedit.wording.catalogues import read_catalogue
+from kgedit.wording.languages import language_codes
 
-NAMES = [name for name in EXPORTERS if name in EDIT_FORMATS]
+NAMES = [name for name in EXPORTERS if name in EDIT_FORMATS and name != "unke"]
+"""UnKE's form has one edit per item, and one answer per question."""
 
 
 @pytest.fixture
@@ -116,3 +120,35 @@ def test_every_row_says_if_the_snapshots_are_projections(name: str, timestep: Ti
     edits = EditFile.open(timestep.folder / {"wikifactdiff": "wikifactdiff.jsonl"}.get(name, f"{name}.json"))
     (unused,) = (field for field in edits.unused if field.path == "projected")
     assert unused.reason == "it says how the snapshots were made"
+
+
+def test_the_changes_of_an_item_are_a_paragraph_with_a_question_about_each(tmp_path: Path) -> None:
+    timestep = write_timestep(tmp_path / "20200101_20210101", towns=range(3))
+    cases = timestep.table("cases").to_pylist()
+    cases[1] |= {name: cases[0][name] for name in ("subject", "subject_label")} | {"old_answers": ["A", "B."]}
+    cases[2] |= {"old_answers": [], "cloze": "The mayor of Falun is"}
+    rows = [row | {"statement": None, "name": None} for row in cases]
+    pq.write_table(pa.Table.from_pylist(rows, schema=CASES), timestep.folder / "cases.parquet")
+    path = EXPORTERS["unke"](timestep)
+    edits = EditFile.open(path)
+    assert (edits.edit_format.name, edits.unused, edits.left_out) == ("unke", (), {})
+    both, single = edits.cases()
+    label, answers = cases[0]["subject_label"], [case["object_label"] for case in cases]
+    assert both.question == f"What has changed about {label} since 2020?"
+    assert both.answer == (
+        f"{cases[0]['cloze']} {answers[0]}; before, it was {cases[0]['old_answers'][0]}. "
+        f"{cases[1]['cloze']} {answers[1]}; before, it was A or B."
+    )
+    assert single.answer == f"The mayor of Falun is {answers[2]}."
+    stated = [(probe.question, probe.answers) for probe in both.probes if probe.axis == "consequence"]
+    assert stated == [(case["question"], (case["object_label"],)) for case in cases[:2]]
+    assert len([probe for probe in both.probes if probe.axis == "rephrase"]) == 2
+
+
+@pytest.mark.parametrize("code", language_codes())
+def test_every_language_of_questions_has_words_for_paragraphs(code: str) -> None:
+    words = read_catalogue(data_folder("prompts") / "paragraphs" / f"{code}.yaml")
+    asked = [words["question"], *words["rephrase"]]
+    assert len(set(asked)) == 3
+    assert all(text.count("{name}") == text.count("{year}") == 1 and text.endswith("?") for text in asked)
+    assert words["replaced"].format(sentence="A is B", old=words["or"].join(["C", "D"])).endswith(" D.")

@@ -1,0 +1,65 @@
+"""All changes of an item as one edit in UnKE's format: a paragraph, and a question about each change.
+
+Edits in free text made of real changes: the target has one sentence for each case of the item, with the value before.
+The form has one answer per question, so aliases are left out; locality and multi-hop questions have no place in it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+from kgedit.resources import data_folder
+from kgedit.store.files import write_text
+from kgedit.timesteps.timestep import Timestep
+from kgedit.wording.catalogues import read_catalogue
+from kgedit.wording.languages import Language, read_language
+
+
+def export(timestep: Timestep) -> Path:
+    """Write unke.json into the timestep's folder: a JSON array, one object per item with a case, ordered by its id."""
+    language = read_language(timestep.manifest.get("settings", {}).get("language", "en"))
+    words = read_catalogue(data_folder("prompts") / "paragraphs" / f"{language.code}.yaml")
+    cases = sorted(timestep.table("cases").to_pylist(), key=lambda row: (row["subject"], row["case_id"]))
+    rows = ",\n".join(
+        json.dumps(_row(subject, list(own), timestep.name[:4], words, language), ensure_ascii=False)
+        for subject, own in groupby(cases, key=lambda row: str(row["subject"]))
+    )
+    path = timestep.folder / "unke.json"
+    write_text(path, f"[\n{rows}\n]\n" if rows else "[]\n")
+    return path
+
+
+def _row(
+    subject: str, cases: Sequence[dict[str, Any]], year: str, words: Mapping[str, Any], language: Language
+) -> dict[str, object]:
+    # Timesteps of WikiFactDiff have no name as in a sentence.
+    label = cases[0]["subject_label"]
+    name = (cases[0]["name"] or label) if language.is_english else language.in_sentence(label)
+
+    def worded(text: str) -> str:
+        return language.join(text.format(name=name, year=year))
+
+    return {
+        "id": subject,
+        "question": worded(words["question"]),
+        "answer": " ".join(_sentence(case, words) for case in cases),
+        "para_question": [worded(text) for text in words["rephrase"]],
+        "sub_question": [case["question"] for case in cases],
+        "sub_answer": [case["object_label"] for case in cases],
+    }
+
+
+def _sentence(case: Mapping[str, Any], words: Mapping[str, Any]) -> str:
+    """The update sentence of a case, with the values before."""
+    sentence: str = case["statement"] or f"{case['cloze']} {case['object_label']}."
+    if not case["old_answers"]:
+        return sentence
+    old = words["or"].join(case["old_answers"])
+    is_abbreviated = case["object_label"].endswith(".")  # "Charles III." in German
+    stated = sentence if is_abbreviated else sentence.removesuffix(".")
+    replaced: str = words["replaced"].format(sentence=stated, old=old.removesuffix("."))
+    return replaced
