@@ -1,44 +1,51 @@
-"""Measures the default of `kgedit up` on the bundled sample, for the figures of README and docs/how-to/one-command.md.
+"""Measures the default of `kgedit up` on the bundled sample over several seeds: the table of docs/how-to/one-command.md.
 
-python docs/demo_figures.py HOME            # seed 0, as `make demo`
-python docs/demo_figures.py HOME 0 1 2 3 4  # a Markdown row for each model and seed
+python docs/demo_figures.py HOME 0 1 2 3 4
 
-A home that holds finished runs of the same version is not measured again.
+prints a Markdown table with a row for each model and method: the values of the seeds in order, then their mean. The
+processor seconds of each seed are written to stderr. A home that holds finished runs of the same version is not measured
+again, and an interrupted measurement resumes.
 """
 
 from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from statistics import fmean
 from typing import Any
 
 import click
 
 import kgedit
-from kgedit.analysis.cells import Estimate
-from kgedit.pages.charts.scales import estimate_text
 
-COLUMNS = ("old_known", "free_before", "free", "reworded", "kept")
+COLUMNS = {
+    "free": "New facts answered freely",
+    "reworded": "In other words",
+    "kept": "Unrelated answers kept",
+}
+"""Columns of the table: fields of a method's numbers, and their headings."""
 
 
-def main(home: str, seeds: list[int]) -> None:
-    """Print one row for each seed and model, and the processor seconds of this process for each seed."""
-    click.echo(
-        "| seed | model, method | old answers before | new before | new after | in other words | unrelated kept |"
-    )
-    click.echo("|---|---|---|---|---|---|---|")
+def main(home: str, seeds: Sequence[int]) -> None:
+    """Print the table."""
+    measured: dict[str, list[Mapping[str, Any]]] = {}
     for seed in seeds:
         begun = time.process_time()
         outcome = kgedit.up(spec={"seed": seed}, home=home)
         for method in outcome.numbers["methods"]:
-            shares = " | ".join(estimate_text(_estimate(method[name])) for name in COLUMNS)
-            click.echo(f"| {seed} | {method['model']}, {method['method']} | {shares} |")
+            measured.setdefault(f"{method['model']}, {method['method']}", []).append(method)
         click.echo(f"seed {seed}: {time.process_time() - begun:.0f} processor seconds", err=True)
+    click.echo("| Model, method | " + " | ".join(COLUMNS.values()) + " |")
+    click.echo("|---|" + "---|" * len(COLUMNS))
+    for name, runs in measured.items():
+        click.echo(f"| {name} | " + " | ".join(_values(runs, column) for column in COLUMNS) + " |")
 
 
-def _estimate(share: Mapping[str, Any] | None) -> Estimate | None:
-    return None if share is None else Estimate(**share)
+def _values(runs: Sequence[Mapping[str, Any]], column: str) -> str:
+    """Shares of the seeds in percent, and their mean."""
+    shares = [100 * run[column]["mean"] for run in runs]
+    return f"{', '.join(f'{share:.0f}' for share in shares)} % (mean {fmean(shares):.0f})"
 
 
 if __name__ == "__main__":

@@ -96,6 +96,12 @@ class LocFtSettings(BreadthFirstSettings):
 
     layer: int = setting("block whose matrix is trained", derived="by `depth`", ge=0)
     depth: float = setting("block as a fraction of all blocks: 22 of 32", default=0.69, ge=0, le=1, instead_of="layer")
+    blocks: int = setting(
+        "blocks whose matrices are trained together: `layer` and those directly below it, as far as there are any; "
+        "1: as published",
+        default=1,
+        ge=1,
+    )
     rehearse: int = setting(
         "known facts that each step trains as well, drawn from those that no question of the run asks for, so that the "
         "model keeps what it knows; 0: none, as published",
@@ -105,8 +111,8 @@ class LocFtSettings(BreadthFirstSettings):
 
     @property
     def trained_blocks(self) -> tuple[int, ...]:
-        """The only trained block."""
-        return (self.layer,)
+        """`layer` and the blocks below it, `blocks` in all."""
+        return tuple(range(max(0, self.layer - self.blocks + 1), self.layer + 1))
 
     @classmethod
     def derive(cls, model: LanguageModel, known: Mapping[str, Any]) -> dict[str, Setting]:

@@ -62,7 +62,7 @@ class MaskedFineTuning(MatrixTuning[FtmSettings]):
 
 
 class BreadthFirstFineTuning(BreadthFirstTuning[LocFtSettings], MatrixTuning[LocFtSettings]):
-    """Trains one MLP matrix in epochs over all edits of a call, shuffled in each epoch.
+    """Trains one MLP matrix in epochs over all edits of a call, shuffled in each epoch; with `blocks`, one per block.
 
     With `rehearse`, each step also trains known facts, so that the matrix does not lose them to the edits.
     """

@@ -121,12 +121,15 @@ def test_the_projection_is_that_of_the_dense_gauss_newton_matrix(share: float) -
     )
 
 
-def test_without_projection_it_is_locft_bf_to_the_bit(timestep: Timestep, cases: list[Case]) -> None:
+@pytest.mark.parametrize(("layers", "blocks"), [("1", 1), ("0-1", 2), ("0-1", 9)])
+def test_without_projection_it_is_locft_bf_to_the_bit(
+    timestep: Timestep, cases: list[Case], layers: str, blocks: int
+) -> None:
     one, other = small_model(), small_model()
     applied = _editor(
-        one, timestep, layers="1", project="none", batch=2, steps=3, learning_rate=1e-2, least_steps=6
+        one, timestep, layers=layers, project="none", batch=2, steps=3, learning_rate=1e-2, least_steps=6
     ).apply(cases)
-    settings = {"layer": 1, "batch": 2, "steps": 3, "learning_rate": 1e-2, "least_steps": 6}
+    settings = {"layer": 1, "blocks": blocks, "batch": 2, "steps": 3, "learning_rate": 1e-2, "least_steps": 6}
     assert make_editor("locft_bf", other, settings, contexts=ASKED, seed=7).apply(cases) == applied
     assert changed(weights(one), other) == []
 
