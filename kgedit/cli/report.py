@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 _LINE = 100
 """Maximum width of the sentences under the table."""
 
+_MOST_NAMED = 3
+"""Maximum number of runs that the hint to `kgedit view` names."""
+
 _ALL = click.option("--all", "every_table", is_flag=True, help="Print every table.")
 
 
@@ -60,7 +63,8 @@ def _print_summary(made: Report) -> None:
     for sentence in made.sentences:
         click.echo(textwrap.fill(visible(sentence), _LINE, break_long_words=False, break_on_hyphens=False))
     if left := len(made.tables) - len(made.summary):
-        say(f"{left} more tables: --all. Every answer on a page: kgedit view")
+        runs = " ".join(str(run.folder) for run in made.runs) if len(made.runs) <= _MOST_NAMED else "RUN..."
+        say(f"{left} more tables: --all. Every answer on a page: kgedit view {runs}")
 
 
 @verb_command(

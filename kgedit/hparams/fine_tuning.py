@@ -102,6 +102,10 @@ class LocFtSettings(BreadthFirstSettings):
         default=1,
         ge=1,
     )
+    matrices: Literal["down", "all"] = setting(
+        "trained matrices of a block: the down-projection of its MLP, as published, or those of all its linear layers",
+        default="down",
+    )
     rehearse: int = setting(
         "known facts that each step trains as well, drawn from those that no question of the run asks for, so that the "
         "model keeps what it knows; 0: none, as published",

@@ -263,9 +263,20 @@ def _extra(field: FieldInfo) -> dict[str, Any]:
     return extra if isinstance(extra, dict) else {"instead_of": ""}
 
 
+_OTHER_NAMES = {
+    "lr": ("learning_rate",),
+    "num_steps": ("steps", "epochs"),
+    "num_epochs": ("epochs", "steps"),
+    "epochs": ("steps",),
+    "batch_size": ("batch",),
+    "num_grad_steps": ("steps",),
+}
+"""Names that settings have in other tools, with ours."""
+
+
 def unknown(kind: str, name: object, known: list[str]) -> str:
     """Message for an unknown name, with the nearest known one."""
-    near = near_names(str(name), known, limit=1)
+    near = near_names(str(name), known, limit=1) or [own for own in _OTHER_NAMES.get(str(name), ()) if own in known]
     hint = f" did you mean '{near[0]}'?" if near else ""
     return f"there is no {kind} '{name}';{hint} known: {', '.join(sorted(known)) or 'none'}"
 

@@ -347,7 +347,7 @@ def _cautions(view: View) -> Iterator[str]:
     if counts and min(counts) < _SMALL:
         n = min(counts)
         yield (
-            f"{n} update questions: a difference of {100 / n:.0f} points is one answer."
+            f"{n} update question{'' if n == 1 else 's'}: a difference of {100 / n:.0f} points is one answer."
             if n < 50
             else (f"{n} update questions: one answer is {100 / n:.1f} points.")
         )

@@ -122,9 +122,15 @@ class TestTheWalk:
         assert shown is not None
         assert " ".join(shown[0].split()) in " ".join(walk.outputs["kgedit report runs/graph_rag"].split())
 
-    def test_the_tutorial_ends_with_an_edited_model_that_transformers_loads(self, walk: Walk) -> None:
+    def test_editing_weights_gives_the_scores_that_the_tutorial_shows(self, walk: Walk) -> None:
+        shown = re.search(r"^locft_bf answers .*?(?=\n```)", TUTORIAL, re.DOTALL | re.MULTILINE)
+        assert shown is not None
+        assert " ".join(shown[0].split()) in " ".join(walk.outputs["kgedit report runs/locft_bf"].split())
+
+    def test_the_tutorial_ends_with_a_model_that_answers_a_new_fact_in_transformers(self, walk: Walk) -> None:
         (asked,) = (step for language, step in steps(TUTORIAL) if language == "python")
-        assert walk.outputs[asked].strip()
+        assert walk.outputs[asked].strip() == "Michelle Wu"
+        assert f"```text\n{walk.outputs[asked]}```" in TUTORIAL
         assert (walk.folder / "edited/model.safetensors").is_file()
 
 

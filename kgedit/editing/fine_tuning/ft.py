@@ -7,13 +7,16 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from kgedit.editing.editor import Capabilities
 from kgedit.editing.fine_tuning.editor import BreadthFirstTuning, MatrixTuning, PromptLastTuning
 from kgedit.hparams.fine_tuning import FineTuningSettings, FtlSettings, FtmSettings, LocFtSettings
 from kgedit.llm.contexts import Context
 from kgedit.llm.language_model import LanguageModel
+from kgedit.llm.surgery.matrices import EditedParameter
+from kgedit.llm.surgery.structure import is_linear
 from kgedit.progress import Advance
 from kgedit.records.cases import KnownFact
 
@@ -62,9 +65,9 @@ class MaskedFineTuning(MatrixTuning[FtmSettings]):
 
 
 class BreadthFirstFineTuning(BreadthFirstTuning[LocFtSettings], MatrixTuning[LocFtSettings]):
-    """Trains one MLP matrix in epochs over all edits of a call, shuffled in each epoch; with `blocks`, one per block.
+    """Trains one MLP matrix in epochs over all edits of a call, shuffled in each epoch.
 
-    With `rehearse`, each step also trains known facts, so that the matrix does not lose them to the edits.
+    With `blocks` and `matrices`, it trains more matrices. With `rehearse`, each step also trains known facts, so that the matrix does not lose them to the edits.
     """
 
     capabilities = Capabilities(
@@ -81,6 +84,16 @@ class BreadthFirstFineTuning(BreadthFirstTuning[LocFtSettings], MatrixTuning[Loc
     ) -> None:
         super().__init__(model, settings, contexts=contexts, seed=seed)
         self._known: list[tuple[str, str]] = []
+        self._linear = dict(self._linear_layers()) if settings.matrices == "all" else {}
+
+    @property
+    def trained(self) -> Mapping[str, EditedParameter]:
+        """One matrix per block, or with `matrices: all` every linear layer of the blocks by its full name."""
+        return self._linear or super().trained
+
+    def details(self) -> dict[str, Any]:
+        """Full names of the trained matrices."""
+        return {**super().details(), **({"matrices": list(self._linear)} if self._linear else {})}
 
     def prepare(self, known: Sequence[KnownFact], *, advance: Advance) -> None:  # noqa: ARG002 - takes no time
         """Write the known facts as questions in the contexts of the edits."""
@@ -94,3 +107,9 @@ class BreadthFirstFineTuning(BreadthFirstTuning[LocFtSettings], MatrixTuning[Loc
     def rehearsed(self, draw: random.Random) -> Sequence[tuple[str, str]]:
         """Draw as many known facts as set, or all if there are fewer."""
         return draw.sample(self._known, min(self.settings.rehearse, len(self._known)))
+
+    def _linear_layers(self) -> Iterator[tuple[str, EditedParameter]]:
+        inside = {module for layer in self.layers for module in self.model.blocks[layer].module.modules()}
+        for name, module in self.model.module.named_modules():
+            if module in inside and is_linear(module):
+                yield name, EditedParameter(module, "weight")

@@ -148,7 +148,8 @@ def test_without_options_one_table_and_at_most_three_sentences_are_printed(runs:
     every = command(*runs[:2], "--all").stdout
     titles = [table.title for table in report_tables(read_runs(runs[:2]))]
     assert all(title in every.splitlines() for title in titles)
-    assert f"{len(titles) - 1} more tables: --all" in shown.stderr
+    named = f"kgedit view {runs[1]} {runs[0]}"
+    assert f"{len(titles) - 1} more tables: --all. Every answer on a page: {named}" in shown.stderr
 
 
 def test_runs_that_do_not_compare_have_a_table_and_a_sentence_for_each_group(runs: list[Path]) -> None:

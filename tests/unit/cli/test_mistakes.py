@@ -119,6 +119,7 @@ MISTAKES = [
     (1, f"run-edit --timestep {NAME} --model tiny --method MEMIT", "Did you mean 'memit'?"),
     (1, f"run-edit --timestep {NAME} --model tiny --method none --preset wld", "did you mean 'wild'?"),
     (1, f"run-edit --timestep {NAME} --model tiny --method ft_m --set stps=3", "did you mean 'steps'?"),
+    (1, f"run-edit --timestep {NAME} --model tiny --method ft_m --set lr=1e-4", "did you mean 'learning_rate'?"),
     (1, f"run-edit --timestep {NAME} --model tiny --method none --protocol seq", "did you mean 'sequential'?"),
     (1, f"run-edit --timestep {NAME} --model tiny --method none --device gpu", "There is no device 'gpu'. Use auto"),
     (1, f"run-edit --timestep {NAME} --model tiny --method none --out empty/../kgedit-data", "contains no run"),

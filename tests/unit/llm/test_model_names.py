@@ -18,6 +18,7 @@ from kgedit.llm.loading import model_not_found
             "meta/llama",
             "There is no model 'meta/llama'. Built-in models: smollm2-135m, tiny. It is not a folder either",
         ),
+        ("HuggingFaceTB/SmolLM2-135M", "Did you mean 'smollm2-135m'?"),
         ("./my-model", "There is no folder ./my-model. Give a folder with config.json"),
         ("/models/a/b", "There is no folder /models/a/b."),
         ("empty", "The folder empty contains no model that transformers can read"),

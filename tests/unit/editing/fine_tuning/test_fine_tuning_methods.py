@@ -109,6 +109,24 @@ def test_locft_bf_is_adam_on_mini_batches_shuffled_in_each_epoch_with_the_end_of
     assert changed(weights(whole), same) == []
 
 
+def test_locft_bf_can_train_every_linear_layer_of_some_blocks(cases: list[Case]) -> None:
+    model, again = small_model(), small_model()
+    before = weights(model)
+    settings = {"layer": 1, "matrices": "all", "steps": 2, "least_steps": 0}
+    editor = _editor("locft_bf", model, **settings)
+    editor.apply(cases[:3])
+    linear = changed(before, model)
+    other = _editor("locft_bf", again, **settings)
+    other.load_state(editor.state())
+
+    of_block = [name for name in before if f".{1}." in name and "norm" not in name and name.endswith("weight")]
+    assert sorted(linear) == sorted(of_block)
+    assert f"{editor.details()['matrices'][0]}.weight" in linear
+    assert changed(weights(model), again) == []
+    editor.restore()
+    assert changed(before, model) == []
+
+
 @pytest.mark.parametrize("batch", [100, 2])
 @pytest.mark.slow
 def test_locft_bf_rehearses_known_facts_which_then_stay_likelier(cases: list[Case], batch: int) -> None:
