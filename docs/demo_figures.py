@@ -1,10 +1,9 @@
-"""Measures the default of `kgedit up` on the bundled sample over several seeds: the table of docs/how-to/one-command.md.
+"""Measures the default of `kgedit up` on the bundled sample over several seeds: table of docs/how-to/one-command.md.
 
 python docs/demo_figures.py HOME 0 1 2 3 4
 
 prints a Markdown table with a row for each model and method: the values of the seeds in order, then their mean. The
-processor seconds of each seed are written to stderr. A home that holds finished runs of the same version is not measured
-again, and an interrupted measurement resumes.
+processor seconds of each seed are written to stderr. Finished runs of the same version are not repeated.
 """
 
 from __future__ import annotations

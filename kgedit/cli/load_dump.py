@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import click
@@ -33,7 +34,11 @@ def load_dump(given: Given) -> None:
     """Load a dump as one or several snapshots, then update the graph."""
     date, days = given.values["date"], given.values["days"]
     if (date is None) == (not days):
-        raise click.UsageError("Give either --date, the day of the dump, or --as-of, earlier days to project it to.")
+        from kgedit.verbs.up_inputs import day_in_name
+
+        problem = "Give either --date, the day of the dump, or --as-of, earlier days to project it to."
+        named = None if days or date else day_in_name(Path(given.values["path"]))
+        raise click.UsageError(problem + (f" Its name has a day: --date {named}" if named else ""))
     if days and (given.values["engine"] != "local" or given.values["master"] is not None):
         raise click.UsageError("--as-of projects on this machine only. Leave --engine and --master out.")
     home, scope = default_home(), given.make(ScopeOptions).scope()

@@ -75,7 +75,10 @@ def check_dates(dates: Mapping[str, int], snapshots: Sequence[int]) -> None:
     for day in dates.values():
         if day not in snapshots:
             loaded = ", ".join(map(_written, sorted(snapshots))) or "none"
-            raise GraphError(f"The graph contains no snapshot of {_written(day)} (loaded: {loaded}).")
+            raise GraphError(
+                f"The graph contains no snapshot of {_written(day)} (loaded: {loaded}). "
+                f"Load it: kgedit load-dump PATH --date {_written(day)}"
+            )
     if {"from", "to"} <= dates.keys() and dates["from"] >= dates["to"]:
         raise GraphError(not_before(_written(dates["from"]), _written(dates["to"])))
 

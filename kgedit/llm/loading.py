@@ -259,8 +259,9 @@ def model_not_found(name: str, reason: str) -> ModelError:
     if path.is_absolute() or name.startswith((".", "~")) or name.count("/") > 1:
         return ModelError(f"There is no folder {name}. Give a folder with {wanted}. {built_in}")
     return ModelError(
-        f"There is no model '{name}'.{did_you_mean(name.rpartition('/')[2], BUILT_IN)} {built_in} It is not a folder either, and neither "
-        f"the Hugging Face hub nor its local cache has it. Give a folder with {wanted}; or, where there is a network, "
+        f"There is no model '{name}'.{did_you_mean(name.rpartition('/')[2], BUILT_IN)} {built_in} "
+        "It is not a folder either, and neither the Hugging Face hub nor its local cache has it. "
+        f"Give a folder with {wanted}; or, where there is a network, "
         f"run hf download {name} and set HF_HOME to that cache. ({reason})"
     )
 

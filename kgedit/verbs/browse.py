@@ -39,6 +39,8 @@ class Find(HomeVerb["pa.Table"]):
 
         check_name(self.name)
         with open_finished(home) as graph:
+            if not graph.snapshot_dates():
+                raise GraphError("The graph contains no snapshot. Load one: kgedit load-dump PATH --date YYYY-MM-DD")
             return find_terms(graph, self.name, limit=self.limit)
 
 

@@ -5,6 +5,7 @@ A state is a dump with its day, a day that is already loaded, or a day of the bu
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import hashlib
 import json
@@ -180,10 +181,15 @@ def _read_state(given: str | Path | Date | None, date: Date | None, option: str)
         ) from None
 
 
-def _day_of(path: Path, option: str) -> datetime.date:
+def day_in_name(path: Path) -> datetime.date | None:
+    """First day in the name of a file, such as 20210104 or 2021-01-04; None if there is none."""
     for year, month, day in _DAY.findall(path.name):
-        try:
+        with contextlib.suppress(ValueError):
             return datetime.date(int(year), int(month), int(day))
-        except ValueError:
-            continue
+    return None
+
+
+def _day_of(path: Path, option: str) -> datetime.date:
+    if (day := day_in_name(path)) is not None:
+        return day
     raise SourceError(f"The name of {path} has no day such as 20210104 in it. Give it: {option} YYYY-MM-DD")

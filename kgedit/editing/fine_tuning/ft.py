@@ -67,7 +67,8 @@ class MaskedFineTuning(MatrixTuning[FtmSettings]):
 class BreadthFirstFineTuning(BreadthFirstTuning[LocFtSettings], MatrixTuning[LocFtSettings]):
     """Trains one MLP matrix in epochs over all edits of a call, shuffled in each epoch.
 
-    With `blocks` and `matrices`, it trains more matrices. With `rehearse`, each step also trains known facts, so that the matrix does not lose them to the edits.
+    With `blocks` and `matrices`, it trains more matrices. With `rehearse`, each step also trains known facts, so that
+    the model does not lose them to the edits.
     """
 
     capabilities = Capabilities(

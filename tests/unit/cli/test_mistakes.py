@@ -71,6 +71,7 @@ MISTAKES = [
     (2, "load-dump dump.json --date 04/01/2021", "Write 2021-01-04 or 2021-04-01."),
     (2, "load-dump dump.json --as-of 2010-12-31,2010-02-30", "'2010-02-30' is not a date: February 2010 has 28 days."),
     (2, "load-dump dump.json", "Give either --date, the day of the dump, or --as-of"),
+    (2, "load-dump 20210104.json.gz", "Its name has a day: --date 2021-01-04"),
     (2, "fetch-dump yesterday", "Give latest or a day, or list the days there are: --list"),
     (1, "drop-snapshot 2020/01/01", "No snapshot of 2020-01-01 is loaded in"),
     (1, "drop-snapshot 20200101", "(loaded: 2021-01-04, 2023-02-27). Nothing was removed."),
