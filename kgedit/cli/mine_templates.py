@@ -25,7 +25,7 @@ from kgedit.verbs.verbalize import MineTemplates
     ),
 )
 def mine_templates(given: MineTemplates, *, estimate: bool, dry_run: bool) -> None:
-    """Mine them, and print the kept ones; or only estimate."""
+    """Mine templates and print the kept ones, or only estimate the cost."""
     from kgedit.timesteps.verbalizing.mining import wanted_statements
 
     home = default_home()
