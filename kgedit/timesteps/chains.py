@@ -98,6 +98,18 @@ def find_chains(
     return Chains(asked, counts, questions)
 
 
+def unchanged_hops(chains: pa.Table) -> pa.Table:
+    """Facts of chains that are in both snapshots; columns subject, property and object."""
+    return select(
+        """
+        SELECT DISTINCT fact.subject, fact.property, fact.object
+        FROM (SELECT unnest(facts) AS fact, generate_subscripts(facts, 1) AS place, position FROM chains)
+        WHERE place <> position ORDER BY ALL
+        """,
+        chains=chains,
+    )
+
+
 def _hop_properties(templates: pa.Table) -> list[str]:
     own = templates.filter(pc.invert(pc.ends_with(templates["template"], ":generic")))
     return sorted(set(own["property"].to_pylist()) - set(TWO_HOP_STOP_LIST))

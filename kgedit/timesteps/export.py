@@ -27,7 +27,7 @@ from kgedit.store.files import replace_folder, write_json
 from kgedit.store.snapshots import Snapshot
 from kgedit.store.window import Window
 from kgedit.store.working_folder import working_folder
-from kgedit.timesteps.chains import CHAIN_QUERIES, MOST_HOPS, Chains, find_chains
+from kgedit.timesteps.chains import CHAIN_QUERIES, MOST_HOPS, Chains, find_chains, unchanged_hops
 from kgedit.timesteps.changes import (
     DROPPED,
     dropped_changes,
@@ -247,12 +247,13 @@ def _make(
     near_subjects = describe_subjects(window.connection, locality.probes, language=language)
     near = word_probes(locality.probes, templates, near_subjects, words)
     step("choosing known facts", 4, _STEPS)
-    known_facts = choose_known_facts(window, worded.kept, locality, limit=settings.known_facts)
+    chains_of_facts = _find_chains(engine, window, worded.kept, templates, words, settings)
+    unchanged = None if chains_of_facts is None else unchanged_hops(chains_of_facts.kept)
+    known_facts = choose_known_facts(window, worded.kept, locality, limit=settings.known_facts, hops=unchanged)
     known_subjects = describe_subjects(window.connection, known_facts, language=language)
     step("finding two hops", 5, _STEPS)
     chains = find_shortcuts(window, engine.two_hops(window), worded.kept)
     hops = make_two_hops(chains, worded.kept, templates, words, seed=settings.seed)
-    chains_of_facts = _find_chains(engine, window, worded.kept, templates, words, settings)
     filters = (*found.filters, *(() if language.is_english else (translated,)), worded)
     cases, measured = _add_specificity(window, worded.kept, settings)
     tables = {
@@ -320,7 +321,7 @@ def _find_chains(
     """Chains of more than two facts; None if the settings ask for none."""
     if settings.hops <= 2:
         return None
-    step("finding chains", 5, _STEPS)
+    step("finding chains", 4, _STEPS)
     return find_chains(engine, window, cases, templates, words, hops=settings.hops, seed=settings.seed)
 
 

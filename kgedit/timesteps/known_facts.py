@@ -5,18 +5,22 @@ from __future__ import annotations
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kgedit.engines.protocol import HOPS
 from kgedit.store.window import Window
 from kgedit.timesteps.locality import Locality
 from kgedit.timesteps.tables import CHANGED
 
 
-def choose_known_facts(window: Window, cases: pa.Table, locality: Locality, *, limit: int) -> pa.Table:
-    """Choose old answers, then locality facts, then other unchanged facts, with the labels of the older snapshot.
+def choose_known_facts(
+    window: Window, cases: pa.Table, locality: Locality, *, limit: int, hops: pa.Table | None = None
+) -> pa.Table:
+    """Choose old answers, then locality facts and hops of chains, then other unchanged facts, with labels of that day.
 
     Args:
         window: Both snapshots.
         cases: From make_cases.
         locality: From find_locality.
+        hops: Columns subject, property and object: unchanged facts of chains; None means none.
         limit: Maximum number of facts; within each kind a hash of subject and property decides.
 
     Returns:
@@ -27,6 +31,7 @@ def choose_known_facts(window: Window, cases: pa.Table, locality: Locality, *, l
         WITH wanted AS (
             SELECT subject, property, old_objects[1] AS object, 0 AS turn FROM cases WHERE len(old_objects) = 1
             UNION ALL SELECT subject, property, object, 1 FROM probes
+            UNION ALL SELECT subject, property, object, 1 FROM hops
             UNION ALL SELECT subject, property, object, 2 FROM static_facts
         ), once AS (
             SELECT subject, property, object, min(turn) AS turn FROM wanted GROUP BY ALL
@@ -46,4 +51,5 @@ def choose_known_facts(window: Window, cases: pa.Table, locality: Locality, *, l
             ["subject", "property", "object"]
         ),
         static_facts=locality.static_facts.select(["subject", "property", "object"]),
+        hops=HOPS.empty_table() if hops is None else hops,
     )

@@ -150,6 +150,9 @@ def test_a_case_has_the_question_of_its_chain_and_one_about_each_fact(timestep: 
     assert four.chain.hop_questions[:3] == three.chain.hop_questions
     assert [probe.answers[0] for probe in singles.values()] == ["Dag Falk", "Norway", "Eva Gran", "Green Party"]
     assert len([probe for probe in case.probes if probe.axis == "mhop_rephrase"]) == 6
+    known = {(known.fact.subject, known.fact.property, known.fact.object) for known in timestep.known_facts()}
+    assert {("Q21", "P27", "Q30"), ("Q30", "P6", "Q40"), ("Q40", "P102", "Q50")} <= known
+    assert ("Q1", "P286", "Q21") not in known
 
 
 @pytest.mark.parametrize(
