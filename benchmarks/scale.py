@@ -4,7 +4,7 @@
 
 Generates dumps of each size (generated_dumps.py), and runs every stage in a separate process: a bare json.loads loop
 over the older dump, loading both dumps, the delta for a graph, the files of graphs around changes and of changed pairs,
-functionality, and an export without a graph. For each it prints processor seconds, the peak memory of the process and
+functionality, an export without a graph, and taking what changed out of the store. For each it prints processor seconds, the peak memory of the process and
 its workers together, the bytes written, the growth exponents between sizes (1 is linear), and an extrapolation to two
 full dumps. With --data, existing dumps are used again. PYTHONPATH=CHECKOUT measures another version of kgedit.
 """
@@ -46,6 +46,7 @@ STAGES = (
     "changed pairs",
     "functionality",
     "export",
+    "load changes",
 )
 
 WITH_TEXT = ("json.loads", "load older", "load newer")
@@ -120,6 +121,12 @@ def _export(home: Path, _dumps: Path, out: Path, _workers: int) -> None:
     kgedit.Home(home).export_timestep(*DATES[:2], out=out, engine="store", forms=())
 
 
+def _load_changes(home: Path, _dumps: Path, out: Path, _workers: int) -> None:
+    import kgedit
+
+    kgedit.Home(out).load_changes(home, *DATES[:2], graph=False)
+
+
 WORK: dict[str, Callable[[Path, Path, Path, int], None]] = {
     "json.loads": _json_loads,
     "load older": lambda home, dumps, _out, workers: _load(home, dumps, 0, workers),
@@ -129,6 +136,7 @@ WORK: dict[str, Callable[[Path, Path, Path, int], None]] = {
     "changed pairs": lambda home, _dumps, out, _workers: _graph_files(home, out, changed_pairs=True),
     "functionality": _functionality,
     "export": _export,
+    "load changes": _load_changes,
 }
 
 
