@@ -4,9 +4,10 @@
 
 Generates dumps of each size (generated_dumps.py), and runs every stage in a separate process: a bare json.loads loop
 over the older dump, loading both dumps, the delta for a graph, the files of graphs around changes and of changed pairs,
-functionality, an export without a graph, and taking what changed out of the store. For each it prints processor seconds, the peak memory of the process and
-its workers together, the bytes written, the growth exponents between sizes (1 is linear), and an extrapolation to two
-full dumps. With --data, existing dumps are used again. PYTHONPATH=CHECKOUT measures another version of kgedit.
+functionality, an export without a graph, and taking what changed out of the store (load-changes). For each it prints
+processor seconds, the peak memory of the process and its workers together, the bytes written, the growth exponents
+between sizes (1 is linear), and an extrapolation to two full dumps. With --data, existing dumps are used again.
+PYTHONPATH=CHECKOUT measures another version of kgedit.
 """
 
 from __future__ import annotations
