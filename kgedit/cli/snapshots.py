@@ -33,7 +33,7 @@ def snapshots() -> None:
     for snapshot in found:
         manifest = snapshot.manifest
         counts = f"{manifest['entities']:>12,}{manifest['claims']:>14,}{manifest['facts']:>14,}"
-        how = "projected from " if snapshot.is_projected else ""
+        how = "projected from " if snapshot.is_projected else "what changed in " if snapshot.is_part else ""
         click.echo(f"{manifest['date']:<12}{counts}  {how}{manifest['source']['name']}")
 
 
