@@ -38,7 +38,7 @@ from kgedit.wikidata.ids import COUNTRY, INSTANCE_OF, JURISDICTION, SUBCLASS_OF
 from kgedit.wikidata.times import not_before
 from kgedit.wording.names import name_rules
 
-_MEMORY = "448MB"
+_MEMORY = "1GB"
 """DuckDB's memory on two cores; the rest spills to disk."""
 
 _ROWS_AT_ONCE = 100_000
@@ -240,9 +240,10 @@ class _Taking:
         evidence = {INSTANCE_OF, COUNTRY, *(name for names in rules.evidence.values() for name in names)}
         window.run(
             f"""
-            CREATE TABLE mentioned AS
-            WITH fact AS (SELECT subject, object, kind FROM {_BOTH} SEMI JOIN pair USING (subject, property))
-            SELECT subject AS id FROM fact UNION SELECT object FROM fact WHERE kind = 'item';
+            CREATE OR REPLACE TABLE pair AS SELECT DISTINCT subject, property FROM pair;
+            CREATE TABLE mentioned AS SELECT DISTINCT subject AS id FROM pair;
+            INSERT INTO mentioned
+            SELECT DISTINCT object FROM {_BOTH} SEMI JOIN pair USING (subject, property) WHERE kind = 'item';
             INSERT INTO mentioned SELECT DISTINCT target FROM new_redirects SEMI JOIN mentioned USING (id);
             CREATE TABLE class AS
             SELECT subject AS id, object AS class_id FROM {_BOTH}
@@ -308,29 +309,33 @@ class _Taking:
 
         Of an item whose label other items have, two of these are included, because a question then needs a hint.
         """
-        self._window.run(
-            f"""
+        window, old = self._window, literal(self._window.old.entities)
+        chosen = "SEMI JOIN pair USING (subject, property)"
+        window.run(
+            """
             CREATE OR REPLACE TABLE pair AS SELECT DISTINCT subject, property FROM pair;
-            CREATE TABLE entity AS
-            SELECT subject AS id FROM pair UNION SELECT property FROM pair
-            UNION SELECT object FROM {_BOTH} SEMI JOIN pair USING (subject, property) WHERE object[1] <> 'V'
-            UNION SELECT object FROM old_claims SEMI JOIN pair USING (subject, property) WHERE object IS NOT NULL
-            UNION SELECT object FROM new_claims SEMI JOIN pair USING (subject, property) WHERE object IS NOT NULL
-            UNION SELECT id FROM old_entities WHERE kind = 'property'
-            UNION SELECT id FROM new_entities WHERE kind = 'property';
-            INSERT INTO entity
-            SELECT DISTINCT redirect_target FROM {literal(self._window.old.entities)} SEMI JOIN entity USING (id)
-            WHERE redirect_target IS NOT NULL
-            UNION
-            SELECT target FROM new_redirects SEMI JOIN entity USING (id);
-            INSERT INTO entity
+            CREATE TABLE entity AS SELECT subject AS id FROM pair UNION SELECT property FROM pair
+            """
+        )
+        # One at a time: together, their hash tables of all pairs would be in memory at once.
+        for ids in (
+            *(f"SELECT DISTINCT object FROM {name}_facts {chosen} WHERE object[1] <> 'V'" for name in ("old", "new")),
+            *(
+                f"SELECT DISTINCT object FROM {name}_claims {chosen} WHERE object IS NOT NULL"
+                for name in ("old", "new")
+            ),
+            *(f"SELECT id FROM {name}_entities WHERE kind = 'property'" for name in ("old", "new")),
+            f"SELECT DISTINCT redirect_target FROM {old} SEMI JOIN entity USING (id) WHERE redirect_target IS NOT NULL",
+            "SELECT DISTINCT target FROM new_redirects SEMI JOIN entity USING (id)",
+            """
             SELECT id FROM new_entities WHERE kind = 'item' AND label IN (
                 SELECT label FROM old_entities SEMI JOIN described ON id = subject
                 UNION SELECT label FROM new_entities SEMI JOIN described ON id = subject)
-            QUALIFY row_number() OVER (PARTITION BY label ORDER BY id) <= 2;
-            CREATE OR REPLACE TABLE entity AS SELECT DISTINCT id FROM entity
-            """
-        )
+            QUALIFY row_number() OVER (PARTITION BY label ORDER BY id) <= 2
+            """,
+        ):
+            window.run(f"INSERT INTO entity {ids}")
+        window.run("CREATE OR REPLACE TABLE entity AS SELECT DISTINCT id FROM entity")
 
     def _write_tables(self, folder: Path, name: str, snapshot: Snapshot) -> dict[str, int]:
         """Write the rows of one part; returns its counts."""
