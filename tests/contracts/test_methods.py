@@ -355,8 +355,13 @@ def test_a_case_that_cannot_be_edited_keeps_no_other_from_it(
     assert changed(weights(alone), mixed) == []
 
 
-@pytest.mark.parametrize("number_format", [torch.bfloat16, torch.float16])
-@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize(
+    ("name", "number_format"),
+    [
+        *((name, torch.bfloat16) for name in METHODS),
+        *((name, torch.float16) for name in ("ft_m", "lora", "memit", "mend", "memoir", "wise")),
+    ],
+)
 @pytest.mark.slow
 def test_a_narrow_model_on_a_gpu_is_edited_and_restored_too(
     name: str, number_format: torch.dtype, cases: list[Case], known: list[KnownFact]

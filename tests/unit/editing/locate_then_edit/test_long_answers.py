@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from world.edit_files import ROWS, write_json
 from world.small_models import ARCHITECTURES, changed, mean_loss, small_model, weights
 
 from kgedit.editing import make_editor
@@ -17,6 +19,7 @@ from kgedit.llm.contexts import read_context
 from kgedit.llm.language_model import LanguageModel
 from kgedit.progress import ignore
 from kgedit.records.cases import Case
+from kgedit.timesteps.edit_files.edit_file import EditFile
 from kgedit.timesteps.timestep import Timestep
 
 BARE = read_context("question_only")
@@ -184,6 +187,20 @@ def test_unke_brings_the_block_near_its_value_and_the_answer_with_it(long_case: 
     after = _outputs(model, model.encode(long_case.question))
     assert (after[-1] - value[0]).norm() < (before[-1] - value[0]).norm() / 4
     assert mean_loss(model, [long_case]) < unedited
+
+
+@pytest.mark.parametrize("name", ["anyedit", "unke"])
+@pytest.mark.parametrize("form", ["unke", "akew"])
+def test_texts_of_the_published_forms_are_edited(form: str, name: str, timestep: Timestep, tmp_path: Path) -> None:
+    """UnKE's texts name no subject, and AKEW's questions do."""
+    (case,) = EditFile.open(write_json(tmp_path / "texts.json", ROWS[form])).cases()
+    model = small_model()
+    unedited = mean_loss(model, [case])
+    given = {"chunk": 8, "layers": "1"} if name == "anyedit" else {"layer": 1, "train_rate": 5e-3}
+    applied = _editor(model, timestep, name, **given).apply([case])
+    assert applied.failures == ()
+    assert applied.loss is not None
+    assert mean_loss(model, [case]) < unedited
 
 
 def _outputs(model: LanguageModel, ids: list[int]) -> torch.Tensor:
