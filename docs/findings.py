@@ -256,10 +256,16 @@ def _direction(claim: Mapping[str, Any], difference: Mapping[str, Any]) -> str:
 
 
 def _row(claim: Mapping[str, Any], found: Sequence[Mapping[str, Any]]) -> str:
-    measured = "<br>".join(_figure(one, alone=len(list(comparisons(claim))) == 1) for one in found) or "–"
-    place = f"{claim['claim']} ({claim['place']})"
-    what = f"{measured}<br>{claim['measure']}" if found else claim["measure"]
-    return f"| {place} | [`{claim['spec']}`](#sweeps) | {what} | {verdict(claim, found)} | {claim.get('differ', '')} |"
+    asked = len(list(comparisons(claim)))
+    figures = [_figure(one, alone=asked == 1) for one in found]
+    cells = [
+        f"{claim['claim']} ({claim['place']})",
+        f"[`{claim['spec']}`](#sweeps)",
+        "<br>".join([*figures, claim["measure"]]),
+        verdict(claim, found) + (f" ({len(found)} of {asked} run)" if 0 < len(found) < asked else ""),
+        claim.get("differ", ""),
+    ]
+    return f"| {' | '.join(cells)} |"
 
 
 _UNITS: Mapping[bool, tuple[Unit, Unit]] = {True: ("percent", "points"), False: ("plain", "change")}
