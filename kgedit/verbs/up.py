@@ -145,9 +145,9 @@ class Up(InHome, Verb[Outcome]):
         group="Model",
         metavar="NAME",
         complete="methods",
-        help="A method as in run-edit; repeat for several. Default: for tiny locft_bf with --set steps=200 --set "
-        "learning_rate=0.002 --set rehearse=50 --train-context asked, on the bundled sample also ft_m; for any other "
-        "model graph_rag.",
+        help="A method as in run-edit; repeat for several. Default: for tiny locft_bf with --set blocks=2 --set "
+        "matrices=all --set steps=120 --set learning_rate=0.0005 --set rehearse=50 --train-context asked, on the "
+        "bundled sample also ft_m; for any other model graph_rag.",
     )
     only_failed: bool = python_only(
         default=True, help="Whether to leave out cases that the unedited model already answers correctly."

@@ -72,7 +72,7 @@ _TRAINING = {"tiny": 20.0}
 """Seconds until tiny has learned the older state, once per timestep."""
 _TRAINED_BYTES = {"tiny": 3.5e6}
 _EDITING = {
-    ("tiny", "locft_bf"): 0.2,
+    ("tiny", "locft_bf"): 0.6,
     ("tiny", "grace"): 0.45,
     ("tiny", "ft_m"): 0.05,
     ("smollm2-135m", "graph_rag"): 0.01,
