@@ -7,8 +7,12 @@ asked. The rivals rank the memory's rows as sentences: embeddings and BM25 give 
 reasoning (He, Song and Sun 2025) lets the model confirm each of the four nearest rows by "Yes" or "No", in a second
 prompt. No rival has a threshold, so that they are at their best on questions; texts that need nothing get facts from
 them, except where the model rejects all rows. The model answers greedily, with the facts as lines of the prompt; an
-answer is right if it contains the value's label. Milliseconds are wall-clock time to find the facts, with the
-question's embedding and the model's confirmation, without the answer. Intervals are clustered by relation.
+answer is right if it contains the value's label, and wrong if it contains another value of the same relation instead.
+Milliseconds are wall-clock time to find the facts, with the question's embedding and the model's confirmation, without
+the answer. Intervals are clustered by relation.
+
+`--edited METHOD` edits the model with the current facts of all relations that are asked about, one edit for each row,
+in the chat template and the instruction of the questions, and asks it without facts.
 """
 
 from __future__ import annotations
@@ -16,6 +20,7 @@ from __future__ import annotations
 import argparse
 import hashlib
 import time
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +31,7 @@ from everyday import Outcome, ask_all, share_found
 from everyday_baselines import Row, by_bm25, by_embedding, outcomes, rows_of
 from everyday_questions import EverydayQuestion, read_nothing, read_questions
 
+import kgedit
 from kgedit.graph_memory.gate import read_gate
 from kgedit.graph_memory.graph_memory import GraphMemory
 from kgedit.graph_memory.matching import read_matcher
@@ -108,35 +114,95 @@ def prompt_of(each: Outcome, questions: dict[tuple[str, str], str]) -> str:
 
 
 def line(
-    name: str, find: Finder, asked: Sequence[EverydayQuestion], nothing: Sequence[EverydayQuestion], told: Told
+    name: str, find: Finder, asked: Sequence[EverydayQuestion], nothing: Sequence[EverydayQuestion], judge: Judge
 ) -> str:
     """One row of the table."""
     started = time.perf_counter()
     found, passed = find(asked), find(nothing)
     took = 1000 * (time.perf_counter() - started) / (len(asked) + len(nothing))
-    texts = told.answerer.answers([prompt_of(each, told.questions) for each in found])
-    right = {
-        each.question.turns: name_key(each.question.value) in name_key(text)
-        for each, text in zip(found, texts, strict=True)
-    }
     single = [each for each in found if not each.question.is_two_hops]
     two = [each for each in found if each.question.is_two_hops]
     cells = [
         *(share_found(several, lambda each: each.found) for several in (single, two)),
         f"{float(np.mean([each.unasked for each in found])):.2f}",
         share_found(passed, lambda each: bool(each.facts)),
-        share_found(found, lambda each: right[each.question.turns]),
+        *judge.judged(found),
         f"{took:.0f}",
     ]
     return f"| {name} | {' | '.join(cells)} |"
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
-    """The model, and the question of each fact."""
+class Judge:
+    """Asks a model, and judges its answers.
+
+    Attributes:
+        answerer: The model.
+        questions: Question of each fact.
+        values: Normalized labels of all values of each relation.
+    """
 
     answerer: Answerer
     questions: dict[tuple[str, str], str]
+    values: dict[str, frozenset[str]]
+
+    def judged(self, found: Sequence[Outcome]) -> tuple[str, str]:
+        """Shares of right answers, and of answers that contain a wrong value."""
+        texts = self.answerer.answers([prompt_of(each, self.questions) for each in found])
+        keys = {each.question.turns: f" {name_key(text)} " for each, text in zip(found, texts, strict=True)}
+
+        def is_right(each: Outcome) -> bool:
+            return name_key(each.question.value) in keys[each.question.turns]
+
+        def is_wrong(each: Outcome) -> bool:
+            relations = {relation for _, relation in each.question.needed[-1]}
+            others = {value for relation in relations for value in self.values[relation]}
+            asked = f" {name_key(' '.join(each.question.turns))} "
+            stated = (f" {value} " for value in others if f" {value} " not in asked)
+            return not is_right(each) and any(value in keys[each.question.turns] for value in stated)
+
+        return share_found(found, is_right), share_found(found, is_wrong)
+
+
+def edited_line(
+    method: str,
+    rows: Sequence[Row],
+    asked: Sequence[EverydayQuestion],
+    nothing: Sequence[EverydayQuestion],
+    judge: Judge,
+) -> str:
+    """The row of the edited model, which is asked without facts; the model is restored."""
+    model = judge.answerer.model
+    cases = [
+        kgedit.make_case(
+            prompt=ANSWER.format(facts="", question=judge.questions[row.fact]), subject=row.fact[0], target=row.values[0]
+        )
+        for row in rows
+    ]
+    plain = [prompt_of(Outcome(each, {}, None), judge.questions) for each in nothing]
+    before = judge.answerer.answers(plain)
+    started = time.perf_counter()
+    with kgedit.edit(model, method, cases=cases, contexts=("chat",)) as editor:
+        took = time.perf_counter() - started
+        own = judge.answerer.answers([case.question for case in cases])
+        kept = sum(name_key(row.values[0]) in name_key(text) for row, text in zip(rows, own, strict=True))
+        cells = judge.judged([Outcome(each, {}, None) for each in asked])
+        changed = sum(one != other for one, other in zip(before, judge.answerer.answers(plain), strict=True))
+        failed = len(editor.failures)
+    print(f"{method}: {len(cases)} edits in {took:.0f} s, {failed} failed; {kept} answered in their own words; "
+          f"{changed} of {len(nothing)} answers to other texts changed", flush=True)  # fmt: skip
+    return f"| edited by `{method}` | – | – | – | – | {' | '.join(cells)} | 0 |"
+
+
+def values_of(memory: GraphMemory) -> dict[str, frozenset[str]]:
+    """Normalized labels of all values of each relation, ended ones included."""
+    tables = memory.tables()
+    names, things = tables["relations"]["id"].to_pylist(), tables["things"]["id"].to_pylist()
+    relations = tables["rows"]["relation"].to_pylist()
+    found: dict[str, set[str]] = defaultdict(set)
+    for row, thing in zip(*(tables["values"][name].to_pylist() for name in ("row", "thing")), strict=True):
+        found[names[relations[row]]].add(name_key(memory.label_of(things[thing])))
+    return {relation: frozenset(several) for relation, several in found.items()}
 
 
 def first_by_hash(texts: Sequence[EverydayQuestion], most: int) -> list[EverydayQuestion]:
@@ -151,6 +217,7 @@ def main() -> None:
     parser.add_argument("memory", type=Path)
     parser.add_argument("--questions", type=int, default=60)
     parser.add_argument("--model", default="smollm2-135m")
+    parser.add_argument("--edited", action="append", default=[], metavar="METHOD", help="edit the model; repeat")
     parser.add_argument("--embedder", default="all-minilm-l6-v2")
     parser.add_argument("--reduced", action="store_true", help="embed in bfloat16 where the processor can")
     given = parser.parse_args()
@@ -161,7 +228,11 @@ def main() -> None:
     nothing = first_by_hash(read_nothing("sample"), given.questions // 2)
     rows = rows_of(memory)
     answerer = Answerer(load_model(given.model, device="cpu", dtype="float32"))
-    told = Told(answerer, {row.fact: row.text.removesuffix(" " + "; ".join(row.values)) for row in rows})
+    judge = Judge(
+        answerer,
+        {row.fact: row.text.removesuffix(" " + "; ".join(row.values)) for row in rows},
+        values_of(memory),
+    )
     near, words = by_embedding(rows, _Embedding(embed)), by_bm25(rows)
     ask_all(memory, asked[:1])  # the index of names and the catalogue's vectors
     finders: dict[str, Finder] = {
@@ -172,10 +243,14 @@ def main() -> None:
         "selective contextual reasoning": contextual(rows, near, answerer),
     }
     print(f"| {len(asked)} questions, {len(nothing)} other texts, {given.model} | single facts, % | two hops, % "
-          "| unasked facts | other texts that get facts, % | right answers, % | ms |\n"
-          "| :-- | --: | --: | --: | --: | --: | --: |")  # fmt: skip
+          "| unasked facts | other texts that get facts, % | right answers, % | wrong values, % | ms |\n"
+          "| :-- | --: | --: | --: | --: | --: | --: | --: |")  # fmt: skip
     for name, find in finders.items():
-        print(line(name, find, asked, nothing, told), flush=True)
+        print(line(name, find, asked, nothing, judge), flush=True)
+    relations = {fact[1] for each in read_questions("sample") for several in each.needed for fact in several}
+    known = [row for row in rows if row.fact[1] in relations]
+    for method in given.edited:
+        print(edited_line(method, known, asked, nothing, judge), flush=True)
 
 
 class _Embedding:
