@@ -20,9 +20,22 @@ from typing import Any
 import numpy as np
 import torch
 import yaml
-from matcher_frames import ABOUT_FRAMES, ASK_FRAMES, FORM_FRAMES, NESTED_FORMS, NOTHING_FRAMES, NOUN_FRAMES, SAY_FRAMES
+from matcher_frames import (
+    ABOUT_FRAMES,
+    ASK_FRAMES,
+    FORM_FRAMES,
+    NESTED_FORMS,
+    NOTHING_FRAMES,
+    NOUN_FRAMES,
+    OTHER_HOLDERS,
+    OTHER_OFFICERS,
+    SAY_FRAMES,
+    SOMETHING,
+    STATED_FIRST,
+    THAT,
+)
 
-from kgedit.graph_memory.matching import BACK, BUCKETS, DIRECT, NOTHING, OTHER, text_features
+from kgedit.graph_memory.matching import BACK, BUCKETS, DIRECT, LEADING, NOTHING, OTHER, text_features
 from kgedit.graph_memory.relations import SLOT
 from kgedit.llm.embeddings import Vectors, load_embedder
 from kgedit.resources import data_folder
@@ -89,6 +102,7 @@ def _nested(draw: random.Random) -> Iterator[Example]:
             if nouns and first != last and _fits(inner["gives"], outer["of"]):
                 texts = _wordings(outer, draw, subject=nouns, most=24)
                 texts += _topics(outer, nouns, inner["gives"], draw, most=6)
+                texts += _stated_first(inner, outer, draw, most=3)
                 for text in [*texts, *_nested_forms(inner, outer, draw, most=6)]:
                     yield Example(text, last, first)
         for shared in read_paraphrases()["shared"]:
@@ -129,6 +143,20 @@ def _topics(outer: Mapping[str, Any], nouns: list[str], gives: str, draw: random
     return made
 
 
+def _stated_first(inner: Mapping[str, Any], outer: Mapping[str, Any], draw: random.Random, *, most: int) -> list[str]:
+    """A statement about the subject, then a question about its value: "A company owns X. Where is it based?"."""
+    says = [text for text in inner.get("says", ()) if re.search(r"\bY\b", text)]
+    if not says or inner["gives"] not in THAT:
+        return []
+    made = []
+    for text in draw.sample(outer["asks"], min(most, len(outer["asks"]))):
+        said = re.sub(r"\bY\b", draw.choice(SOMETHING[inner["gives"]]), draw.choice(says))
+        that = draw.choice(THAT[inner["gives"]])
+        asked = text.replace("X's", POSSESSIVES.get(that, "its")).replace("X", that)
+        made.append(draw.choice(STATED_FIRST).format(s=said, a=asked))
+    return made
+
+
 def _nested_forms(inner: Mapping[str, Any], outer: Mapping[str, Any], draw: random.Random, *, most: int) -> list[str]:
     """Two nouns without a sentence."""
     firsts, lasts = _heads(inner), _heads(outer)
@@ -147,6 +175,13 @@ def _nothing(draw: random.Random) -> Iterator[Example]:
     for text in read_paraphrases()["nothing"]:
         for frame in draw.sample(NOTHING_FRAMES, 4):
             yield Example(frame.format(t=text), NOTHING, ANY)
+    relations = read_paraphrases()["relations"]
+    heads = [head for name in (*LEADING, "P35") for head in _heads(relations[name]) if len(head.split()) < 4]
+    nouns = [frame.format(h=head) for head in heads for frame in draw.sample(OTHER_HOLDERS, 4)]
+    nouns += [form.format(officer) for officer in OTHER_OFFICERS for form in ("{} of X", "{} at X", "X's {}", "X {}")]
+    for noun in nouns:
+        for frame in draw.sample(NOUN_FRAMES, 2):
+            yield Example(frame.format(n=_noun_in(frame, noun), wh="who"), NOTHING, ANY)
 
 
 def _other(draw: random.Random) -> Iterator[Example]:
@@ -206,9 +241,9 @@ def _varied(text: str, draw: random.Random) -> str:
         text = text[0].upper() + text[1:]
     if draw.random() < 0.2:
         text = text.rstrip("?.!")
-    if draw.random() < 0.15:
+    if draw.random() < 0.25:
         words = text.split()
-        places = [place for place, word in enumerate(words) if len(word) > 4 and word.isalpha()]
+        places = [place for place, word in enumerate(words) if len(word) > 3 and word.isalpha()]
         if places:
             place = draw.choice(places)
             words[place] = _misspelt(words[place], draw)

@@ -62,6 +62,27 @@ NESTED_FORMS = (
     *("{i} of X -> {h}?", "{h}: {i} of X", "{h} of X {i}", "{h} of X's {i}", "{h} of {i} of X", "X {i} {h}?"),
     *("two hops: X's {i}'s {h}", "{h} of the X {i}?"),
 )
+SOMETHING = {
+    "person": ("someone", "a man", "a woman", "somebody"),
+    "org": ("a company", "a firm", "a corporation", "some group"),
+    "team": ("a club", "a team"),
+    "place": ("some place", "a country"),
+    "city": ("a city", "some town"),
+    "party": ("a party",),
+    "office": ("an office",),
+    "venue": ("a stadium",),
+    "thing": ("something",),
+}
+"""Stands for the value in statements that a question follows: "A company owns X. Where is it based?"."""
+THAT = {
+    "person": ("that person", "he", "she", "this man"),
+    "org": ("that company", "it", "this firm", "that corporation"),
+    "team": ("that club", "it", "this team"),
+    "place": ("that place", "it", "that country"),
+    "city": ("that city", "it"),
+    "party": ("that party", "it"),
+}
+STATED_FIRST = ("{s}. {a}?", "{s}; {a}?", "{s}, and {a}?", "{s}. So {a}?")
 ABOUT_FRAMES = ("tell me about {n}", "tell me about {n}, please", "what do you know about {n}", "who's {n} again?")
 ASK_FRAMES = (
     *("{a}", "{a}?", "{a}?", "{a} these days?", "{a} now", "{a} at the moment?", "hey, {a}?", "so {a} now"),
@@ -92,3 +113,47 @@ SAY_FRAMES = (
     ),
 )
 NOTHING_FRAMES = ("{t}", "{t}?", "{t}", "please, {t}", "can you tell me {t}?", "hi, {t}")
+OTHER_HOLDERS = (
+    *(
+        "first {h} of X",
+        "very first {h} of X",
+        "deputy {h} of X",
+        "vice {h} of X",
+        "assistant {h} of X",
+        "X's first {h}",
+    ),
+    *(
+        "X's deputy {h}",
+        "youngest {h} of X ever",
+        "longest-serving {h} of X",
+        "next but one {h} of X",
+        "X's assistant {h}",
+    ),
+    *("spokesman of the {h} of X", "bodyguard of the {h} of X", "salary of the {h} of X", "term of the {h} of X"),
+    *("powers of the {h} of X", "speech of the {h} of X", "approval rating of the {h} of X", "age of the {h} of X"),
+    *("residence of the {h} of X", "phone number of the {h} of X", "second in command to the {h} of X"),
+)
+"""Nouns about an office that ask for no relation: its first holder, its deputy, its salary."""
+OTHER_OFFICERS = (
+    *("chief financial officer", "cfo", "chief technology officer", "cto", "chief operating officer", "coo"),
+    *("finance minister", "foreign minister", "health minister", "interior minister", "defence minister", "treasurer"),
+    *(
+        "second in command",
+        "number two",
+        "press secretary",
+        "chief scientist",
+        "head of sales",
+        "physio",
+        "goalkeeper coach",
+    ),
+    *(
+        "chief economist",
+        "head of marketing",
+        "ombudsman",
+        "attorney general",
+        "chief justice",
+        "army chief",
+        "captain",
+    ),
+)
+"""Offices that are no relation: "the finance minister of X"."""

@@ -11,8 +11,8 @@ answer is right if it contains the value's label, and wrong if it contains anoth
 Milliseconds are wall-clock time to find the facts, with the question's embedding and the model's confirmation, without
 the answer. Intervals are clustered by relation.
 
-`--edited METHOD` edits the model with the current facts of all relations that are asked about, one edit for each row,
-in the chat template and the instruction of the questions, and asks it without facts.
+`--edited METHOD` edits the model with the current facts that the asked questions need and no others, one edit for each
+row, in the chat template and the instruction of the questions, and asks it without facts.
 """
 
 from __future__ import annotations
@@ -175,7 +175,9 @@ def edited_line(
     model = judge.answerer.model
     cases = [
         kgedit.make_case(
-            prompt=ANSWER.format(facts="", question=judge.questions[row.fact]), subject=row.fact[0], target=row.values[0]
+            prompt=ANSWER.format(facts="", question=judge.questions[row.fact]),
+            subject=row.fact[0],
+            target=row.values[0],
         )
         for row in rows
     ]
@@ -247,8 +249,8 @@ def main() -> None:
           "| :-- | --: | --: | --: | --: | --: | --: | --: |")  # fmt: skip
     for name, find in finders.items():
         print(line(name, find, asked, nothing, judge), flush=True)
-    relations = {fact[1] for each in read_questions("sample") for several in each.needed for fact in several}
-    known = [row for row in rows if row.fact[1] in relations]
+    needed = {fact for each in asked for several in each.needed for fact in several}
+    known = [row for row in rows if row.fact in needed]
     for method in given.edited:
         print(edited_line(method, known, asked, nothing, judge), flush=True)
 

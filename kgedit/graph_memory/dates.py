@@ -7,7 +7,7 @@ An imprecise date covers every day that it may mean: a value that ended in 2021 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -51,14 +51,22 @@ _NUMBERS = {
     },
 }
 _CENTURIES = {"nineteen": 1900, "twenty": 2000}
+_SINCE_2000 = {word: number for number, word in enumerate(_UNITS, start=1)} | _NUMBERS
 
 _MONTH = f"(?P<month>{'|'.join(_MONTHS)})"
 _YEAR = r"(?P<year>[12]\d{3})"
+
+
+def _any_of(words: Iterable[str]) -> str:
+    return "|".join(sorted(words, key=lambda word: -len(word)))
+
+
 _YEAR_IN_WORDS = (
-    f"(?P<century>{'|'.join(_CENTURIES)})[ -](?P<rest>{'|'.join(sorted(_NUMBERS, key=lambda word: -len(word)))})"
+    rf"(?:(?P<century>{_any_of(_CENTURIES)})[ -](?P<rest>{_any_of(_NUMBERS)})"
+    rf"|two thousand(?: and)?[ -](?P<since_2000>{_any_of(_SINCE_2000)}))"
 )
 _DAY = r"(?P<day>\d{1,2})(?:st|[nr]d|th|\.)?"
-_PART = f"(?:the )?(?P<part>{'|'.join(sorted(_PARTS, key=lambda word: -len(word)))})"
+_PART = f"(?:the )?(?P<part>{_any_of(_PARTS)})"
 _BEFORE = (
     r"\b(?:(?:back\s+)?(?:as\s+of|as\s+at|at|in|on|during|by|im|am|seit|circa|around)\s+(?:the\s+year\s+|jahre?\s+)?)"
 )
@@ -72,6 +80,8 @@ _DATES = (
             rf"{_MONTH},?\s+(?:of\s+)?{_YEAR}",
             rf"{_YEAR}-(?P<month_number>\d\d)",
             rf"{_PART}\s*{_YEAR}",
+            rf"{_PART}\s+{_YEAR_IN_WORDS}",
+            rf"{_MONTH},?\s+(?:of\s+)?{_YEAR_IN_WORDS}",
             _YEAR,
             _YEAR_IN_WORDS,
         )
@@ -155,6 +165,8 @@ def _number_of(parts: Mapping[str, str | None]) -> int:
     """Number of the date that one of the patterns found, from its named groups."""
     if parts.get("century"):
         year = _CENTURIES[str(parts["century"]).lower()] + _NUMBERS[str(parts["rest"]).lower()]
+    elif parts.get("since_2000"):
+        year = 2000 + _SINCE_2000[str(parts["since_2000"]).lower()]
     else:
         year = int(parts["year"] or 0)
     month = int(parts.get("month_number") or 0)

@@ -21,11 +21,11 @@ from kgedit.graph_memory.dates import UNKNOWN_END, date_number, period_of, read_
 from kgedit.graph_memory.facts import FactTable
 from kgedit.graph_memory.findings import Finding, FoundPath, Remembered, Search
 from kgedit.graph_memory.gate import Gate, read_gate, read_match_gate
-from kgedit.graph_memory.languages import ENGLISH, read_lexicon
+from kgedit.graph_memory.languages import ENGLISH, guess_language, read_lexicon
 from kgedit.graph_memory.learning import Learner, MemoryChange, fresh_rows, table_of_cases
 from kgedit.graph_memory.matched_search import MatchedSearch
 from kgedit.graph_memory.matching import RelationMatcher
-from kgedit.graph_memory.other_names import OtherNames
+from kgedit.graph_memory.other_names import OtherNames, is_written_as_name
 from kgedit.graph_memory.relations import SLOT, CatalogueWordings, RelationIndex
 from kgedit.graph_memory.retrieval import Retriever
 from kgedit.graph_memory.scoring import QuestionWindow
@@ -33,6 +33,7 @@ from kgedit.graph_memory.windows import windows_of
 from kgedit.llm.embeddings import Embedder, Vectors
 from kgedit.names.columns import NumberColumn, TextColumn
 from kgedit.names.index import Mention, NameIndex, composed, name_key
+from kgedit.names.longer_names import name_goes_on
 from kgedit.records.cases import Case
 
 __all__ = ["Finding", "FoundPath", "GraphMemory", "Remembered", "Search"]
@@ -229,15 +230,32 @@ class GraphMemory:
             if self._matcher is None:
                 found += self._find_worded([composed(several[-1]) for several in turns], search, as_of)
             else:
-                found += self._find_matched(turns, search, as_of)
+                found += self._find_in_any_language(turns, search, as_of)
         return found
 
     def _read(self, turn: str) -> str:
-        """A text of the memory's language, with the words around its names in English."""
+        """A text with the words around its names in English; it is in the memory's language, or in a guessed one."""
         self._other_names.catch_up()
         text, indexes = composed(turn), (self._names, self._other_names)
         found = [each for names in indexes for each in (*names.find(text), *names.find_genitives(text))]
-        return text if self._lexicon is None else self._lexicon.read_around(text, found)
+        lexicon = self._lexicon or read_lexicon(guess_language(text, found))
+        return text if lexicon is None else lexicon.read_around(text, found)
+
+    def _find_in_any_language(self, turns: Sequence[Sequence[str]], search: Search, as_of: str) -> list[Finding]:
+        """Find by the matcher. A memory in English reads other languages by their lexicons, then as they are."""
+        if self._lexicon is not None:
+            return self._find_matched(turns, search, as_of)
+        read = [[self._read(turn) for turn in several] for several in turns]
+        found = self._find_matched(read, search, as_of)
+        again = [
+            place
+            for place, (one, several) in enumerate(zip(read, turns, strict=True))
+            if not found[place].paths and one[-1] != composed(several[-1])
+        ]
+        for place, each in zip(again, self._find_matched([turns[one] for one in again], search, as_of), strict=True):
+            if each.paths or (each.probability or 0.0) > (found[place].probability or 0.0):
+                found[place] = each
+        return found
 
     def _find_matched(self, turns: Sequence[Sequence[str]], search: Search, as_of: str) -> list[Finding]:
         """Find by the matcher, and relations that it does not know by their wordings."""
@@ -405,6 +423,13 @@ class GraphMemory:
         found = self._names.find(text)
         if not found and misspelt:
             found = self._names.find_misspelt(text)
+        if self._matcher is not None:
+            labels = {each: [self._facts.label(subject) for subject in each.subjects] for each in found}
+            found = [
+                each
+                for each in found
+                if is_written_as_name(text, each) and not name_goes_on(text, each, labels[each], found)
+            ]
         return sorted(found, key=lambda mention: (mention.nested, mention.start))[:_MOST_MENTIONS]
 
     def _embedded(self, texts: set[str]) -> dict[str, Vectors]:

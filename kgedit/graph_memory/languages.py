@@ -24,6 +24,10 @@ _MOST_WORDS = 5
 """Words of the longest entry."""
 _LEAST_STEM = 3
 """Entries with an open ending are kept by this many first letters."""
+_LEAST_MARKS = 2
+_ENGLISH_MARKS = frozenset(
+    ["a", "and", "are", "did", "do", "does", "for", "has", "have", "how", "i", "is", "it", "me", "of", "please", "tell"]
+) | {"that", "the", "to", "was", "what", "when", "where", "which", "who"}
 _OPENING = str.maketrans("", "", "¿¡")
 
 Range = tuple[int, int]
@@ -67,6 +71,9 @@ class Lexicon:
     Args:
         language: Code of the language, "de".
         content: Content of its file.
+
+    Attributes:
+        marks: Words that show that a text is in this language, normalized.
     """
 
     def __init__(self, language: str, content: Mapping[str, Any]) -> None:
@@ -78,6 +85,7 @@ class Lexicon:
             name_key(label): tuple(stem + ending for stem in stems for ending in content["endings"])
             for label, stems in content["names"].items()
         }
+        self.marks = frozenset(name_key(str(word)) for word in content["marks"])
         self._genitives = {name_key(word): english for word, english in content["genitives"].items()}
         self._entries: dict[str, list[_Entry]] = {}
         for section in ("nouns", "words"):
@@ -182,6 +190,31 @@ def read_lexicon(language: str) -> Lexicon | None:
         return Lexicon(language, read_catalogue(path))
     except (KeyError, TypeError, AttributeError) as error:
         raise KgeditError(f"{path} is no lexicon ({error}). Install kgedit again.") from error
+
+
+def guess_language(text: str, names: Sequence[Mention] = ()) -> str:
+    """Language of a text by its marks: at least two of them outside names, and more than English words.
+
+    Args:
+        text: The text, in composed Unicode form.
+        names: Names in it, which may be of any language.
+
+    Returns:
+        Code of the language; ENGLISH if no other is certain.
+    """
+    words = [word.text for word in words_of(text) if not any(_covers(text, name, word) for name in names)]
+    english = sum(word in _ENGLISH_MARKS for word in words)
+    counts = {
+        code: sum(word in lexicon.marks for word in words)
+        for code in languages()
+        if (lexicon := read_lexicon(code)) is not None
+    }
+    best = max(counts, key=lambda code: counts[code])
+    return best if counts[best] >= max(_LEAST_MARKS, english + 1) else ENGLISH
+
+
+def _covers(text: str, name: Mention, word: Word) -> bool:
+    return name.start <= word.start < name.end and text[name.start : name.end][:1].isupper()
 
 
 def languages() -> tuple[str, ...]:

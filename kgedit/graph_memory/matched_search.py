@@ -23,6 +23,8 @@ from kgedit.graph_memory.times_asked import TimedQuestion, read_time
 from kgedit.graph_memory.windows import windows_of
 from kgedit.llm.embeddings import Embedder, Vectors
 from kgedit.names.index import Mention, NameIndex, composed, words_of
+from kgedit.names.longer_names import name_goes_on
+from kgedit.names.nicknames import titles
 
 _MOST_MENTIONS = 8
 _MOST_EARLIER_TURNS = 6
@@ -36,9 +38,11 @@ _NEAR = 0.35
 """Second relations of the best name are given too if they are at least 70 % as probable (the logarithm is 0.35)."""
 _PRONOUN = re.compile(
     r"\b(?P<of>his|her(?=\s+\w)|their|its|whose|seine?r?|ihre?r?)\b|\b(?:he|she|they|him|her|them|it|there|er|sie|dort"
-    r"|(?:that|this|the) (?:country|city|club|team|company|party|man|woman|person|firm|place))\b",
+    r"|(?:that|this|the) (?:country|city|club|team|company|corporation|group|party|man|woman|person|firm|place))\b",
     re.IGNORECASE,
 )
+
+_ENDS_STATEMENT = re.compile(r"(?<=[\w\"')])(?:\.(?=\s)|;)")
 
 Ranked = list[tuple[Candidate, float]]
 
@@ -177,8 +181,10 @@ class MatchedSearch:
         for each in mentions:
             others = [(one.start, one.end) for one in proper if not one.nested and _apart(one, each)]
             windows = windows_of(text, each.start, each.end, others)
+            if _is_asked_later(text, each, mentions):
+                windows = [max(windows, key=len)]
             # "Is X in NATO?" asks for another relation than "Is X in Y?": the sentence counts with its names, too.
-            named = windows_of(text, each.start, each.end)[:1] if others else []
+            named = windows_of(text, each.start, each.end)[:1] if others and len(windows) > 1 else []
             whole = max(windows, key=len)
             found.append(_Masked(each, text, tuple(dict.fromkeys([*windows, *named])), whole))
         return found
@@ -189,6 +195,7 @@ class MatchedSearch:
         genitives = [*self._names.find_genitives(text), *self._others.find_genitives(text)]
         found += [each for each in genitives if all(_apart(each, one) for one in found)]
         found = [each for each in found if is_written_as_name(text, each) and not self._is_wording(text, each)]
+        found = [each for each in found if not self._goes_on(text, each, found)]
         if misspelt:
             near = [*self._names.find_misspelt(text), *self._others.find_misspelt(text)]
             found += [
@@ -199,14 +206,20 @@ class MatchedSearch:
             ]
         return sorted(combined(found), key=lambda one: (one.nested, one.start))[:_MOST_MENTIONS]
 
+    def _goes_on(self, text: str, mention: Mention, others: Sequence[Mention]) -> bool:
+        labels = [self._facts.label(subject) for subject in mention.subjects]
+        return name_goes_on(text, mention, labels, others)
+
     def _may_be_misspelt(self, written: str) -> bool:
-        """Whether no word of a wording is written: a misspelt name is no word that questions are made of."""
+        """Whether a word is in no wording: a misspelt name is not made of the words of questions alone."""
         known = self._relations.catalogue.postings
-        return len(written) >= _LEAST_MISSPELT and not any(stem in known for stem in content_stems(written))
+        return len(written) >= _LEAST_MISSPELT and not all(stem in known for stem in content_stems(written))
 
     def _is_wording(self, text: str, mention: Mention) -> bool:
-        """Whether a name is written like the words of a question: "chancellor", "party", an alias or not."""
+        """Whether a name is written like the words of a question: "chancellor", "PM", "party", an alias or not."""
         written = text[mention.start : mention.end]
+        if (written.isupper() or written.islower()) and written.lower() in titles():
+            return True
         known = self._relations.catalogue.postings
         return (
             written.islower()
@@ -268,6 +281,16 @@ def _passes(ranked: Ranked, search: Search) -> bool:
 
 def _probability(ranked: Ranked) -> float:
     return ranked[0][1] if ranked else -1.0
+
+
+def _is_asked_later(text: str, mention: Mention, mentions: Sequence[Mention]) -> bool:
+    """Whether a later sentence asks about what the name's sentence states: "A firm owns Fiat. Where is it based?"."""
+    ended = _ENDS_STATEMENT.search(text, mention.end)
+    if ended is None or "?" in text[: ended.end()]:
+        return False
+    asked = text[ended.end() :]
+    named = any(each.start >= ended.end() and not each.nested for each in mentions)
+    return "?" in asked and not named and _PRONOUN.search(asked) is not None
 
 
 def _is_within(one: Mention, other: Mention) -> bool:

@@ -32,6 +32,8 @@ LEADING = ("P6", "P169", "P286", "P488", "P1037")
 """Relations that "who runs X?" may ask for; a subject has one or two of them."""
 _ALIKE = (LEADING, ("P39", "P106"))
 """Relations that one word may ask for: "who runs X?", "what is X's job?"."""
+_INSTEAD = {"P54": "P108"}
+"""Relations that answer for one that the subject lacks: the employer of a player is the club."""
 _LIKELY = 0.1
 """Probability from which on a relation of _ALIKE counts in full for those that the subject lacks."""
 
@@ -75,6 +77,9 @@ class TextReading:
             lacking = [name for name in alike if name not in held and name in self.matcher.asked]
             others = sum(self.asks(name) for name in lacking if name != last)
             score = float(np.log(min(1.0, own + min(1.0, own / _LIKELY) * others)))
+        lacked = _INSTEAD.get(last)
+        if lacked and lacked not in held:
+            score = float(np.logaddexp(score, self.asked[self.matcher.asked[lacked]]))
         return score + float(self.before[before])
 
     def asks(self, name: str) -> float:

@@ -95,11 +95,13 @@ class OtherNames:
 
 
 def is_written_as_name(text: str, mention: Mention) -> bool:
-    """Whether a mention is written as a name: short and common words need a capital letter.
+    """Whether a mention is written as a name: short and common words need a capital letter, and "I" is never one.
 
     In a text without any capital, only short ones need it.
     """
     written = text[mention.start : mention.end]
+    if written in ("I", "A"):
+        return False
     if not written.islower():
         return True
     return len(written) > 1 and not (written in capital_words() and (len(written) < _SHORT or not text.islower()))

@@ -23,7 +23,8 @@ _CLUB_LETTERS = "|".join(
 )
 _CLUB = re.compile(
     rf"^(?:\d\.\s*)?(?:{_CLUB_LETTERS}|VfL|VfB)\s+"
-    rf"|\s+(?:{_CLUB_LETTERS}|Football Club|Fotboll|Fodbold|Club de Fútbol|Calcio)$"
+    rf"|\s+(?:{_CLUB_LETTERS}|Football Club|Futbol Club|Fútbol Club|Futebol Clube|Fotboll"
+    r"|Fodbold|Club de Fútbol|Calcio)$"
 )
 _COMPANY = re.compile(r",?\s+(?:Inc|Ltd|LLC|PLC|plc|Corp|Corporation|Group|Company|Platforms|AG|SE|GmbH|N\.V|S\.A)\.?$")
 _TEAM = re.compile(r"^(?P<country>.+?) (?P<women>women's )?national (?:association )?football team$")
@@ -71,11 +72,23 @@ def capital_words() -> frozenset[str]:
 
 
 @cache
+def titles() -> frozenset[str]:
+    """Titles and offices that are written next to a name without being a part of it, in lower case."""
+    return frozenset(_shipped()["titles"])
+
+
+@cache
+def sentence_words() -> frozenset[str]:
+    """Words that may have a capital letter next to a name without being a part of it, in lower case."""
+    return frozenset(_shipped()["sentence"])
+
+
+@cache
 def _shipped() -> Mapping[str, Any]:
     path = data_folder("prompts") / "memory" / "nicknames.yaml"
     try:
         entries: Mapping[str, Any] = yaml.safe_load(path.read_text(encoding="utf-8"))
-        return {"names": entries["names"], "capital": entries["capital"]}
+        return {part: entries[part] for part in ("names", "capital", "titles", "sentence")}
     except (OSError, yaml.YAMLError, KeyError, TypeError) as error:
         raise KgeditError(f"{path} holds no nicknames ({error}). Install kgedit again.") from error
 
@@ -87,7 +100,11 @@ def nicknames_of(label: str, *, person: bool) -> list[str]:
         label: Label of the entity.
         person: Whether it is a person, who is also known by the surname.
     """
-    found = [*shipped_nicknames().get(name_key(label), ()), *(_surnames(label) if person else _short_forms(label))]
+    short = list(_surnames(label) if person else _short_forms(label))
+    listed = (
+        name for form in (label, *(() if person else short)) for name in shipped_nicknames().get(name_key(form), ())
+    )
+    found = [*listed, *short]
     return [name for name in dict.fromkeys(found) if name and name_key(name) != name_key(label)]
 
 

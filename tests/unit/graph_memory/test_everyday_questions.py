@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Sequence
+from pathlib import Path
 
 import everyday as measuring
 import pytest
 from everyday_questions import EverydayQuestion, read_nothing, read_questions
+from everyday_transcript import transcript
 
 from kgedit.graph_memory.building import open_memory
 from kgedit.graph_memory.graph_memory import GraphMemory
@@ -29,14 +31,19 @@ def test_the_questions_are_many_and_in_two_parts(name: str) -> None:
 
 
 @pytest.fixture(scope="module")
-def memory(tmp_path_factory: pytest.TempPathFactory) -> GraphMemory:
+def memory_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("everyday")
     for path in write_world(folder / "dumps"):
         if path.name.endswith(".json.gz"):
             day = datetime.date.fromisoformat(path.name.partition(".")[0])
             load_dump(folder / "home", path, day, options=DumpOptions(), steps=lambda *_: lambda *_: None)
     build_memory(folder / "sample.kgmemory", home=folder / "home")
-    return open_memory(folder / "sample.kgmemory", embedder="all-minilm-l6-v2", device="cpu")
+    return folder / "sample.kgmemory"
+
+
+@pytest.fixture(scope="module")
+def memory(memory_file: Path) -> GraphMemory:
+    return open_memory(memory_file, embedder="all-minilm-l6-v2", device="cpu")
 
 
 def _measured(questions: Sequence[EverydayQuestion]) -> list[EverydayQuestion]:
@@ -80,3 +87,9 @@ def test_other_texts_get_nothing(memory: GraphMemory) -> None:
 def test_history_and_follow_ups(memory: GraphMemory, turns: list[str], values: set[str]) -> None:
     [finding] = memory.find([turns])
     assert {value.label for path in finding.paths for row in path.rows for value in row.values} == values
+
+
+@pytest.mark.models
+def test_the_transcript_in_the_documentation_is_what_the_proxy_sends(memory_file: Path) -> None:
+    page = (Path(__file__).parents[3] / "docs" / "measurements" / "2026-11-25-five-questions.md").read_text("utf-8")
+    assert f"```text\n{transcript(memory_file)}```\n" in page

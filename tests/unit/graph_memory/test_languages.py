@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import re
 from pathlib import Path
 
 import everyday as measuring
@@ -12,12 +13,14 @@ from world.small_memory import EMBED, NORWAY, edit
 
 from kgedit.errors import KgeditError, StoreError
 from kgedit.graph_memory.building import MemoryBuilder, open_memory
+from kgedit.graph_memory.findings import Search
 from kgedit.graph_memory.graph_memory import GraphMemory
-from kgedit.graph_memory.languages import languages, read_lexicon
+from kgedit.graph_memory.languages import guess_language, languages, read_lexicon
+from kgedit.graph_memory.memory_file import write_memory_file
 from kgedit.graph_memory.relations import SLOT
 from kgedit.sample.generate import write_world
 from kgedit.verbs.load_dump import DumpOptions, load_dump
-from kgedit.verbs.memory import build_memory, update_memory
+from kgedit.verbs.memory import build_memory, load_memory, update_memory
 
 
 @pytest.mark.parametrize(
@@ -60,6 +63,41 @@ def test_every_lexicon_words_the_same_relations_around_their_subject(language: s
     assert german is not None
     assert lexicon.questions.keys() == german.questions.keys()
     assert all(question.count(SLOT) == 1 for question in lexicon.questions.values())
+
+
+@pytest.mark.parametrize(
+    ("text", "language"),
+    [
+        ("Wo wurde der Trainer von Feyenoord geboren?", "de"),
+        ("Qui est le président du Chili ?", "fr"),
+        ("¿Quién es el alcalde de Boston?", "es"),
+        ("Who is the president of Chile?", "en"),
+        ("Where was Ursula von der Leyen born?", "en"),
+        ("La Liga table", "en"),
+        ("mayor boston", "en"),
+    ],
+)
+def test_the_language_of_a_question_is_guessed_by_its_words(text: str, language: str) -> None:
+    assert guess_language(text) == language
+
+
+@pytest.mark.models
+def test_a_multilingual_embedder_is_a_folder(tmp_path: Path) -> None:
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers.sentence_transformer.modules import StaticEmbedding
+    from tokenizers import Tokenizer, models, pre_tokenizers
+
+    words = re.findall(r"\S+", "who is the head of government wer ist der regierungschef von norwegen [UNK]")
+    tokenizer = Tokenizer(models.WordLevel({word: at for at, word in enumerate(words)}, unk_token="[UNK]"))
+    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
+    folder = tmp_path / "paraphrase-multilingual-stand-in"
+    SentenceTransformer(modules=[StaticEmbedding(tokenizer, embedding_dim=16)]).save(str(folder))
+    memory = GraphMemory(EMBED, language="de")
+    memory.learn([edit("Norwegen", "P6", "Jonas"), edit("Schweden", "P6", "Magdalena")])
+    write_memory_file(tmp_path / "facts.kgmemory", memory.tables(), {"sources": [], "counts": memory.counts()})
+    loaded = load_memory(tmp_path / "facts.kgmemory", embedder=str(folder))
+    [finding] = loaded.find(["Wer ist der Regierungschef von Norwegen?"], Search(gate=0.0))
+    assert [row.answer for row in finding.paths[0].rows] == ["Jonas"]
 
 
 def test_facts_are_written_in_the_language_and_a_stored_memory_keeps_it() -> None:
