@@ -42,6 +42,7 @@ _PRONOUN = re.compile(
     re.IGNORECASE,
 )
 
+_YEAR = re.compile(r"\b[12]\d{3}\b")
 _ENDS_STATEMENT = re.compile(r"(?<=[\w\"')])(?:\.(?=\s)|;)")
 
 Ranked = list[tuple[Candidate, float]]
@@ -91,11 +92,12 @@ class MatchedSearch:
         """Find the facts for the last turn of each conversation; one call of the embedder for all of them."""
         self._others.catch_up()
         turns = [[composed(turn) for turn in conversation[-_MOST_EARLIER_TURNS:]] for conversation in conversations]
-        times = [read_time(several[-1], dated=search.dated and not as_of) for several in turns]
+        times = [self._time(several[-1], dated=search.dated and not as_of) for several in turns]
         own = [self._masked(time.text, search) for time in times]
         # The last turn of the same speaker: user and assistant speak in turn.
         asked_before = [
-            self._masked(read_time(several[-3]).text, search) if len(several) > 2 else [] for several in turns
+            self._masked(self._time(several[-3], dated=True).text, search) if len(several) > 2 else []
+            for several in turns
         ]
         with_names = [
             self._with_earlier_names(several, time) if not mine or len(several) > 1 else []
@@ -107,6 +109,13 @@ class MatchedSearch:
             self._found(_Asked(time, period_of(as_of or time.as_of), *groups), vectors, search)
             for time, *groups in zip(times, own, asked_before, with_names, strict=True)
         ]
+
+    def _time(self, text: str, *, dated: bool) -> TimedQuestion:
+        """The time that is asked about; the year of a name is none ("Bologna FC 1909")."""
+        time = read_time(text, dated=dated)
+        named = [text[each.start : each.end] for each in self._names.find(text)] if time.as_of else []
+        in_name = any(_YEAR.search(name) and name not in time.text for name in named)
+        return read_time(text, dated=False) if in_name else time
 
     def _found(self, asked: _Asked, vectors: Mapping[str, Vectors], search: Search) -> Finding:
         """The first reading that the gate accepts, or else the most probable one."""

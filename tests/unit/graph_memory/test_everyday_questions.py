@@ -75,6 +75,9 @@ def test_other_texts_get_nothing(memory: GraphMemory) -> None:
         (["who's running norway these days?"], {"Jonas Gahr Støre"}),
         (["Is Angela Merkel still chancellor?"], {"Angela Merkel", "Olaf Scholz"}),
         (["Wer ist Bundeskanzler von Deutschland?"], {"Olaf Scholz"}),
+        (["Wo wurde der Regierungschef von Norwegen geboren?"], {"Jonas Gahr Støre", "Oslo"}),
+        (["Alfa Romeo belongs to a company. In which city does that company sit?"], {"Stellantis", "Amsterdam"}),
+        (["Who employs Lionel Messi?"], {"Inter Miami CF"}),
         (["Who was chancellor of Germany in 2019?"], {"Angela Merkel"}),
         (
             ["Who is prime minister of Italy?", "Giorgia Meloni.", "And her predecessor?"],
@@ -87,6 +90,14 @@ def test_other_texts_get_nothing(memory: GraphMemory) -> None:
 def test_history_and_follow_ups(memory: GraphMemory, turns: list[str], values: set[str]) -> None:
     [finding] = memory.find([turns])
     assert {value.label for path in finding.paths for row in path.rows for value in row.values} == values
+
+
+@pytest.mark.models
+def test_a_longer_name_than_a_label_is_another_entity(memory: GraphMemory) -> None:
+    assert [name for name, _ in memory.names_in("Who governs Norway?")] == ["Norway"]
+    assert memory.names_in("Who governs New Norway?") == []
+    [finding] = memory.find(["Who governs New Norway?"])
+    assert finding.paths == ()
 
 
 @pytest.mark.models
