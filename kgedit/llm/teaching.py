@@ -3,8 +3,9 @@
 A small model knows few of the facts that a timestep edits. Fine-tuning all of its weights on the older snapshot's
 facts, as `tiny` learns them, gives a subject for experiments that answers them freely.
 
-An epoch asks each fact once in a random context and once in other words; facts that the model knows by heart are left
-out until it errs again. The state is stored after each epoch, and a resumed training gives the same weights.
+An epoch trains each fact's question in a random context, and its rephrasing or statement; of facts that the model
+answered after the last epoch only the latter. The state is stored after each epoch, and a resumed training gives the
+same weights.
 """
 
 from __future__ import annotations
