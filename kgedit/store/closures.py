@@ -93,6 +93,20 @@ def below(roots: Iterable[tuple[str, str]], links: str, *, depth: int | None = N
     """
 
 
+def above(ids: str, links: str) -> str:
+    """SQL of some ids and everything above them; column id, each once.
+
+    Args:
+        ids: Query with one column.
+        links: Table or view with the columns LINKS, or a query in brackets.
+    """
+    return f"""
+        WITH RECURSIVE reached(id) AS (
+            ({ids}) UNION SELECT link.outer_id FROM {links} link JOIN reached ON link.inner_id = reached.id
+        ) FROM reached
+    """
+
+
 def make_reached(connection: duckdb.DuckDBPyConnection, *, first: str, links: str, depth: int) -> None:
     """Table ``reached`` (inner_id, outer_id, depth): everything that contains some ids; each pair once.
 

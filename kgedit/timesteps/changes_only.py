@@ -21,7 +21,7 @@ from kgedit.engines.store import StoreEngine, read_sql
 from kgedit.errors import StoreError
 from kgedit.progress import step
 from kgedit.store.bucket_files import bucket_file
-from kgedit.store.closures import CONTAINMENT, PARTS, subclass_links
+from kgedit.store.closures import CONTAINMENT, PARTS, above, subclass_links
 from kgedit.store.digests import ENTITIES_KEPT
 from kgedit.store.disk import disk_errors
 from kgedit.store.engine import literal
@@ -260,14 +260,8 @@ class _Taking:
             WHERE property IN {_listed([*BEGINNINGS, *ENDINGS])} AND subject IN (SELECT subject FROM changed_pair)
             """
         )
-        self._add(
-            f"""
-            WITH RECURSIVE above(id) AS (
-                SELECT DISTINCT class_id FROM class
-                UNION SELECT outer_id FROM ({subclass_links(_BOTH)}) link JOIN above ON link.inner_id = above.id
-            ) SELECT id, '{SUBCLASS_OF}' FROM above
-            """
-        )
+        classes = above("SELECT DISTINCT class_id FROM class", f"({subclass_links(_BOTH)})")
+        self._add(f"SELECT id, '{SUBCLASS_OF}' FROM ({classes})")
 
     def _add_containers(self) -> None:
         """What lies around changed values, as far as kgedit.timesteps.kinds follows it."""

@@ -15,9 +15,10 @@ if TYPE_CHECKING:
 
 @options
 class LoadChanges(ForGraph, HomeVerb["tuple[Snapshot, Snapshot]"]):
-    """Take what changed between two snapshots of another store, and what an export between them reads.
+    """Take what changed between two snapshots out of a larger store.
 
-    The home must contain no other snapshots. The same command repeats an interrupted one.
+    What an export between them reads comes along. The home must contain no other snapshots. The same command repeats
+    an interrupted one.
     """
 
     store: ExistingFolder = argument(kw_only=False, help="Home folder of the other store.")

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -18,7 +18,6 @@ from graph.class_archive import quick_java
 
 from kgedit.cli import main
 from kgedit.graph.managed.server import ManagedServer
-from kgedit.llm import tiny
 
 ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -62,10 +61,6 @@ def run_step(language: str, step: str, folder: Path) -> str:
     return done.stdout
 
 
-def _one_epoch(lesson: tiny.Lesson) -> tiny.Lesson:
-    return replace(lesson, recipe=replace(lesson.recipe, epochs=1))
-
-
 @pytest.fixture(scope="module")
 def walk(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config) -> Iterator[Walk]:
     """Every step of both pages in their order; one that both have is run once."""
@@ -74,8 +69,6 @@ def walk(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config) 
         patch.chdir(folder)
         patch.setenv("KGEDIT_HOME", str(folder / "kgedit-data"))
         patch.setenv("JDK_JAVA_OPTIONS", quick_java(pytestconfig))
-        # Nothing here depends on how well tiny knows its facts (tests/unit/llm/test_tiny.py does).
-        patch.setattr(tiny, "_train", lambda lesson, *given, train=tiny._train: train(_one_epoch(lesson), *given))
         try:
             pages = dict.fromkeys([*steps(README), *steps(TUTORIAL)])
             yield Walk(folder, {step: run_step(language, step, folder) for language, step in pages})

@@ -333,7 +333,7 @@ def test_every_query_file_runs_with_what_its_header_says(graph: Graph, whole_win
     given: dict[str, Any] = {
         **days, "date": days["to"], "subject": subject, "item": subject,
         "property": property_id, "properties": [property_id], "name": "of", "most": 1000,
-        "question": "Who is it?", "subjects": [subject], "documents": [subject],
+        "question": "Who is it?", "subjects": [subject], "documents": [subject], "items": [subject],
         "edits": [{"case_id": "", "subject": subject, "property": property_id}],
     }  # fmt: skip
     for query in read_queries().values():

@@ -37,7 +37,7 @@ def test_methods_presets_and_models() -> None:
     assert offered("run-edit", "--method", incomplete="ro") == ["rome"]
     assert offered("run-edit", "--preset") == list(PRESETS)
     assert offered("run-edit", "--protocol") == ["single", "sequential", "per_timestep"]
-    assert offered("configs", "ls", "--method", incomplete="mem") == ["memit"]
+    assert offered("configs", "ls", "--method", incomplete="mem") == ["memit", "memoir"]
 
 
 def test_configs() -> None:

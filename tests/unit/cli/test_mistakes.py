@@ -41,12 +41,12 @@ def _run(folder: Path, line: str, monkeypatch: pytest.MonkeyPatch) -> Result:
 
 
 TIMESTEPS = f"Timesteps in kgedit-data/timesteps: {NAME}."
-METHODS = "There are: alphaedit, bitfit, c_rome"
+METHODS = "There are: alphaedit, anyedit, bitfit"
 
 MISTAKES = [
     # Commands and options.
     (2, "lod-dump x", "There is no command 'lod-dump'. Did you mean 'load-dump'?"),
-    (2, "load", "Did you mean 'load-dump'?"),
+    (2, "load", "Did you mean 'load-changes' or 'load-dump'?"),
     (2, "export --all", "Did you mean 'export-timestep'?"),
     (2, "ask", "Did you mean 'memory ask'?"),
     (2, "nonsense", "There is no command 'nonsense'.\n"),
