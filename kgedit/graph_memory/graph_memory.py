@@ -242,7 +242,8 @@ class GraphMemory:
         return text if lexicon is None else lexicon.read_around(text, found)
 
     def _find_in_any_language(self, turns: Sequence[Sequence[str]], search: Search, as_of: str) -> list[Finding]:
-        """Find by the matcher. A memory in English reads other languages by their lexicons, then as they are."""
+        """Find by the matcher. An English memory translates questions word by word first, and if that finds nothing,
+        reads the original."""
         if self._lexicon is not None:
             return self._find_matched(turns, search, as_of)
         read = [[self._read(turn) for turn in several] for several in turns]

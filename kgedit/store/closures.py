@@ -16,7 +16,7 @@ import pyarrow as pa
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 
-from kgedit.store.engine import literal, open_engine, select
+from kgedit.store.engine import listed, literal, open_engine, select
 from kgedit.store.snapshots import Snapshot
 from kgedit.wikidata.ids import SUBCLASS_OF
 
@@ -63,8 +63,8 @@ def containment_links(statements: str) -> str:
         statements: As for subclass_links.
     """
     return (
-        f"SELECT subject AS inner_id, object AS outer_id FROM {statements} WHERE property IN {_listed(CONTAINMENT)} "
-        f"UNION SELECT object, subject FROM {statements} WHERE property IN {_listed(PARTS)} AND object[1] = 'Q'"
+        f"SELECT subject AS inner_id, object AS outer_id FROM {statements} WHERE property IN {listed(CONTAINMENT)} "
+        f"UNION SELECT object, subject FROM {statements} WHERE property IN {listed(PARTS)} AND object[1] = 'Q'"
     )
 
 
@@ -190,7 +190,3 @@ def list_cycles(snapshot: Snapshot, *, spill: Path) -> pa.Table:
             members=members,
         )
     return listed.cast(CYCLES)
-
-
-def _listed(names: Iterable[str]) -> str:
-    return "(" + ", ".join(f"'{name}'" for name in names) + ")"

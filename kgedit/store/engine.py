@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import closing, nullcontext
 from functools import cache
 from pathlib import Path
@@ -147,3 +147,12 @@ def literal(path: Path | str) -> str:
     "'it''s'"
     """
     return "'" + str(path).replace("'", "''") + "'"
+
+
+def listed(names: Iterable[str]) -> str:
+    """Write names without quotes in them as a list for SQL's IN, in their order.
+
+    >>> listed(["P31", "P279"])
+    "('P31', 'P279')"
+    """
+    return "(" + ", ".join(f"'{name}'" for name in names) + ")"

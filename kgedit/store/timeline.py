@@ -255,7 +255,7 @@ def _find_moved(
         connection: Connection with the views.
         name: "fact", "claim", "redirect" or "entity".
         snapshots: All snapshots.
-        condition: SQL condition of the views, which are compared by bucket; None compares the views as they are.
+        condition: SQL condition of the views, which are then compared bucket by bucket; None compares whole views.
     """
     connection.execute(f"CREATE TABLE begun_{name} AS SELECT {KEYS[name]}, 0 AS since FROM {name}_0 LIMIT 0")
     for k in range(1, len(snapshots)):

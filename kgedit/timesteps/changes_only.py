@@ -8,7 +8,6 @@ functional a relation is and which subjects are similar, are taken along.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +23,7 @@ from kgedit.store.bucket_files import bucket_file
 from kgedit.store.closures import CONTAINMENT, PARTS, above, subclass_links
 from kgedit.store.digests import ENTITIES_KEPT
 from kgedit.store.disk import disk_errors
-from kgedit.store.engine import literal
+from kgedit.store.engine import listed, literal
 from kgedit.store.files import only_writer, replace_folder, write_json
 from kgedit.store.row_groups import RowGroups
 from kgedit.store.schemas import CLAIMS_KEPT, FACTS
@@ -254,10 +253,10 @@ class _Taking:
         self._add(
             f"""
             SELECT subject, property FROM {_BOTH}
-            WHERE property IN {_listed(evidence)} AND subject IN (FROM described)
+            WHERE property IN {listed(sorted(evidence))} AND subject IN (FROM described)
             UNION
             SELECT subject, property FROM {_BOTH}
-            WHERE property IN {_listed([*BEGINNINGS, *ENDINGS])} AND subject IN (SELECT subject FROM changed_pair)
+            WHERE property IN {listed([*BEGINNINGS, *ENDINGS])} AND subject IN (SELECT subject FROM changed_pair)
             """
         )
         classes = above("SELECT DISTINCT class_id FROM class", f"({subclass_links(_BOTH)})")
@@ -269,8 +268,8 @@ class _Taking:
         window.run(
             f"""
             CREATE TABLE container AS
-            SELECT DISTINCT subject, property, object, property IN {_listed(PARTS)} AS inward FROM {_BOTH}
-            WHERE property IN {_listed([*CONTAINMENT, *PARTS])} AND kind = 'item';
+            SELECT DISTINCT subject, property, object, property IN {listed(PARTS)} AS inward FROM {_BOTH}
+            WHERE property IN {listed([*CONTAINMENT, *PARTS])} AND kind = 'item';
             CREATE TABLE inside AS
             SELECT DISTINCT object AS id, 0 AS depth FROM {_BOTH} SEMI JOIN changed_pair USING (subject, property)
             WHERE kind = 'item';
@@ -380,7 +379,3 @@ def _relations(window: Window) -> pa.Table:
         counts=counts,
         facts=facts,
     )
-
-
-def _listed(names: Iterable[str]) -> str:
-    return "(" + ", ".join(f"'{name}'" for name in sorted(names)) + ")"

@@ -27,8 +27,8 @@ DEFAULT_RUNS: Mapping[str, RunFields] = {
 """Default edit of a model: `tiny` by changing its weights, with enough epochs to learn whole answers in every evaluated
 format, and with known facts among the edits so that it keeps them.
 
-The number of known facts was chosen on the sample's other timestep, all other settings on seeds 0 to 4 of this one
-(docs/how-to/one-command.md has seeds 5 to 9)."""
+The number of known facts was chosen on the sample's other timestep, all other settings on seeds 0 to 4 of this one;
+docs/how-to/one-command.md has other seeds."""
 
 SECOND_RUN: RunFields = {"method": "ft_m", "train_context": ASKED}
 """Second edit of `tiny` on the sample, with published settings: one fact after the other, each damages the earlier."""

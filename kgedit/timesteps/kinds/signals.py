@@ -16,10 +16,10 @@ import duckdb
 import pyarrow as pa
 
 from kgedit.errors import UnknownNameError
-from kgedit.store.engine import open_engine
+from kgedit.store.engine import listed, open_engine
 from kgedit.store.snapshots import Snapshot
 from kgedit.timesteps.kinds.properties import FIXED_AT_BEGINNING, FIXED_AT_END, SLOW
-from kgedit.timesteps.kinds.snapshot_tables import ids, make_tables, make_tables_of_values
+from kgedit.timesteps.kinds.snapshot_tables import make_tables, make_tables_of_values
 from kgedit.timesteps.kinds.value_signals import VALUE_SIGNALS, Signal, add_value_signals, compare_values, define_macros
 from kgedit.wikidata.times import day_number
 
@@ -165,7 +165,7 @@ of the old value in the older and in the newer snapshot, ``b`` and ``d`` those o
 ``s`` the subject. ``$until`` is the day after the newer snapshot."""
 
 _PROPERTY_SIGNALS = tuple(
-    Signal(name, meaning, f"p.property IN {ids(properties)}")
+    Signal(name, meaning, f"p.property IN {listed(properties)}")
     for name, meaning, properties in (
         ("fixed_at_beginning", "a property of this kind is true of an entity since it exists", FIXED_AT_BEGINNING),
         ("fixed_at_end", "a property of this kind is true of an entity since it ended", FIXED_AT_END),

@@ -5,14 +5,14 @@ All joins are hash joins that can spill: no table is larger than a snapshot's fa
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import duckdb
 import pyarrow as pa
 
 from kgedit.errors import TimestepError
 from kgedit.store.closures import containment_links, make_reached
-from kgedit.store.engine import literal
+from kgedit.store.engine import listed, literal
 from kgedit.store.facts import TERM
 from kgedit.store.snapshots import Snapshot
 from kgedit.timesteps.kinds.properties import BEGINNINGS, ENDINGS
@@ -86,11 +86,6 @@ def make_tables_of_values(
         FROM looked_up p JOIN compared k USING (row_)
         """
     )
-
-
-def ids(names: Iterable[str]) -> str:
-    """SQL list of ids."""
-    return "(" + ", ".join(f"'{name}'" for name in names) + ")"
 
 
 def _make_views(connection: duckdb.DuckDBPyConnection, old: Snapshot, new: Snapshot) -> None:
@@ -328,9 +323,9 @@ def _make_subject_dates(connection: duckdb.DuckDBPyConnection) -> None:
         f"""
         CREATE TABLE subject_dates AS
         WITH dated AS (
-            SELECT subject, property IN {ids(ENDINGS)} AS is_end, {dates}
+            SELECT subject, property IN {listed(ENDINGS)} AS is_end, {dates}
             FROM new_facts SEMI JOIN change USING (subject)
-            WHERE value_type = 'time' AND property IN {ids([*BEGINNINGS, *ENDINGS])}
+            WHERE value_type = 'time' AND property IN {listed([*BEGINNINGS, *ENDINGS])}
         )
         SELECT subject, min(first) FILTER (NOT is_end) AS began_first, min(until) FILTER (NOT is_end) AS began_until,
                max(first) FILTER (is_end) AS ended_first, max(until) FILTER (is_end) AS ended_until
