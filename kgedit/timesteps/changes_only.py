@@ -49,7 +49,8 @@ def take_changes(home: Path, old: Snapshot, new: Snapshot) -> tuple[Snapshot, Sn
     """Write the parts of two snapshots of another store that an export between them reads.
 
     Exports of the profile wikibigedit from the parts have the same tables as exports from the whole snapshots, with
-    settings up to the defaults of `max_df` and `pool`, and without earlier snapshots.
+    settings up to the defaults of `max_df` and `pool`, without chains of more than two facts, and without earlier
+    snapshots.
 
     Args:
         home: Home folder for the parts, without other snapshots.

@@ -146,11 +146,16 @@ def export_timestep(
         writers: Functions that write further files next to the tables before the folder is renamed.
 
     Raises:
-        TimestepError: if the dates are reversed, the engine lacks a snapshot, or chains of that length are not asked
-            for.
+        TimestepError: if the dates are reversed, the engine lacks a snapshot, chains of that length are not asked for,
+            or the snapshots are parts (kgedit.timesteps.changes_only), which lack the facts of chains.
     """
     if not 2 <= settings.hops <= MOST_HOPS:
         raise TimestepError(f"Chains have 2 to {MOST_HOPS} facts, and not {settings.hops}.")
+    if settings.hops > 2 and new.is_part:
+        raise TimestepError(
+            f"{new.folder.parent} contains what changed, not all the facts that chains lead through. Leave out --hops, "
+            "or export where the whole snapshots are."
+        )
     if old.date >= new.date:
         raise TimestepError(not_before(old.name, new.name))
     _check_language(settings, (old, new))

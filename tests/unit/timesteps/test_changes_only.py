@@ -128,3 +128,5 @@ def test_what_a_part_cannot_answer_is_refused(tmp_path: Path) -> None:
         export_wikifactdiff(*part, tmp_path / "wikifactdiff", settings=WikiFactDiffSettings())
     with pytest.raises(TimestepError, match="facts of at most 500 items"):
         export_timestep(StoreEngine(), *part, tmp_path / "edits", settings=WikiBigEditSettings(max_df=501))
+    with pytest.raises(TimestepError, match="Leave out hops"):
+        export_timestep(StoreEngine(), *part, tmp_path / "chains", settings=WikiBigEditSettings(hops=3))
