@@ -26,7 +26,8 @@ import torch
 
 from kgedit.llm.backends.transformers import TransformersBackend
 from kgedit.llm.contexts import Context
-from kgedit.llm.generation import PresetQuestion, Question, ask, end_of_answer
+from kgedit.llm.decoding import end_of_answer
+from kgedit.llm.generation import PresetQuestion, Question, ask
 from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.loading import load_model
 from kgedit.llm.presets import PRESETS

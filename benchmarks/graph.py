@@ -41,7 +41,8 @@ from kgedit.graph.connection import Graph
 from kgedit.graph.managed.server import ManagedServer
 from kgedit.graph.projection import bring_up_to_date
 from kgedit.graph.queries import read_query
-from kgedit.store.ingest import Load, ingest
+from kgedit.store.builds import Load
+from kgedit.store.ingest import ingest
 from kgedit.store.schemas import LoaderOptions
 from kgedit.store.snapshots import list_snapshots
 from kgedit.store.sources import DumpFile

@@ -11,11 +11,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import torch
 
 from kgedit.llm.key_values import RoomyCache, kept_cache
 from kgedit.llm.language_model import LanguageModel
+from kgedit.llm.presets import STOPS
+from kgedit.llm.replies import SENTENCE_ENDS, sentence_end
 from kgedit.llm.shared_reading import Beginning, TreesRead, read_beginning, read_rows, shares_beginnings
 
 _MOST_ROWS = 256
@@ -42,6 +45,40 @@ class Decoding:
     limit: int
     is_over: Callable[[Sequence[int]], bool] | None = None
     most_entropy: float = math.inf
+
+
+class EndOfAnswer(NamedTuple):
+    """Condition for the end of an answer; the fields are those of `Decoding`."""
+
+    stop_ids: frozenset[int]
+    is_over: Callable[[Sequence[int]], bool] | None
+
+
+def end_of_answer(model: LanguageModel, truncation: str) -> EndOfAnswer:
+    """Return the end condition of a truncation module."""
+    stop_ids = model.ids_containing(STOPS[truncation]) | model.end_ids
+    if truncation != "sentence":
+        return EndOfAnswer(stop_ids, None)
+    with_end = model.ids_containing(SENTENCE_ENDS)
+
+    def is_over(ids: Sequence[int]) -> bool:
+        has_end = not with_end.isdisjoint(ids)
+        return has_end and sentence_end(model.decode(ids), is_whole=False) is not None
+
+    return EndOfAnswer(stop_ids, is_over)
+
+
+def up_to(model: LanguageModel, text: str) -> EndOfAnswer:
+    """Return the condition that a text was generated, or the model ended."""
+    containing = model.ids_containing((text,))
+    if containing:
+        return EndOfAnswer(containing | model.end_ids, None)
+    tokens = len(model.tokenizer.encode(text, add_special_tokens=False)) + 1
+
+    def is_over(ids: Sequence[int]) -> bool:
+        return text in str(model.tokenizer.decode(list(ids[-tokens:]), skip_special_tokens=False))
+
+    return EndOfAnswer(model.end_ids, is_over)
 
 
 def decode(model: LanguageModel, rows: Sequence[Decoding], *, most_tokens: int) -> list[list[int]]:

@@ -16,14 +16,14 @@ from typing import NamedTuple
 import torch
 
 from kgedit.errors import SpecError
-from kgedit.llm.decoding import Decoding, decode
+from kgedit.llm.decoding import Decoding, decode, end_of_answer, up_to
 from kgedit.llm.devices import enough_memory
 from kgedit.llm.language_model import LanguageModel
-from kgedit.llm.presets import PRESETS, STOPS
-from kgedit.llm.replies import SENTENCE_ENDS, Reply, fed_reply, match_of, sentence_end, truncate
+from kgedit.llm.presets import PRESETS
+from kgedit.llm.replies import Reply, fed_reply, match_of, truncate
 from kgedit.llm.shared_reading import read_beginning, read_rows, shares_beginnings
 from kgedit.llm.surgery.frozen_products import frozen_products
-from kgedit.llm.thinking import Reasoned, reason
+from kgedit.llm.thinking import Thinking
 from kgedit.llm.training import row_losses
 from kgedit.records.runs import Preset
 
@@ -70,40 +70,6 @@ class PresetQuestion:
     def is_forced(self) -> bool:
         """Whether answers are fed by teacher forcing rather than generated."""
         return self.preset.is_forced
-
-
-class EndOfAnswer(NamedTuple):
-    """Condition for the end of an answer; the fields are those of `Decoding`."""
-
-    stop_ids: frozenset[int]
-    is_over: Callable[[Sequence[int]], bool] | None
-
-
-def end_of_answer(model: LanguageModel, truncation: str) -> EndOfAnswer:
-    """Return the end condition of a truncation module."""
-    stop_ids = model.ids_containing(STOPS[truncation]) | model.end_ids
-    if truncation != "sentence":
-        return EndOfAnswer(stop_ids, None)
-    with_end = model.ids_containing(SENTENCE_ENDS)
-
-    def is_over(ids: Sequence[int]) -> bool:
-        has_end = not with_end.isdisjoint(ids)
-        return has_end and sentence_end(model.decode(ids), is_whole=False) is not None
-
-    return EndOfAnswer(stop_ids, is_over)
-
-
-def up_to(model: LanguageModel, text: str) -> EndOfAnswer:
-    """Return the condition that a text was generated, or the model ended."""
-    containing = model.ids_containing((text,))
-    if containing:
-        return EndOfAnswer(containing | model.end_ids, None)
-    tokens = len(model.tokenizer.encode(text, add_special_tokens=False)) + 1
-
-    def is_over(ids: Sequence[int]) -> bool:
-        return text in str(model.tokenizer.decode(list(ids[-tokens:]), skip_special_tokens=False))
-
-    return EndOfAnswer(model.end_ids, is_over)
 
 
 def longest(model: LanguageModel, question: Question, preset: Preset) -> int:
@@ -226,6 +192,63 @@ def _decoded(model: LanguageModel, asked: Sequence[PresetQuestion], batch_tokens
     ]
     said = decode(model, rows, most_tokens=batch_tokens)
     return [free_reply(model, one, ids, gold) for one, ids, gold in zip(reasoned, said, golds, strict=True)]
+
+
+class Reasoned(NamedTuple):
+    """A question up to its answer.
+
+    Attributes:
+        asked: The question, whose prompt contains the thoughts and is complete except for the answer.
+        ids: Token ids of that prompt.
+        thoughts: The thoughts; "" without reasoning.
+        cut: Whether the model had not closed the passage within its tokens.
+        tokens: Number of tokens that the model wrote.
+    """
+
+    asked: PresetQuestion
+    ids: list[int]
+    thoughts: str = ""
+    cut: bool = False
+    tokens: int = 0
+
+
+Continue = Callable[[Sequence[list[int]], Sequence[int], str], Sequence[list[int]]]
+"""Continues prompts, given as token ids, each by at most a number of tokens and up to a text that ends it."""
+
+
+def reason(model: LanguageModel, asked: Sequence[PresetQuestion], continue_by: Continue) -> list[Reasoned]:
+    """Let the model reason about the questions whose presets ask for it; the others are returned unchanged.
+
+    Args:
+        continue_by: Generates tokens, greedily; the tokens that contain the ending text are included.
+    """
+    found = [Reasoned(one, model.encode(one.question.prompt)) for one in asked]
+    turn = [index for index, one in enumerate(asked) if one.preset.thinking_tokens]
+    marks = model.chat.thinking if model.chat else None
+    if not turn or marks is None:
+        return found
+    limits = [asked[index].preset.thinking_tokens for index in turn]
+    for index, ids in zip(turn, continue_by([found[i].ids for i in turn], limits, marks.closes), strict=True):
+        found[index] = _closed_thoughts(model, found[index], ids, marks)
+    return found
+
+
+def _closed_thoughts(model: LanguageModel, one: Reasoned, ids: Sequence[int], marks: Thinking) -> Reasoned:
+    written = str(model.tokenizer.decode(list(ids), skip_special_tokens=False, clean_up_tokenization_spaces=False))
+    thoughts, closed, _ = written.partition(marks.closes)
+    if closed:
+        kept, rest = list(ids), marks.closing.removeprefix(marks.closes)
+    else:
+        kept, rest = [token for token in ids if token not in model.end_ids], f"\n{marks.closing}"
+        thoughts = model.decode(kept)
+    question = replace(one.asked.question, prompt=f"{one.asked.question.prompt}{thoughts}{marks.closing}")
+    return Reasoned(
+        asked=replace(one.asked, question=question),
+        ids=[*one.ids, *kept, *model.tokenizer.encode(rest, add_special_tokens=False)],
+        thoughts=thoughts.strip(),
+        cut=not closed,
+        tokens=len(ids),
+    )
 
 
 def free_reply(model: LanguageModel, reasoned: Reasoned, ids: Sequence[int], gold: Sequence[int]) -> Reply:

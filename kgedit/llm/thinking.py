@@ -8,13 +8,8 @@ trained on answers.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
-
-if TYPE_CHECKING:
-    from kgedit.llm.generation import PresetQuestion
-    from kgedit.llm.language_model import LanguageModel
+from dataclasses import dataclass
+from typing import Any
 
 _MARKS = (
     ("<think>", "</think>"),  # DeepSeek-R1, Qwen 3, QwQ, SmolLM3, GLM
@@ -80,60 +75,3 @@ def without_thoughts(text: str) -> tuple[str, str]:
         if text.lstrip().startswith(opens):
             return text.replace(opens, "", 1).strip(), ""
     return "", text
-
-
-class Reasoned(NamedTuple):
-    """A question up to its answer.
-
-    Attributes:
-        asked: The question, whose prompt contains the thoughts and is complete except for the answer.
-        ids: Token ids of that prompt.
-        thoughts: The thoughts; "" without reasoning.
-        cut: Whether the model had not closed the passage within its tokens.
-        tokens: Number of tokens that the model wrote.
-    """
-
-    asked: PresetQuestion
-    ids: list[int]
-    thoughts: str = ""
-    cut: bool = False
-    tokens: int = 0
-
-
-Continue = Callable[[Sequence[list[int]], Sequence[int], str], Sequence[list[int]]]
-"""Continues prompts, given as token ids, each by at most a number of tokens and up to a text that ends it."""
-
-
-def reason(model: LanguageModel, asked: Sequence[PresetQuestion], continue_by: Continue) -> list[Reasoned]:
-    """Let the model reason about the questions whose presets ask for it; the others are returned unchanged.
-
-    Args:
-        continue_by: Generates tokens, greedily; the tokens that contain the ending text are included.
-    """
-    found = [Reasoned(one, model.encode(one.question.prompt)) for one in asked]
-    turn = [index for index, one in enumerate(asked) if one.preset.thinking_tokens]
-    marks = model.chat.thinking if model.chat else None
-    if not turn or marks is None:
-        return found
-    limits = [asked[index].preset.thinking_tokens for index in turn]
-    for index, ids in zip(turn, continue_by([found[i].ids for i in turn], limits, marks.closes), strict=True):
-        found[index] = _closed(model, found[index], ids, marks)
-    return found
-
-
-def _closed(model: LanguageModel, one: Reasoned, ids: Sequence[int], marks: Thinking) -> Reasoned:
-    written = str(model.tokenizer.decode(list(ids), skip_special_tokens=False, clean_up_tokenization_spaces=False))
-    thoughts, closed, _ = written.partition(marks.closes)
-    if closed:
-        kept, rest = list(ids), marks.closing.removeprefix(marks.closes)
-    else:
-        kept, rest = [token for token in ids if token not in model.end_ids], f"\n{marks.closing}"
-        thoughts = model.decode(kept)
-    question = replace(one.asked.question, prompt=f"{one.asked.question.prompt}{thoughts}{marks.closing}")
-    return Reasoned(
-        asked=replace(one.asked, question=question),
-        ids=[*one.ids, *kept, *model.tokenizer.encode(rest, add_special_tokens=False)],
-        thoughts=thoughts.strip(),
-        cut=not closed,
-        tokens=len(ids),
-    )

@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 
 from kgedit.loaders import LOADERS
-from kgedit.store.ingest import Load
+from kgedit.store.builds import Load
 from kgedit.store.schemas import LoaderOptions
 
 

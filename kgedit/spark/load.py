@@ -26,7 +26,7 @@ from kgedit.spark.finishing import FindTask, FinishTask
 from kgedit.spark.parsing import TEXT_COLUMNS, HashTask, ParseTask, ReadTask
 from kgedit.spark.session import tasks_reported
 from kgedit.store.buckets import BucketTarget
-from kgedit.store.builds import CheckCounts, SnapshotPlan
+from kgedit.store.builds import CheckCounts, Load, SnapshotPlan
 from kgedit.store.engine import open_in_memory
 from kgedit.store.framing import JSON_LINES, check_array
 from kgedit.store.joining import Joined, joined_rows
@@ -37,7 +37,6 @@ from kgedit.store.sources import DumpFile
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row, SparkSession
 
-    from kgedit.store.ingest import Load
 
 SPLIT_BYTES = 128 << 20
 """Compressed bytes of a dump that a task parses."""

@@ -8,109 +8,32 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
-import hashlib
 import json
 import shutil
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kgedit import __version__
 from kgedit.checksums import write_checksums
 from kgedit.errors import SourceError, StoreError
 from kgedit.progress import Advance, ignore
 from kgedit.store.as_of import PLACEMENTS
-from kgedit.store.buckets import bucket_count
-from kgedit.store.builds import LocalBuild, SnapshotBuild, SnapshotPlan
+from kgedit.store.builds import Load, LocalBuild, SnapshotBuild, SnapshotPlan
 from kgedit.store.disk import disk_errors
 from kgedit.store.files import only_writer, replace_folder, write_json
-from kgedit.store.framing import JSON_LINES, Framing
 from kgedit.store.joining import Joined, JoinOptions, remove_counts
 from kgedit.store.late_values import MISSING_VALUE
 from kgedit.store.load_differences import content_difference, load_differences
 from kgedit.store.planning import Target
 from kgedit.store.redirects import GivenRedirects, read_redirects
-from kgedit.store.schemas import Loader
 from kgedit.store.snapshots import Snapshot, open_snapshot, read_snapshot, refuse_parts, snapshot_folder
 from kgedit.store.sources import DumpFile
 from kgedit.wikidata.times import day_number
 
-_LINE_BYTES = 16_384
-"""Size of an entity of a full dump as JSON, on average."""
-
 READ = ("lines", "statements", "entities")
 """Counts of what was read and kept; every other count is a reason for leaving something out, or a note."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Load:
-    """Options of a load; all except `max_error_rate` are part of the snapshot's identity.
-
-    Attributes:
-        date: Day of the dump, or day of the projection.
-        loader: Name in the registry of loaders.
-        loader_version: Version of the loader.
-        make_loader: Creates the loader; must be picklable.
-        options: Options of the loader, as recorded in the manifest.
-        limit: Maximum number of lines; None means all.
-        redirects: Tab-separated file (from, to, and optionally the first date), or None.
-        bad_lines: Counts that make a line bad.
-        bad_statements: Counts that make a statement bad.
-        notes: Counts of harmless peculiarities.
-        max_error_rate: Share of bad lines, or of bad statements, above which the load fails.
-        framing: Cuts the loader's format into blocks.
-        lacks: Short names of what the format lacks.
-        datatypes_by_property: Whether a statement without a datatype gets that of its property.
-        slice_of: Description of the slice (a query, a list of items) in the dump; None means all of Wikidata. Data
-            missing from a slice is unknown, not removed.
-        as_of: Whether the dump is of a later day and is projected to `date`.
-    """
-
-    date: datetime.date
-    loader: str
-    loader_version: str
-    make_loader: Callable[[], Loader]
-    options: dict[str, Any]
-    limit: int | None
-    redirects: Path | None
-    bad_lines: tuple[str, ...]
-    bad_statements: tuple[str, ...]
-    max_error_rate: float
-    notes: tuple[str, ...] = ()
-    framing: Framing = JSON_LINES
-    lacks: tuple[str, ...] = ()
-    datatypes_by_property: bool = False
-    slice_of: str | None = None
-    as_of: bool = False
-
-    def identity(self, source: DumpFile) -> dict[str, Any]:
-        """Values that must agree for an interrupted load to be resumed."""
-        return {
-            "kgedit": __version__,
-            "date": str(self.date),
-            "source": {"name": source.path.name, "size": source.size},
-            "loader": {"name": self.loader, "version": self.loader_version, **self.options},
-            "limit": self.limit,
-            "redirects": _named(self.redirects) if self.redirects else None,
-            "block_bytes": source.block_bytes,
-            "slice_of": self.slice_of,
-            "lacks": list(self.lacks),
-        }
-
-    def buckets(self, source: DumpFile) -> int:
-        """Number of buckets of the snapshot, from the size of the dump or the limit."""
-        text_bytes = source.text_bytes
-        return bucket_count(text_bytes if self.limit is None else min(text_bytes, self.limit * _LINE_BYTES))
-
-
-def _named(file: Path) -> dict[str, str]:
-    try:
-        return {"name": file.name, "sha256": hashlib.sha256(file.read_bytes()).hexdigest()}
-    except OSError as error:
-        raise SourceError(f"The redirects {file} cannot be read: {error.strerror}. Check the path.") from error
 
 
 def ingest(

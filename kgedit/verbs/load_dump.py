@@ -30,8 +30,7 @@ from kgedit.verbs.options import (
 )
 
 if TYPE_CHECKING:
-    from kgedit.store.builds import SnapshotBuild
-    from kgedit.store.ingest import Load
+    from kgedit.store.builds import Load, SnapshotBuild
     from kgedit.store.snapshots import Snapshot
     from kgedit.store.sources import DumpFile
 

@@ -14,7 +14,7 @@ from kgedit.verbs.load_dump import ReadOptions, read_load
 from kgedit.verbs.options import AnyPath, Day, HomeVerb, OneOf, argument, flag, options, python_only
 
 if TYPE_CHECKING:
-    from kgedit.store.ingest import Load
+    from kgedit.store.builds import Load
 
 
 @options

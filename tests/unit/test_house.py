@@ -7,6 +7,7 @@ import re
 import tomllib
 from collections import Counter
 from collections.abc import Iterable
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import kgedit
@@ -38,23 +39,28 @@ def test_the_paths_in_the_tables_of_contributing_exist() -> None:
     assert [path for path in sorted(named) if not list(ROOT.glob(re.sub("<[a-z]+>", "*", path.rstrip("/"))))] == []
 
 
-def _imports(nodes: Iterable[ast.stmt]) -> set[str]:
-    """Modules of kgedit that statements import, without those for type checkers only."""
+def _trees() -> dict[str, ast.Module]:
+    """Syntax trees of all modules."""
+    return {
+        ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): ast.parse(
+            path.read_text(encoding="utf-8")
+        )
+        for path in PACKAGE.rglob("*.py")
+    }
+
+
+def _imports(nodes: Iterable[ast.AST]) -> set[str]:
+    """Modules of kgedit that statements import, and the names that they import from them."""
     found: set[str] = set()
     for node in nodes:
-        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("kgedit."):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "kgedit":
             found |= {str(node.module), *(f"{node.module}.{name.name}" for name in node.names)}
     return found
 
 
 def test_functions_of_commands_import_only_what_is_not_loaded_anyway() -> None:
     """An import inside a function delays its cost; if the module is loaded with the file, it only hides an arrow."""
-    trees = {
-        ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): ast.parse(
-            path.read_text(encoding="utf-8")
-        )
-        for path in PACKAGE.rglob("*.py")
-    }
+    trees = _trees()
     at_once = {name: _imports(tree.body) & trees.keys() for name, tree in trees.items()}
     wrong = []
     for name in (one for one in trees if one.startswith(("kgedit.cli", "kgedit.verbs"))):
@@ -64,9 +70,17 @@ def test_functions_of_commands_import_only_what_is_not_loaded_anyway() -> None:
             loaded |= fresh
             waiting += fresh
         functions = [node for node in ast.walk(trees[name]) if isinstance(node, ast.FunctionDef)]
-        inside = {one for function in functions for one in _imports(ast.walk(function)) & trees.keys()}  # type: ignore[arg-type]
+        inside = {one for function in functions for one in _imports(ast.walk(function)) & trees.keys()}
         wrong += [f"{name}: {one}" for one in sorted(inside & loaded)]
     assert wrong == []
+
+
+def test_no_modules_import_one_another_in_a_circle() -> None:
+    """Also counts imports inside functions and those for type checkers, which only hide that two files are one."""
+    trees = _trees()
+    del trees["kgedit"]  # the public API names everything
+    sorter = TopologicalSorter({name: _imports(ast.walk(tree)) & trees.keys() for name, tree in trees.items()})
+    sorter.prepare()  # raises CycleError, which names the modules
 
 
 def test_no_two_classes_have_one_name() -> None:

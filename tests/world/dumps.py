@@ -15,7 +15,8 @@ from typing import Any
 import zstandard
 from kgedit.loaders.wikidata_json import JsonParser
 
-from kgedit.store.ingest import Load, ingest
+from kgedit.store.builds import Load
+from kgedit.store.ingest import ingest
 from kgedit.store.schemas import LoaderOptions
 from kgedit.store.snapshots import Snapshot
 from kgedit.store.sources import DumpFile

@@ -19,12 +19,12 @@ import torch
 
 from kgedit.errors import MissingExtraError, ModelError
 from kgedit.llm.backends.contract import Backend
+from kgedit.llm.decoding import up_to
 from kgedit.llm.devices import ALL_GPUS
-from kgedit.llm.generation import PresetQuestion, free_reply, up_to
+from kgedit.llm.generation import PresetQuestion, free_reply, reason
 from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.presets import STOPS
 from kgedit.llm.replies import Reply, fed_reply, match_of
-from kgedit.llm.thinking import reason
 
 _AT_ONCE = 1024
 """Number of questions between two writes of a run."""

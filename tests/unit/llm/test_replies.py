@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from world.small_models import small_model
 
 from kgedit.llm.answer_cache import AnswerCache
-from kgedit.llm.generation import Question, ask, end_of_answer
+from kgedit.llm.decoding import end_of_answer
+from kgedit.llm.generation import Question, ask
 from kgedit.llm.presets import PRESETS, STOPS
 from kgedit.llm.replies import Reply, first_sentence, sentence_end, truncate
 

@@ -20,11 +20,11 @@ from kgedit.llm.backends.openai import OpenAIBackend
 from kgedit.llm.backends.transformers import TransformersBackend
 from kgedit.llm.backends.vllm import VllmBackend
 from kgedit.llm.contexts import Context, read_context
-from kgedit.llm.decoding import Decoding, decode
-from kgedit.llm.generation import PresetQuestion, Question, ask, longest, up_to
+from kgedit.llm.decoding import Decoding, decode, up_to
+from kgedit.llm.generation import PresetQuestion, Question, ask, longest, reason
 from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.presets import PRESETS
-from kgedit.llm.thinking import reason, without_thoughts
+from kgedit.llm.thinking import without_thoughts
 from kgedit.llm.tokenization import chat_format, written_chat
 from kgedit.llm.training import encode_targets, target_loss
 from kgedit.records.runs import Preset
