@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from kgedit.store.digests import changed_entities
 from kgedit.store.engine import literal
 from kgedit.store.snapshots import Snapshot
 
@@ -130,12 +131,7 @@ def make_changes(older: Snapshot, newer: Snapshot) -> tuple[str, ...]:
         SELECT coalesce(o.id, n.id) AS id, o.id IS NOT NULL AS in_old, n.id IS NOT NULL AS in_new
         FROM {old} o FULL JOIN {new} n USING (id) WHERE o.id IS NULL OR n.id IS NULL ORDER BY id
         """,
-        # Entities with one digest have the same facts (kgedit.store.digests).
-        f"""
-        CREATE TABLE touched AS
-        SELECT id FROM (SELECT id, digest FROM {old} o UNION ALL SELECT id, digest FROM {new} n)
-        GROUP BY id HAVING count(*) = 1 OR min(digest) <> max(digest)
-        """,
+        f"CREATE TABLE touched AS SELECT id FROM ({changed_entities(old, new)})",
         f"""
         CREATE TABLE side AS
         SELECT *, false AS is_new FROM {old_facts} WHERE subject IN (FROM touched)

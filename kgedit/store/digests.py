@@ -22,6 +22,22 @@ def _number(*columns: str) -> str:
     return f"md5_number_lower(concat_ws(chr(31), {parts}))"
 
 
+def changed_entities(older: str, newer: str) -> str:
+    """SQL of the entities whose digests differ in two relations of entities: id, in_old, in_new.
+
+    All other entities have the same terms, statements and facts in both.
+
+    Args:
+        older: SQL relation of a snapshot's entities, without redirects.
+        newer: That of the newer snapshot.
+    """
+    return f"""
+        SELECT coalesce(o.id, n.id) AS id, o.id IS NOT NULL AS in_old, n.id IS NOT NULL AS in_new
+        FROM {older} o FULL JOIN {newer} n ON o.id = n.id
+        WHERE o.digest IS DISTINCT FROM n.digest
+    """
+
+
 _DIGESTS = f"""
     WITH part AS (
         SELECT subject AS id, {_number("statement_id", "version", "restricted")} AS number FROM claims

@@ -15,7 +15,7 @@ def load_differences(manifest: Mapping[str, Any], identity: Mapping[str, Any], *
 
     Args:
         manifest: Manifest of the snapshot.
-        identity: Identity of the load (`kgedit.store.ingest.Load.identity`).
+        identity: Identity of the load (`kgedit.store.builds.Load.identity`).
         as_of: Whether the load projects the dump to an earlier day.
     """
     return [

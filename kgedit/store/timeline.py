@@ -15,6 +15,7 @@ import duckdb
 
 from kgedit.store import captions
 from kgedit.store.bucket_groups import BucketGroup, bucket_groups
+from kgedit.store.digests import changed_entities
 from kgedit.store.engine import literal, open_engine
 from kgedit.store.facts import KIND, TERM, VALUE_TYPE
 from kgedit.store.scope import Scope
@@ -164,18 +165,14 @@ def make_property_labels(connection: duckdb.DuckDBPyConnection, snapshots: Seque
 
 
 def touched(older: str, newer: str) -> str:
-    """SQL of the ids of entities that are not the same in two snapshots, by their digests (kgedit.store.digests).
+    """SQL of the ids of entities whose digests differ in two snapshots.
 
     Args:
         older: SQL relation of entities, with redirects or without.
         newer: That of the newer snapshot.
     """
-    return f"""
-        SELECT coalesce(o.id, n.id) AS id
-        FROM (SELECT id, digest FROM {older} WHERE redirect_target IS NULL) o
-        FULL JOIN (SELECT id, digest FROM {newer} WHERE redirect_target IS NULL) n ON o.id = n.id
-        WHERE o.digest IS DISTINCT FROM n.digest
-    """
+    old, new = (f"(SELECT id, digest FROM {entities} WHERE redirect_target IS NULL)" for entities in (older, newer))
+    return f"SELECT id FROM ({changed_entities(old, new)})"
 
 
 def only(name: str, here: int, there: int) -> str:

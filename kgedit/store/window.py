@@ -1,10 +1,10 @@
 """Two snapshots side by side: what the steps of an export compare.
 
 Steps take and return Arrow tables. Only the facts and entities of whole snapshots stay on disk, where DuckDB reads
-them in bounded memory: views ``old_facts``, ``new_facts``, ``old_claims``, ``new_claims`` (with
-``place``, a number by the order of the file), ``old_entities`` and
-``new_entities`` (without redirects), and ``new_redirects`` (id, target). What concerns one subject at a time is read
-by bucket, so that it takes no more memory for a larger dump.
+them in bounded memory: views ``old_facts``, ``new_facts``, ``old_claims``, ``new_claims`` (with ``place``, a number by
+the order of the file), ``old_entities`` and ``new_entities`` (without redirects), ``changed_entities``
+(kgedit.store.digests), and ``new_redirects`` (id, target). What concerns one subject at a time is read by bucket, so
+that it takes no more memory for a larger dump.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import Any, get_args
 import pyarrow as pa
 
 from kgedit.store.bucket_groups import bucket_groups
+from kgedit.store.digests import changed_entities
 from kgedit.store.engine import literal, open_engine, select
 from kgedit.store.snapshots import Snapshot, SnapshotTable
 
@@ -67,6 +68,7 @@ class Window:
             self._view(f"{name}_facts", f"SELECT * FROM {facts}")
             self._view(f"{name}_claims", _placed_claims(snapshot))
             self._view(f"{name}_entities", f"{entities} WHERE redirect_target IS NULL")
+        self._view("changed_entities", changed_entities("old_entities", "new_entities"))
         self._view(
             "new_redirects",
             f"SELECT id, redirect_target AS target FROM {literal(new.entities)} WHERE redirect_target IS NOT NULL",
@@ -102,6 +104,8 @@ class Window:
                     rows["entities"] = f"({entities_with_labels(rows['entities'])} WHERE redirect_target IS NULL)"
                     for table, relation in rows.items():
                         self._view(f"bucket.{name}_{table}", f"SELECT * FROM {relation}")
+                entities = changed_entities("bucket.old_entities", "bucket.new_entities")
+                self._view("bucket.changed_entities", entities)
                 yield
         finally:
             self.connection.execute("SET search_path = 'main'")

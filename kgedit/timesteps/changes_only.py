@@ -107,8 +107,7 @@ _COUNTS = ("entities", "redirected", "claims", "claims_with_value", "facts")
 _CHANGED_PAIRS = """
     INSERT INTO changed_pair
     WITH touched AS MATERIALIZED (
-        SELECT coalesce(o.id, n.id) AS id FROM old_entities o FULL JOIN new_entities n ON o.id = n.id
-        WHERE o.digest IS DISTINCT FROM n.digest
+        SELECT id FROM changed_entities
     ), old AS MATERIALIZED (
         SELECT subject, property, object FROM old_facts WHERE subject IN (FROM touched)
     ), new AS MATERIALIZED (

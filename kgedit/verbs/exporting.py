@@ -89,7 +89,7 @@ def choose_engine(home: Path, old: Snapshot, new: Snapshot, profile: str) -> str
     with Window(old, new, spill=home / ".spill") as window:
         found = window.select(
             "SELECT count(*) AS changed, (SELECT count(*) FROM old_entities WHERE kind = 'item') AS items "
-            "FROM old_entities o FULL JOIN new_entities n ON o.id = n.id WHERE o.digest IS DISTINCT FROM n.digest"
+            "FROM changed_entities"
         )
     changed, items = (found[name][0].as_py() for name in ("changed", "items"))
     suits = changed <= MOST_CHANGED_ITEMS

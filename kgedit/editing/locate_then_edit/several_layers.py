@@ -167,7 +167,7 @@ class SeveralLayersEditor(LocateThenEdit[Settings]):
             if self.settings.sphere is not None:
                 change = away_from_main_directions(
                     change,
-                    matrix.products(torch.eye(len(change.T), dtype=change.dtype, device=change.device)),
+                    matrix.outputs_by_inputs(change.device),
                     strength=self.settings.sphere,
                     share=self.settings.sphere_share,
                 )

@@ -2,11 +2,10 @@
 -- subject is an item of both, and the older one has no such fact about an object that was merged into this one. Facts
 -- whose object is a merged entity are excluded.
 -- Parameters: $stop, properties about which no questions are asked
--- Reads: old_facts, new_facts, old_entities, new_entities, new_redirects
+-- Reads: old_facts, new_facts, changed_entities, new_redirects
 -- Returns: subject, property, object
 WITH touched AS MATERIALIZED (
-    SELECT o.id FROM old_entities o JOIN new_entities n ON o.id = n.id
-    WHERE o.digest IS DISTINCT FROM n.digest -- all others have the same facts in both snapshots
+    SELECT id FROM changed_entities WHERE in_old AND in_new -- all others have the same facts in both snapshots
 ), fresh AS (
     SELECT subject, property, object FROM new_facts
     WHERE kind = 'item' AND subject[1] = 'Q' AND subject <> object AND NOT list_contains($stop, property)

@@ -1,11 +1,10 @@
 -- Finds: Subjects and properties whose current objects differ between two snapshots. Merged objects are compared by the
 -- id to which the newer snapshot redirects them. Same rows as cypher/read/changed_edges.cypher, without labels; the rows
 -- of a bucket's subjects follow from that bucket and all redirects.
--- Reads: old_facts, new_facts, old_entities, new_entities, new_redirects
+-- Reads: old_facts, new_facts, changed_entities, new_redirects
 -- Returns: kgedit.engines.protocol.CHANGED_EDGES
 WITH touched AS MATERIALIZED (
-    SELECT coalesce(o.id, n.id) AS id FROM old_entities o FULL JOIN new_entities n ON o.id = n.id
-    WHERE o.digest IS DISTINCT FROM n.digest -- all others have the same facts in both snapshots
+    SELECT id FROM changed_entities -- all others have the same facts in both snapshots
 ), old AS MATERIALIZED (
     SELECT subject, property, coalesce(target, object) AS object, kind
     FROM old_facts LEFT JOIN new_redirects ON id = object WHERE subject IN (FROM touched)

@@ -2,11 +2,10 @@
 -- rank and dates; the rules of WikiFactDiff then decide which of these are changes of the world. Statements of a merged
 -- item count for the item to which the newer snapshot redirects it. Same rows as cypher/read/changed_statements.cypher;
 -- several buckets may give the same row if items were merged.
--- Reads: old_claims, new_claims, old_entities, new_entities, new_redirects
+-- Reads: old_claims, new_claims, changed_entities, new_redirects
 -- Returns: kgedit.engines.protocol.CHANGED_STATEMENTS
 WITH touched AS (
-    SELECT coalesce(o.id, n.id) AS id FROM old_entities o FULL JOIN new_entities n ON o.id = n.id
-    WHERE o.digest IS DISTINCT FROM n.digest -- all others have the same statements in both snapshots
+    SELECT id FROM changed_entities -- all others have the same statements in both snapshots
 ), old AS (
     FROM old_claims WHERE snak = 'value' AND subject IN (FROM touched)
 ), new AS (

@@ -1,10 +1,9 @@
 -- Finds: Subjects with a fact that is current in only one of the snapshots.
--- Reads: old_facts, new_facts, old_entities, new_entities
+-- Reads: old_facts, new_facts, changed_entities
 -- Adds to: edited_subject (id)
 INSERT INTO edited_subject
 WITH touched AS MATERIALIZED (
-    SELECT coalesce(o.id, n.id) AS id FROM old_entities o FULL JOIN new_entities n ON o.id = n.id
-    WHERE o.digest IS DISTINCT FROM n.digest -- all others have the same facts in both snapshots
+    SELECT id FROM changed_entities -- all others have the same facts in both snapshots
 ), old_touched AS MATERIALIZED (
     SELECT subject, property, object FROM old_facts WHERE subject IN (FROM touched)
 ), new_touched AS MATERIALIZED (

@@ -137,9 +137,12 @@ class EditedMatrix(EditedParameter):
         Args:
             keys: Inputs x columns.
         """
-        weight = in_float64(self.weight.detach().to(keys.device))
-        found: torch.Tensor = (weight.T if isinstance(self._layer, Conv1D) else weight) @ keys
-        return found
+        return self.outputs_by_inputs(keys.device) @ keys
+
+    def outputs_by_inputs(self, device: torch.device) -> torch.Tensor:
+        """The current matrix, without the bias: outputs x inputs, in float64."""
+        weight = in_float64(self.weight.detach().to(device))
+        return weight.T if isinstance(self._layer, Conv1D) else weight
 
 
 def input_device(module: Any) -> torch.device:

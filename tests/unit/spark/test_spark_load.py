@@ -60,7 +60,7 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 
 @pytest.fixture
 def four_buckets(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kgedit.store.ingest.bucket_count", lambda _text_bytes: 4)
+    monkeypatch.setattr("kgedit.store.builds.bucket_count", lambda _text_bytes: 4)
 
 
 def on_spark(

@@ -70,7 +70,7 @@ def _dump(folder: Path) -> Path:
 
 
 def _in_buckets(folder: Path, dump: Path, buckets: int, monkeypatch: pytest.MonkeyPatch, **changes: object) -> Snapshot:
-    monkeypatch.setattr("kgedit.store.ingest.bucket_count", lambda _text_bytes: buckets)
+    monkeypatch.setattr("kgedit.store.builds.bucket_count", lambda _text_bytes: buckets)
     return load(folder, dump, DATE, block_bytes=2000, **changes)
 
 

@@ -22,7 +22,7 @@ SMALL = 3000
 @pytest.fixture
 def dump(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A dump that has some blocks, and is loaded in 8 buckets."""
-    monkeypatch.setattr("kgedit.store.ingest.bucket_count", lambda _text_bytes: 8)
+    monkeypatch.setattr("kgedit.store.builds.bucket_count", lambda _text_bytes: 8)
     about = [statement(snak("P31", entity_value(item))) for item in ("Q5", "Q6")]
     return write_dump(tmp_path / "dump.json", [entity(f"Q{number}", *about) for number in range(10, 90)])
 

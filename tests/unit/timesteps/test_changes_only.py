@@ -32,7 +32,7 @@ SETTINGS = (
 
 
 def loaded(folder: Path, world: str, monkeypatch: pytest.MonkeyPatch) -> tuple[Snapshot, Snapshot]:
-    monkeypatch.setattr("kgedit.store.ingest.bucket_count", lambda _text_bytes: 2)
+    monkeypatch.setattr("kgedit.store.builds.bucket_count", lambda _text_bytes: 2)
     options: dict[str, Any] = {}
     if world == "sample":
         *dumps, options["redirects"] = write_world(folder / "dumps")

@@ -37,7 +37,7 @@ def loaded(folder: Path, world: str, buckets: tuple[int, int], monkeypatch: pyte
         dumps = sorted((SHARED / "slices" / world).glob("[0-9]*.json.gz"))
     snapshots = []
     for dump, count in zip(dumps[:2], buckets, strict=True):
-        monkeypatch.setattr("kgedit.store.ingest.bucket_count", lambda _text_bytes, count=count: count)
+        monkeypatch.setattr("kgedit.store.builds.bucket_count", lambda _text_bytes, count=count: count)
         day = dump.name[:8]
         snapshots.append(load(folder, dump, f"{day[:4]}-{day[4:6]}-{day[6:]}", **options))
         assert snapshots[-1].buckets == count
