@@ -78,6 +78,10 @@ def _tell(manifest: dict[str, Any]) -> None:
         missing = ", ".join(f"{name} {count:,}" for name, count in manifest["without_template"].items()) or "none"
         say(f"         properties without a template in the language: {missing}")
         say(f"         cases with a label in another language: {manifest['labels_in_other_languages']:,}")
+    if "crosslingual" in manifest:
+        other = manifest["crosslingual"]
+        without = f", {other['cases_without']:,} cases without" if other["cases_without"] else ""
+        say(f"         questions in the language {other['language']}: {other['asked']:,}{without}")
     if "chains" in manifest:
         asked = manifest["chains"]["asked"]
         lengths = ", ".join(f"{count:,} of {hops} facts" for hops, count in asked.items()) or "none"

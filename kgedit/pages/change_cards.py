@@ -16,7 +16,7 @@ from kgedit.timesteps.timestep import Timestep
 MOST_DROPPED = 20_000
 """Maximum number of dropped changes on a page, divided evenly among the reasons; counts always include all."""
 
-_ASKED = ("update", "rephrase", "personas", "alias", "consequence")
+_ASKED = ("update", "rephrase", "personas", "alias", "crosslingual", "consequence")
 
 
 @dataclass(frozen=True, slots=True)

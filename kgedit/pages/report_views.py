@@ -219,6 +219,7 @@ AXIS_NAMES: dict[Axis, str] = {
     "rephrase": "Rephrase",
     "personas": "Personas",
     "alias": "Alias",
+    "crosslingual": "Another language",
     "mhop": "Two hops",
     "mhop_rephrase": "Two hops, rephrased",
     "hop": "Single hops of chains",
@@ -229,7 +230,7 @@ AXIS_NAMES: dict[Axis, str] = {
 """Axis -> name in headings."""
 
 ASKED_AXES: tuple[Axis, ...] = (
-    *("update", "rephrase", "personas", "alias"),
+    *("update", "rephrase", "personas", "alias", "crosslingual"),
     *("mhop", "mhop_rephrase", "hop", "consequence"),
 )
 """Axes on which an edit should have an effect; on locality it should have none."""

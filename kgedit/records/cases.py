@@ -10,6 +10,7 @@ Axis = Literal[
     "rephrase",
     "personas",
     "alias",
+    "crosslingual",
     "mhop",
     "mhop_rephrase",
     "hop",
@@ -19,7 +20,7 @@ Axis = Literal[
 ]
 """What a probe tests. Five are WikiBigEdit's (section 3); mhop_rephrase is a rewording of its two-hop questions.
 
-hop queries each fact of a chain alone (MQuAKE's single hops). Two are KnowEdit's: alias (the subject by another name)
+crosslingual queries the edited fact in another language. hop queries each fact of a chain alone (MQuAKE's single hops). Two are KnowEdit's: alias (the subject by another name)
 and consequence (implied by the fact alone). locality queries facts near the edit, random_locality randomly drawn facts
 (WikiFactDiff, section 5).
 """
@@ -27,7 +28,7 @@ and consequence (implied by the fact alone). locality queries facts near the edi
 AXES: tuple[Axis, ...] = get_args(Axis)
 
 EDIT_AXES: tuple[Axis, ...] = ("update", "rephrase", "personas", "alias")
-"""Axes that query the edited fact itself. Only on these is its old value an old answer."""
+"""Axes that query the edited fact itself in the language of the edit, so that the case's old answers are theirs."""
 
 TWO_HOP_AXES: tuple[Axis, ...] = ("mhop", "mhop_rephrase")
 """Axes that need the edited fact and at least one more: two hops, and chains of up to four."""
@@ -54,13 +55,13 @@ class Fact:
 
 @dataclass(frozen=True, slots=True)
 class Chain:
-    """The chain of facts behind a multi-hop question.
+    """The chain of facts behind a multi-hop question, or the one fact behind a question in another language.
 
     Attributes:
         chain_id: Unique within a timestep; all wordings of one question share it.
         hops: Number of facts in the chain.
         hop_questions: The question about each fact alone, in order; evaluated on the axis hop.
-        old_answers: Answers that were correct before the edits.
+        old_answers: Answers that were correct before the edits, in the question's language.
     """
 
     chain_id: str
@@ -90,7 +91,8 @@ class Probe:
             (docs/questions.md); None if unknown.
         evidence: Evidence that a locality probe's fact holds on the day of the newer snapshot: "dated" or "edited"
             (docs/questions.md); None without any.
-        chain: Chain of a multi-hop question that has several wordings or more than two hops; None otherwise.
+        chain: Chain of a multi-hop question that has several wordings or more than two hops, and of a question in
+            another language; None otherwise.
     """
 
     axis: Axis

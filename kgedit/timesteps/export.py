@@ -40,6 +40,7 @@ from kgedit.timesteps.changes import (
     read_statements,
     verdict_record,
 )
+from kgedit.timesteps.crosslingual import ask_in_other_language, describe_crosslingual, open_other
 from kgedit.timesteps.funnel import Filtered, reason_column, split_by_reason
 from kgedit.timesteps.kinds import (
     KindClassifier,
@@ -101,6 +102,8 @@ class WikiBigEditSettings:
         counts: Counts of a corpus, or its texts (kgedit.timesteps.corpus_counts); None leaves counts null.
         hops: Number of facts of the longest chains to ask for (kgedit.timesteps.chains), 2 to 4.
         language: Language of questions and labels (kgedit.wording.languages).
+        crosslingual: Timestep of the same window in another language, or a folder that contains it, whose questions
+            are asked about the same edits; None asks in the edits' language only.
     """
 
     seed: int = 0
@@ -122,6 +125,7 @@ class WikiBigEditSettings:
     counts: Path | None = None
     hops: int = 2
     language: str = ENGLISH.code
+    crosslingual: Path | None = None
 
 
 def export_timestep(
@@ -147,7 +151,8 @@ def export_timestep(
 
     Raises:
         TimestepError: if the dates are reversed, the engine lacks a snapshot, chains of that length are not asked for,
-            or the snapshots are parts (kgedit.timesteps.changes_only), which lack the facts of chains.
+            the snapshots are parts (kgedit.timesteps.changes_only), which lack the facts of chains, or the timestep in
+            another language is of another window.
     """
     if not 2 <= settings.hops <= MOST_HOPS:
         raise TimestepError(f"Chains have 2 to {MOST_HOPS} facts, and not {settings.hops}.")
@@ -159,6 +164,7 @@ def export_timestep(
     if old.date >= new.date:
         raise TimestepError(not_before(old.name, new.name))
     _check_language(settings, (old, new))
+    other = _open_other(old, new, settings)
     selection = None if settings.only is None else read_selection(settings.only)
     with working_folder(folder) as aside:
         classifier = _classifier(settings, (old, new, *earlier), spill=aside / "spill-of-labels")
@@ -173,7 +179,7 @@ def export_timestep(
                 classifier=classifier,
                 spill=aside / "spill-of-kinds",
             )
-            made = _make(engine, window, settings, found)
+            made = _make(engine, window, settings, found, other)
         about = describe_export(old, new, earlier, settings=settings) | {"engine": engine.name}
         write_json(aside / "timestep.json", about | made.counts | {"tables": _write_tables(made.tables, aside)})
         written = Timestep.open(aside)
@@ -207,18 +213,25 @@ def _check_language(settings: WikiBigEditSettings, snapshots: Sequence[Snapshot]
             )
 
 
+def _open_other(old: Snapshot, new: Snapshot, settings: WikiBigEditSettings) -> Timestep | None:
+    if settings.crosslingual is None:
+        return None
+    return open_other(settings.crosslingual, f"{old.date}_{new.date}", language=settings.language)
+
+
 def describe_export(
     old: Snapshot, new: Snapshot, earlier: Sequence[Snapshot], *, settings: WikiBigEditSettings
 ) -> dict[str, Any]:
     """First part of timestep.json: everything that an export depends on. Exports that agree in it are identical;
     the engine is not part of it, since both engines return the same rows."""
+    other = _open_other(old, new, settings)
     return {
         "timestep": f"{old.date}_{new.date}",
         "profile": "wikibigedit",
         "kgedit": __version__,
         "snapshots": [snapshot.manifest for snapshot in (old, new)],
         "earlier_snapshots": sorted(snapshot.name for snapshot in earlier),
-        "settings": _provenance(settings),
+        "settings": _provenance(settings) | ({} if other is None else {"crosslingual": other.sha256}),
     }
 
 
@@ -237,6 +250,7 @@ def _make(
     window: Window,
     settings: WikiBigEditSettings,
     found: _FoundCases,
+    other: Timestep | None,
 ) -> _Made:
     """Create every table of a timestep, and the counts of its manifest."""
     language = read_language(settings.language)
@@ -276,6 +290,9 @@ def _make(
     if chains_of_facts is not None:
         tables["chains"] = chains_of_facts.kept
         counted |= {"chains": chains_of_facts.counts | {"final_filters": chains_of_facts.questions}}
+    if other is not None:
+        tables["crosslingual"] = ask_in_other_language(cases, other)
+        counted |= {"crosslingual": describe_crosslingual(cases, tables["crosslingual"], other)}
     return _Made(tables, counted)
 
 

@@ -27,7 +27,10 @@ constraints: declarations of Wikidata's editors.
 """
 
 _OWN_OPTIONS = {
-    "wikibigedit": ("kinds", "labelled-changes", "kind-embedder", "changed-locality", "hops", "language"),
+    "wikibigedit": (
+        *("kinds", "labelled-changes", "kind-embedder", "changed-locality"),
+        *("hops", "language", "crosslingual"),
+    ),
     "wikifactdiff": ("compat",),
 }
 

@@ -144,6 +144,21 @@ both snapshots. object_label and object_aliases are those of the last fact. old_
 in the older snapshot.
 """
 
+CROSSLINGUAL = pa.schema(
+    [
+        ("case_id", pa.string()),
+        ("language", pa.string()),
+        *_FACT,
+        ("object_aliases", _STRINGS),
+        ("old_answers", _STRINGS),
+        ("question", pa.string()),
+    ]
+)
+"""crosslingual.parquet, only with --crosslingual: the question about an edit in another language.
+
+Labels, aliases and old_answers are in that language, or in the fallback of its snapshots. At most one row per case.
+"""
+
 KNOWN_FACTS = pa.schema(
     [
         *_FACT,
@@ -159,7 +174,7 @@ CHANGED = "changed"
 
 TABLES = {"cases": CASES, "locality": LOCALITY, "two_hops": TWO_HOPS, "known_facts": KNOWN_FACTS}
 
-OPTIONAL_TABLES = {"chains": CHAINS}
+OPTIONAL_TABLES = {"chains": CHAINS, "crosslingual": CROSSLINGUAL}
 """Tables that only some exports write."""
 
 

@@ -151,6 +151,8 @@ class Timestep:
                 ]
         for row in self.table("chains").to_pylist():
             probes[row["case_id"]] += _chain_probes(row, probes[row["case_id"]], rephrased=two_hop_rephrases)
+        for row in self.table("crosslingual").to_pylist():
+            probes[row["case_id"]].append(_crosslingual_probe(row))
         for case_id, probe in self._locality_probes(neighbours):
             probes[case_id].append(probe)
         for row in rows:
@@ -217,6 +219,12 @@ def _chain_probes(row: dict[str, Any], earlier: Sequence[Probe], *, rephrased: b
         if single["question"] not in known:
             known.add(single["question"])
             yield Probe("hop", single["question"], answers_in(single), (fact,), cloze=single["cloze"])
+
+
+def _crosslingual_probe(row: dict[str, Any]) -> Probe:
+    """The question about an edit in another language, whose old answers are in that language too."""
+    own = Chain(f"{row['case_id']}-{row['language']}", 1, (), tuple(row["old_answers"]))
+    return Probe("crosslingual", row["question"], answers_in(row), (fact_in(row),), chain=own)
 
 
 def read_manifest(path: Path, *, key: str, fix: str) -> dict[str, Any]:

@@ -97,6 +97,12 @@ class ExportOptions:
         metavar="CODE",
         help="wikibigedit: language of the questions: en, de, es or fr. Load the snapshots with the same --language.",
     )
+    crosslingual: ExistingFolder | None = flag(
+        default=None,
+        group="Questions",
+        help="wikibigedit: timestep of the same dates exported with another --language, whose questions are also asked "
+        "about these edits. With --all: folder of such timesteps.",
+    )
     pageviews: ManyFiles = flag(
         default=(),
         group="Questions",
@@ -147,6 +153,7 @@ class ExportOptions:
             "changed-locality": self.changed_locality,
             "hops": self.hops > 2,
             "language": self.language != "en",
+            "crosslingual": self.crosslingual,
         }
         check_profile(self.profile, own)
         check_kinds(self.kinds)

@@ -40,6 +40,7 @@ _AXES: dict[Axis, str] = {
     "rephrase": "the edit's question in other words",
     "personas": "the same as somebody else would ask it",
     "alias": "the subject by another name",
+    "crosslingual": "the edit's question in another language",
     "mhop": "a question that needs the edit and a second fact",
     "mhop_rephrase": "the same in other words",
     "hop": "one fact of a chain alone",
