@@ -20,9 +20,9 @@ Axis = Literal[
 ]
 """What a probe tests. Five are WikiBigEdit's (section 3); mhop_rephrase is a rewording of its two-hop questions.
 
-crosslingual queries the edited fact in another language. hop queries each fact of a chain alone (MQuAKE's single hops). Two are KnowEdit's: alias (the subject by another name)
-and consequence (implied by the fact alone). locality queries facts near the edit, random_locality randomly drawn facts
-(WikiFactDiff, section 5).
+crosslingual queries the edited fact in another language. hop queries each fact of a chain alone (MQuAKE's single hops).
+Two are KnowEdit's: alias (the subject by another name) and consequence (implied by the fact alone). locality queries
+facts near the edit, random_locality randomly drawn facts (WikiFactDiff, section 5).
 """
 
 AXES: tuple[Axis, ...] = get_args(Axis)

@@ -60,7 +60,10 @@ def snapshots(folder: Path, *languages: str, new: str = NEW) -> tuple[Snapshot, 
 def german(folder: Path, *, new: str = NEW) -> Timestep:
     pair = snapshots(folder / "de", "de", "en", new=new)
     return export_timestep(
-        StoreEngine(), *pair, folder / "de" / f"{pair[0].date}_{pair[1].date}", settings=WikiBigEditSettings(language="de")
+        StoreEngine(),
+        *pair,
+        folder / "de" / f"{pair[0].date}_{pair[1].date}",
+        settings=WikiBigEditSettings(language="de"),
     )
 
 
@@ -125,8 +128,8 @@ def test_answers_are_judged_in_the_language_of_the_question(tmp_path: Path, text
     timestep = english(tmp_path, german(tmp_path).folder)
     (asked,) = [probe for case in timestep.cases() for probe in case.probes if probe.axis == "crosslingual"]
     given = answer(axis=asked.axis, question=asked.question, answers=asked.answers, chain=asked.chain, text=text)
-    (row,) = answer_table(
-        [given], {given.preset: "contains"}, timesteps=[given.timestep], old_answers={}
-    ).__next__().to_pylist()
+    metrics = {given.preset: "contains"}
+    batch = next(iter(answer_table([given], metrics, timesteps=[given.timestep], old_answers={})))
+    (row,) = batch.to_pylist()
     assert (row["error"], row["right"]) == (error, error is None)
     assert row["hops"] is None
