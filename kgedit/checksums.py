@@ -15,7 +15,9 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
+from types import MappingProxyType
 
 from kgedit.errors import DamagedFileError
 from kgedit.files import replace_file
@@ -81,6 +83,18 @@ def read_checksums(folder: Path) -> dict[str, str] | None:
     return {name: sha256 for sha256, name in lines}
 
 
+@lru_cache(maxsize=8)
+def _list_at(folder: Path, _stamp: _Stamp) -> Mapping[str, str]:
+    """Checksums as read while the list had this stamp: a snapshot has three files per bucket, each checked when its
+    bucket is read, and a list of 4,096 buckets takes longer to parse than most of them to check."""
+    return MappingProxyType(read_checksums(folder) or {})
+
+
+def _stamp_of(path: Path) -> _Stamp:
+    found = path.stat()
+    return found.st_size, found.st_mtime_ns, found.st_ino
+
+
 _ABOUT_LIST = "Check the disk. If the folder is whole, record its checksums again: kgedit verify --record"
 
 
@@ -111,10 +125,12 @@ def check_files(folder: Path, paths: Iterable[Path], *, fix: str, cache: Path | 
     Raises:
         DamagedFileError: for the first file that is missing or differs from what kgedit wrote.
     """
-    listed = read_checksums(folder)
-    if listed is not None:
-        for path in paths:
-            _check(path, listed.get(path.name), fix, cache)
+    try:
+        listed = _list_at(folder.absolute(), _stamp_of(folder / SUMS))
+    except FileNotFoundError:
+        return
+    for path in paths:
+        _check(path, listed.get(path.name), fix, cache)
 
 
 def check_folder(folder: Path, *, fix: str, also: Mapping[str, str] | None = None) -> None:
@@ -190,14 +206,13 @@ def _check(path: Path, expected: str | None, fix: str, cache: Path | None) -> No
     if expected is None:
         raise DamagedFileError(path, f"{path.parent / SUMS} does not list it", fix)
     try:
-        found = path.stat()
+        stamp = _stamp_of(path)
     except FileNotFoundError as error:
         raise DamagedFileError(path, _MISSING, fix) from error
-    stamp = (found.st_size, found.st_mtime_ns, found.st_ino)
     key = (path.absolute(), expected)
     if _checked.get(key) == stamp:
         return
-    kept = cache if found.st_size >= LARGE else None
+    kept = cache if stamp[0] >= LARGE else None
     if kept is None or _read_cache(kept).get(str(key[0])) != [*stamp, expected]:
         if sha256_of(path) != expected:
             raise DamagedFileError(path, _CHANGED, fix)

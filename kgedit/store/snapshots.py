@@ -118,7 +118,8 @@ class Snapshot:
         Raises:
             DamagedFileError: if it is missing or differs from what was loaded.
         """
-        return checked(self.files(table)[number], fix=how_to_reload(self.folder), cache=self._verified)
+        path = self.folder / bucket_file(table, number, self.buckets)
+        return checked(path, fix=how_to_reload(self.folder), cache=self._verified)
 
     def check(self) -> None:
         """Verify all of its files before their first use in this process.

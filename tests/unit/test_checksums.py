@@ -92,6 +92,23 @@ def test_a_file_is_read_once_in_a_process_and_again_when_it_changed(folder: Path
     assert hashed == ["a.parquet"] * 2
 
 
+def test_a_list_is_parsed_once_until_it_changes(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    parsed: list[Path] = []
+
+    def noted(folder: Path) -> dict[str, str] | None:
+        parsed.append(folder)
+        return read_checksums(folder)
+
+    monkeypatch.setattr(checksums, "read_checksums", noted)
+    for _ in range(3):
+        checked(folder / "a.parquet", fix="")
+    assert parsed == [folder]
+    (folder / "a.parquet").write_bytes(b"other facts")
+    write_checksums(folder)
+    checked(folder / "a.parquet", fix="")
+    assert parsed == [folder] * 2
+
+
 def test_a_large_file_is_not_read_again_by_the_next_process_unless_it_changed(
     folder: Path, hashed: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
