@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ import pyarrow.csv as pacsv
 from kgedit.graph.finishing import import_mark
 from kgedit.store.engine import literal
 from kgedit.store.scope import Scope
-from kgedit.store.timeline import CLAIM_COLUMNS, FACT_COLUMNS, REDIRECT_COLUMNS, TERM_COLUMNS
+from kgedit.store.timeline import CLAIM_COLUMNS, FACT_COLUMNS, REDIRECT_COLUMNS, TERM_COLUMNS, term_parts
 
 SEPARATOR = "chr(31)"
 """SQL for the separator of list elements: ASCII's unit separator, which labels and ids never contain."""
@@ -73,7 +73,7 @@ def write_csv_files(
     edges = {"FACT": ("whole_facts", FACT_COLUMNS), "REDIRECT": ("whole_redirects", REDIRECT_COLUMNS)}
     if scope.evidence:
         edges["CLAIM"] = ("whole_claims", CLAIM_COLUMNS)
-    rows = {"Term": _write(connection, folder, "whole_terms", TERM_COLUMNS)}
+    rows = {"Term": _write(connection, folder, "whole_terms", TERM_COLUMNS, term_parts(connection))}
     rows |= {kind: _write(connection, folder, view, columns) for kind, (view, columns) in edges.items()}
     listed = folder / "snapshots.csv"
     _write_snapshots(listed, [{**one, **import_mark(rows)} for one in snapshots])
@@ -87,14 +87,28 @@ def _files(folder: Path, view: str) -> list[Path]:
     return [folder / f"{view}-header.csv", folder / f"{view}.csv"]
 
 
-def _write(connection: duckdb.DuckDBPyConnection, folder: Path, view: str, columns: Sequence[str]) -> int:
+def _write(
+    connection: duckdb.DuckDBPyConnection,
+    folder: Path,
+    view: str,
+    columns: Sequence[str],
+    parts: Iterable[None] = (None,),
+) -> int:
+    """Write the rows of a view, which is read once for each of the parts that it is restricted to."""
     header, rows = _files(folder, view)
     typed = [_TYPES.get(name, f"{name}:long" if name.endswith("_precision") else name) for name in columns]
     header.write_text(",".join(typed) + "\n", encoding="utf-8")
     lists = {name: f"array_to_string({name}, {SEPARATOR}) AS {name}" for name in ("aliases", "presence", "separators")}
     picked = ", ".join({**lists, "kind": _LABELS}.get(name, name) for name in columns)
-    copied = connection.execute(f"COPY (SELECT {picked} FROM {view}) TO {literal(rows)} (FORMAT csv, HEADER false)")
-    return int(copied.fetchall()[0][0])
+    aside, count = rows.with_suffix(".part"), 0
+    with rows.open("wb") as whole:
+        for _ in parts:
+            copied = connection.execute(f"COPY (SELECT {picked} FROM {view}) TO {literal(aside)} (FORMAT csv, HEADER false)")
+            count += copied.fetchall()[0][0]
+            with aside.open("rb") as part:
+                shutil.copyfileobj(part, whole)
+    aside.unlink()
+    return count
 
 
 def _write_snapshots(path: Path, snapshots: Sequence[Mapping[str, Any]]) -> None:

@@ -7,7 +7,8 @@ kgedit.store.delta computes the changes of the newest one. Both use anti-joins o
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import glob
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import get_args
 
@@ -70,8 +71,11 @@ _VIEWS = {
 }  # fmt: skip
 """Rows of one snapshot; a view of each is created with the snapshot's number as suffix."""
 
-_MEMORY = "320MB"
+_MEMORY = "192MB"
 """Memory on two cores of a graph's files; the rest spills to disk."""
+
+_BUCKETS_AT_ONCE = 2
+"""Terms are made in as many parts as there are groups of this many buckets, so that their hash tables do not grow."""
 
 _CONTENT = "kind, label, description, aliases, datatype"
 """Columns of an entity that its term shows."""
@@ -89,6 +93,9 @@ def open_timeline(snapshots: Sequence[Snapshot], scope: Scope, *, spill: Path) -
         spill: Spill folder; deleted when the connection is closed.
     """
     connection = open_engine(spill, memory=_MEMORY)
+    parts = max(1, len(bucket_groups(snapshots)) // _BUCKETS_AT_ONCE)
+    connection.execute(f"SET VARIABLE all_term_parts = {parts}")
+    _choose_terms(connection, 0, of=1)
     make_views(connection, snapshots, scope.condition())
     make_property_labels(connection, snapshots)
     for k in range(1, len(snapshots)):
@@ -98,11 +105,34 @@ def open_timeline(snapshots: Sequence[Snapshot], scope: Scope, *, spill: Path) -
             connection.execute(f"INSERT INTO touched_{k} {touched(older, newer)}")
     _find_moved(connection, "fact", snapshots, scope.condition())
     if scope.follows_changes:
-        _keep_what_is_near_a_change(connection, snapshots, scope)
+        _keep_what_is_near_a_change(connection, snapshots, scope, spill)
     for k in range(1, len(snapshots)):
         connection.execute(f"CREATE VIEW ends_{k} AS {ends_of(k, f'FROM ended_fact_{k}')}")
     _make_whole(connection, snapshots, scope)
     return connection
+
+
+def term_parts(connection: duckdb.DuckDBPyConnection) -> Iterator[None]:
+    """Restrict the view ``whole_terms`` to one part of its rows after the other, and to all of them again at the end.
+
+    A part takes the memory of a few buckets; all of them together have each term once.
+
+    Args:
+        connection: Result of `open_timeline`, in which the view has all rows.
+    """
+    parts = connection.execute("SELECT getvariable('all_term_parts')").fetchall()[0][0]
+    for part in range(parts):
+        _choose_terms(connection, part, of=parts)
+        yield
+    _choose_terms(connection, 0, of=1)
+
+
+def _choose_terms(connection: duckdb.DuckDBPyConnection, part: int, *, of: int) -> None:
+    connection.execute(f"SET VARIABLE term_part = {part}; SET VARIABLE term_parts = {of}")
+
+
+_IN_PART = "hash(id) % getvariable('term_parts') = getvariable('term_part')"
+"""SQL condition for the id of a term to be in the chosen part."""
 
 
 def _make_whole(connection: duckdb.DuckDBPyConnection, snapshots: Sequence[Snapshot], scope: Scope) -> None:
@@ -197,7 +227,7 @@ def ends_of(k: int, ended: str) -> str:
 
 
 def _keep_what_is_near_a_change(
-    connection: duckdb.DuckDBPyConnection, snapshots: Sequence[Snapshot], scope: Scope
+    connection: duckdb.DuckDBPyConnection, snapshots: Sequence[Snapshot], scope: Scope, folder: Path
 ) -> None:
     """Restrict the views to facts around changes, and create ``named``: ids of all terms of the graph."""
     ids = range(len(snapshots))
@@ -213,11 +243,9 @@ def _keep_what_is_near_a_change(
         condition += " AND (subject, property) IN (SELECT (subject, property) FROM changed)"
     kinds = ("fact", "claim") if scope.evidence else ("fact",)
     for name in kinds:
-        for k, snapshot in enumerate(snapshots):
+        for k, snapshot in enumerate(snapshots[:-1]):
             make_view(connection, name, k, snapshot, condition)
-        # The files are read once; terms, names and edges all come from these rows.
-        connection.execute(f"CREATE TABLE near_{name} AS FROM {name}_{ids[-1]}")
-        connection.execute(f"CREATE OR REPLACE VIEW {name}_{ids[-1]} AS FROM near_{name}")
+        _copy_near(connection, name, ids[-1], snapshots[-1], condition, folder)
     if scope.evidence:
         _find_moved(connection, "claim", snapshots, None)
     tables = _last_and_ended(kinds, len(snapshots))
@@ -230,6 +258,21 @@ def _keep_what_is_near_a_change(
         connection.execute(f"CREATE OR REPLACE VIEW redirect_{k} AS FROM near_redirect_{k}")
     for k in ids:
         connection.execute(f"INSERT INTO named SELECT DISTINCT target FROM redirect_{k} ANTI JOIN named ON id = target")
+
+
+def _copy_near(
+    connection: duckdb.DuckDBPyConnection, name: str, k: int, snapshot: Snapshot, condition: str, folder: Path
+) -> None:
+    """Copy a snapshot's rows under a condition to files that the view reads instead: terms, names and edges all come
+    from these rows, which a table would hold in memory."""
+    folder.mkdir(parents=True, exist_ok=True)
+    files = []
+    for group in bucket_groups([snapshot]):
+        make_view(connection, name, k, snapshot, condition, group)
+        files.append(folder / f"near-{name}-{group.number:05d}.parquet")
+        connection.execute(f"COPY (FROM {name}_{k}) TO {literal(files[-1])} (FORMAT parquet)")
+    listed = ", ".join(literal(glob.escape(str(file))) for file in files)
+    connection.execute(f"CREATE OR REPLACE VIEW {name}_{k} AS FROM read_parquet([{listed}])")
 
 
 def _last_and_ended(kinds: Sequence[str], snapshots: int) -> list[str]:
@@ -341,18 +384,17 @@ def _make_whole_terms(connection: duckdb.DuckDBPyConnection, snapshots: Sequence
     ids = range(len(snapshots))
     first, last = snapshots[0].date, ids[-1]
     kinds = ("fact", "claim") if scope.evidence else ("fact",)
-    near = "SEMI JOIN named USING (id)" if scope.follows_changes else ""
+    near = f"SEMI JOIN (FROM named WHERE {_IN_PART}) USING (id)" if scope.follows_changes else ""
     moved = " UNION ".join(["SELECT id FROM begun_entity", *(f"SELECT id FROM ended_entity_{k}" for k in ids[1:])])
     views = {
-        "object_term": object_terms(_last_and_ended(kinds, len(snapshots)), [f"redirect_{k}" for k in ids]),
-        "moved_entity": f"SELECT id FROM ({moved}) {near}",
-        "newest_entity": f"SELECT * FROM entity_{last} {near}",
+        "object_term": object_terms(_last_and_ended(kinds, len(snapshots)), [f"redirect_{k}" for k in ids], _IN_PART),
+        "moved_entity": f"SELECT id FROM ({moved}) {near} WHERE {_IN_PART}",
+        "newest_entity": f"SELECT * FROM entity_{last} {near} WHERE {_IN_PART}",
     }
     for name, select in views.items():
         connection.execute(f"CREATE VIEW {name} AS {select}")
-    described = " UNION ALL ".join(f"SELECT id FROM entity_{k} {near}" for k in ids)
-    # A table if it is small, because a query with several hash tables of names at once would need more memory.
-    connection.execute(f"CREATE {'TABLE' if near else 'VIEW'} described AS {described}")
+    described = " UNION ALL ".join(f"SELECT id FROM entity_{k} {near} WHERE {_IN_PART}" for k in ids)
+    connection.execute(f"CREATE VIEW described AS {described}")
     known = _columns("kind", "label", "description", "aliases", "datatype", "presence")
     content = ", ".join(f"{name} := {name}" for name in _CONTENT.split(", "))
     connection.execute(f"""
@@ -374,12 +416,13 @@ def _make_whole_terms(connection: duckdb.DuckDBPyConnection, snapshots: Sequence
     """)
 
 
-def object_terms(rows: Iterable[str], redirects: Iterable[str]) -> str:
+def object_terms(rows: Iterable[str], redirects: Iterable[str], condition: str = "true") -> str:
     """SQL for the terms that facts, claims and redirects refer to, each once; entities have only their ids.
 
     Args:
         rows: Views with object, kind and a literal's columns.
         redirects: Views with source and target.
+        condition: SQL condition for an id.
     """
     named = [f"SELECT object AS id, kind, {', '.join(_VALUE)} FROM {view}" for view in rows]
     nulls = ", ".join(f"NULL AS {name}" for name in _VALUE)
@@ -392,7 +435,7 @@ def object_terms(rows: Iterable[str], redirects: Iterable[str]) -> str:
     values = ", ".join(f"{one_line.format(name)} AS {name}" for name in _VALUE)
     return f"""
         SELECT id, any_value(kind) AS kind, {values}, {one_line.format("value")} AS label
-        FROM ({" UNION ALL ".join(named)}) GROUP BY id
+        FROM ({" UNION ALL ".join(named)}) WHERE {condition} GROUP BY id
     """
 
 

@@ -19,7 +19,7 @@ from kgedit.store.delta import write_delta
 from kgedit.store.engine import literal
 from kgedit.store.scope import Scope
 from kgedit.store.snapshots import Snapshot
-from kgedit.store.timeline import open_timeline
+from kgedit.store.timeline import open_timeline, term_parts
 from kgedit.timesteps.export import WikiBigEditSettings, export_timestep
 from kgedit.timesteps.wikifactdiff.export import WikiFactDiffSettings
 from kgedit.timesteps.wikifactdiff.export import export_timestep as export_wikifactdiff
@@ -63,6 +63,10 @@ def graphs(snapshots: list[Snapshot], folder: Path) -> dict[tuple[Any, ...], lis
         with open_timeline(snapshots, scope, spill=folder / "spill") as connection:
             for view in ("terms", "redirects", "facts", *(["claims"] if scope.evidence else [])):
                 found[scope, view] = connection.sql(f"FROM whole_{view} ORDER BY ALL").fetchall()
+            parts = [connection.sql("FROM whole_terms").fetchall() for _ in term_parts(connection)]
+            assert len(parts) == max(1, min(snapshot.buckets for snapshot in snapshots) // 2)
+            assert sorted((row for part in parts for row in part), key=repr) == sorted(found[scope, "terms"], key=repr)
+            assert connection.sql("FROM whole_terms ORDER BY ALL").fetchall() == found[scope, "terms"]
     return found
 
 
@@ -91,5 +95,5 @@ def test_deltas_and_graphs_are_the_same_in_any_number_of_buckets(
 ) -> None:
     rows = graphs(loaded(tmp_path / "one", "sample", (1, 1), monkeypatch), tmp_path / "one graph")
     assert {scope for (scope, _), found in rows.items() if found} == set(SCOPES)
-    several = loaded(tmp_path / "several", "sample", (2, 4), monkeypatch)
+    several = loaded(tmp_path / "several", "sample", (4, 8), monkeypatch)
     assert graphs(several, tmp_path / "several graph") == rows
