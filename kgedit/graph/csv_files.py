@@ -103,7 +103,9 @@ def _write(
     aside, count = rows.with_suffix(".part"), 0
     with rows.open("wb") as whole:
         for _ in parts:
-            copied = connection.execute(f"COPY (SELECT {picked} FROM {view}) TO {literal(aside)} (FORMAT csv, HEADER false)")
+            copied = connection.execute(
+                f"COPY (SELECT {picked} FROM {view}) TO {literal(aside)} (FORMAT csv, HEADER false)"
+            )
             count += copied.fetchall()[0][0]
             with aside.open("rb") as part:
                 shutil.copyfileobj(part, whole)
