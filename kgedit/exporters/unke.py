@@ -46,20 +46,21 @@ def _row(
     return {
         "id": subject,
         "question": worded(words["question"]),
-        "answer": " ".join(_sentence(case, words) for case in cases),
+        "answer": language.space.join(_sentence(case, words, language) for case in cases),
         "para_question": [worded(text) for text in words["rephrase"]],
         "sub_question": [case["question"] for case in cases],
         "sub_answer": [case["object_label"] for case in cases],
     }
 
 
-def _sentence(case: Mapping[str, Any], words: Mapping[str, Any]) -> str:
+def _sentence(case: Mapping[str, Any], words: Mapping[str, Any], language: Language) -> str:
     """The update sentence of a case, with the values before."""
     sentence: str = case["statement"] or f"{case['cloze']} {case['object_label']}."
     if not case["old_answers"]:
         return sentence
     old = words["or"].join(case["old_answers"])
-    is_abbreviated = case["object_label"].endswith(".")  # "Charles III." in German
-    stated = sentence if is_abbreviated else sentence.removesuffix(".")
-    replaced: str = words["replaced"].format(sentence=stated, old=old.removesuffix("."))
+    stop = language.full_stop
+    is_abbreviated = case["object_label"].endswith(stop)  # "Charles III." in German
+    stated = sentence if is_abbreviated else sentence.removesuffix(stop)
+    replaced: str = words["replaced"].format(sentence=stated, old=old.removesuffix(stop))
     return replaced

@@ -291,7 +291,7 @@ def _word_chains(
 ) -> tuple[pa.Table, dict[str, dict[str, Any]]]:
     """Chains with their questions and a column ``reason``, and the counts of the final filters."""
     language = words.language
-    named = _facts_of(window, paths)
+    named = _facts_of(window, paths, language)
     subjects = describe_subjects(window.connection, named.select(["subject", "subject_label"]), language=language)
     facts = word_facts(named, templates, subjects, language=language)
     single = judge_probes(facts, words, axis="hop")
@@ -322,7 +322,7 @@ def _word_chains(
     return reasoned, {**judged.counts, **single.counts}
 
 
-def _facts_of(window: Window, paths: pa.Table) -> pa.Table:
+def _facts_of(window: Window, paths: pa.Table, language: Language) -> pa.Table:
     """One row per path and hop with labels, ordered by both; unusable: a label is missing or unfit for questions."""
     return window.select(
         f"""
@@ -338,7 +338,7 @@ def _facts_of(window: Window, paths: pa.Table) -> pa.Table:
         )
         SELECT n.*, coalesce(s.label, n.subject) AS subject_label, coalesce(p.label, n.property) AS property_label,
                coalesce(o.label, n.object) AS object_label, coalesce(o.aliases, []) AS object_aliases,
-               NOT coalesce({usable("s.label")} AND {usable("o.label")}, false)
+               NOT coalesce({usable("s.label", language)} AND {usable("o.label", language)}, false)
                    OR s.id IN (FROM page) OR o.id IN (FROM page) AS unusable
         FROM named n LEFT JOIN entity s ON s.id = n.subject LEFT JOIN entity p ON p.id = n.property
         LEFT JOIN entity o ON o.id = n.object ORDER BY chain, hop

@@ -23,6 +23,7 @@ from kgedit.store.window import Window
 from kgedit.timesteps.funnel import Filter, Filtered, reason_column, split_by_reason
 from kgedit.timesteps.labels import is_id, likened, not_roman, too_long
 from kgedit.timesteps.timestep import Timestep
+from kgedit.wording.languages import ENGLISH, Language
 
 FILTERS: tuple[Filter, ...] = (
     ("subject is no item", "subject[1] <> 'Q'"),
@@ -34,7 +35,7 @@ FILTERS: tuple[Filter, ...] = (
     ("circular: subject is the object", "list_contains(new_objects, subject)"),
     ("no label in the languages asked for", "subject_label IS NULL OR object_unlabelled"),
     ("a label is the id of an entity", f"{is_id('subject_label')} OR object_is_id"),
-    ("no letter of the Roman script in a label", f"{not_roman('subject_label')} OR object_not_roman"),
+    ("no letter of the Roman script in a label", "subject_not_roman OR object_not_roman"),
     ("label of one character", "length(subject_label) = 1 OR object_one_character"),
     ("label of more than five words", f"{too_long('subject_label')} OR object_too_long"),
     ("several current objects", "len(new_objects) > 1"),
@@ -68,12 +69,13 @@ def with_inherited(window: Window, changes: pa.Table) -> pa.Table:
     )
 
 
-def filter_changes(changes: pa.Table, labels: pa.Table) -> Filtered:
+def filter_changes(changes: pa.Table, labels: pa.Table, language: Language = ENGLISH) -> Filtered:
     """Judge changes by FILTERS.
 
     Args:
         changes: From find_changes.
         labels: From kgedit.timesteps.labels.read_labels.
+        language: Language of the labels; Chinese characters are letters in Chinese only.
 
     Returns:
         Both parts have the columns of `changes`, ``added`` (objects that only the newer snapshot has) and
@@ -85,7 +87,8 @@ def filter_changes(changes: pa.Table, labels: pa.Table) -> Filtered:
             SELECT *, list_filter(new_objects, lambda x: NOT list_contains(old_objects, x)) AS added FROM changes
         ), added_object AS (
             SELECT subject, property, bool_or(label IS NULL) AS object_unlabelled,
-                   bool_or({is_id("label")}) AS object_is_id, bool_or({not_roman("label")}) AS object_not_roman,
+                   bool_or({is_id("label")}) AS object_is_id,
+                   bool_or({not_roman("label", language)}) AS object_not_roman,
                    bool_or(length(label) = 1) AS object_one_character,
                    bool_or({too_long("label")}) AS object_too_long, bool_or(is_page) AS object_is_page,
                    list({likened("label")}) AS added_labels
@@ -99,7 +102,8 @@ def filter_changes(changes: pa.Table, labels: pa.Table) -> Filtered:
                          generate_subscripts(old_objects, 1) AS place FROM change)
             LEFT JOIN labels ON id = object GROUP BY ALL
         ), labelled AS (
-            SELECT change.*, s.label AS subject_label, coalesce(s.is_page, false) AS subject_is_page,
+            SELECT change.*, s.label AS subject_label,
+                   {not_roman("s.label", language)} AS subject_not_roman, coalesce(s.is_page, false) AS subject_is_page,
                    added_object.* EXCLUDE (subject, property), old_unlabelled, coalesce(old_answers, []) AS old_answers,
                    list_has_any(coalesce(old_labels, []), added_labels) AS object_label_unchanged
             FROM change LEFT JOIN labels s ON s.id = subject

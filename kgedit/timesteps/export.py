@@ -378,7 +378,7 @@ def _find_cases(
     changes = find_changes(engine, window)
     labels = read_labels(window, changes)
     selected = keep_selected(changes, selection)
-    filtered = filter_changes(selected.kept, labels)
+    filtered = filter_changes(selected.kept, labels, read_language(settings.language))
     functional = keep_functional(engine, window, filtered.kept, settings.functional_by)
     step("judging kinds of change", 1, _STEPS)
     kinds = describe_kinds(window.old, window.new, earlier, functional.kept, spill=spill, classifier=classifier)
@@ -428,6 +428,7 @@ def _find_locality(
         max_df=settings.max_df,
         max_uses=settings.locality_uses,
         changed=find_changed_facts(window, changes, cases) if settings.changed_locality else None,
+        language=read_language(settings.language),
     )
 
 

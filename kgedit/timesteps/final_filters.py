@@ -70,13 +70,18 @@ def letters(text: str) -> str:
     return rf"coalesce(nullif(trim(regexp_replace({plain}, '[^\pL\pN]+', ' ', 'g')), ''), trim({plain}))"
 
 
+def _words(text: str) -> str:
+    """SQL of a text in which each Chinese character is a word, because Chinese writes no spaces."""
+    return rf"regexp_replace({text}, '(\p{{Han}})', ' \1 ', 'g')"
+
+
 def gives_away(question: str, answer: str) -> str:
     """SQL: whether a question contains the answer, as whole words and ignoring case."""
     return f"contains({_spaced(question)}, {_spaced(answer)})"
 
 
 def _spaced(text: str) -> str:
-    return f"(' ' || {letters(text)} || ' ')"
+    return f"(' ' || {letters(_words(text))} || ' ')"
 
 
 def _says_any(names: str) -> str:
@@ -87,7 +92,7 @@ REPEATS = "it repeats another question of the case"
 
 FILTERS: tuple[Filter, ...] = (
     ("it is not plain text", "not_plain"),
-    ("it does not end in a question mark", "NOT ends_with(question, '?')"),
+    ("it does not end in a question mark", "NOT regexp_matches(question, '[?？]$')"),
     ("it asks more than one question", "asks_twice"),
     ("it is too short or too long", "unfit_length"),
     ("the subject is missing", "NOT contains(said, subject_letters) AND NOT contains(lower(question), lower(subject))"),
@@ -178,7 +183,7 @@ def _aliases(names: str) -> str:
 
 _JUDGED = rf"""
     WITH fact AS MATERIALIZED (
-        SELECT fact, subject, {letters("subject")} AS subject_letters, {_spaced("answer")} AS spaced_answer,
+        SELECT fact, subject, {letters(_words("subject"))} AS subject_letters, {_spaced("answer")} AS spaced_answer,
                {_aliases("accepted")} AS spaced_aliases,
                CASE WHEN len(hidden) > 0 THEN list_prepend({_spaced("hidden[1]")}, {_aliases("hidden[2:]")})
                     ELSE [] END AS spaced_middle,
@@ -187,9 +192,9 @@ _JUDGED = rf"""
     ), pattern AS MATERIALIZED (
         SELECT *, regexp_matches(replace(rest, ' ', ''), '[\p{{C}}\p{{Z}}]')
                       OR regexp_matches(rest, '[{{}}<>\[\]\\`|]|https?:') AS not_plain,
-               length(rest) - length(replace(rest, '?', '')) > 1 OR regexp_matches(
+               length(rest) - length(regexp_replace(rest, '[?？]', '', 'g')) > 1 OR regexp_matches(
                    rest, '(?i)\band (also )?(who|whom|whose|what|where|when|which|how|why)\b\W+\w') AS asks_twice,
-               len(regexp_split_to_array(trim(rest), '\s+')) NOT BETWEEN {FEWEST_WORDS} AND {MOST_WORDS}
+               len(regexp_split_to_array(trim({_words("rest")}), '\s+')) NOT BETWEEN {FEWEST_WORDS} AND {MOST_WORDS}
                    OR length(rest) > {MOST_CHARACTERS} AS unfit_length,
                regexp_matches(rest, '\b[PQL]\d+\b') AS holds_id, contains(lower(rest), 'masked') AS holds_mask
         FROM patterns

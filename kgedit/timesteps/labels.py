@@ -36,9 +36,9 @@ LABELS = pa.schema(
 """One row per entity that occurs in a change and is in a snapshot."""
 
 
-def not_roman(label: str) -> str:
-    """SQL: whether a label has no letter of the Latin script."""
-    return rf"NOT regexp_matches({label}, '\p{{Latin}}')"
+def not_roman(label: str, language: Language = ENGLISH) -> str:
+    """SQL: whether a label has no letter of the Latin script, or of the language's."""
+    return f"NOT regexp_matches({label}, '{language.letters}')"
 
 
 def too_long(label: str) -> str:
@@ -46,9 +46,9 @@ def too_long(label: str) -> str:
     return rf"len(regexp_split_to_array(trim({label}), '\s+')) > {MAX_LABEL_WORDS}"
 
 
-def usable(label: str) -> str:
+def usable(label: str, language: Language = ENGLISH) -> str:
     """SQL: whether a label can be used in questions and answers; false or null without a label."""
-    return f"NOT {not_roman(label)} AND length({label}) > 1 AND NOT {too_long(label)}"
+    return f"NOT {not_roman(label, language)} AND length({label}) > 1 AND NOT {too_long(label)}"
 
 
 def likened(label: str) -> str:

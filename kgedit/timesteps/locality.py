@@ -26,6 +26,7 @@ from kgedit.store.engine import select
 from kgedit.store.window import Window
 from kgedit.timesteps.labels import pages_among, usable
 from kgedit.timesteps.tables import ALIKE, CHANGED, EVIDENCE_RANK, FACT, find_evidence
+from kgedit.wording.languages import ENGLISH, Language
 
 _FILE = Path(__file__).parents[1] / "data" / "relation_families.yaml"
 
@@ -98,6 +99,7 @@ def find_locality(
     max_df: int,
     max_uses: int,
     changed: pa.Table | None = None,
+    language: Language = ENGLISH,
 ) -> Locality:
     """Find unchanged facts of the relations of some cases, and choose a probe for each case if possible.
 
@@ -109,10 +111,11 @@ def find_locality(
         max_df: Maximum number of items that may share a fact for it to count for similarity.
         max_uses: Maximum number of cases with the same fact.
         changed: From find_changed_facts; preferred. None means unchanged facts only.
+        language: Language of the labels.
     """
     edits = cases.select(["case_id", "subject", "property"])
     found = engine.similar_subjects(window, edits, max_df=max_df, k=CANDIDATES, pool=pool)
-    facts = _describe(window, found, pool, _NONE if changed is None else changed)
+    facts = _describe(window, found, pool, _NONE if changed is None else changed, language)
     probes = choose_probes(
         cases,
         found.similar,
@@ -340,7 +343,7 @@ def _classes(window: Window, cases: pa.Table, facts: pa.Table) -> pa.Table:
 _NONE = pa.table({name: pa.array([], pa.string()) for name in ("subject", "property", "object")})
 
 
-def _describe(window: Window, found: SimilarSubjects, pool: int, changed: pa.Table) -> pa.Table:
+def _describe(window: Window, found: SimilarSubjects, pool: int, changed: pa.Table, language: Language) -> pa.Table:
     """Static facts, similar and at most `pool` per relation, and changed facts, with labels for questions."""
     return window.select(
         f"""
@@ -365,7 +368,8 @@ def _describe(window: Window, found: SimilarSubjects, pool: int, changed: pa.Tab
                (f.subject, f.property) IN (SELECT (subject, property) FROM changed_fact) AS changed
         FROM fact f JOIN entity s ON s.id = f.subject JOIN entity o ON o.id = f.object
         LEFT JOIN entity p ON p.id = f.property LEFT JOIN evident USING (subject, property, object)
-        WHERE {usable("s.label")} AND {usable("o.label")} AND s.id NOT IN (FROM page) AND o.id NOT IN (FROM page)
+        WHERE {usable("s.label", language)} AND {usable("o.label", language)}
+              AND s.id NOT IN (FROM page) AND o.id NOT IN (FROM page)
         ORDER BY f.property, f.subject
         """,
         {"pool": pool},

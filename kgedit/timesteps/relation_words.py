@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
+from itertools import pairwise
 
 import pyarrow as pa
 
@@ -16,6 +17,7 @@ from kgedit.wording.languages import ENGLISH, Language
 from kgedit.wording.voices import Voice
 
 _WORDS = re.compile(r"[^\W\d_]+")
+_HAN = re.compile("[\u3400-\u4dbf\u4e00-\u9fff]+")
 
 _GRAMMAR = frozenset(
     _WORDS.findall(
@@ -123,8 +125,16 @@ def _in_a_voice(relation: frozenset[str], replaced: Sequence[tuple[frozenset[str
 
 
 def _stems(text: str, left_out: frozenset[str]) -> frozenset[str]:
-    words = set(_WORDS.findall(text.replace("{subject}", " ").casefold()))
-    return frozenset(_stem(word) for word in words - left_out if len(word) > 2)
+    text = text.replace("{subject}", " ").casefold()
+    words = set(_WORDS.findall(_HAN.sub(" ", text)))
+    return frozenset(_stem(word) for word in words - left_out if len(word) > 2) | _pairs(text, left_out)
+
+
+def _pairs(text: str, left_out: frozenset[str]) -> frozenset[str]:
+    """Pairs of neighbouring Chinese characters, most of which are words: 首都, 出生."""
+    return frozenset(
+        pair for run in _HAN.findall(text) for pair in map("".join, pairwise(run)) if left_out.isdisjoint({pair, *pair})
+    )
 
 
 @lru_cache(maxsize=100_000)

@@ -233,8 +233,8 @@ def _statements(worded: pa.Table, language: Language) -> pa.Array:
             f"{row['cloze']} {_answer_after(row['cloze'], row['object_label'], row['answer_type'])}" for row in rows
         ]
     else:
-        sentences = [language.join(f"{row['cloze']} {_named_answer(row, language)}") for row in rows]
-    return pa.array([_ended(sentence) for sentence in sentences], pa.string())
+        sentences = [language.join(f"{row['cloze']}{language.space}{_named_answer(row, language)}") for row in rows]
+    return pa.array([_ended(sentence, language) for sentence in sentences], pa.string())
 
 
 def _answer_after(cloze: str, label: str, answer_type: str) -> str:
@@ -250,9 +250,10 @@ def _named_answer(row: dict[str, str], language: Language) -> str:
     return language.in_sentence(row["object_label"], subject_class=kind)
 
 
-def _ended(sentence: str) -> str:
+def _ended(sentence: str, language: Language) -> str:
     """The sentence with one full stop; a title that ends in a question mark gets none."""
-    return sentence if sentence.endswith(("?", "!")) else sentence.rstrip(".") + "."
+    stop = language.full_stop
+    return sentence if sentence.endswith(("?", "!", "？", "！")) else sentence.rstrip(stop) + stop
 
 
 def persona_voiced(

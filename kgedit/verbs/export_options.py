@@ -95,7 +95,8 @@ class ExportOptions:
         default="en",
         group="Questions",
         metavar="CODE",
-        help="wikibigedit: language of the questions: en, de, es or fr. Load the snapshots with the same --language.",
+        help="wikibigedit: language of the questions: en, de, es, fr or zh. Load the snapshots with the same "
+        "--language.",
     )
     crosslingual: ExistingFolder | None = flag(
         default=None,

@@ -85,11 +85,12 @@ def complete_by(rules: Mapping[str, Any], entry: Mapping[str, Any]) -> Wordings:
     """Wordings of an entry, with missing ones derived by the rules of a language file.
 
     Args:
-        rules: Under "who" and "what": question, rephrase and cloze with {phrase}, or {Phrase} at the beginning.
+        rules: Under "who" and "what", or a type of answer: question, rephrase and cloze with {phrase}, or {Phrase} at
+            the beginning.
         entry: As for `complete`.
     """
     phrase, answer, tense = entry["phrase"], entry.get("answer", "thing"), entry.get("tense", "present")
-    own = rules["who" if answer in ("person", "agent") else "what"]
+    own = rules.get(answer, rules["who" if answer in ("person", "agent") else "what"])
 
     def derived(name: str, *written: str) -> tuple[str, ...]:
         made = (

@@ -36,7 +36,9 @@ class Language:
         marks_names: Whether names without an article begin with the mark, too.
         needed: Regular expressions with replacements, which reduce a name to what a question must contain: without
             the words that are inflected.
-        function_words: Words that express no relation.
+        function_words: Words that express no relation; for Chinese, characters and pairs.
+        script: Script of labels besides Latin: "Latin", or "Han" for Chinese, which writes no spaces between words and
+            has full stops of its own.
     """
 
     code: str = "en"
@@ -46,11 +48,27 @@ class Language:
     marks_names: bool = False
     needed: tuple[tuple[str, str], ...] = (("^the ", ""),)
     function_words: frozenset[str] = frozenset()
+    script: str = "Latin"
 
     @property
     def is_english(self) -> bool:
         """Whether this is English."""
         return self.code == "en"
+
+    @property
+    def letters(self) -> str:
+        """Regular expression (RE2) of a letter, one of which every usable label has."""
+        return r"\p{Latin}" if self.script == "Latin" else rf"[\p{{Latin}}\p{{{self.script}}}]"
+
+    @property
+    def space(self) -> str:
+        """Text between the words, and the sentences, of a text."""
+        return "" if self.script == "Han" else " "
+
+    @property
+    def full_stop(self) -> str:
+        """Mark at the end of a sentence."""
+        return "。" if self.script == "Han" else "."
 
     def in_sentence(self, label: str, *, subject_class: str = "") -> str:
         """A label as the subject of a sentence: trimmed, with its article if it takes one."""
@@ -70,7 +88,8 @@ class Language:
         """SQL of a text whose slot is filled: inflected, and with a capital first letter."""
         if self.is_english:
             return text
-        return _capital(unmarked(_replaced(text, self.joins)))
+        filled = unmarked(_replaced(text, self.joins))
+        return filled if self.script == "Han" else _capital(filled)
 
     def what_is_needed(self, name: str) -> str:
         """SQL of what a question must contain of a name."""
@@ -81,7 +100,7 @@ class Language:
         for pattern, replacement in self.joins:
             text = re.sub(pattern, replacement, text)
         text = text.replace(MARK, "")
-        return text if self.is_english else text[:1].upper() + text[1:]
+        return text if self.is_english or self.script == "Han" else text[:1].upper() + text[1:]
 
 
 def _replaced(text: str, rules: tuple[tuple[str, str], ...]) -> str:
@@ -148,4 +167,5 @@ def read_language(code: str) -> Language:
         marks_names=content.get("marks_names", False),
         needed=_rules(content["needed"]),
         function_words=frozenset(content["function_words"].split()),
+        script=content.get("script", "Latin"),
     )

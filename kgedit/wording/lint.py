@@ -16,6 +16,9 @@ from kgedit.wording.grammar import ANSWERS, CLOZES, REPHRASINGS, Wordings, compl
 SUBJECT_CLASSES = ("person", "organization", "place", "team", "work")
 """Classes of subjects for which an entry may have a variant."""
 
+QUESTION_MARKS = ("?", "？")
+"""The second is Chinese."""
+
 _WORDINGS = {"question", "rephrase", "cloze", "phrase"}
 _SETTINGS = {"answer", "kind", "tense"}
 _NOTES = {"label", "example", "variants"}
@@ -121,12 +124,12 @@ def _faults(worded: Wordings, slots: tuple[str, ...], *, english: bool) -> list[
             faults += [f"{kind} {fault}" for fault in _text_faults(text, slots, english=english)]
     faults += [f"phrase {fault}" for fault in _text_faults(worded.phrase, slots, english=english)]
     for text in asking:
-        if not text.endswith("?") or text.count("?") != 1:
+        if not text.endswith(QUESTION_MARKS) or sum(map(text.count, QUESTION_MARKS)) != 1:
             faults.append(f'question or rephrase does not end in one "?": {text}')
     faults += [
         f"cloze or phrase ends in a punctuation mark: {text}"
         for text in telling
-        if text.endswith((".", "?", "!", ":", ","))
+        if text.endswith((".", "?", "!", ":", ",", "。", "？", "！", "：", "，"))
     ]
     faults += [
         f"cloze ends in an article that the answer decides: {text}"

@@ -1,7 +1,8 @@
-"""An export in German: labels, questions and what has no template."""
+"""Exports in German and Chinese: labels, questions and what has no template."""
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 from functools import partial
@@ -18,6 +19,7 @@ from world.two_days import NEW, OLD, about
 from kgedit.cli import main
 from kgedit.engines.store import StoreEngine
 from kgedit.errors import TimestepError
+from kgedit.exporters.unke import export as unke
 from kgedit.store.schemas import LoaderOptions
 from kgedit.store.snapshots import Snapshot
 from kgedit.timesteps.export import WikiBigEditSettings, export_timestep
@@ -93,6 +95,45 @@ def test_a_property_without_a_template_is_counted_and_never_asked_for_in_english
     assert timestep.manifest["funnel"]["dropped"]["no template in the language"] == 1
     assert timestep.manifest["labels_in_other_languages"] == 1
     assert "P7959" not in {case.fact.property for case in timestep.cases()}
+
+
+def chinese_world(capital: str) -> list[Json]:
+    labels = {
+        "Q1": ("Norway", "挪威"),
+        "Q20": ("Bergen", "卑尔根"),
+        "Q21": ("Oslo", "奥斯陆"),
+        "P36": ("capital", "首都"),
+    }
+    return [
+        entity(
+            name,
+            *([about("P36", capital)] if name == "Q1" else []),
+            labels={code: {"language": code, "value": text} for code, text in zip(("en", "zh"), both, strict=True)},
+        )
+        for name, both in labels.items()
+    ]
+
+
+def test_an_export_in_chinese_has_chinese_labels_and_full_stops(tmp_path: Path) -> None:
+    before, after = (
+        load(
+            tmp_path / "home",
+            write_dump(tmp_path / f"{day}.json", chinese_world(capital)),
+            day,
+            options={"languages": ["zh", "en"], "wiki": "enwiki"},
+            make_loader=partial(JsonParser, LoaderOptions(("zh", "en"))),
+        )
+        for day, capital in ((OLD, "Q20"), (NEW, "Q21"))
+    )
+    settings = WikiBigEditSettings(language="zh")
+    timestep = export_timestep(StoreEngine(), before, after, tmp_path / "out", settings=settings, writers=[unke])
+    (case,) = timestep.cases()
+    assert (case.question, case.answer, case.old_answers) == ("挪威的首都或首府是哪里？", "奥斯陆", ("卑尔根",))
+    (row,) = timestep.table("cases").to_pylist()
+    assert row["statement"] == "挪威的首都或首府是奥斯陆。"
+    (paragraph,) = json.loads((timestep.folder / "unke.json").read_text(encoding="utf-8"))
+    assert paragraph["answer"] == "挪威的首都或首府是奥斯陆，此前是卑尔根。"
+    assert paragraph["question"] == "自2021年以来，挪威有哪些变化？"
 
 
 @pytest.mark.slow

@@ -14,6 +14,7 @@ import pytest
 from kgedit.errors import TimestepError
 from kgedit.store.engine import select
 from kgedit.timesteps.final_filters import FACTS, QUESTIONS, find_faults
+from kgedit.timesteps.labels import not_roman
 from kgedit.timesteps.relation_words import RelationWords
 from kgedit.timesteps.wording import begun
 from kgedit.wording.languages import ENGLISH, language_catalogue, language_codes, read_language
@@ -61,6 +62,8 @@ GERMAN = [
     ("Wie zahlt man in {subject}?", "Irak", "Wie zahlt man im Irak?"),
     ("Wie zahlt man in {subject}?", "Schweiz", "Wie zahlt man in der Schweiz?"),
     ("Was gilt für {subject}?", "Sudan", "Was gilt für den Sudan?"),
+    ("Der Baustil von {subject} ist", "Kölner Dom", "Der Baustil des Kölner Doms ist"),
+    ("Der Startpunkt von {subject} ist", "Tour de France 2021", "Der Startpunkt der Tour de France 2021 ist"),
 ]
 
 
@@ -72,6 +75,7 @@ FRENCH = [
     ("Qui est l'entraîneur de {subject} ?", "Arsenal", "Qui est l'entraîneur d'Arsenal ?"),
     ("Qui est le maire de {subject} ?", "Le Havre", "Qui est le maire du Havre ?"),
     ("Qui a succédé à {subject} ?", "Parti vert", "Qui a succédé au Parti vert ?"),
+    ("Qui possède le nom de {subject} ?", "aéroport d'Orly", "Qui possède le nom de l'aéroport d'Orly ?"),
 ]
 SPANISH = [
     ("¿Quién dirige {subject}?", "Noruega", "¿Quién dirige Noruega?"),
@@ -82,7 +86,13 @@ SPANISH = [
 ]
 
 
-@pytest.mark.parametrize(("code", "examples"), [("de", GERMAN), ("fr", FRENCH), ("es", SPANISH)])
+CHINESE = [
+    ("{subject}的首都是哪里？", "挪威", "挪威的首都是哪里？"),
+    ("{subject}是哪家公司的产品？", "iPhone", "iPhone是哪家公司的产品？"),
+]
+
+
+@pytest.mark.parametrize(("code", "examples"), [("de", GERMAN), ("fr", FRENCH), ("es", SPANISH), ("zh", CHINESE)])
 def test_names_are_inflected_by_the_words_before_them(code: str, examples: list[tuple[str, str, str]]) -> None:
     wordings, labels, expected = (list(column) for column in zip(*examples, strict=True))
     assert said_all(code, wordings, labels) == expected
@@ -147,6 +157,7 @@ def test_every_wording_is_a_question_that_passes_the_final_filters(code: str) ->
         ("de", ("Xyz", "Schweiz", "FC Bayern München")),
         ("fr", ("Xyz", "Canada", "Arsenal")),
         ("es", ("Xyz", "Reino Unido", "FC Barcelona")),
+        ("zh", ("Xyz", "挪威", "奥斯陆大学")),
     ],
 )
 def test_what_the_templates_say_word_for_word(code: str, labels: tuple[str, ...]) -> None:
@@ -164,7 +175,48 @@ def test_what_the_templates_say_word_for_word(code: str, labels: tuple[str, ...]
     assert "\n".join(lines) + "\n" == path.read_text(encoding="utf-8")
 
 
+def judged_in_chinese(question: str, answer: str, **fact: Any) -> str | None:
+    language = read_language("zh")
+    (row,) = find_faults(
+        pa.Table.from_pylist(
+            [{"fact": "1", "number": 0, "axis": "update", "relations": ["P36"], "question": question}], schema=QUESTIONS
+        ),
+        pa.Table.from_pylist([{"fact": "1", "subject": "挪威", "answer": answer} | fact], schema=FACTS),
+        RelationWords(template_table(language_catalogue("zh")), language=language),
+        language=language,
+    ).to_pylist()
+    reason: str | None = row["reason"]
+    return reason
+
+
+@pytest.mark.parametrize(
+    ("question", "answer", "reason"),
+    [
+        ("挪威的首都是哪里？", "奥斯陆", None),
+        ("挪威的首都奥斯陆是哪里？", "奥斯陆", "it gives the answer away"),
+        ("挪威的货币是什么？", "奥斯陆", "the relation is not expressed"),
+        ("瑞典的首都是哪里？", "奥斯陆", "the subject is missing"),
+        ("挪威的首都是哪里", "奥斯陆", "it does not end in a question mark"),
+        ("挪威的首都是哪里？在哪里？", "奥斯陆", "it asks more than one question"),
+        ("挪威？", "奥斯陆", "it is too short or too long"),
+    ],
+)
+def test_chinese_questions_are_judged_by_their_characters(question: str, answer: str, reason: str | None) -> None:
+    assert judged_in_chinese(question, answer) == reason
+
+
+def test_a_chinese_alias_of_two_characters_gives_the_answer_away() -> None:
+    assert judged_in_chinese("挪威的首都奥城是哪里？", "奥斯陆", accepted=["奥城"]) == "it gives the answer away"
+
+
+def test_only_chinese_labels_may_lack_latin_letters() -> None:
+    labels = pa.table({"label": ["挪威", "Norway", "Норвегия", "1945"]})
+    for code, expected in (("en", [True, False, True, True]), ("zh", [False, False, True, True])):
+        found = select(f"SELECT {not_roman('label', read_language(code))} AS bad FROM t", t=labels)
+        assert found["bad"].to_pylist() == expected
+
+
 def test_a_language_without_templates_is_refused() -> None:
-    with pytest.raises(TimestepError, match=r"no question templates in 'xx'. Languages: en, de, es, fr"):
+    with pytest.raises(TimestepError, match=r"no question templates in 'xx'. Languages: en, de, es, fr, zh"):
         read_language("xx")
     assert read_language("en") is ENGLISH
