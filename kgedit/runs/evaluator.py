@@ -107,8 +107,8 @@ class Evaluator:
 
         Args:
             editor: Editor whose prefixes are prepended to the prompts; None before any edit.
-            state: State of the model. If edits changed neither the model nor the prompts of a batch, answers are taken
-                from the cache if available.
+            state: State of the model. Questions whose prompt no edit changes, asked of an unchanged model, are answered
+                from the cache if it has them.
             advance: Called after each batch.
         """
         for some in _chunks(cases):
@@ -123,36 +123,37 @@ class Evaluator:
         }
         questions = list(dict.fromkeys(item.probe.question for items in asked.values() for item in items))
         prefixes = dict(zip(questions, editor.prefixes(questions) if editor else (), strict=editor is not None))
-        edited = editor is not None and editor.capabilities.changes_model
-        kept = not edited and not any(prefix.parts for prefix in prefixes.values())
+        changed = editor is not None and editor.capabilities.changes_model
+
+        def prefix_of(item: AskedProbe) -> Prefix:
+            return prefixes.get(item.probe.question, _NO_PREFIX)
+
         done: set[AnswerKey] = set()
-        for presets in self._asked_together(kept):
+        for presets, unedited in self._asked_together():
             items = [
-                word(
-                    self._model,
-                    item,
-                    preset,
-                    context=self._contexts[preset.name],
-                    prefix=prefixes.get(item.probe.question, _NO_PREFIX),
-                )
+                word(self._model, item, preset, context=self._contexts[preset.name], prefix=prefix_of(item))
                 for preset in presets
                 for item in asked[preset.name]
+                if unedited != (changed or bool(prefix_of(item).parts))
             ]
             for batch in self._backend.plan([item.put for item in items]):
-                self._answer([items[index] for index in batch], state, kept=kept, done=done)
+                self._answer([items[index] for index in batch], state, unedited=unedited, done=done)
                 advance(len(batch))
 
-    def _asked_together(self, kept: bool) -> list[Sequence[Preset]]:
-        """Groups of presets that share batches. Answers to be cached must not depend on the other presets of a run."""
-        return [[preset] for preset in self._presets] if kept else [self._presets]
+    def _asked_together(self) -> list[tuple[Sequence[Preset], bool]]:
+        """Presets that share batches, and whether these are the questions that no edit affects.
 
-    def _answer(self, items: list[WordedProbe], state: ModelState, *, kept: bool, done: set[AnswerKey]) -> None:
+        Answers to those are cached, so they must not depend on the other presets of a run.
+        """
+        return [*(([preset], True) for preset in self._presets), (self._presets, False)]
+
+    def _answer(self, items: list[WordedProbe], state: ModelState, *, unedited: bool, done: set[AnswerKey]) -> None:
         keys = [_key(state, item.asked.case, item.asked.probe, item.preset) for item in items]
         missing = [key not in done and key not in self._written for key in keys]
         if not any(missing):
             return
         asked = [item.put for item in items]
-        replies = cached_replies(self._backend, asked, self._cache) if kept else self._backend.ask(asked)
+        replies = cached_replies(self._backend, asked, self._cache) if unedited else self._backend.ask(asked)
         answers = [
             to_answer(item, reply, state) for item, reply, new in zip(items, replies, missing, strict=True) if new
         ]
