@@ -6,9 +6,12 @@ matplotlib and Pillow for the same result, with colours and fonts that differ fr
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+
+import numpy as np
 
 from kgedit.pages.marks import Drawing, Mark, text
 
@@ -17,6 +20,7 @@ _SIZES = (44.0, 36.0, 30.0)
 """Font sizes tried for the most frequent word, in pixels; the first one that leaves room for enough words is used."""
 _ENOUGH = 60
 _SMALLEST = 9.0
+_TOP = 22.0  # pixels for the title
 _LINE = 1.0  # height of a word's box, relative to its font size
 _ASCENT = 0.77  # part of the box above the baseline
 _GAP = 3.0  # pixels between words of a line, which would read as one
@@ -34,14 +38,6 @@ class _Box:
     top: float
     right: float
     bottom: float
-
-    def meets(self, other: _Box) -> bool:
-        return (
-            self.left < other.right + _GAP
-            and other.left < self.right + _GAP
-            and self.top < other.bottom
-            and other.top < self.bottom
-        )
 
 
 def word_cloud(title: str, counts: Mapping[str, int], *, width: float = 400, height: float = 260) -> Drawing:
@@ -85,19 +81,32 @@ def _placed(
 
 def _place(wide: float, high: float, boxes: Sequence[_Box], width: float, height: float) -> _Box | None:
     """First free position on a spiral with the proportions of the drawing; None if the word does not fit."""
-    top = 22.0  # below the title
-    x, y = width / 2, (top + height) / 2
-    flatness = (height - top) / width
-    for turn in range(int(width / _STEP * 2 * math.pi / _TURN)):
-        angle = turn * _TURN
-        radius = _STEP * angle / (2 * math.pi)
-        left = x + radius * math.cos(angle) - wide / 2
-        upper = y + radius * flatness * math.sin(angle) - high / 2
-        box = _Box(left, upper, left + wide, upper + high)
-        inside = left >= 0 and box.right <= width and upper >= top and box.bottom <= height
-        if inside and not any(box.meets(other) for other in boxes):
-            return box
-    return None
+    centres = _spiral(width, height)
+    left, top = centres[:, 0] - wide / 2, centres[:, 1] - high / 2
+    inside = (left >= 0) & (left + wide <= width) & (top >= _TOP) & (top + high <= height)
+    left, top = left[inside], top[inside]
+    for box in boxes:
+        beside = (left >= box.right + _GAP) | (box.left >= left + wide + _GAP)
+        free = beside | (top >= box.bottom) | (box.top >= top + high)
+        left, top = left[free], top[free]
+    if not left.size:
+        return None
+    x, y = float(left[0]), float(top[0])
+    return _Box(x, y, x + wide, y + high)
+
+
+@functools.cache
+def _spiral(width: float, height: float) -> np.ndarray:
+    """Points of the spiral from the centre outwards, (points, 2) in pixels."""
+    flatness = (height - _TOP) / width
+    angles = [turn * _TURN for turn in range(int(width / _STEP * 2 * math.pi / _TURN))]
+    radii = [_STEP * angle / (2 * math.pi) for angle in angles]
+    return np.array(
+        [
+            (width / 2 + radius * math.cos(angle), (_TOP + height) / 2 + radius * flatness * math.sin(angle))
+            for angle, radius in zip(angles, radii, strict=True)
+        ]
+    )
 
 
 def _wide(word: str, size: float) -> float:
