@@ -20,6 +20,7 @@ import torch
 
 from kgedit.errors import ModelError
 from kgedit.llm.fingerprints import configuration_digest, joined_digest, tokenizer_digest, weights_digest
+from kgedit.progress import hide_progress_bars
 from kgedit.records.runs import BertScore
 
 Weights = Mapping[int, float]
@@ -136,9 +137,8 @@ class _Tokens:
 
 def _load(path: Path, device: str) -> tuple[Any, Any]:
     from transformers import AutoModel, AutoTokenizer
-    from transformers.utils.logging import disable_progress_bar
 
-    disable_progress_bar()  # type: ignore[no-untyped-call]
+    hide_progress_bars()
     if not path.is_dir():
         raise ModelError(
             f"There is no folder {path}. Give one that contains an encoder, such as RoBERTa: --bertscore-model"

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kgedit.errors import MissingExtraError, ModelError
+from kgedit.progress import hide_progress_bars
 
 Vectors = NDArray[np.float32]
 Embedder = Callable[[Sequence[str]], Vectors]
@@ -67,6 +68,7 @@ def load_embedder(name: str, *, device: str, reduced: bool = False) -> Embedder:
     check_embedder(name)
     from sentence_transformers import SentenceTransformer
 
+    hide_progress_bars()
     try:
         model = SentenceTransformer(_path_or_name(name), device=device)
     except (OSError, ValueError) as error:

@@ -21,7 +21,7 @@ from kgedit.llm.saving import save_whole
 from kgedit.llm.tiny import Lesson, tiny_folder
 from kgedit.llm.tokenization import check_places_are_known, usable_chat_format
 from kgedit.near_names import did_you_mean
-from kgedit.progress import Advance
+from kgedit.progress import Advance, hide_progress_bars
 from kgedit.resources import cache
 
 _SMOLLM2_FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
@@ -194,9 +194,7 @@ def _place(device: str, options: LoadOptions) -> dict[str, Any]:
 
 def _read(path_or_name: str, name: str, *, how: Mapping[str, Any]) -> tuple[Any, Any]:
     """Load tokenizer and model from a folder or the hub's local cache, else from the hub."""
-    from transformers.utils.logging import disable_progress_bar
-
-    disable_progress_bar()  # type: ignore[no-untyped-call]
+    hide_progress_bars()
     try:
         tokenizer, module = _from_pretrained(path_or_name, how=how, local=True)
     except (OSError, ValueError, KeyError) as error:
@@ -296,9 +294,8 @@ def _convert(package: Path, folder: Path) -> None:
         raise MissingExtraError("gguf", "models")
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
-    from transformers.utils.logging import disable_progress_bar
 
-    disable_progress_bar()  # type: ignore[no-untyped-call]
+    hide_progress_bars()
     tokenizer = AutoTokenizer.from_pretrained(package, gguf_file=_SMOLLM2_FILE)
     module: Any = AutoModelForCausalLM.from_pretrained(package, gguf_file=_SMOLLM2_FILE, dtype=torch.float32)
     # transformers takes dequantized weights for quantized ones and would refuse to save them.

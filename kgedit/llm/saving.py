@@ -13,6 +13,7 @@ import torch
 from safetensors.torch import save_file
 
 from kgedit.files import give_usual_modes, put_in_place
+from kgedit.progress import hide_progress_bars
 
 if TYPE_CHECKING:
     from kgedit.llm.language_model import LanguageModel
@@ -39,9 +40,7 @@ def whole_folder(folder: Path) -> Iterator[Path]:
 
     Its files get the user's default permissions; safetensors would make them readable by the user only.
     """
-    from transformers.utils.logging import disable_progress_bar
-
-    disable_progress_bar()  # type: ignore[no-untyped-call]
+    hide_progress_bars()
     partial = folder.with_name(f"{folder.name}.partial-{os.getpid()}")
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir(parents=True)

@@ -16,6 +16,7 @@ from kgedit.verbs.load_dump import DumpOptions, is_loaded, load_dump
 from kgedit.verbs.options import (
     AnyFile,
     Day,
+    ExistingFile,
     ManyPaths,
     Names,
     OneOf,
@@ -141,6 +142,9 @@ class UpdateMemory(FactsOptions, Verb["tuple[BuiltMemory, MemoryDifference | Non
         help="Load this dump first, of all items or of a list (fetch-items); one that is loaded is not read again.",
     )
     day: Day | None = flag("--date", default=None, help="Day of the dump.")
+    redirects: ExistingFile | None = flag(
+        default=None, help="Tab-separated file of the dump's redirects; see load-dump."
+    )
     dry_run: bool = flag(default=False, help="Only report what would change.")
 
     def run(self) -> tuple[BuiltMemory, MemoryDifference | None]:
@@ -159,7 +163,7 @@ class UpdateMemory(FactsOptions, Verb["tuple[BuiltMemory, MemoryDifference | Non
         path = Path(self.path)
         earlier = read_memory_file(path)
         if self.dump is not None:
-            _load_dump(self.home, Path(self.dump), _day(self.day), earlier.manifest.get("language"))
+            self._load_dump(Path(self.dump), earlier.manifest.get("language"))
         of_snapshots = [one for one in earlier.manifest["sources"] if one.get("kind") == "snapshots"]
         # Without properties of the caller, those of the memory's newest source of snapshots.
         kept = tuple(of_snapshots[-1]["properties"]) if of_snapshots and not self.properties else tuple(self.properties)
@@ -182,6 +186,15 @@ class UpdateMemory(FactsOptions, Verb["tuple[BuiltMemory, MemoryDifference | Non
         finally:
             fresh.unlink(missing_ok=True)
 
+    def _load_dump(self, dump: Path, language: str | None) -> None:
+        day = _day(self.day)
+        if day is None:
+            raise KgeditError("A dump needs its day. Give --date YYYY-MM-DD.")
+        languages = ("en", "mul") if language is None else (language, "en", "mul")
+        chosen = DumpOptions(redirects=self.redirects, languages=languages)
+        if not is_loaded(self.home, dump, day, options=chosen):
+            load_dump(self.home, dump, day, options=chosen, steps=lambda *_: lambda *_: None)
+
 
 update_memory = function_of(UpdateMemory)
 
@@ -189,14 +202,6 @@ update_memory = function_of(UpdateMemory)
 def _day(given: str | date | None) -> date | None:
     """A day as a date; the options have parsed texts already."""
     return given if given is None or isinstance(given, date) else date.fromisoformat(given)
-
-
-def _load_dump(home: Path, dump: Path, day: date | None, language: str | None) -> None:
-    if day is None:
-        raise KgeditError("A dump needs its day. Give --date YYYY-MM-DD.")
-    chosen = DumpOptions() if language is None else DumpOptions(languages=(language, "en", "mul"))
-    if not is_loaded(home, dump, day, options=chosen):
-        load_dump(home, dump, day, options=chosen, steps=lambda *_: lambda *_: None)
 
 
 def _add_graph(builder: MemoryBuilder, home: Path, as_of: date | None, properties: Sequence[str]) -> Learned:

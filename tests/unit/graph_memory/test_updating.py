@@ -14,7 +14,7 @@ from kgedit.errors import KgeditError
 from kgedit.graph_memory.memory_file import read_memory_file
 from kgedit.graph_memory.updating import previous_of, roll_back, signature_of
 from kgedit.sample.generate import write_world
-from kgedit.verbs.load_dump import DumpOptions, load_dump
+from kgedit.verbs.load_dump import DumpOptions, is_loaded, load_dump
 from kgedit.verbs.memory import build_memory, update_memory
 
 
@@ -62,7 +62,9 @@ def test_the_same_sources_change_nothing_and_a_dry_run_does_not_either(
     path = tmp_path / "facts.kgmemory"
     before = path.read_bytes()
     assert update_memory(path, home=home)[1] is None
-    _, changed = update_memory(path, home=home, dump=dumps[2], day=_day(dumps[2]), dry_run=True)
+    redirects = dumps[2].with_name("redirects.tsv")
+    _, changed = update_memory(path, home=home, dump=dumps[2], day=_day(dumps[2]), redirects=redirects, dry_run=True)
+    assert is_loaded(home, dumps[2], _day(dumps[2]), options=DumpOptions(redirects=redirects))
     assert changed is not None
     assert changed.begun
     assert path.read_bytes() == before
