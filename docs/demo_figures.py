@@ -1,4 +1,4 @@
-"""Measures the default of `kgedit up` on the bundled sample over several seeds: table of docs/how-to/one-command.md.
+"""Measures the default of `kgedit up` on the bundled sample over several seeds, for docs/measurements.
 
 python docs/demo_figures.py HOME 0 1 2 3 4
 
