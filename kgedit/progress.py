@@ -76,10 +76,3 @@ def advancing(given: Advance | None) -> Iterator[None]:
         yield
     finally:
         _ADVANCE.reset(token)
-
-
-def hide_progress_bars() -> None:
-    """Turn off the progress bars of transformers, which would be mixed with those of the listener."""
-    from transformers.utils.logging import disable_progress_bar
-
-    disable_progress_bar()  # type: ignore[no-untyped-call]

@@ -20,7 +20,7 @@ import torch
 
 from kgedit.errors import ModelError
 from kgedit.llm.fingerprints import configuration_digest, joined_digest, tokenizer_digest, weights_digest
-from kgedit.progress import hide_progress_bars
+from kgedit.llm.load_options import hide_progress_bars
 from kgedit.records.runs import BertScore
 
 Weights = Mapping[int, float]

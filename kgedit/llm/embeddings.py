@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kgedit.errors import MissingExtraError, ModelError
-from kgedit.progress import hide_progress_bars
+from kgedit.llm.load_options import hide_progress_bars
 
 Vectors = NDArray[np.float32]
 Embedder = Callable[[Sequence[str]], Vectors]

@@ -76,3 +76,10 @@ def parse_max_memory(text: str) -> dict[int | str, str]:
 
 PLAINLY = LoadOptions()
 """Default options."""
+
+
+def hide_progress_bars() -> None:
+    """Turn off the progress bars of transformers, which would be mixed with kgedit's own."""
+    from transformers.utils.logging import disable_progress_bar
+
+    disable_progress_bar()  # type: ignore[no-untyped-call]

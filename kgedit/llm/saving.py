@@ -13,7 +13,7 @@ import torch
 from safetensors.torch import save_file
 
 from kgedit.files import give_usual_modes, put_in_place
-from kgedit.progress import hide_progress_bars
+from kgedit.llm.load_options import hide_progress_bars
 
 if TYPE_CHECKING:
     from kgedit.llm.language_model import LanguageModel
