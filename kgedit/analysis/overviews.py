@@ -193,9 +193,15 @@ def runs_table(runs: Sequence[Run]) -> Table:
     return Table("Runs", columns, rows)
 
 
+UNKNOWN_KIND = "unknown"
+
+
 def kinds_of(run: Run) -> str:
-    """Kinds of change of a run's cases with shares, most frequent first: "update 92 %, backfill 8 %"."""
-    counts = Counter(kind or "not judged" for kind in run.cases["kind"].to_pylist())
+    """Kinds of change of a run's cases with shares, most frequent first: "update 92 %, backfill 8 %".
+
+    Cases of a file of edits have no kind: "unknown".
+    """
+    counts = Counter(kind or UNKNOWN_KIND for kind in run.cases["kind"].to_pylist())
     if len(counts) < 2:
         return "".join(counts)
     ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))

@@ -11,7 +11,7 @@ from itertools import combinations
 
 from kgedit.analysis.answers import judged_questions
 from kgedit.analysis.comparisons import SURE, PairedResult, limits_of_tests, paired_result
-from kgedit.analysis.overviews import kinds_of
+from kgedit.analysis.overviews import UNKNOWN_KIND, kinds_of
 from kgedit.clustered_statistics import holm
 from kgedit.pages.charts.scales import estimate_text, percent
 from kgedit.pages.report_views import MethodView, View
@@ -336,11 +336,12 @@ def _forgetting(view: View) -> Iterator[VerdictSentence]:
 
 
 def _cautions(view: View) -> Iterator[str]:
-    if kinds := next((kinds for run in view.runs if (kinds := kinds_of(run))), ""):
+    kinds = next((kinds for run in view.runs if (kinds := kinds_of(run))), UNKNOWN_KIND)
+    if kinds != UNKNOWN_KIND:
         yield f"Kinds of change of the edits: {kinds}." + (
             ""
             if kinds == "update"
-            else " A model may know values of the other kinds; --kinds update keeps updates alone."
+            else " A model may know values of the other kinds; export with --kinds update for updates alone."
         )
     asked = [one for method in view.methods for one in (method.shown.get("update"),) if one and one.after]
     counts = [one.after.n for one in asked if one.after and one.after.n]

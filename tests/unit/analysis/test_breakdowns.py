@@ -169,7 +169,7 @@ def test_a_report_of_cases_without_scenarios_has_no_such_table(run: Run) -> None
 def test_a_report_says_which_kinds_of_change_were_measured(run: Run) -> None:
     (row,) = runs_table([run]).rows
     kinds = [column.name for column in runs_table([run]).columns].index("kinds of change")
-    assert row[kinds] == "backfill 33 %, not judged 33 %, update 33 %"
+    assert row[kinds] == "backfill 33 %, unknown 33 %, update 33 %"
 
 
 def test_locality_is_split_by_how_the_probe_was_found(tmp_path: Path) -> None:

@@ -120,8 +120,8 @@ def test_the_page_sorts_by_numbers_and_shows_untrusted_words_as_text(board: Path
     assert HOSTILE[0] not in html
     assert "default-src &#39;none&#39;" in html
     assert 'data-sort="0.6"' in html
-    assert "kinds of change: not judged" in html  # the timestep is a file's: no kind was ever found
-    assert " (not judged); " in command("leaderboard", board, "--format", "markdown").stdout
+    assert "kinds of change: unknown" in html  # the timestep is a file's: no kind was ever found
+    assert " (unknown); " in command("leaderboard", board, "--format", "markdown").stdout
     assert "#1–3" in html
     assert 'href="https://example.org/memit0.html"' in html
     assert command("leaderboard", board, "--html", page).exit_code == 0  # the same page is no replacement
