@@ -1,7 +1,8 @@
 """Writes docs/findings.md: findings.py; findings.py RUNS also measures again what the sweeps in RUNS have finished.
 
 docs/findings/claims.yaml has the claims and their places in the papers; docs/findings/NAME.yaml are specs of sweeps;
-docs/findings/results/NAME.json has what was measured on their runs in RUNS/NAME: every number of the page.
+docs/findings/results/NAME.json has what was measured on their runs in RUNS/NAME: every number of the page. The sweep
+STREAM has no claims; its table compares methods over a stream of timesteps.
 """
 
 from __future__ import annotations
@@ -31,6 +32,10 @@ CLAIMS = DOCS / "findings" / "claims.yaml"
 RESULTS = DOCS / "findings" / "results"
 PAGE = DOCS / "findings.md"
 
+STREAM = "changes"
+FREE, FED = "free", "fed"
+"""Presets of that sweep."""
+
 PACKAGES = ("kgedit", "torch", "transformers")
 
 Answers = tuple[np.ndarray[Any, Any], np.ndarray[Any, Any], np.ndarray[Any, Any]]
@@ -58,10 +63,14 @@ def measure(name: str, folder: Path, claims: Sequence[Mapping[str, Any]]) -> dic
     if not folders:
         return None
     runs = {run.folder.name: run for run in read_runs(folders)}
-    return {
+    found = {
         "sweep": name,
         "environment": _environment(folders[0]),
         "runs": {path.name: _run(runs[path.name]) for path in folders},
+    }
+    if name == STREAM:
+        return found | {"stream": {path.name: _over_timesteps(runs[path.name]) for path in folders}}
+    return found | {
         "claims": {
             claim["id"]: [found for one in comparisons(claim) if (found := _compared(runs, *one))]
             for claim in claims
@@ -87,6 +96,47 @@ def _run(run: Run) -> dict[str, Any]:
     edits = run.scores.edits
     seconds = None if run.cpu_seconds_per_edit is None else round(run.cpu_seconds_per_edit, 4)
     return {"edits": edits.edits, "failed": edits.failed, "cpu_seconds_per_edit": seconds}
+
+
+def _over_timesteps(run: Run) -> dict[str, Any]:
+    """Update scores right after each timestep's edits and after all of them; other axes after all."""
+    last = run.scores.timesteps[-1]
+    before, own = (_rows(run, "update", stage=stage) for stage in ("before", "own"))
+    update, rephrase, local = (_rows(run, axis, model_timestep=last) for axis in ("update", "rephrase", "locality"))
+    earlier = [_of(table.filter(pc.field("timestep") != last)) for table in (own, update)]
+    (retention,) = (one for one in run.scores.retention if (one.axis, one.preset) == ("update", FREE))
+    return {
+        "before": as_values(_estimate_of(before)),
+        "own": as_values(_estimate_of(own)),
+        "final": as_values(_estimate_of(update)),
+        "fed": as_values(_estimate_of(_rows(run, "update", preset=FED, model_timestep=last))),
+        "rephrase": as_values(_estimate_of(rephrase)),
+        "unchanged": as_values(_estimate_of(local, "unchanged")),
+        "transfer": (_paired(*earlier) or {}).get("difference"),
+        "forgetting": retention.forgetting,
+        "matrix": [[None if cell is None else round(cell, 4) for cell in row] for row in retention.matrix],
+        "timesteps": list(run.scores.timesteps),
+        "peak_memory_bytes": run.scores.edits.peak_memory_bytes,
+    }
+
+
+def _rows(run: Run, axis: str, *, preset: str = FREE, **fields: str) -> pa.Table:
+    rows = run.answers
+    for name, value in {"axis": axis, "preset": preset, **fields}.items():
+        rows = rows.filter(pc.field(name) == value)
+    return rows
+
+
+def _of(rows: pa.Table, column: str = "value") -> Answers:
+    """Answers of rows that have a value, in the order of their questions."""
+    rows = rows.filter(pc.field(column).is_valid()).sort_by("question")
+    values = rows[column].cast(pa.float64()).to_numpy()
+    return values, rows["question"].to_numpy(), np.array(rows["relation"].to_pylist(), dtype=np.str_)
+
+
+def _estimate_of(rows: pa.Table, column: str = "value") -> Estimate | None:
+    values, _, relations = _of(rows, column)
+    return estimate_of(values, relations)
 
 
 def _compared(runs: Mapping[str, Run], label: str, asked: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -206,6 +256,8 @@ def page() -> str:
         lines.append("| :-- | :-- | :-- | :-- | :-- |")
         lines += [_row(claim, stored(claim, results)) for claim in claims if claim["paper"] == paper]
         lines.append("")
+    if STREAM in results:
+        lines += ["## A stream of real changes", "", written["stream"].strip(), "", *_stream(results[STREAM]), ""]
     return "\n".join([*lines, "## Sweeps", "", *_sweeps(claims, results), ""])
 
 
@@ -268,6 +320,40 @@ def _row(claim: Mapping[str, Any], found: Sequence[Mapping[str, Any]]) -> str:
     return f"| {' | '.join(cells)} |"
 
 
+def _stream(result: Mapping[str, Any]) -> list[str]:
+    """Two tables: means over all timesteps, and each timestep right after its edits and after all."""
+    heads = ("Edits", "Before", "Own", "After all", "Backward transfer", "Forgetting", "Rephrased", "Fed", "Unchanged")
+    lines = [f"| Method | {' | '.join(heads)} | Processor s an edit | Peak memory, GB |"]
+    lines.append("| :-- | " + " | ".join(["--:"] * (len(heads) + 2)) + " |")
+    for name, one in result["stream"].items():
+        run = result["runs"][name]
+        cells = [
+            f"`{name}`",
+            f"{run['edits']:,}",
+            *(_share(one[key]) for key in ("before", "own", "final")),
+            as_text(one["transfer"] and _estimate(one["transfer"]), "points"),
+            as_text(one["forgetting"], "points"),
+            *(_share(one[key]) for key in ("rephrase", "fed", "unchanged")),
+            as_text(run["cpu_seconds_per_edit"], "seconds"),
+            f"{one['peak_memory_bytes'] / 1e9:.2f}",
+        ]
+        lines.append(f"| {' | '.join(cells)} |")
+    steps = next(iter(result["stream"].values()))["timesteps"]
+    lines += ["", f"| Method | {' | '.join(f'T{number}' for number in range(1, len(steps) + 1))} |"]
+    lines.append("| :-- | " + " | ".join(["--:"] * len(steps)) + " |")
+    for name, one in result["stream"].items():
+        matrix = one["matrix"]
+        pairs = ((matrix[index][index], matrix[-1][index]) for index in range(len(steps)))
+        cells = [" → ".join(as_text(value, "percent") for value in pair) for pair in pairs]
+        lines.append(f"| `{name}` | {' | '.join(cells)} |")
+    named = ", ".join(f"T{number} {step}" for number, step in enumerate(steps, 1))
+    return [*lines, "", f"{named.replace('_', ' to ')}."]
+
+
+def _share(values: Mapping[str, Any] | None) -> str:
+    return as_text(values and _estimate(values), "percent")
+
+
 _UNITS: Mapping[bool, tuple[Unit, Unit]] = {True: ("percent", "points"), False: ("plain", "change")}
 """Of values and of differences, by whether they are shares."""
 
@@ -300,7 +386,7 @@ def _sweeps(claims: Sequence[Mapping[str, Any]], results: Mapping[str, Mapping[s
         "| Sweep | Command | Model | Edits, processor seconds an edit | Versions |",
         "| :-- | :-- | :-- | :-- | :-- |",
     ]
-    for name in dict.fromkeys(claim["spec"] for claim in claims):
+    for name in dict.fromkeys([*(claim["spec"] for claim in claims), *([STREAM] if STREAM in results else [])]):
         command = spec_command(name)
         result = results.get(name)
         if result is None:
@@ -330,7 +416,7 @@ def main() -> None:
     """Measure what RUNS has, if given, and write the page."""
     claims = yaml.safe_load(CLAIMS.read_text(encoding="utf-8"))["claims"]
     for given in sys.argv[1:2]:
-        for name in dict.fromkeys(claim["spec"] for claim in claims):
+        for name in dict.fromkeys([*(claim["spec"] for claim in claims), STREAM]):
             found = measure(name, Path(given) / name, claims)
             if found:
                 text = json.dumps(found, indent=1, ensure_ascii=False, sort_keys=True) + "\n"

@@ -135,6 +135,10 @@ def _section(name: str, method: type[Editor[Any]]) -> Iterator[str]:
     yield f"- `--save-model` writes {_saved(capabilities)}."
     if capabilities.resumes_calls:
         yield "- A call that was killed resumes from its last checkpoint."
+    if capabilities.withdrawing:
+        yield f"- {capabilities.withdrawing} ([measured](../lifelong.md#withdrawing-an-edit))."
+    elif capabilities.edits_anything:
+        yield "- Single edits cannot be withdrawn; `restore` undoes all."
     if capabilities.source:
         yield f"- Source: {capabilities.source}."
     if published := [config.model for config in published_configs(name)]:

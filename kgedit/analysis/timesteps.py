@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import pstdev
@@ -169,7 +170,9 @@ def edit_curve(run: Run, preset: str) -> list[Measured]:
     """
     if run.spec.protocol == "single":
         return []
-    sizes = {timestep: score.n for timestep, score in _own_scores(run, "update", preset).items()}
+    # A run may evaluate a sample of its edits. Runs of earlier versions have no table of cases, and evaluated all.
+    edited = Counter(run.cases["timestep"].to_pylist())
+    sizes = {name: edited[name] or score.n for name, score in _own_scores(run, "update", preset).items()}
     order = [timestep for timestep in run.scores.timesteps if timestep in sizes]
     by_state: dict[ModelState, list[Score]] = {}
     for score in run.scores.scores:

@@ -19,9 +19,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from kgedit.errors import ModelError
-from kgedit.hparams.locate_then_edit import KNOWN_FACTS, PROSE
+from kgedit.hparams.locate_then_edit import KNOWN_FACTS, PROSE, SAMPLE
 from kgedit.llm.language_model import LanguageModel
 from kgedit.records.cases import KnownFact
+from kgedit.timesteps.sample_facts import sample_facts
 
 _MOST_LENGTH = 4096
 """Maximum tokens of a row: the attention of one row takes memory with the square of its length."""
@@ -69,10 +70,10 @@ class TextBudget:
     length: int = 128
 
 
-def corpus_of_facts(known: Iterable[KnownFact]) -> Corpus:
-    """Build a corpus from facts of the older snapshot: each as a question with its answer and as a statement."""
+def corpus_of_facts(known: Iterable[KnownFact], *, name: str = "known facts") -> Corpus:
+    """Build a corpus from facts: each as a question with its answer and as a statement."""
     texts = [text for fact in known for text in (f"{fact.question} {fact.answer}", f"{fact.cloze} {fact.answer}.")]
-    return Corpus("known facts", tuple(dict.fromkeys(texts)))
+    return Corpus(name, tuple(dict.fromkeys(texts)))
 
 
 def corpus_of_files(paths: Sequence[Path], *, most_characters: int = _MOST_CHARACTERS) -> Corpus:
@@ -152,14 +153,17 @@ def corpus_of(names: str, known: Iterable[KnownFact]) -> Corpus:
         ModelError: if a file cannot be read in its form.
     """
     parts = [names] if Path(names).is_file() else [name.strip() for name in names.split(",") if name.strip()]
-    read = [
-        corpus_of_facts(known)
-        if name == KNOWN_FACTS
-        else corpus_of_files([_PROSE_FILE if name == PROSE else Path(name)])
-        for name in parts
-    ]
+    read = [_corpus_named(name, known) for name in parts]
     texts = dict.fromkeys(text for corpus in read for text in corpus.texts)
     return Corpus(", ".join(corpus.name for corpus in read), tuple(texts)) if len(read) != 1 else read[0]
+
+
+def _corpus_named(name: str, known: Iterable[KnownFact]) -> Corpus:
+    if name == KNOWN_FACTS:
+        return corpus_of_facts(known)
+    if name == SAMPLE:
+        return corpus_of_facts(sample_facts(), name="facts of the sample")
+    return corpus_of_files([_PROSE_FILE if name == PROSE else Path(name)])
 
 
 def pack(model: LanguageModel, corpus: Corpus, budget: TextBudget) -> list[list[int]]:

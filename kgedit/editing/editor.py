@@ -44,6 +44,7 @@ class Capabilities:
         resumes_calls: Whether a call of ``apply`` that was killed resumes from its last checkpoint; needed if calls may
             take hours.
         source: Paper that describes the method, with the section.
+        withdrawing: What withdrawing a single edit does, in one sentence; "" if no edit can be withdrawn.
     """
 
     protocols: tuple[Protocol, ...]
@@ -56,6 +57,7 @@ class Capabilities:
     needs_known_facts: bool = False
     resumes_calls: bool = False
     source: str = ""
+    withdrawing: str = ""
 
     @property
     def changes(self) -> str:

@@ -136,7 +136,8 @@ class CrispEditSettings(BreadthFirstSettings):
     )
     share: float = setting("gamma: share of the curvature whose directions are excluded", default=0.9, gt=0, le=1)
     corpus: str = setting(
-        "text of the curvature: the timestep's known_facts, or the path of a text, .jsonl or .parquet file",
+        "text of the curvature: known_facts, sample or prose, as for MEMIT, or the path of a text, .jsonl or .parquet "
+        "file",
         default=KNOWN_FACTS,
     )
     tokens: int = setting("maximum tokens of that text", default=51_200, ge=2)

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 KNOWN_FACTS = "known_facts"
 PROSE = "prose"
+SAMPLE = "sample"
 """General text that is shipped with kgedit."""
 
 RELATIVE_THRESHOLD = 0.1
@@ -52,8 +53,9 @@ class LocateSettings(Settings):
     )
     search_batch: int = setting("edits per batch of the search", derived="by device", ge=1)
     corpus: str = setting(
-        "text of the statistics: the timestep's known_facts, prose (shipped with kgedit), the path of a text, .jsonl "
-        "or .parquet file, or several of these, separated by commas",
+        "text of the statistics: the timestep's known_facts without the edited ones; sample (all facts of the bundled "
+        "sample) or prose (shipped with kgedit), which do not depend on the edits; the path of a text, .jsonl or "
+        ".parquet file; or several of these, separated by commas",
         default=KNOWN_FACTS,
     )
     tokens: int = setting("maximum tokens of the statistics", derived="26 per input dimension, at least 40,000", ge=1)
@@ -167,15 +169,21 @@ class RlsEditSettings(PreserveSettings):
     keep_outputs: float = setting("mu: its square is the weight of `preserve` times C", default=1.0, gt=0)
 
 
-class AlphaEditSettings(SeveralLayersSettings):
-    """Hyperparameters of AlphaEdit."""
+class NullSpaceSettings(SeveralLayersSettings):
+    """Hyperparameters of editors that restrict changes to a null space."""
 
     penalty: float = setting("L2: weight of the size of the change", default=10.0, gt=0)
     threshold: float = setting("eigenvalues of C below it span the null space", default=RELATIVE_THRESHOLD, gt=0)
     relative: bool = setting("whether threshold is the maximum share of C's trace in the null space", default=True)
 
 
-class AnyEditSettings(AlphaEditSettings):
+class AlphaEditSettings(NullSpaceSettings):
+    """Hyperparameters of AlphaEdit."""
+
+    history: bool = setting("whether new edits preserve the effect of past ones, as published", default=True)
+
+
+class AnyEditSettings(NullSpaceSettings):
     """Hyperparameters of AnyEdit."""
 
     chunk: int = setting("tokens of an answer that are edited by one value", default=40, ge=1)

@@ -249,6 +249,8 @@ class RunSpec:
             applies to all runs that record no order. Timesteps keep their order. Batches are cut from this order, so
             they are random by the seed as well.
         evaluate_earlier: Whether to evaluate the cases of earlier timesteps again after each timestep.
+        evaluate_sample: Number of cases of each timestep whose probes are evaluated, drawn by the seed and the same in
+            every state; all cases are edited. None means all.
         evaluate_every: With "sequential": number of edits after which all edits so far (those of the current timestep,
             and of earlier ones with `evaluate_earlier`) are evaluated, repeatedly; None means only at the end of a
             timestep.
@@ -288,6 +290,7 @@ class RunSpec:
     only_cases: str | None = None
     order: Order = "file"
     evaluate_earlier: bool
+    evaluate_sample: int | None = None
     evaluate_every: int | None = None
     checkpoint_every: int
     batch_tokens: int

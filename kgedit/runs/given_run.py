@@ -116,6 +116,9 @@ class GivenRun(BaseModel):
     evaluate_earlier: Annotated[bool | None, as_given(bool)] = Field(
         None, description="Ask earlier timesteps again after each one."
     )
+    evaluate_sample: _FromOne = Field(
+        None, description="Edit all cases, but ask about N of each timestep, drawn by the seed."
+    )
     evaluate_every: _FromOne = Field(None, description="Ask all edits so far after every N edits ('sequential').")
     checkpoint_every: _FromOne = Field(None, description="Edits between two checkpoints. Default: 50.")
     batch_tokens: _FromOne = Field(

@@ -39,7 +39,14 @@ from kgedit.runs.environment import describe_environment
 from kgedit.runs.evaluator import Evaluator, mark_expiring, without_expired
 from kgedit.runs.presets import asked_contexts, training_contexts
 from kgedit.runs.run_folder import RunFolder, WrittenKeys, open_run, refuse_other_content
-from kgedit.runs.selection import batched, choose_cases, edit_units, leave_out_answered, write_selection
+from kgedit.runs.selection import (
+    batched,
+    choose_cases,
+    choose_evaluated,
+    edit_units,
+    leave_out_answered,
+    write_selection,
+)
 from kgedit.runs.spec import as_recorded, write_spec
 from kgedit.runs.tracking import Tracking
 from kgedit.timesteps.edit_files import Edits, open_edits
@@ -117,7 +124,8 @@ def run(
         evaluator = Evaluator(model, backend, spec.presets, contexts=contexts, folder=folder, cache=cache)
         tracked = tracking or Tracking(None)
         tracked.begin(folder.path, spec, resolved.settings.model_dump())
-        job = _Job(spec, editor, cases, evaluator, folder, report, meters_of(folder.path, model, spec), tracked)
+        asked = choose_evaluated(cases, spec)
+        job = _Job(spec, editor, cases, asked, evaluator, folder, report, meters_of(folder.path, model, spec), tracked)
         job.evaluate("evaluate before any edit", job.all_cases, UNEDITED)
         job.measure_ability(UNEDITED)
         folder.add_preparation(_prepare(job, timesteps, resolved.published_for))
@@ -138,11 +146,12 @@ def default_folder(spec: RunSpec) -> Path:
 
 @dataclass(frozen=True, slots=True)
 class _Job:
-    """Shared data of all stages of a run; `cases` by timestep, in order."""
+    """Shared data of all stages of a run; `cases` by timestep, in order; `asked` leaves those that are evaluated."""
 
     spec: RunSpec
     editor: Editor[Any]
     cases: dict[str, list[Case]]
+    asked: Callable[[Sequence[Case]], list[Case]]
     evaluator: Evaluator
     folder: RunFolder
     report: Listener
@@ -156,6 +165,7 @@ class _Job:
 
     def evaluate(self, stage: str, cases: Sequence[Case], state: ModelState) -> None:
         """Evaluate every probe that has no answer yet in this model state."""
+        cases = self.asked(cases)
         total, done = self.evaluator.count(cases), 0
         self.report(stage, 0, total)
 

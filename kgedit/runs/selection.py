@@ -13,8 +13,9 @@ from __future__ import annotations
 import hashlib
 import random
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import groupby
 from pathlib import Path
 
@@ -145,6 +146,22 @@ def leave_out_answered(
     return left, recounted
 
 
+def choose_evaluated(cases: Mapping[str, list[Case]], spec: RunSpec) -> Callable[[Sequence[Case]], list[Case]]:
+    """Function that leaves those of some edited cases that are evaluated: all, or a sample of each timestep.
+
+    A case's place in the draw depends on the seed and its own id, so it is evaluated in every state or in none. All
+    cases of an instance are evaluated if one is.
+    """
+    if spec.evaluate_sample is None:
+        return list
+    chosen: set[tuple[str, str]] = set()
+    for timestep, own in cases.items():
+        units = sorted({case.group or case.case_id for case in own}, key=partial(_place, f"evaluate {spec.seed}"))
+        kept = set(units[: spec.evaluate_sample])
+        chosen |= {(timestep, case.case_id) for case in own if (case.group or case.case_id) in kept}
+    return lambda asked: [case for case in asked if (case.timestep, case.case_id) in chosen]
+
+
 def write_selection(folder: Path, cases: Mapping[str, list[Case]], counts: Sequence[Selection]) -> None:
     """Write the counts, and the edited cases one per line, which another run's --only-cases can read.
 
@@ -193,12 +210,12 @@ def _ordered(units: list[list[Case]], spec: RunSpec) -> list[Case]:
     A case's position depends on the seed and its own id, so a subset of the cases has the same relative order.
     """
     if spec.order != "file":
-        units = sorted(units, key=lambda unit: _position(spec.seed, unit[0]))
+        units = sorted(units, key=lambda unit: _place(f"order {spec.seed}", unit[0].group or unit[0].case_id))
     return [case for unit in units for case in unit]
 
 
-def _position(seed: int, case: Case) -> bytes:
-    return hashlib.sha256(f"order {seed} {case.group or case.case_id}".encode()).digest()
+def _place(draw: str, unit: str) -> bytes:
+    return hashlib.sha256(f"{draw} {unit}".encode()).digest()
 
 
 def _stratified(units: list[list[Case]], count: int, draw: random.Random) -> list[int]:

@@ -92,6 +92,7 @@ _NOT_ALWAYS_THERE = (
     "archive_as",
     "population",
     "neighbours",
+    "evaluate_sample",
     "two_hop_rephrases",
     "ability_tasks",
     "ability_limit",
@@ -220,6 +221,7 @@ def _fill_in(given: GivenRun, method: _Method | None, *, protocol: Protocol, dev
         only_cases=given.only_cases,
         order=given.order or ("file" if protocol == "single" else "random"),
         evaluate_earlier=bool(given.evaluate_earlier),
+        evaluate_sample=given.evaluate_sample,
         evaluate_every=given.evaluate_every,
         checkpoint_every=given.checkpoint_every or _CHECKPOINT_EVERY,
         ability_limit=given.ability_limit,
@@ -320,6 +322,8 @@ def _problems_of_model(given: str | None) -> Iterator[str]:
 def _problems_of_evaluation(given: GivenRun, protocol: Protocol) -> Iterator[str]:
     if given.evaluate_every is not None and protocol != "sequential":
         yield f"evaluate_every is for the protocol 'sequential', not '{protocol}'"
+    if given.evaluate_sample is not None and protocol == "single":
+        yield "evaluate_sample is for edits that accumulate; with the protocol 'single', give sample"
 
 
 def _problems_of_answering(given: GivenRun, method: _Method | None, presets: Sequence[Preset]) -> list[str]:

@@ -58,6 +58,7 @@ SPEC_FLAGS = {
     "neighbours": CommandLine(group="Questions", metavar="N", rare=True),
     "two_hop_rephrases": CommandLine(group="Questions", rare=True),
     "evaluate_earlier": CommandLine(group="Questions"),
+    "evaluate_sample": CommandLine(group="Questions", metavar="N", rare=True),
     "evaluate_every": CommandLine(group="Questions", metavar="N"),
     "ability": CommandLine(group="Questions", metavar="prose|FILE|lm-eval:TASK"),
     "ability_limit": CommandLine(group="Questions", metavar="N", rare=True),

@@ -21,8 +21,14 @@ from kgedit.hparams.locate_then_edit import (
     AlphaEditSettings,
     EncoreSettings,
     MemitSettings,
+    NullSpaceSettings,
     PreserveSettings,
     RlsEditSettings,
+)
+
+_WITHDRAWING = (
+    "A withdrawn edit leaves each layer with the solution over the keys and values of the others, but edits made with "
+    "or after it keep the keys and values that they got in its presence"
 )
 
 Settings = TypeVar("Settings", bound=PreserveSettings)
@@ -68,6 +74,7 @@ class Memit(PreservingEditor[MemitSettings]):
         needs_known_facts=True,
         resumes_calls=True,
         source="MEMIT, arXiv 2210.07229 section 4; history as in arXiv 2605.26670",
+        withdrawing=f"With `history`: {_WITHDRAWING[0].lower()}{_WITHDRAWING[1:]}",
     )
     settings_type = MemitSettings
 
@@ -94,6 +101,7 @@ class Encore(PreservingEditor[EncoreSettings]):
         needs_known_facts=True,
         resumes_calls=True,
         source="ENCORE, arXiv 2502.01636",
+        withdrawing=_WITHDRAWING,
     )
     settings_type = EncoreSettings
 
@@ -122,6 +130,7 @@ class RlsEdit(PreservingEditor[RlsEditSettings]):
         needs_known_facts=True,
         resumes_calls=True,
         source="RLSEdit, arXiv 2601.15686",
+        withdrawing=_WITHDRAWING,
     )
     settings_type = RlsEditSettings
 
@@ -133,7 +142,7 @@ class RlsEdit(PreservingEditor[RlsEditSettings]):
         return inverse(penalty)
 
 
-NullSpace = TypeVar("NullSpace", bound=AlphaEditSettings)
+NullSpace = TypeVar("NullSpace", bound=NullSpaceSettings)
 
 
 class NullSpaceEditor(SeveralLayersEditor[NullSpace]):
@@ -180,6 +189,7 @@ class AlphaEdit(NullSpaceEditor[AlphaEditSettings]):
     """Like MEMIT, with changes restricted to directions that known facts do not use.
 
     The change of each layer solves for the edits within the null space and maps the keys of all past edits to zero.
+    Without `history` each call is solved separately.
     """
 
     capabilities = Capabilities(
@@ -188,5 +198,11 @@ class AlphaEdit(NullSpaceEditor[AlphaEditSettings]):
         needs_known_facts=True,
         resumes_calls=True,
         source="AlphaEdit, arXiv 2410.02355; sequential solve as in arXiv 2605.26670",
+        withdrawing=_WITHDRAWING,
     )
     settings_type = AlphaEditSettings
+
+    @property
+    def remembers(self) -> bool:
+        """The setting `history`."""
+        return self.settings.history

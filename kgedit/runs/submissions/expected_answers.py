@@ -9,6 +9,7 @@ from kgedit.records.cases import Case, Probe
 from kgedit.records.runs import UNEDITED, Answer, ModelState, Preset, RunSpec
 from kgedit.runs.evaluator import mark_expiring, probes_under, without_expired
 from kgedit.runs.run_folder import AnswerKey
+from kgedit.runs.selection import choose_evaluated
 from kgedit.runs.sweeps.counting import stops
 
 
@@ -42,8 +43,8 @@ def states_of(spec: RunSpec, cases: Mapping[str, list[Case]]) -> Iterator[tuple[
     Args:
         cases: Edited cases by timestep.
     """
-    marked = mark_expiring(cases)
-    yield UNEDITED, [case for own in marked.values() for case in own]
+    marked, asked = mark_expiring(cases), choose_evaluated(cases, spec)
+    yield UNEDITED, asked([case for own in marked.values() for case in own])
     timesteps = list(marked)
     for index, timestep in enumerate(timesteps):
         own = marked[timestep]
@@ -53,8 +54,8 @@ def states_of(spec: RunSpec, cases: Mapping[str, list[Case]]) -> Iterator[tuple[
         before = [case for other in timesteps[:index] for case in marked[other]]
         earlier = without_expired(before, timesteps[: index + 1]) if spec.evaluate_earlier else []
         for done in stops(spec, len(own)):
-            yield ModelState(timestep, done), earlier + own[:done]
-        yield ModelState(timestep), earlier + own
+            yield ModelState(timestep, done), asked(earlier + own[:done])
+        yield ModelState(timestep), asked(earlier + own)
 
 
 def expected_answers(spec: RunSpec, cases: Mapping[str, list[Case]]) -> dict[AnswerKey, ExpectedAnswer]:

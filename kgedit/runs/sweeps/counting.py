@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -12,7 +12,7 @@ from kgedit.llm.presets import same_text
 from kgedit.records.cases import Case
 from kgedit.records.runs import Preset, RunSpec
 from kgedit.runs.evaluator import probes_under
-from kgedit.runs.selection import choose_cases
+from kgedit.runs.selection import choose_cases, choose_evaluated
 from kgedit.runs.sweeps.planning import PlannedRun
 from kgedit.timesteps.edit_files import Edits, open_edits
 
@@ -58,7 +58,8 @@ class SweepCounter:
         """
         cases = self._cases(spec)
         every = [case for own in cases.values() for case in own]
-        return len(every), sum(_probes(presets[0], every) for presets in same_text(spec.presets))
+        asked = choose_evaluated(cases, spec)(every)
+        return len(every), sum(_probes(presets[0], asked) for presets in same_text(spec.presets))
 
     def count(self, run: PlannedRun) -> RunCount:
         """Count the work of a run, after that of all runs counted before.
@@ -68,15 +69,16 @@ class SweepCounter:
         """
         spec, cases = run.spec, self._cases(run.spec)
         every = [case for own in cases.values() for case in own]
+        asked = choose_evaluated(cases, spec)(every)
         texts = [presets[0] for presets in same_text(spec.presets)]
-        keys = {key for preset in texts for key in _questions(spec, preset, every)}
+        keys = {key for preset in texts for key in _questions(spec, preset, asked)}
         new = len(keys - self._asked)
         self._asked |= keys
         return RunCount(
             edits=len(every),
-            unedited=sum(_probes(preset, every) for preset in texts),
+            unedited=sum(_probes(preset, asked) for preset in texts),
             new=new,
-            edited=sum(_asked_after(spec, preset, list(cases.values())) for preset in texts),
+            edited=sum(_asked_after(spec, preset, cases) for preset in texts),
         )
 
     def _cases(self, spec: RunSpec) -> dict[str, list[Case]]:
@@ -107,15 +109,16 @@ def _questions(spec: RunSpec, preset: Preset, cases: Sequence[Case]) -> Iterator
             yield hashlib.blake2b(text.encode(), digest_size=16).digest()
 
 
-def _asked_after(spec: RunSpec, preset: Preset, cases: Sequence[Sequence[Case]]) -> int:
+def _asked_after(spec: RunSpec, preset: Preset, cases: Mapping[str, list[Case]]) -> int:
     """Number of probes evaluated in edited states under one preset."""
     if spec.protocol == "single":
-        return sum(_probes(preset, own) for own in cases)
-    total = 0
-    for index, own in enumerate(cases):
-        earlier = sum(_probes(preset, done) for done in cases[:index]) if spec.evaluate_earlier else 0
-        total += earlier + _probes(preset, own)
-        total += sum(earlier + _probes(preset, own[:done]) for done in stops(spec, len(own)))
+        return sum(_probes(preset, own) for own in cases.values())
+    asked, total, past = choose_evaluated(cases, spec), 0, 0
+    for own in cases.values():
+        earlier = past if spec.evaluate_earlier else 0
+        total += earlier + _probes(preset, asked(own))
+        total += sum(earlier + _probes(preset, asked(own[:done])) for done in stops(spec, len(own)))
+        past += _probes(preset, asked(own))
     return total
 
 

@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 import yaml
+from world.small_models import save, small_model
+from world.small_timestep import write_timestep
 from world.submitted_runs import write_submittable
 
 import kgedit
@@ -88,6 +90,30 @@ def test_different_answers_are_compared_by_relation() -> None:
     assert found["difference"]["mean"] == pytest.approx(1 / 3, abs=1e-6)
     assert (found["first"]["n"], found["second"]["n"], found["relations"]) == (3, 3, 2)
     assert found["difference"]["low"] < 1 / 3 < found["difference"]["high"]
+
+
+def test_methods_are_compared_over_a_stream(tmp_path: Path) -> None:
+    first, second = (
+        write_timestep(tmp_path / name, name=name, towns=towns, prefix=str(number))
+        for number, (name, towns) in enumerate(
+            {"20200101_20210101": range(4), "20210101_20220101": range(4, 6)}.items()
+        )
+    )
+    spec = yaml.safe_load((DOCS / "findings" / "changes.yaml").read_text(encoding="utf-8"))
+    model = str(save(small_model(), tmp_path / "model"))
+    base = spec["base"] | {"timesteps": [str(first.folder), str(second.folder)], "model": model, "evaluate_sample": 2}
+    chosen = [run for run in spec["runs"] if run["method"] in ("none", "ft_m")]
+    kgedit.sweep(spec | {"base": base, "runs": chosen}, out=tmp_path / "changes", home=tmp_path / "home")
+    measured = FINDINGS["measure"]("changes", tmp_path / "changes", CLAIMS)
+
+    unedited = measured["stream"]["none"]
+    assert unedited["before"] == unedited["own"] == unedited["final"]
+    assert (unedited["own"]["n"], unedited["unchanged"]["mean"], unedited["transfer"]["mean"]) == (4, 1, 0)
+    assert [len(row) for row in unedited["matrix"]] == [2, 2]
+    table = FINDINGS["_stream"](measured)
+    (row,) = (line for line in table if line.startswith("| `none` | 6 |"))
+    assert len(row.split("|")) == len(table[0].split("|"))
+    assert table[-1] == "T1 20200101 to 20210101, T2 20210101 to 20220101."
 
 
 def test_runs_are_measured_by_the_names_of_their_folders(timestep: Timestep, tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from world.small_timestep import write_timestep
 from kgedit.editing.corpora import Corpus, TextBudget, corpus_of, corpus_of_facts, corpus_of_files, pack
 from kgedit.errors import ModelError
 from kgedit.records.cases import KnownFact
+from kgedit.timesteps.sample_facts import sample_facts
 
 
 @pytest.fixture
@@ -55,6 +56,10 @@ def test_a_corpus_is_known_facts_prose_files_or_several_of_these(
     assert not set(prose.texts) & set(facts.texts)
     assert corpus_of("prose, known_facts", timestep_facts).texts == (*prose.texts, *facts.texts)
     assert corpus_of(str(file), timestep_facts).texts == ("A line.", "Another.")
+    sample = corpus_of("sample", timestep_facts)
+    assert sample == corpus_of("sample", ())
+    assert sample.texts == corpus_of_facts(sample_facts()).texts
+    assert not set(sample.texts) & set(facts.texts)
 
 
 def test_the_same_texts_are_read_from_every_form_of_file(tmp_path: Path) -> None:

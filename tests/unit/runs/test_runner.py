@@ -140,6 +140,29 @@ def test_every_probe_is_asked_before_and_after_under_both_presets(world: dict[st
             assert asked.count((first, second, axis, preset)) == 0
 
 
+def test_a_sample_of_the_cases_is_asked_the_same_in_every_state_and_all_are_edited(
+    world: dict[str, str], tmp_path: Path
+) -> None:
+    content = _content(run(_spec(world, evaluate_sample=1), tmp_path / "run"))
+    whole = _content(run(_spec(world), tmp_path / "whole"))
+
+    first, second = "20200101_20210101", "20210101_20220101"
+    asked = {
+        (_last_timestep(row), row["timestep"]): {
+            other["case_id"]
+            for other in content["answers.jsonl"]
+            if (_last_timestep(other), other["timestep"]) == (_last_timestep(row), row["timestep"])
+        }
+        for row in content["answers.jsonl"]
+    }
+    assert set(asked) == {(None, first), (None, second), (first, first), (second, first), (second, second)}
+    assert all(len(cases) == 1 for cases in asked.values())
+    assert asked[None, first] == asked[first, first] == asked[second, first]
+    assert content["edits.jsonl"] == whole["edits.jsonl"]
+    kept = [row for row in whole["answers.jsonl"] if row["case_id"] in asked[_last_timestep(row), row["timestep"]]]
+    assert [row["text"] for row in content["answers.jsonl"]] == [row["text"] for row in kept]
+
+
 def test_what_a_later_timestep_edits_again_is_not_asked_of_the_earlier_one(
     world: dict[str, str], tmp_path: Path
 ) -> None:
@@ -358,6 +381,8 @@ def test_a_method_is_given_no_known_fact_that_the_run_asks_for(
 def test_a_schedule_is_for_sequential_edits(world: dict[str, str]) -> None:
     with pytest.raises(SpecError, match="evaluate_every is for the protocol 'sequential'"):
         _spec(world, protocol="single", evaluate_every=2)
+    with pytest.raises(SpecError, match="evaluate_sample is for edits that accumulate"):
+        _spec(world, protocol="single", evaluate_sample=2)
 
 
 @pytest.mark.parametrize("method", ["ft_m", "lora_merge"])

@@ -103,6 +103,7 @@ def test_a_resolved_spec_resolves_to_itself(tmp_path: Path) -> None:
         "only_failed": "true",
         "train_context": "asked",
         "two_hop_rephrases": True,
+        "evaluate_sample": 2,
     }
     spec = resolve(raw)
     (tmp_path / "spec.yaml").write_text(write_spec(spec), encoding="utf-8")

@@ -144,6 +144,7 @@ def test_the_unedited_model_is_asked_each_question_once_and_each_text_once(
         {"protocol": "sequential", "evaluate_every": 2, "batch_size": 1, "evaluate_earlier": True},
         {"protocol": "sequential", "evaluate_every": 3, "batch_size": 2},
         {"protocol": "per_timestep", "evaluate_earlier": True},
+        {"protocol": "sequential", "evaluate_every": 2, "evaluate_earlier": True, "evaluate_sample": 1},
     ],
 )
 def test_the_count_is_what_is_asked(

@@ -12,6 +12,7 @@ import torch
 from world.small_models import changed, save, small_model, weights
 
 import kgedit
+from kgedit import editing
 from kgedit.editing import make_editor
 from kgedit.editing.locate_then_edit.second_moments import null_space
 from kgedit.errors import SpecError
@@ -122,6 +123,21 @@ def test_withdrawing_the_last_edit_gives_the_weights_of_before_it_in_every_layer
     assert torch.equal(_matrix(editor.model, 0), before[0])
 
 
+def test_alphaedit_without_history_solves_each_call_separately(cases: list[Case], timestep: Timestep) -> None:
+    remembering, forgetting = (_editor("alphaedit", timestep, layers="1", history=given) for given in (True, False))
+    for editor in (remembering, forgetting):
+        editor.apply(cases[:3])
+    between = _matrix(forgetting.model, 1)
+    assert torch.equal(between, _matrix(remembering.model, 1))
+    for editor in (remembering, forgetting):
+        editor.apply(cases[3:5])
+
+    newer = _kept(remembering, 1, [case.case_id for case in cases[3:5]])
+    alone = _dense(remembering, between, *newer, 1)
+    assert torch.allclose(_matrix(forgetting.model, 1), alone, atol=1e-7)
+    assert (_matrix(remembering.model, 1) - alone).norm() > 1e-3
+
+
 def test_a_case_edited_again_has_its_last_target_alone(cases: list[Case], timestep: Timestep) -> None:
     editor = _editor("encore", timestep, layers="1")
     before, newer = _matrix(editor.model, 1), dataclasses.replace(cases[0], answer="Asta Wik")
@@ -131,6 +147,10 @@ def test_a_case_edited_again_has_its_last_target_alone(cases: list[Case], timest
     ids = [case.case_id for case in (cases[1], cases[2], newer)]
     assert torch.allclose(_matrix(editor.model, 1), _dense(editor, before, *_kept(editor, 1, ids), 1), atol=1e-7)
     assert sorted(editor.state().tables["edits"].labels) == sorted(ids)
+
+
+def test_the_methods_that_withdraw_say_what_that_does() -> None:
+    assert {name for name in editing.METHODS if editing.METHODS[name].capabilities.withdrawing} == set(METHODS)
 
 
 def test_a_method_without_memory_of_its_edits_withdraws_none_and_says_how(
