@@ -1,8 +1,8 @@
 """Writes docs/findings.md: findings.py; findings.py RUNS also measures again what the sweeps in RUNS have finished.
 
 docs/findings/claims.yaml has the claims and their places in the papers; docs/findings/NAME.yaml are specs of sweeps;
-docs/findings/results/NAME.json has what was measured on their runs in RUNS/NAME: every number of the page. The sweep
-STREAM has no claims; its table compares methods over a stream of timesteps.
+docs/findings/results/NAME.json has what was measured on their runs in RUNS/NAME: every number of the page. The sweeps
+STREAMS have no claims; their tables compare methods over a stream of timesteps.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ from kgedit.analysis.cells import Estimate, Unit, as_text, as_values
 from kgedit.analysis.comparisons import of_differences
 from kgedit.analysis.runs import Run
 from kgedit.records.scores import SHARE, MetricScale
-from kgedit.runs.run_files import read_environment, read_runs
+from kgedit.runs.run_files import read_answers, read_edit_costs, read_environment, read_runs
 
 DOCS = Path(__file__).resolve().parent
 CLAIMS = DOCS / "findings" / "claims.yaml"
 RESULTS = DOCS / "findings" / "results"
 PAGE = DOCS / "findings.md"
 
-STREAM = "changes"
+STREAMS = ("changes", "changes-retrieved")
 FREE, FED = "free", "fed"
-"""Presets of that sweep."""
+"""Presets of these sweeps."""
 
 PACKAGES = ("kgedit", "torch", "transformers")
 
@@ -68,7 +68,7 @@ def measure(name: str, folder: Path, claims: Sequence[Mapping[str, Any]]) -> dic
         "environment": _environment(folders[0]),
         "runs": {path.name: _run(runs[path.name]) for path in folders},
     }
-    if name == STREAM:
+    if name in STREAMS:
         return found | {"stream": {path.name: _over_timesteps(runs[path.name]) for path in folders}}
     return found | {
         "claims": {
@@ -117,7 +117,26 @@ def _over_timesteps(run: Run) -> dict[str, Any]:
         "matrix": [[None if cell is None else round(cell, 4) for cell in row] for row in retention.matrix],
         "timesteps": list(run.scores.timesteps),
         "peak_memory_bytes": run.scores.edits.peak_memory_bytes,
+        "commonest": _commonest(run.folder, last),
+        "loss": _loss(run.folder),
     }
+
+
+def _loss(folder: Path) -> float | None:
+    """Mean over edits of the loss at the end of each call; None for methods without one."""
+    calls = [(cost.loss, len(cost.case_ids)) for cost in read_edit_costs(folder) if cost.loss is not None]
+    return round(sum(loss * edits for loss, edits in calls) / sum(edits for _, edits in calls), 4) if calls else None
+
+
+def _commonest(folder: Path, timestep: str) -> dict[str, Any]:
+    """The free answer that update questions get most often after a timestep's edits, and its share."""
+    texts = Counter(
+        answer.text
+        for answer in read_answers(folder)
+        if (answer.model_state.timestep, answer.preset, answer.axis) == (timestep, FREE, "update")
+    )
+    text, count = min(texts.items(), key=lambda item: (-item[1], item[0]))
+    return {"text": text, "share": round(count / texts.total(), 4)}
 
 
 def _rows(run: Run, axis: str, *, preset: str = FREE, **fields: str) -> pa.Table:
@@ -256,8 +275,10 @@ def page() -> str:
         lines.append("| :-- | :-- | :-- | :-- | :-- |")
         lines += [_row(claim, stored(claim, results)) for claim in claims if claim["paper"] == paper]
         lines.append("")
-    if STREAM in results:
-        lines += ["## A stream of real changes", "", written["stream"].strip(), "", *_stream(results[STREAM]), ""]
+    lines += ["## A stream of real changes", "", written["stream"].strip(), ""]
+    for name in STREAMS:
+        if name in results:
+            lines += [f"`{name}`:", "", *_stream(results[name]), ""]
     return "\n".join([*lines, "## Sweeps", "", *_sweeps(claims, results), ""])
 
 
@@ -323,8 +344,11 @@ def _row(claim: Mapping[str, Any], found: Sequence[Mapping[str, Any]]) -> str:
 def _stream(result: Mapping[str, Any]) -> list[str]:
     """Two tables: means over all timesteps, and each timestep right after its edits and after all."""
     heads = ("Edits", "Before", "Own", "After all", "Backward transfer", "Forgetting", "Rephrased", "Fed", "Unchanged")
-    lines = [f"| Method | {' | '.join(heads)} | Processor s an edit | Peak memory, GB |"]
-    lines.append("| :-- | " + " | ".join(["--:"] * (len(heads) + 2)) + " |")
+    others = ("Commonest answer", "Loss", "Processor s an edit", "Peak memory, GB")
+    lines = [
+        f"| Method | {' | '.join(heads + others)} |",
+        "| :-- | " + "--: | " * len(heads) + ":-- | --: | --: | --: |",
+    ]
     for name, one in result["stream"].items():
         run = result["runs"][name]
         cells = [
@@ -334,6 +358,8 @@ def _stream(result: Mapping[str, Any]) -> list[str]:
             as_text(one["transfer"] and _estimate(one["transfer"]), "points"),
             as_text(one["forgetting"], "points"),
             *(_share(one[key]) for key in ("rephrase", "fed", "unchanged")),
+            f"{one['commonest']['text'][:30].replace('|', ' ') or '(empty)'}, {one['commonest']['share']:.0%}",
+            as_text(one["loss"], "plain"),
             as_text(run["cpu_seconds_per_edit"], "seconds"),
             f"{one['peak_memory_bytes'] / 1e9:.2f}",
         ]
@@ -386,7 +412,7 @@ def _sweeps(claims: Sequence[Mapping[str, Any]], results: Mapping[str, Mapping[s
         "| Sweep | Command | Model | Edits, processor seconds an edit | Versions |",
         "| :-- | :-- | :-- | :-- | :-- |",
     ]
-    for name in dict.fromkeys([*(claim["spec"] for claim in claims), *([STREAM] if STREAM in results else [])]):
+    for name in dict.fromkeys([*(claim["spec"] for claim in claims), *STREAMS]):
         command = spec_command(name)
         result = results.get(name)
         if result is None:
@@ -416,7 +442,7 @@ def main() -> None:
     """Measure what RUNS has, if given, and write the page."""
     claims = yaml.safe_load(CLAIMS.read_text(encoding="utf-8"))["claims"]
     for given in sys.argv[1:2]:
-        for name in dict.fromkeys([*(claim["spec"] for claim in claims), STREAM]):
+        for name in dict.fromkeys([*(claim["spec"] for claim in claims), *STREAMS]):
             found = measure(name, Path(given) / name, claims)
             if found:
                 text = json.dumps(found, indent=1, ensure_ascii=False, sort_keys=True) + "\n"

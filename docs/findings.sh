@@ -5,7 +5,7 @@ set -eu
 
 data=$1 out=$2
 shift 2
-[ $# -gt 0 ] || set -- unedited retrieved two-hops stream clozes scenarios single sequential
+[ $# -gt 0 ] || set -- unedited retrieved two-hops stream clozes scenarios single sequential changes changes-retrieved
 
 here=$(dirname "$0")
 mkdir -p "$out"
@@ -29,12 +29,39 @@ if [ ! -d "$timesteps/20211230_20231230" ]; then
 fi
 [ -d "$out/taught" ] || kgedit teach smollm2-135m --timestep "$timesteps/20210104_20230227" --out "$out/taught"
 
+# The stream of real changes, without a server. Its timesteps of pat hold updates only, so they need another home.
+export_changes() (
+  export KGEDIT_HOME="$out/changes-home"
+  [ ! -d "$KGEDIT_HOME/timesteps/20231230_20240331" ] || return 0
+  # Days between those of the timesteps show which updates bring an earlier value back.
+  days=$(echo 1970 1975 1980 1985 1988 1990 1992 1994 1996 1998 2000 2002 2004 2006 2008 2010 2012 2014 | sed 's/ /-01-01,/g')
+  kgedit load-dump "$data/slices/w12k/20140101.json.gz" --no-graph --as-of "$days-01-01"
+  for date in 2021-12-30 2023-12-30 2024-03-31; do
+    kgedit load-dump "$data/slices/pat/$(echo $date | tr -d -).json.gz" --date $date --no-graph
+  done
+  older=1970-01-01
+  for newer in 1975-01-01 1990-01-01 1996-01-01 2002-01-01 2008-01-01 2014-01-01; do
+    kgedit export-timestep --from $older --to $newer --kinds update --engine store
+    older=$newer
+  done
+  kgedit export-timestep --from 2021-12-30 --to 2023-12-30 --kinds update --engine store
+  kgedit export-timestep --from 2023-12-30 --to 2024-03-31 --kinds update --engine store
+)
+
 for name in "$@"; do
   case $name in
+    changes*)
+      export_changes
+      home="$out/changes-home"
+      ;;
+    *) home="$out/home" ;;
+  esac
+  case $name in
+    changes) model=tiny ;;
     # Retrieval needs a model that reads its prompt, which teaching unlearns.
-    unedited | retrieved | two-hops | stream) model=smollm2-135m ;;
+    unedited | retrieved | two-hops | stream | changes-retrieved) model=smollm2-135m ;;
     *) model="$out/taught" ;;
   esac
-  kgedit sweep "$here/findings/$name.yaml" --model "$model" --out "$out/$name"
+  KGEDIT_HOME="$home" kgedit sweep "$here/findings/$name.yaml" --model "$model" --out "$out/$name"
 done
 python "$here/findings.py" "$out"
