@@ -45,6 +45,7 @@ _METHODS = {
     "memit": ("locate_then_edit.memit:Memit", "locate_then_edit:MemitSettings"),
     "encore": ("locate_then_edit.memit:Encore", "locate_then_edit:EncoreSettings"),
     "rlsedit": ("locate_then_edit.memit:RlsEdit", "locate_then_edit:RlsEditSettings"),
+    "lyaplock": ("locate_then_edit.lyaplock:LyapLock", "locate_then_edit:LyapLockSettings"),
     "anyedit": ("locate_then_edit.anyedit:AnyEdit", "locate_then_edit:AnyEditSettings"),
     "unke": ("locate_then_edit.unke:Unke", "locate_then_edit:UnkeSettings"),
     "alphaedit": ("locate_then_edit.memit:AlphaEdit", "locate_then_edit:AlphaEditSettings"),

@@ -169,6 +169,16 @@ class RlsEditSettings(PreserveSettings):
     keep_outputs: float = setting("mu: its square is the weight of `preserve` times C", default=1.0, gt=0)
 
 
+class LyapLockSettings(PreserveSettings):
+    """Hyperparameters of LyapLock."""
+
+    alpha: float = setting(
+        "bound of the drift on text, as a multiple of that after the first call; beyond it the penalty grows",
+        default=60.0,
+        gt=0,
+    )
+
+
 class NullSpaceSettings(SeveralLayersSettings):
     """Hyperparameters of editors that restrict changes to a null space."""
 

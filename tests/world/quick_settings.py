@@ -36,6 +36,7 @@ QUICK: dict[str, dict[str, Any]] = {
     "memit": {**SEARCH, "layers": "0-1", "search_batch": 1},
     "encore": {**SEARCH, "layers": "0-1", "search_batch": 1},
     "rlsedit": {**SEARCH, "layers": "0-1", "search_batch": 1},
+    "lyaplock": {**SEARCH, "layers": "0-1", "search_batch": 1},
     "anyedit": {**SEARCH, "layers": "0-1", "search_batch": 1, "prompts": 2, "chunk": 2},
     "unke": {"steps": 3, "train_steps": 3, "unrelated": 2},
     "alphaedit": {**SEARCH, "layers": "0-1", "search_batch": 1},

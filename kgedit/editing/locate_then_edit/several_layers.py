@@ -155,7 +155,7 @@ class SeveralLayersEditor(LocateThenEdit[Settings]):
         """Change the layers of a stage; returns each edit's keys and values by name, if they are stored."""
         solved: dict[str, torch.Tensor] = {}
         for index, layer in enumerate(stage):
-            matrix, solve = self.matrices[layer], self.solve(layer)
+            matrix = self.matrices[layer]
             # In the matrix's own precision, in which keys are stored, so that exactly the added keys can be withdrawn.
             keys = self.keys(requests, layer=layer).to(matrix.wide).to(self.solving_device(layer)).double()
             missing = wanted - self.reached(requests, layer=stage[-1])
@@ -163,7 +163,7 @@ class SeveralLayersEditor(LocateThenEdit[Settings]):
             if self.overwrites:
                 own = {"keys": keys, "values": matrix.products(keys) + share}
                 solved |= {f"{name}.{layer}": rows.T.to(matrix.wide).cpu() for name, rows in own.items()}
-            change = solve.add(share, keys) if self.remembers else solve.change(share, keys)
+            change = self.change(layer, share, keys)
             if self.settings.sphere is not None:
                 change = away_from_main_directions(
                     change,
@@ -172,7 +172,22 @@ class SeveralLayersEditor(LocateThenEdit[Settings]):
                     share=self.settings.sphere_share,
                 )
             matrix.add(change.T)
+            self.changed(layer, keys)
         return solved
+
+    def change(self, layer: int, residuals: torch.Tensor, keys: torch.Tensor) -> torch.Tensor:
+        """Change of a layer's matrix (outputs x inputs) for new edits, which are remembered if the method does.
+
+        Args:
+            layer: Index of the block.
+            residuals: What the layer has to add to its outputs, outputs x edits.
+            keys: K, inputs x edits.
+        """
+        solve = self.solve(layer)
+        return solve.add(residuals, keys) if self.remembers else solve.change(residuals, keys)
+
+    def changed(self, layer: int, keys: torch.Tensor) -> None:
+        """Called after a layer's matrix was changed for these keys."""
 
     def withdraw(self, case_ids: Sequence[str]) -> None:
         """Remove edits from each layer's problem: its solution becomes that over the keys and values of the others.
