@@ -10,8 +10,11 @@ from collections.abc import Iterator
 from kgedit.records.cases import Case, Probe
 from kgedit.timesteps.edit_files.contract import CaseDetails, EditFormat, ReadCase, Row, RowPlace
 from kgedit.timesteps.edit_files.values import (
+    ESSAY,
+    NO_ESSAYS,
     case_id_of,
     edited_fact,
+    essay_probes,
     lacks,
     mapping_at,
     nearby_fact,
@@ -48,6 +51,7 @@ def _read_row(row: Row, place: RowPlace) -> Iterator[ReadCase]:
             probes=(
                 Probe("update", prompt, (target,), (fact,)),
                 *probes_of("rephrase", texts_at(row, "paraphrase_prompts"), (target,), fact),
+                *essay_probes(row, target, fact),
                 *near,
             ),
         ),
@@ -68,8 +72,10 @@ COUNTERFACT = EditFormat(
         *(f"requested_rewrite.{field}" for field in _REQUEST),
         "paraphrase_prompts",
         "neighborhood_prompts",
+        ESSAY,
     ),
     unusable={
+        **NO_ESSAYS,
         "attribute_prompts": "their answer is the edit's target: an edit that spreads would count as kept",
         "generation_prompts": "they have no answer",
         "pararel_idx": "number in another data set",

@@ -126,6 +126,22 @@ def probes_of(axis: Axis, questions: tuple[str, ...], answers: tuple[str, ...], 
     return tuple(Probe(axis, question, answers, (fact,)) for question in questions)
 
 
+def essay_probes(row: Row, target: str, fact: Fact) -> tuple[Probe, ...]:
+    """LEME's request for an essay about the subject, which the edit's target should occur in."""
+    essay = text_at(mapping_at(mapping_at(row, "dependancies"), "subject_entity"), "coupled_prompt")
+    return probes_of("consequence", (essay,) if essay else (), (target,), fact)
+
+
+ESSAY = "dependancies.subject_entity.coupled_prompt"
+"""Field that `essay_probes` reads; the spelling is that of the files."""
+
+NO_ESSAYS: Mapping[str, str] = {
+    "dependancies.coupled_entities*": "essays about related entities are scored by annotators, without an answer",
+    "dependancies.*": "what the essays are compared with by annotators",
+}
+"""Other fields of LEME, and why they are not used."""
+
+
 def without_blank(prompt: str) -> str:
     """Remove the blank at the end of a cloze.
 

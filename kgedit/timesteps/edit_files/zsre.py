@@ -11,8 +11,11 @@ from collections.abc import Iterator
 from kgedit.records.cases import Case, Fact, Probe
 from kgedit.timesteps.edit_files.contract import CaseDetails, EditFormat, ReadCase, Row, RowPlace
 from kgedit.timesteps.edit_files.values import (
+    ESSAY,
+    NO_ESSAYS,
     case_id_of,
     edited_fact,
+    essay_probes,
     lacks,
     mapping_at,
     nearby_fact,
@@ -33,6 +36,7 @@ def _read_row(row: Row, place: RowPlace) -> Iterator[ReadCase]:
         Probe("update", prompt, (target,), (fact,)),
         *probes_of("rephrase", texts_at(row, "rephrase"), (target,), fact),
         *_reasoning(row, place, fact),
+        *essay_probes(row, target, fact),
         *_locality(row, place),
     )
     yield (
@@ -87,8 +91,10 @@ ZSRE = EditFormat(
         "portability.New Answer",
         "case_id",
         "id",
+        ESSAY,
     ),
     unusable={
+        **NO_ESSAYS,
         "pred": "what a model of the set's makers answered",
         "cond": "prompt and both answers in one text, which MEND and SERAC train on",
         "portability.Recalled Relation": "the second fact in words, without ids",

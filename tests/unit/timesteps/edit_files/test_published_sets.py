@@ -55,6 +55,32 @@ def test_counterfact_puts_the_subject_into_the_prompt_and_keeps_the_ids(tmp_path
     ]
 
 
+LEME: Json = {
+    "dependancies": {
+        "subject_entity": {
+            "entity": "Arvika",
+            "entity_id": "Q1",
+            "properties": ["mayor", "country"],
+            "coupled_prompt": "Write an essay about Arvika\nInclude the following information:\n- mayor\n- country",
+            "ground_truth": {"mayor": ["Nils Ek"], "country": ["Sweden"]},
+        },
+        "coupled_entities": [{"entity": "Nils Ek", "coupled_prompt": "Write an essay about Nils Ek"}],
+        "coupled_properties_count": 2,
+    }
+}
+
+
+@pytest.mark.parametrize("row", [COUNTERFACT, ZSRE])
+def test_leme_asks_for_an_essay_about_the_subject_in_which_the_target_should_occur(tmp_path: Path, row: Json) -> None:
+    (plain,), (case,) = _cases(tmp_path, row), _cases(tmp_path, row | LEME)
+    (essay,) = [probe for probe in case.probes if probe not in plain.probes]
+    assert (essay.axis, essay.answers) == ("consequence", ("Olof Gren",))
+    assert essay.question.startswith("Write an essay about Arvika\n")
+    unused = EditFile.open(write_json(tmp_path / "leme.json", row | LEME)).unused_fields
+    assert not [field for field in unused if "not known to the form" in field]
+    assert not [field for field in unused if "subject_entity.coupled_prompt" in field]
+
+
 def test_wikibigedits_absent_probes_are_null_nan_or_missing(tmp_path: Path) -> None:
     bare = WIKIBIGEDIT | {"loc": None, "mhop": float("nan"), "mhop_ans": float("nan"), "tag": "new"}
     del bare["personas"]
