@@ -150,5 +150,5 @@ def test_every_language_of_questions_has_words_for_paragraphs(code: str) -> None
     words = read_catalogue(data_folder("prompts") / "paragraphs" / f"{code}.yaml")
     asked = [words["question"], *words["rephrase"]]
     assert len(set(asked)) == 3
-    assert all(text.count("{name}") == text.count("{year}") == 1 and text.endswith("?") for text in asked)
-    assert words["replaced"].format(sentence="A is B", old=words["or"].join(["C", "D"])).endswith(" D.")
+    assert all(text.count("{name}") == text.count("{year}") == 1 and text.endswith(("?", "？")) for text in asked)
+    assert words["replaced"].format(sentence="A is B", old=words["or"].join(["C", "D"])).endswith((" D.", "D。"))
