@@ -120,22 +120,18 @@ class LyapLock(PreservingEditor[LyapLockSettings]):
         """Also loads the past edits."""
         super().load_state(state)
         queues: dict[str, tuple[float, float | None]] = state.record["queues"]
-        self._past = {
-            int(layer): _Past(
-                *(state.tensors[f"{name}.{layer}"].to(self.solving_device(int(layer))) for name in _TENSORS),
-                queue=queue,
-                first_drift=first,
+        self._past = {}
+        for layer, (queue, first_drift) in queues.items():
+            keys, outputs = (
+                state.tensors[f"{name}.{layer}"].to(self.solving_device(int(layer)), copy=True)
+                for name in ("past_keys", "past_outputs")
             )
-            for layer, (queue, first) in queues.items()
-        }
+            self._past[int(layer)] = _Past(keys, outputs, queue, first_drift)
 
     def _state(self, tables: dict[str, TableRows]) -> EditorState:
         state = super()._state(tables)
-        past = {
-            f"{name}.{layer}": getattr(own, field).clone()
-            for layer, own in self._past.items()
-            for name, field in _TENSORS.items()
-        }
+        past = {f"past_keys.{layer}": own.keys.clone() for layer, own in self._past.items()}
+        past |= {f"past_outputs.{layer}": own.outputs.clone() for layer, own in self._past.items()}
         queues: dict[str, Any] = {str(layer): (own.queue, own.first_drift) for layer, own in self._past.items()}
         return EditorState({**state.tensors, **past}, {**state.record, "queues": queues}, state.tables)
 
@@ -152,7 +148,3 @@ class LyapLock(PreservingEditor[LyapLockSettings]):
         matrix = self.matrices[layer]
         with matrix.original():
             return matrix.outputs_by_inputs(self.solving_device(layer))
-
-
-_TENSORS = {"past_keys": "keys", "past_outputs": "outputs"}
-"""Name in a state -> field of _Past."""

@@ -76,7 +76,8 @@ def minimum(editor: Any, original: torch.Tensor, call: Call, past: list[Call]) -
     root = torch.linalg.cholesky(call.queue * LAMBDA * moment).T
     rows = torch.cat([call.keys.T, *(one.keys.T for one in past), root])
     wanted = torch.cat([call.values.T, *((one.after @ one.keys).T for one in past), root @ original.T])
-    return torch.linalg.lstsq(rows, wanted).solution.T
+    found: torch.Tensor = torch.linalg.lstsq(rows, wanted).solution.T
+    return found
 
 
 def test_each_call_is_the_minimum_over_new_edits_past_edits_and_drift(
