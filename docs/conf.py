@@ -33,6 +33,8 @@ napoleon_use_rtype = False
 
 html_theme = "furo"
 html_title = "kgedit"
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
 html_copy_source = False
 html_show_sphinx = False
 # The colours of kgedit's own pages (kgedit/pages).
@@ -42,6 +44,7 @@ html_theme_options = {
         "color-background-primary": "#fcfcfb",
         "color-brand-primary": "#0072b2",
         "color-brand-content": "#0072b2",
+        "code-font-size": "75%",
     },
     "dark_css_variables": {
         "color-background-primary": "#15171a",
