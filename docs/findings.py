@@ -123,7 +123,7 @@ def _over_timesteps(run: Run) -> dict[str, Any]:
 
 
 def _loss(folder: Path) -> float | None:
-    """Mean over edits of the loss at the end of each call; None for methods without one."""
+    """Mean over edits of the loss that the method reports for each call; None for methods without one."""
     calls = [(cost.loss, len(cost.case_ids)) for cost in read_edit_costs(folder) if cost.loss is not None]
     return round(sum(loss * edits for loss, edits in calls) / sum(edits for _, edits in calls), 4) if calls else None
 
@@ -345,10 +345,8 @@ def _stream(result: Mapping[str, Any]) -> list[str]:
     """Two tables: means over all timesteps, and each timestep right after its edits and after all."""
     heads = ("Edits", "Before", "Own", "After all", "Backward transfer", "Forgetting", "Rephrased", "Fed", "Unchanged")
     others = ("Commonest answer", "Loss", "Processor s an edit", "Peak memory, GB")
-    lines = [
-        f"| Method | {' | '.join(heads + others)} |",
-        "| :-- | " + "--: | " * len(heads) + ":-- | --: | --: | --: |",
-    ]
+    lines = [f"| Method | {' | '.join(heads + others)} |"]
+    lines.append("| :-- | " + "--: | " * len(heads) + ":-- | --: | --: | --: |")
     for name, one in result["stream"].items():
         run = result["runs"][name]
         cells = [
