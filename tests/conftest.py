@@ -146,9 +146,13 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         )
 
 
-TOGETHER = (("tests/graph/",), ("/remote/test_real_server.py", "/proxy/test_real_model_server.py"))
-"""Groups of test files that use the same servers, which are expensive to start: those of `tests/graph` share five Neo4j
-servers, each of which would start again in a second worker.
+TOGETHER = (
+    ("tests/graph/",),
+    ("/remote/test_real_server.py", "/proxy/test_real_model_server.py"),
+    ("/test_exports_of_real_slices.py", "/timesteps/test_exports_by_bucket.py", "/timesteps/test_changes_only.py"),
+)
+"""Groups of test files that use the same servers or exports, which are expensive: those of `tests/graph` share five
+Neo4j servers, each of which would start again in a second worker.
 """
 
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from functools import partial
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 import duckdb
 import pytest
 from world.dumps import load, write_dump
-from world.shared_data import SHARED
+from world.real_slices import DATES, EDITS, RealSlice, tables_of
 from world.two_days import about, item, two_snapshots
 
 from kgedit.engines.functionality import measure_functionality
@@ -23,44 +22,50 @@ from kgedit.timesteps.export import WikiBigEditSettings, export_timestep
 from kgedit.timesteps.wikifactdiff.export import WikiFactDiffSettings
 from kgedit.timesteps.wikifactdiff.export import export_timestep as export_wikifactdiff
 
-real = partial(pytest.param, marks=(pytest.mark.shared, pytest.mark.slow))
-SETTINGS = (
-    WikiBigEditSettings(),
-    WikiBigEditSettings(functional_by="data", changed_locality=True, max_df=500, pool=20),
-    WikiBigEditSettings(functional_by="constraints", persona_style="framed"),
-)
 
-
-def loaded(folder: Path, world: str, monkeypatch: pytest.MonkeyPatch) -> tuple[Snapshot, Snapshot]:
+def sample(folder: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Snapshot, Snapshot]:
     monkeypatch.setattr("kgedit.store.builds.bucket_count", lambda _text_bytes: 2)
-    options: dict[str, Any] = {}
-    if world == "sample":
-        *dumps, options["redirects"] = write_world(folder / "dumps")
-    else:
-        dumps = sorted((SHARED / "slices" / world).glob("[0-9]*.json.gz"))
-    days = [f"{dump.name[:4]}-{dump.name[4:6]}-{dump.name[6:8]}" for dump in dumps]
-    older, newer = (load(folder / "store", dump, day, **options) for dump, day in zip(dumps[:2], days, strict=False))
+    *dumps, redirects = write_world(folder / "dumps")
+    days = [f"{dump.name[:4]}-{dump.name[4:6]}-{dump.name[6:8]}" for dump in dumps[:2]]
+    older, newer = (
+        load(folder / "store", dump, day, redirects=redirects) for dump, day in zip(dumps[:2], days, strict=True)
+    )
     return older, newer
 
 
-def exported(window: tuple[Snapshot, Snapshot], folder: Path, settings: WikiBigEditSettings) -> dict[str, bytes]:
+def exported(window: Sequence[Snapshot], folder: Path, settings: WikiBigEditSettings) -> dict[str, bytes]:
     timestep = export_timestep(StoreEngine(), *window, folder, settings=settings)
     assert timestep.manifest["funnel"]["kept"] > 0
-    return {path.name: path.read_bytes() for path in folder.glob("*.parquet")}
+    return tables_of(timestep)
 
 
-@pytest.mark.parametrize("world", ["sample", real("pat"), real("w12k")])
-def test_exports_of_what_changed_are_those_of_the_whole(
-    world: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    whole = loaded(tmp_path, world, monkeypatch)
-    part = take_changes(tmp_path / "home", *whole)
+def part_of(whole: Sequence[Snapshot], home: Path) -> tuple[Snapshot, Snapshot]:
+    part = take_changes(home, *whole)
     for all_of_it, taken in zip(whole, part, strict=True):
         assert measure_functionality(taken) == measure_functionality(all_of_it)
         assert 0 < taken.manifest["facts"] < taken.manifest["part"]["whole"]["facts"] == all_of_it.manifest["facts"]
-    for number, settings in enumerate(SETTINGS if world == "sample" else SETTINGS[:2]):
+    return part
+
+
+def test_exports_of_what_changed_are_those_of_the_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = sample(tmp_path, monkeypatch)
+    part = part_of(whole, tmp_path / "home")
+    for number, settings in enumerate(
+        (*EDITS, WikiBigEditSettings(functional_by="constraints", persona_style="framed"))
+    ):
         wanted = exported(whole, tmp_path / f"whole {number}", settings)
         assert exported(part, tmp_path / f"part {number}", settings) == wanted
+
+
+@pytest.mark.shared
+@pytest.mark.slow
+@pytest.mark.parametrize("world", DATES)
+def test_so_are_those_of_real_slices(world: str, real_slice: Callable[[str], RealSlice], tmp_path: Path) -> None:
+    """Exports of the whole are the same in one bucket and in several (test_exports_by_bucket.py)."""
+    real = real_slice(world)
+    part = part_of(real.in_buckets, tmp_path / "home")
+    for number, (settings, whole) in enumerate(zip(EDITS, real.edits, strict=True)):
+        assert exported(part, tmp_path / f"part {number}", settings) == tables_of(whole)
 
 
 def small(folder: Path) -> tuple[Snapshot, Snapshot]:

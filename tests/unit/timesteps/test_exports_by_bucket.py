@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import partial
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +10,7 @@ import duckdb
 import pyarrow as pa
 import pytest
 from world.dumps import load
-from world.shared_data import SHARED
+from world.real_slices import DATES, EDITS, RealSlice, tables_of
 
 from kgedit.engines.functionality import measure_functionality
 from kgedit.engines.store import StoreEngine
@@ -24,32 +24,26 @@ from kgedit.timesteps.export import WikiBigEditSettings, export_timestep
 from kgedit.timesteps.wikifactdiff.export import WikiFactDiffSettings
 from kgedit.timesteps.wikifactdiff.export import export_timestep as export_wikifactdiff
 
-real = partial(pytest.param, marks=(pytest.mark.shared, pytest.mark.slow))
 SCOPES = (Scope(), Scope(around_changes=True))
 
 
-def loaded(folder: Path, world: str, buckets: tuple[int, int], monkeypatch: pytest.MonkeyPatch) -> list[Snapshot]:
-    """The first two snapshots of a world, each in a number of buckets."""
-    options: dict[str, Any] = {}
-    if world == "sample":
-        *dumps, options["redirects"] = write_world(folder / "dumps")
-    else:
-        dumps = sorted((SHARED / "slices" / world).glob("[0-9]*.json.gz"))
+def loaded(folder: Path, buckets: tuple[int, int], monkeypatch: pytest.MonkeyPatch) -> list[Snapshot]:
+    """The first two snapshots of the sample, each in a number of buckets."""
+    *dumps, redirects = write_world(folder / "dumps")
     snapshots = []
     for dump, count in zip(dumps[:2], buckets, strict=True):
         monkeypatch.setattr("kgedit.store.builds.bucket_count", lambda _text_bytes, count=count: count)
         day = dump.name[:8]
-        snapshots.append(load(folder, dump, f"{day[:4]}-{day[4:6]}-{day[6:]}", **options))
+        snapshots.append(load(folder, dump, f"{day[:4]}-{day[4:6]}-{day[6:]}", redirects=redirects))
         assert snapshots[-1].buckets == count
     return snapshots
 
 
-def exported(snapshots: list[Snapshot], folder: Path) -> dict[str, bytes]:
-    """Tables of both profiles by name."""
-    engine = StoreEngine()
-    export_timestep(engine, *snapshots, folder / "wikibigedit", settings=WikiBigEditSettings(changed_locality=True))
-    export_wikifactdiff(*snapshots, folder / "wikifactdiff", settings=WikiFactDiffSettings())
-    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*.parquet"))}
+def exported(snapshots: list[Snapshot], folder: Path, settings: WikiBigEditSettings) -> list[dict[str, bytes]]:
+    """Tables of both profiles."""
+    edits = export_timestep(StoreEngine(), *snapshots, folder / "wikibigedit", settings=settings)
+    updates = export_wikifactdiff(*snapshots, folder / "wikifactdiff", settings=WikiFactDiffSettings())
+    return [tables_of(edits), tables_of(updates)]
 
 
 def graphs(snapshots: list[Snapshot], folder: Path) -> dict[tuple[Any, ...], list[tuple[Any, ...]]]:
@@ -74,26 +68,33 @@ def measures(snapshots: list[Snapshot]) -> list[pa.Table]:
     return [measure_functionality(snapshot) for snapshot in snapshots]
 
 
-@pytest.mark.parametrize(
-    ("world", "numbers"),
-    [("sample", [(2, 1)]), real("pat", [(8, 8)]), real("w12k", [(8, 2)])],
-)
 def test_exports_and_measures_are_the_same_in_any_number_of_buckets(
-    world: str, numbers: list[tuple[int, int]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    one = loaded(tmp_path / "one", world, (1, 1), monkeypatch)
-    tables = exported(one, tmp_path / "one export")
-    assert len(tables) > 10
-    for buckets in numbers:
-        several = loaded(tmp_path / str(buckets), world, buckets, monkeypatch)
-        assert measures(several) == measures(one)
-        assert exported(several, tmp_path / f"{buckets} export") == tables
+    one = loaded(tmp_path / "one", (1, 1), monkeypatch)
+    settings = WikiBigEditSettings(changed_locality=True)
+    tables = exported(one, tmp_path / "one export", settings)
+    assert all(len(files) > 4 for files in tables)
+    several = loaded(tmp_path / "several", (2, 1), monkeypatch)
+    assert measures(several) == measures(one)
+    assert exported(several, tmp_path / "several export", settings) == tables
+
+
+@pytest.mark.shared
+@pytest.mark.slow
+@pytest.mark.parametrize("world", DATES)
+def test_so_are_those_of_real_slices(world: str, real_slice: Callable[[str], RealSlice], tmp_path: Path) -> None:
+    real = real_slice(world)
+    assert measures(real.in_buckets) == measures(real.snapshots[:2])
+    found = exported(real.in_buckets, tmp_path, EDITS[1])
+    assert all(len(files) > 4 for files in found)
+    assert found == [tables_of(real.edits[1]), tables_of(real.updates[0])]
 
 
 def test_deltas_and_graphs_are_the_same_in_any_number_of_buckets(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    rows = graphs(loaded(tmp_path / "one", "sample", (1, 1), monkeypatch), tmp_path / "one graph")
+    rows = graphs(loaded(tmp_path / "one", (1, 1), monkeypatch), tmp_path / "one graph")
     assert {scope for (scope, _), found in rows.items() if found} == set(SCOPES)
-    several = loaded(tmp_path / "several", "sample", (4, 8), monkeypatch)
+    several = loaded(tmp_path / "several", (4, 8), monkeypatch)
     assert graphs(several, tmp_path / "several graph") == rows

@@ -4,83 +4,50 @@ of scenarios in docs/wikifactdiff.md is what the profile finds.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
 from world.documented_scenarios import cells, documented
-from world.dumps import load
-from world.shared_data import SHARED
+from world.real_slices import DATES, RealSlice
 
-from kgedit.engines.store import StoreEngine
-from kgedit.exporters.wikibigedit import export as wikibigedit
-from kgedit.exporters.wikifactdiff import export as wikifactdiff
-from kgedit.store.snapshots import Snapshot
 from kgedit.store.window import Window
 from kgedit.timesteps.audit import audit_edits
 from kgedit.timesteps.edit_files import open_edits
-from kgedit.timesteps.export import WikiBigEditSettings, export_timestep
 from kgedit.timesteps.locality import related_relations
 from kgedit.timesteps.timestep import Timestep
-from kgedit.timesteps.wikifactdiff.export import WikiFactDiffSettings
-from kgedit.timesteps.wikifactdiff.export import export_timestep as export_wikifactdiff
 from kgedit.timesteps.wikifactdiff.tables import PROFILE
 
 pytestmark = [pytest.mark.shared, pytest.mark.slow]
 
 UNKNOWN_BEFORE = "the subject is not in the older snapshot"
-DATES = {
-    "pat": ("2021-12-30", "2023-12-30", "2024-03-31"),
-    "w12k": ("2005-01-01", "2010-01-01", "2014-01-01"),
-}
-
-
-@dataclass(frozen=True)
-class Slice:
-    """Snapshots of a real slice, and the timestep in the profile wikifactdiff between each and the next."""
-
-    name: str
-    snapshots: list[Snapshot]
-    updates: list[Timestep]
 
 
 @pytest.fixture(scope="module", params=DATES)
-def real(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Slice:
-    folder = tmp_path_factory.mktemp(request.param)
-    snapshots = [
-        load(folder / "home", SHARED / "slices" / request.param / f"{date.replace('-', '')}.json.gz", date)
-        for date in DATES[request.param]
-    ]
-    updates = [
-        export_wikifactdiff(old, new, folder / new.name, settings=WikiFactDiffSettings(), writers=(wikifactdiff,))
-        for old, new in pairwise(snapshots)
-    ]
-    return Slice(request.param, snapshots, updates)
+def real(request: pytest.FixtureRequest, real_slice: Callable[[str], RealSlice]) -> RealSlice:
+    return real_slice(request.param)
 
 
-def test_the_documented_table_of_scenarios_is_what_is_found(real: Slice) -> None:
+def test_the_documented_table_of_scenarios_is_what_is_found(real: RealSlice) -> None:
     """The sample's rows are checked with its command (tests/unit/cli/test_export_wikifactdiff.py)."""
     windows = zip(pairwise(real.snapshots), real.updates, strict=True)
     assert documented(real.name) == [[real.name, old.name, new.name, *cells(t.manifest)] for (old, new), t in windows]
 
 
-def exports(real: Slice, folder: Path) -> Iterator[tuple[Timestep, Path]]:
+def exports(real: RealSlice) -> Iterator[tuple[Timestep, Path]]:
     """The first timestep in each profile, and its published form; WikiFactDiff's only where the slice has dates."""
-    window, settings = real.snapshots[:2], WikiBigEditSettings()
-    first = export_timestep(StoreEngine(), *window, folder / "edits", settings=settings, writers=(wikibigedit,))
-    yield first, first.folder / "wikibigedit.json"
+    yield real.edits[0], real.edits[0].folder / "wikibigedit.json"
     if real.name != "pat":
         yield real.updates[0], real.updates[0].folder / "wikifactdiff.jsonl"
 
 
-def test_every_row_is_valid_and_no_probe_is_of_another_family(real: Slice, tmp_path: Path) -> None:
+def test_every_row_is_valid_and_no_probe_is_of_another_family(real: RealSlice, tmp_path: Path) -> None:
     window = real.snapshots[:2]
     with Window(*window, spill=tmp_path / "spill") as opened:
         pairs = related_relations(opened)
     related = set(zip(pairs["property"].to_pylist(), pairs["other"].to_pylist(), strict=True))
-    for timestep, published in exports(real, tmp_path):
+    for timestep, published in exports(real):
         audit = audit_edits(open_edits(published), *window, spill=tmp_path / "spill")
         rows = audit.rows.to_pylist()
         assert len(rows) > 20
