@@ -120,7 +120,7 @@ def measure(home: Path, *, runs: int, seed: int) -> None:
     made: list[str] = []
     start = Times()
     with start.taken():
-        explorer = Explorer(home, told=made.append)
+        explorer = Explorer(home, announce=made.append)
     _tell_sizes(explorer, start, made)
     terms = explorer.table("FROM term WHERE kind = 'item' AND label IS NOT NULL ORDER BY popularity DESC LIMIT 20000")
     chosen = random.Random(seed).sample(terms.select(["id", "label"]).to_pylist(), runs)

@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 from kgedit.errors import StoreError
-from kgedit.explorer.indexes import Indexes, Told, make_indexes
+from kgedit.explorer.indexes import Announce, Indexes, make_indexes
 from kgedit.store.engine import literal, open_engine
 from kgedit.store.snapshots import Snapshot, list_snapshots
 
@@ -63,12 +63,12 @@ class Explorer:
         indexes: Their derived files.
     """
 
-    def __init__(self, home: Path, *, told: Told = lambda _said: None) -> None:
+    def __init__(self, home: Path, *, announce: Announce = lambda _message: None) -> None:
         """Create missing derived files and open all of them.
 
         Args:
             home: Home folder.
-            told: Called with a message for each derived file that is created.
+            announce: Called with a message for each derived file that is created.
 
         Raises:
             StoreError: if there is no snapshot, or another process is creating the derived files.
@@ -76,7 +76,7 @@ class Explorer:
         self.home, self.snapshots = home, tuple(list_snapshots(home))
         if not self.snapshots:
             raise StoreError(f"{home} has no snapshot. Load one: kgedit load-dump PATH --date DATE")
-        self.indexes: Indexes = make_indexes(home, self.snapshots, told=told)
+        self.indexes: Indexes = make_indexes(home, self.snapshots, announce=announce)
         self._connection = open_engine(home / "explore" / f".spill-{os.getpid()}", memory=_MEMORY)
         self._connection.execute("SET parquet_metadata_cache = true")
         for name in self.indexes.terms.files:

@@ -27,7 +27,7 @@ _MEMORY = "2GB"
 _ROW_GROUP = 8192
 """Rows are sorted by the column searched for, so a small group means that a lookup reads little beside its rows."""
 
-Told = Callable[[str], None]
+Announce = Callable[[str], None]
 """Receives messages about files that are being created."""
 
 
@@ -151,7 +151,7 @@ def indexes_of(home: Path, snapshots: Sequence[Snapshot]) -> Indexes:
     )
 
 
-def make_indexes(home: Path, snapshots: Sequence[Snapshot], *, told: Told = lambda _said: None) -> Indexes:
+def make_indexes(home: Path, snapshots: Sequence[Snapshot], *, announce: Announce = lambda _message: None) -> Indexes:
     """Create missing and outdated files, and remove those of snapshots that no longer exist.
 
     Raises:
@@ -162,7 +162,7 @@ def make_indexes(home: Path, snapshots: Sequence[Snapshot], *, told: Told = lamb
     with only_writer(folder / ".lock", of=f"the derived files in {folder}"):
         for index in found.needed():
             if not index.is_fresh:
-                told(f"Making {index.folder} ({', '.join(one.name for one in index.of)})")
+                announce(f"Making {index.folder} ({', '.join(one.name for one in index.of)})")
                 index.make()
         found.remove_others()
     return found

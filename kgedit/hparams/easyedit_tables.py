@@ -192,8 +192,8 @@ def _last_blocks(value: Any) -> tuple[tuple[object, ...], str]:
 
 def _query_and_value(value: Any) -> tuple[tuple[object, ...], str]:
     fused = {"c_attn", "query_key_value", "qkv_proj"}
-    told = "" if {"q_proj", "v_proj"} == set(value) or set(value) <= fused else "kgedit adapts queries and values"
-    return (), told
+    note = "" if {"q_proj", "v_proj"} == set(value) or set(value) <= fused else "kgedit adapts queries and values"
+    return (), note
 
 
 FOUND_BY_ITSELF = frozenset({

@@ -334,6 +334,6 @@ def _provenance(
 
 def _told(model: ModelHelp, kept: Mapping[str, int], instructions: Instructions) -> dict[str, Any]:
     """Work of a model, for the provenance, without its cost, which depends on the cache."""
-    told = {"name": model.model, "url": model.server.url, "parts": list(model.parts), "kept": dict(kept)}
+    record = {"name": model.model, "url": model.server.url, "parts": list(model.parts), "kept": dict(kept)}
     own = {name: instructions.sha256(name) for name in instructions.own}
-    return {"model": told | ({"prompts": own} if own else {})}
+    return {"model": record | ({"prompts": own} if own else {})}

@@ -240,10 +240,10 @@ def _verdict(runs: Sequence[Run]) -> list[str]:
     from kgedit.pages.verdict import verdict_of
 
     first_views = {view.group: view for view in reversed(views_of(runs))} if runs else {}
-    told = [verdict_of(view).sentences for _, view in sorted(first_views.items())]
-    if len(told) == 1:
-        return list(told[0][:_SENTENCES])
-    return [f"Group {number}: {sentences[0]}" for number, sentences in enumerate(told, start=1) if sentences]
+    groups = [verdict_of(view).sentences for _, view in sorted(first_views.items())]
+    if len(groups) == 1:
+        return list(groups[0][:_SENTENCES])
+    return [f"Group {number}: {sentences[0]}" for number, sentences in enumerate(groups, start=1) if sentences]
 
 
 def _chosen(tables: Sequence[Table], only: Sequence[str]) -> tuple[Table, ...]:

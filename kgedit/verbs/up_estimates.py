@@ -235,8 +235,8 @@ def _statements(inputs: UpInputs, state: DatedState, loaded: Snapshot | None) ->
         return 0.0, ""
     text = _text_bytes(state.dump)
     count = round(text / _text_of_statement(state.dump))
-    told = f"about {count:,} statements in {text / 1e6:,.1f} MB of text, by the first {_HEAD >> 20} MiB"
-    return float(count), told
+    basis = f"about {count:,} statements in {text / 1e6:,.1f} MB of text, by the first {_HEAD >> 20} MiB"
+    return float(count), basis
 
 
 def _text_bytes(dump: Path) -> float:

@@ -121,8 +121,8 @@ def _verify(home: Path, part: _Part, size: int, *, record: bool) -> VerifiedPart
         write_checksums(part.path)
         state = "fine"
     name = part.path.relative_to(home).as_posix()
-    told = tuple(f"{fault.path.relative_to(home)}: {fault.reason}" for fault in faults)
-    return VerifiedPart(name, state, len(files), size, told, part.fix if faults else None)
+    reasons = tuple(f"{fault.path.relative_to(home)}: {fault.reason}" for fault in faults)
+    return VerifiedPart(name, state, len(files), size, reasons, part.fix if faults else None)
 
 
 def _checksums(path: Path) -> dict[str, str]:
@@ -198,6 +198,6 @@ def _graph(home: Path) -> Iterator[VerifiedPart]:
             ]
     except KgeditError as error:
         faults.append(str(error))
-    told = tuple(f"neo4j: {fault}" for fault in faults)
+    reasons = tuple(f"neo4j: {fault}" for fault in faults)
     state: VerifiedState = "damaged" if faults else "fine"
-    yield VerifiedPart("neo4j", state, 0, 0, told, "Write the graph again: kgedit graph rebuild" if faults else None)
+    yield VerifiedPart("neo4j", state, 0, 0, reasons, "Write the graph again: kgedit graph rebuild" if faults else None)

@@ -165,10 +165,10 @@ def _runs(results: pa.Table) -> str:
         for row in rows
     )  # fmt: skip
     head = ("run", "model", "method", "edits", "axis", "preset", "metric", "n", "mean (95 % interval)")
-    told = (
+    introduction = (
         f'All scores: `datasets.load_dataset(..., "{RUNS_CONFIG}")`. Right after a timestep\'s own edits, shares in %:'
     )
-    return f"{told}\n\n{_table(head, shown)}"
+    return f"{introduction}\n\n{_table(head, shown)}"
 
 
 def _mean(row: dict[str, Any]) -> str:

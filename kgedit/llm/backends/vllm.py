@@ -120,7 +120,7 @@ class VllmBackend(Backend):
         replies = []
         for one, prompt, own in zip(asked, prompts, targets, strict=True):
             read = [_read_prompt(next(found).prompt_logprobs[len(prompt) :], target) for target in own]
-            (best, probability), others = read[0], iter([told for _, told in read[1:]])
+            (best, probability), others = read[0], iter([other for _, other in read[1:]])
             question = one.question
             old, static, alternatives = (
                 [next(others) for _ in answers] for answers in (question.old, question.static, question.alternatives)
@@ -149,8 +149,8 @@ def _gpus(model: LanguageModel) -> int:
     return next(fits, 1)
 
 
-def _read_prompt(told: Sequence[dict[int, Any]], target: Sequence[int]) -> tuple[list[int], float]:
+def _read_prompt(logged: Sequence[dict[int, Any]], target: Sequence[int]) -> tuple[list[int], float]:
     """Arg max and probability from vLLM's output at each token: that token and the most likely one, by id."""
-    best = [max(own, key=lambda token: own[token].logprob) for own in told]
-    logprobs = [own[token].logprob for own, token in zip(told, target, strict=True)]
+    best = [max(own, key=lambda token: own[token].logprob) for own in logged]
+    logprobs = [own[token].logprob for own, token in zip(logged, target, strict=True)]
     return best, math.exp(math.fsum(logprobs) / len(target))

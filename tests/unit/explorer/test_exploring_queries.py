@@ -290,7 +290,7 @@ def test_derived_files_are_made_once_and_anew_for_another_snapshot(tmp_path: Pat
 
     def made() -> list[str]:
         told: list[str] = []
-        Explorer(tmp_path, told=told.append).close()
+        Explorer(tmp_path, announce=told.append).close()
         folders = [Path(line.removeprefix("Making ").partition(" (")[0]) for line in told]
         return [str(folder.relative_to(tmp_path / "explore")) for folder in folders]
 
