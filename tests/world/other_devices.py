@@ -38,10 +38,14 @@ _TAKE_NUMBERS_FROM_CPU = {_aten.masked_fill_.Tensor, _aten.fill_.Tensor, _aten.i
 """Operations besides elementwise ones that accept a tensor without dimensions from the CPU."""
 
 
+_place = cache(torch.device)
+
+
 class _There(torch.Tensor):
     """A tensor on another device; `here` contains its numbers."""
 
     here: torch.Tensor
+    index: int
 
     @staticmethod
     def __new__(cls, here: torch.Tensor, device: torch.device | None = None, *, requires_grad: bool = False) -> Any:
@@ -53,13 +57,12 @@ class _There(torch.Tensor):
                 return cls.__new__(cls, here, device)
         layout = {"strides": here.stride(), "storage_offset": here.storage_offset(), "dtype": here.dtype}
         tensor: _There = torch.Tensor._make_wrapper_subclass(cls, here.size(), device=device, **layout)
-        tensor.here = here
+        tensor.here, tensor.index = here, device.index or 0
         return tensor
 
     @property
     def device(self) -> torch.device:  # type: ignore[override]
-        own = torch._C.TensorBase.device.__get__(self)  # type: ignore[attr-defined]
-        return torch.device(_reported[-1], own.index or 0)
+        return _place(_reported[-1], self.index)
 
     @property
     def is_cuda(self) -> bool:  # type: ignore[override]
@@ -97,7 +100,8 @@ def _run(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
     place = kwargs.get("device") or (there[0].device if there else None)
     if place is not None and place.type in (KIND, *_reported):
         _refuse_what_a_gpu_refuses(func, args, kwargs, traits)
-    if there and func not in _COPIES:
+    is_mixture = len(there) < len(tensors) or len({tensor.index for tensor in there}) > 1
+    if there and is_mixture and not traits.copies:
         _refuse_mixtures(func, args, kwargs, tensors, traits)
     found = func(*[_bring(value) for value in args], **{name: _bring(value) for name, value in kwargs.items()})
     if there and traits.mutates and found is not None:
@@ -130,10 +134,10 @@ def _refuse_what_a_gpu_refuses(func: Any, args: Sequence[Any], kwargs: Mapping[s
     """Raise for operations that CUDA lacks, products of integers, and the CPU's random numbers."""
     if not traits.on_gpus:
         raise NotImplementedError(f"{func}: torch has no CUDA kernel for it")
-    if func in _PRODUCTS and not (args[0].is_floating_point() or args[0].is_complex()):
+    if traits.is_product and not (args[0].is_floating_point() or args[0].is_complex()):
         raise RuntimeError(f"{func}: not implemented for {args[0].dtype} on CUDA")
     generator = kwargs.get("generator")
-    if generator is not None and func not in _COPIES:
+    if generator is not None and not traits.copies:
         raise RuntimeError(f"{func}: expected a generator of the tensor's device, but found {generator.device}")
 
 
@@ -145,12 +149,16 @@ class _Traits:
         decomposes: Whether it can be decomposed into others.
         mutates: Whether it mutates its arguments.
         elementwise: Whether it computes each element separately.
+        copies: Whether it copies tensors between devices.
+        is_product: Whether it multiplies matrices or vectors.
         on_gpus: Whether torch has a CUDA kernel for it; True if torch was built without CUDA, which does not know.
     """
 
     decomposes: bool
     mutates: bool
     elementwise: bool
+    copies: bool
+    is_product: bool
     on_gpus: bool
 
 
@@ -161,6 +169,8 @@ def _traits(func: Any) -> _Traits:
         func._can_decompose(),
         func._schema.is_mutable,
         torch.Tag.pointwise in func.tags,
+        func in _COPIES,
+        func in _PRODUCTS,
         not torch.backends.cuda.is_built() or has_kernel(func.name(), "CUDA") or not has_kernel(func.name(), "CPU"),
     )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 SEARCH = {"steps": 3, "prompts": 3, "prefix_tokens": 3, "tokens": 400, "length": 32}
-CURVATURE = {"tokens": 400, "length": 32, "share": 0.5, "learning_rate": 1e-2, "least_steps": 0}
+CURVATURE = {"tokens": 400, "length": 32, "share": 0.5, "learning_rate": 1e-3, "least_steps": 0}
 EPOCHS = {"steps": 3, "batch": 1, "least_steps": 0}
 
 QUICK: dict[str, dict[str, Any]] = {
