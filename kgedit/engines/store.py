@@ -28,7 +28,7 @@ from kgedit.wikidata.ids import TWO_HOP_STOP_LIST
 
 _SQL = Path(__file__).parent / "sql"
 
-_EDITS_AT_ONCE = 8_000
+_EDITS_AT_ONCE = 4_000
 """The candidates of a batch, some thousands per edit, stay within the memory of an export."""
 
 
@@ -158,9 +158,11 @@ def rank_similar(window: Window, edits: pa.Table, *, k: int, pool: int) -> Simil
 
 
 def _first_static(window: Window, pool: int) -> pa.Table:
+    # The least of all, instead of a window, which would hold every fact of the relations.
+    first = "unnest(min(struct_pack(subject, object, untouched), $pool)) AS first"
     return window.select(
-        "FROM static_fact QUALIFY row_number() OVER (PARTITION BY property ORDER BY subject) <= $pool "
-        "ORDER BY property, subject",
+        f"SELECT first.subject, property, first.object, first.untouched "
+        f"FROM (SELECT property, {first} FROM static_fact GROUP BY property) ORDER BY property, first.subject",
         {"pool": pool},
     ).cast(STATIC)
 

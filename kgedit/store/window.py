@@ -21,7 +21,7 @@ from kgedit.store.digests import changed_entities
 from kgedit.store.engine import literal, open_engine, select
 from kgedit.store.snapshots import Snapshot, SnapshotTable
 
-_MEMORY = "224MB"
+_MEMORY = "128MB"
 """Memory limit of DuckDB for an export; the rest spills to disk."""
 
 

@@ -293,7 +293,8 @@ def dropped_changes(changes: pa.Table, labels: pa.Table, parts: Sequence[Filtere
     """List every dropped change with labels and its reason.
 
     Args:
-        changes: Columns subject, property, old_objects and new_objects: the input of the first filter.
+        changes: Columns subject, property, old_objects and new_objects, ordered by the first two: the input of the
+            first filter.
         labels: From kgedit.timesteps.labels.read_labels.
         parts: Results of the filters, in order.
 
@@ -301,6 +302,19 @@ def dropped_changes(changes: pa.Table, labels: pa.Table, parts: Sequence[Filtere
         A table with the schema DROPPED, ordered by subject and property.
     """
     reasons = pa.concat_tables([part.dropped.select(["subject", "property", "reason"]) for part in parts])
+    changes = changes.select(["subject", "property", "old_objects", "new_objects"])
+    labels = labels.select(["id", "label", "old_label"])
+    return pa.concat_tables(
+        _dropped_among(changes.slice(start, _CHANGES_AT_ONCE), labels, reasons)
+        for start in range(0, max(changes.num_rows, 1), _CHANGES_AT_ONCE)
+    )
+
+
+_CHANGES_AT_ONCE = 20_000
+"""Dropped changes that are labelled at once."""
+
+
+def _dropped_among(changes: pa.Table, labels: pa.Table, reasons: pa.Table) -> pa.Table:
     return select(
         """
         WITH dropped AS (

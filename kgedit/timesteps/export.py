@@ -6,7 +6,8 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -170,16 +171,10 @@ def export_timestep(
         classifier = _classifier(settings, (old, new, *earlier), spill=aside / "spill-of-labels")
         with Window(old, new, spill=aside / "spill") as window:
             engine.check(window)
-            found = _find_cases(
-                engine,
-                window,
-                settings,
-                earlier,
-                selection=selection,
-                classifier=classifier,
-                spill=aside / "spill-of-kinds",
-            )
-            made = _make(engine, window, settings, found, other)
+            spilled = aside / "spill-of-kinds"
+            finding = partial(_find_cases, selection=selection, classifier=classifier, spill=spilled)
+            # Not a variable, so that _make can release the cases once it has the worded ones.
+            made = _make(engine, window, settings, finding(engine, window, settings, earlier), other)
         about = describe_export(old, new, earlier, settings=settings) | {"engine": engine.name}
         write_json(aside / "timestep.json", about | made.counts | {"tables": _write_tables(made.tables, aside)})
         written = Timestep.open(aside)
@@ -261,6 +256,9 @@ def _make(
     words = RelationWords(undated, speaking, language=language)
     translated = _keep_translated(found.cases, undated, language)
     worded = _word_cases(window, translated.kept, templates, words, settings)
+    # The worded cases repeat them.
+    found = replace(found, cases=found.cases.schema.empty_table())
+    translated = translated._replace(kept=found.cases)
     step("finding locality probes", 3, _STEPS)
     locality = _find_locality(engine, window, found.changes, worded.kept, settings)
     near_subjects = describe_subjects(window.connection, locality.probes, language=language)
@@ -304,6 +302,8 @@ def _catalogue(settings: WikiBigEditSettings) -> Path | None:
 
 def _keep_translated(cases: pa.Table, templates: pa.Table, language: Language) -> Filtered:
     """Keep cases whose property has a template; in English every property has one."""
+    if language.is_english:
+        return Filtered(cases, cases.schema.empty_table(), {})
     filters = (("no template in the language", "t.property IS NULL"),)
     judged = select(
         f"""
@@ -313,7 +313,7 @@ def _keep_translated(cases: pa.Table, templates: pa.Table, language: Language) -
         cases=cases,
         templates=templates.select(["property"]),
     )
-    return split_by_reason(judged, () if language.is_english else filters)
+    return split_by_reason(judged, filters)
 
 
 def _untranslated(window: Window, cases: pa.Table, dropped: pa.Table, language: Language) -> dict[str, Any]:
@@ -384,7 +384,11 @@ def _find_cases(
     kinds = describe_kinds(window.old, window.new, earlier, functional.kept, spill=spill, classifier=classifier)
     wanted = keep_kinds(functional.kept, kinds, settings.kinds)
     cases = make_cases(wanted.kept, labels, read_statements(window, wanted.kept))
-    return _FoundCases(changes, labels, (selected, filtered, functional, wanted), cases)
+    # Only the last of the filters' results becomes cases; the others would hold all changes several times.
+    filters = tuple(
+        part._replace(kept=part.kept.schema.empty_table()) for part in (selected, filtered, functional, wanted)
+    )
+    return _FoundCases(changes, labels, filters, cases)
 
 
 def _word_cases(

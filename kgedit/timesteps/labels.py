@@ -76,24 +76,28 @@ def read_labels(window: Window, changes: pa.Table) -> pa.Table:
     Returns:
         A table with the schema LABELS, ordered by id.
     """
-    return window.select(
-        f"""
-        WITH mentioned AS (
-            SELECT subject AS id FROM changes UNION SELECT property FROM changes
-            UNION SELECT unnest(old_objects) FROM changes UNION SELECT unnest(new_objects) FROM changes
-        ), page AS (
-            {pages_among("mentioned")}
-        ), old AS (
+    mentioned = select(
+        """
+        SELECT subject AS id FROM changes UNION SELECT property FROM changes
+        UNION SELECT unnest(old_objects) FROM changes UNION SELECT unnest(new_objects) FROM changes
+        """,
+        changes=changes,
+    )
+    named = window.select_by_bucket(
+        """
+        WITH old AS (
             SELECT id, label FROM old_entities WHERE id IN (FROM mentioned)
         ), new AS (
             SELECT id, label, aliases, description FROM new_entities WHERE id IN (FROM mentioned)
         )
-        SELECT id, new.label, old.label AS old_label, coalesce(new.aliases, []) AS aliases,
-               new.description, id IN (FROM page) AS is_page
-        FROM old FULL JOIN new USING (id) ORDER BY id
+        SELECT id, new.label, old.label AS old_label, coalesce(new.aliases, []) AS aliases, new.description
+        FROM old FULL JOIN new USING (id)
         """,
-        changes=changes,
-    ).cast(LABELS)
+        mentioned=mentioned,
+    )
+    pages = window.select(pages_among("mentioned"), mentioned=mentioned)
+    marked = "SELECT *, id IN (FROM pages) AS is_page FROM named ORDER BY id"
+    return select(marked, named=named, pages=pages).cast(LABELS)
 
 
 SUBJECTS = pa.schema(

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 import duckdb
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import yaml
 
 from kgedit.engines.protocol import Engine, SimilarSubjects
@@ -169,21 +170,23 @@ def choose_probes(
         cases=cases.select(["case_id"]).append_column("place", numbers),
         facts=facts,
     )
-    eligible = facts.select(_ELIGIBLE_BY)
+    any_fact = facts.select(_ELIGIBLE_BY)
+    compared = any_fact.filter(pc.or_(facts["pooled"], facts["changed"]))
     chosen = []
     for basis, query in _WAYS.items():
+        eligible, at_once = (any_fact, _SIMILAR_AT_ONCE) if basis == "graph" else (compared, _CASES_AT_ONCE)
         candidates = pa.concat_tables(
             select(
                 _RANKED.format(query=query),
                 {"candidates": CANDIDATES},
                 connection=connection,
-                waiting=waiting.slice(start, _CASES_AT_ONCE),
+                waiting=waiting.slice(start, at_once),
                 similar_facts=similar_facts,
                 facts=eligible,
                 relations=relations,
                 classes=classes,
             )
-            for start in range(0, max(waiting.num_rows, 1), _CASES_AT_ONCE)
+            for start in range(0, max(waiting.num_rows, 1), at_once)
         )
         assigned = assign(candidates, uses, cases=cases.num_rows, max_uses=max_uses)
         chosen.append(assigned.append_column("basis", pa.array([basis] * assigned.num_rows, pa.string())))
@@ -199,8 +202,11 @@ def choose_probes(
     )
 
 
-_CASES_AT_ONCE = 2_000
-"""Cases whose candidates are ranked at once: each is compared with a thousand facts."""
+_SIMILAR_AT_ONCE = 8_000
+"""Cases whose facts about similar subjects are ranked at once, at most CANDIDATES each."""
+
+_CASES_AT_ONCE = 500
+"""Cases whose other candidates are ranked at once: each is compared with a thousand facts, or a few thousand."""
 
 _ELIGIBLE_BY = [
     "number",
@@ -300,8 +306,12 @@ def compare_relations(window: Window, properties: pa.Table) -> pa.Table:
     return window.select(
         """
         WITH relation AS (SELECT DISTINCT property FROM asked), fact AS MATERIALIZED (
-            SELECT property, subject, object FROM old_facts SEMI JOIN relation USING (property)
-            QUALIFY row_number() OVER (PARTITION BY property ORDER BY md5(subject || object)) <= $sample
+            SELECT property, drawn.subject, drawn.object FROM (
+                -- The least of all, instead of a window, which would hold every fact of the relations.
+                SELECT property, unnest(min(struct_pack(place := md5(subject || object), subject, object), $sample))
+                    AS drawn
+                FROM old_facts SEMI JOIN relation USING (property) GROUP BY property
+            )
         ), class AS MATERIALIZED (
             SELECT subject AS id, object AS class FROM old_facts
             WHERE property = 'P31' AND subject IN (SELECT subject FROM fact UNION SELECT object FROM fact)
@@ -345,35 +355,54 @@ _NONE = pa.table({name: pa.array([], pa.string()) for name in ("subject", "prope
 
 def _describe(window: Window, found: SimilarSubjects, pool: int, changed: pa.Table, language: Language) -> pa.Table:
     """Static facts, similar and at most `pool` per relation, and changed facts, with labels for questions."""
-    return window.select(
-        f"""
+    fact = select(
+        """
         WITH changed_fact AS (
             FROM changed QUALIFY row_number() OVER (PARTITION BY property ORDER BY subject) <= $pool
-        ), fact AS MATERIALIZED (
+        ), fact AS (
             SELECT DISTINCT subject, property, object FROM similar_facts
             UNION SELECT subject, property, object FROM pooled
             UNION SELECT subject, property, object FROM changed_fact
-        ), entity AS MATERIALIZED (
-            SELECT id, label, aliases FROM new_entities
-            WHERE id IN (SELECT subject FROM fact UNION SELECT object FROM fact UNION SELECT property FROM fact)
-        ), page AS MATERIALIZED (
-            {pages_among("entity")}
-        ), evident AS MATERIALIZED (
-            {find_evidence("fact")}
         )
-        SELECT f.subject, s.label AS subject_label, f.property, coalesce(p.label, f.property) AS property_label,
-               f.object, o.label AS object_label, coalesce(o.aliases, []) AS object_aliases, evidence,
-               (f.subject, f.property) IN (SELECT (subject, property) FROM pooled) AS pooled,
-               (f.subject, f.property) IN (SELECT (subject, property) FROM pooled WHERE untouched) AS untouched,
-               (f.subject, f.property) IN (SELECT (subject, property) FROM changed_fact) AS changed
-        FROM fact f JOIN entity s ON s.id = f.subject JOIN entity o ON o.id = f.object
-        LEFT JOIN entity p ON p.id = f.property LEFT JOIN evident USING (subject, property, object)
-        WHERE {usable("s.label", language)} AND {usable("o.label", language)}
-              AND s.id NOT IN (FROM page) AND o.id NOT IN (FROM page)
-        ORDER BY f.property, f.subject
+        SELECT *, (subject, property) IN (SELECT (subject, property) FROM pooled) AS pooled,
+               (subject, property) IN (SELECT (subject, property) FROM pooled WHERE untouched) AS untouched,
+               (subject, property) IN (SELECT (subject, property) FROM changed_fact) AS changed
+        FROM fact ORDER BY property, subject
         """,
         {"pool": pool},
         similar_facts=found.similar.select(["subject", "property", "object"]),
         pooled=found.static,
         changed=changed,
     )
+    ends = select("SELECT subject AS id FROM fact UNION SELECT object FROM fact", fact=fact)
+    pages = window.select(pages_among("ends"), ends=ends)
+    named = window.select_by_bucket(
+        f"""
+        SELECT id, label, aliases FROM new_entities
+        WHERE id IN (FROM ends) AND id NOT IN (FROM pages) AND {usable("label", language)}
+        """,
+        ends=ends,
+        pages=pages,
+    )
+    properties = fact.select(["property"])
+    relation = window.select(
+        "SELECT id, label FROM new_entities WHERE id IN (SELECT property FROM fact)", fact=properties
+    )
+    evident = window.select_by_bucket(find_evidence("fact"), fact=fact.select(["subject", "property", "object"]))
+    return pa.concat_tables(
+        select(_NAMED, fact=fact.slice(start, _FACTS_AT_ONCE), named=named, relation=relation, evident=evident)
+        for start in range(0, max(fact.num_rows, 1), _FACTS_AT_ONCE)
+    )
+
+
+_FACTS_AT_ONCE = 20_000
+"""Facts that are joined with their labels at once."""
+
+_NAMED = """
+    SELECT f.subject, s.label AS subject_label, f.property, coalesce(p.label, f.property) AS property_label,
+           f.object, o.label AS object_label, coalesce(o.aliases, []) AS object_aliases, evidence,
+           pooled, untouched, changed
+    FROM fact f JOIN named s ON s.id = f.subject JOIN named o ON o.id = f.object
+    LEFT JOIN relation p ON p.id = f.property LEFT JOIN evident USING (subject, property, object)
+    ORDER BY f.property, f.subject
+"""

@@ -156,8 +156,8 @@ FILTERS: tuple[Filter, ...] = (
 """A case is dropped for the first filter that matches; its other questions that fail a final filter are left out."""
 
 
-_CASES_AT_ONCE = 8_000
-"""Cases that are worded at once, about 50 MB; a case's questions do not depend on other cases."""
+_FACTS_AT_ONCE = 8_000
+"""Facts that are worded at once, about 50 MB for cases; the questions about one do not depend on other facts."""
 
 
 def word_cases(
@@ -189,8 +189,8 @@ def word_cases(
         (kgedit.timesteps.final_filters.judge_cases).
     """
     rows, counts = [], []
-    for start in range(0, max(cases.num_rows, 1), _CASES_AT_ONCE):
-        worded = word_facts(cases.slice(start, _CASES_AT_ONCE), templates, subjects, language=words.language)
+    for start in range(0, max(cases.num_rows, 1), _FACTS_AT_ONCE):
+        worded = word_facts(cases.slice(start, _FACTS_AT_ONCE), templates, subjects, language=words.language)
         worded = worded.append_column("statement", _statements(worded, words.language))
         if words.language.is_english:
             worded = persona_voiced(worded, seed=seed, personas=personas, style=persona_style, as_of=as_of)
@@ -288,7 +288,18 @@ def persona_voiced(
 
 def word_probes(probes: pa.Table, templates: pa.Table, subjects: pa.Table, words: RelationWords) -> Filtered:
     """Add questions to facts, in order; facts whose question fails a final filter are dropped."""
-    return keep_probes(word_facts(probes, templates, subjects, language=words.language), words)
+    parts = [
+        keep_probes(
+            word_facts(probes.slice(start, _FACTS_AT_ONCE), templates, subjects, language=words.language), words
+        )
+        for start in range(0, max(probes.num_rows, 1), _FACTS_AT_ONCE)
+    ]
+    return Filtered(
+        pa.concat_tables(part.kept for part in parts),
+        pa.concat_tables(part.dropped for part in parts),
+        {reason: sum(part.funnel[reason] for part in parts) for reason in parts[0].funnel},
+        add_counts([dict(part.questions) for part in parts]),
+    )
 
 
 _VERBS = (("is", "are"), ("was", "were"), ("has", "have"), ("does", "do"))
