@@ -1,4 +1,5 @@
-"""Exports, deltas and measures do not depend on the number of buckets, which may differ between both snapshots."""
+"""Exports, deltas and measures do not depend on the number of buckets, which may differ between both snapshots, nor on
+the sizes of the parts that their steps take at once."""
 
 from __future__ import annotations
 
@@ -98,3 +99,21 @@ def test_deltas_and_graphs_are_the_same_in_any_number_of_buckets(
     assert {scope for (scope, _), found in rows.items() if found} == set(SCOPES)
     several = loaded(tmp_path / "several", (4, 8), monkeypatch)
     assert graphs(several, tmp_path / "several graph") == rows
+
+
+def test_exports_do_not_depend_on_how_many_rows_are_taken_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    snapshots = loaded(tmp_path / "one", "sample", (1, 1), monkeypatch)
+    tables = exported(snapshots, tmp_path / "at once")
+    sizes = {
+        "kgedit.engines.store._EDITS_AT_ONCE": 3,
+        "kgedit.timesteps.changes._CHANGES_AT_ONCE": 5,
+        "kgedit.timesteps.locality._CASES_AT_ONCE": 2,
+        "kgedit.timesteps.locality._FACTS_AT_ONCE": 7,
+        "kgedit.timesteps.locality._SIMILAR_AT_ONCE": 3,
+        "kgedit.timesteps.wording._FACTS_AT_ONCE": 4,
+    }
+    for name, size in sizes.items():
+        monkeypatch.setattr(name, size)
+    assert exported(snapshots, tmp_path / "in parts") == tables
