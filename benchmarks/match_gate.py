@@ -44,7 +44,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("memories", nargs="+", help="name=FILE, where the name is that of the questions")
     parser.add_argument("--embedder", default="all-minilm-l6-v2")
-    parser.add_argument("--threshold", type=float, default=0.33, help="probability that becomes 0.5")
+    parser.add_argument("--threshold", type=float, default=0.45, help="probability that becomes 0.5")
     parser.add_argument("--write", action="store_true")
     given = parser.parse_args()
     rows: list[list[float]] = []

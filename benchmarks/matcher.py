@@ -11,8 +11,9 @@ from __future__ import annotations
 import argparse
 import random
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,9 @@ from matcher_frames import (
     NOUN_FRAMES,
     OTHER_HOLDERS,
     OTHER_OFFICERS,
+    PERSON_FRAMES,
+    PLACE_FRAMES,
+    ROLE_FRAMES,
     SAY_FRAMES,
     SOMETHING,
     STATED_FIRST,
@@ -71,14 +75,27 @@ def read_paraphrases() -> Mapping[str, Any]:
 
 
 def make_examples(seed: int) -> list[Example]:
-    """All training texts, the same for the same seed."""
-    draw = random.Random(seed)
-    made = [*_single(draw), *_nested(draw), *_back(draw), *_nothing(draw), *_other(draw)]
-    return [Example(_varied(each.text, draw), each.asked, each.before) for each in made]
+    """All training texts, the same for the same seed.
+
+    Each group of texts has its own random numbers: a new paraphrase changes few texts, and --cache has the rest.
+    """
+    made = [*_single(seed), *_nested(seed), *_back(seed), *_nothing(seed), *_other(seed)]
+    seen: Counter[Example] = Counter()
+    found = []
+    for each in made:
+        seen[each] += 1
+        text = _varied(each.text, _drawing(seed, *astuple(each), seen[each]))
+        found.append(Example(text, each.asked, each.before))
+    return found
 
 
-def _single(draw: random.Random) -> Iterator[Example]:
+def _drawing(*key: str | int) -> random.Random:
+    return random.Random(" ".join(map(str, key)))
+
+
+def _single(seed: int) -> Iterator[Example]:
     for name, entry in read_paraphrases()["relations"].items():
+        draw = _drawing(seed, "single", name)
         for text in _wordings(entry, draw, subject="X", most=150):
             yield Example(text, name, DIRECT)
         yield from (Example(text, name, DIRECT) for text in _catalogue(name) for _ in range(2))
@@ -87,20 +104,22 @@ def _single(draw: random.Random) -> Iterator[Example]:
         yield from (Example(text, name, DIRECT) for text in draw.sample(forms, min(40, len(forms))))
     for shared in read_paraphrases()["shared"]:
         # Each text once per relation: their probabilities come out equal, and the subject decides.
+        draw = _drawing(seed, "shared", *shared["relations"])
         entry = {**shared, "gives": "person"}
         for text in _wordings(entry, draw, subject="X", most=260):
             yield from (Example(text, name, DIRECT) for name in shared["relations"])
         yield from (Example(text, name, DIRECT) for text in shared["de"] for name in shared["relations"])
 
 
-def _nested(draw: random.Random) -> Iterator[Example]:
+def _nested(seed: int) -> Iterator[Example]:
     relations = read_paraphrases()["relations"]
     for first, inner in relations.items():
         nouns = [noun for noun in inner["nouns"] if first != "P1308" and noun != "X"]
         nouns += _relative_clauses(inner) if nouns else []
         for last, outer in relations.items():
+            draw = _drawing(seed, "nested", first, last)
             if nouns and first != last and _fits(inner["gives"], outer["of"]):
-                texts = _wordings(outer, draw, subject=nouns, most=24)
+                texts = _wordings(outer, draw, subject=nouns, most=28)
                 texts += _topics(outer, nouns, inner["gives"], draw, most=6)
                 texts += _stated_first(inner, outer, draw, most=3)
                 for text in [*texts, *_nested_forms(inner, outer, draw, most=6)]:
@@ -108,10 +127,12 @@ def _nested(draw: random.Random) -> Iterator[Example]:
         for shared in read_paraphrases()["shared"]:
             fitting = [name for name in shared["relations"] if nouns and _fits(inner["gives"], relations[name]["of"])]
             if fitting:
+                draw = _drawing(seed, "nested", first, *shared["relations"])
                 entry = {**shared, "gives": "person"}
                 for text in _wordings(entry, draw, subject=nouns, most=12):
                     yield from (Example(text, name, first) for name in fitting if name != first)
         for text in read_paraphrases()["nothing"]:
+            draw = _drawing(seed, "nested", first, text)
             if nouns and ATTRIBUTE.match(text) and draw.random() < 0.15:
                 yield Example(text.replace("X", _with_article(draw.choice(nouns)), 1), NOTHING, ANY)
 
@@ -164,31 +185,31 @@ def _nested_forms(inner: Mapping[str, Any], outer: Mapping[str, Any], draw: rand
     return [frame.format(i=draw.choice(firsts), h=draw.choice(lasts)) for frame in frames]
 
 
-def _back(draw: random.Random) -> Iterator[Example]:
+def _back(seed: int) -> Iterator[Example]:
     for name, entry in read_paraphrases()["relations"].items():
         for text in entry.get("back", ()):
-            for frame in draw.sample(ASK_FRAMES, 5):
+            for frame in _drawing(seed, name, text).sample(ASK_FRAMES, 5):
                 yield Example(frame.format(a=text.replace("Y", "X")), BACK + name, DIRECT)
 
 
-def _nothing(draw: random.Random) -> Iterator[Example]:
+def _nothing(seed: int) -> Iterator[Example]:
     for text in read_paraphrases()["nothing"]:
-        for frame in draw.sample(NOTHING_FRAMES, 4):
+        for frame in _drawing(seed, text).sample(NOTHING_FRAMES, 4):
             yield Example(frame.format(t=text), NOTHING, ANY)
     relations = read_paraphrases()["relations"]
     heads = [head for name in (*LEADING, "P35") for head in _heads(relations[name]) if len(head.split()) < 4]
-    nouns = [frame.format(h=head) for head in heads for frame in draw.sample(OTHER_HOLDERS, 4)]
+    nouns = [frame.format(h=head) for head in heads for frame in _drawing(seed, head).sample(OTHER_HOLDERS, 4)]
     nouns += [form.format(officer) for officer in OTHER_OFFICERS for form in ("{} of X", "{} at X", "X's {}", "X {}")]
     for noun in nouns:
-        for frame in draw.sample(NOUN_FRAMES, 2):
+        for frame in _drawing(seed, noun).sample(NOUN_FRAMES, 2):
             yield Example(frame.format(n=_noun_in(frame, noun), wh="who"), NOTHING, ANY)
 
 
-def _other(draw: random.Random) -> Iterator[Example]:
+def _other(seed: int) -> Iterator[Example]:
     rows = {row["property"]: row for row in template_table(None).to_pylist()}
     for name in sorted(rows.keys() - read_paraphrases()["relations"].keys()):
         row = rows[name]
-        for text in draw.sample([row["question"], *row["rephrases"], row["phrase"]], 2):
+        for text in _drawing(seed, name).sample([row["question"], *row["rephrases"], row["phrase"]], 2):
             yield Example(text.replace(SLOT, "X"), OTHER, ANY)
 
 
@@ -202,10 +223,14 @@ def _catalogue(name: str) -> tuple[str, ...]:
 def _wordings(entry: Mapping[str, Any], draw: random.Random, *, subject: str | list[str], most: int) -> list[str]:
     """Wordings of a relation, framed; the subject is X or one of the nouns given."""
     wh = {"person": "who", "place": "what", "city": "where", "venue": "where"}.get(entry["gives"], "what")
+    frames = (*NOUN_FRAMES, *ABOUT_FRAMES, *ROLE_FRAMES)
+    if entry["gives"] == "person":
+        frames += PERSON_FRAMES
+    elif entry["gives"] in ("city", "venue") or (entry["gives"] == "place" and "person" in entry["of"]):
+        # Not for the country of a club: nothing but a name is left of "take me to the country of X".
+        frames += PLACE_FRAMES
     found = [
-        frame.format(n=_noun_in(frame, noun), wh=wh)
-        for noun in entry["nouns"]
-        for frame in draw.sample((*NOUN_FRAMES, *ABOUT_FRAMES), 9)
+        frame.format(n=_noun_in(frame, noun), wh=wh) for noun in entry["nouns"] for frame in draw.sample(frames, 9)
     ]
     found += [frame.format(a=text) for text in entry["asks"] for frame in draw.sample(ASK_FRAMES, 5)]
     found += [frame.format(s=text) for text in entry.get("says", ()) for frame in draw.sample(SAY_FRAMES, 5)]

@@ -52,6 +52,40 @@ NOUN_FRAMES = (
     *("our records list Y as {n}; is this still accurate?", "my dad says Y is {n} is that true", "how is called {n}?"),
     *("{n} how is it named?", "{n} is ___", "find {n}", "what do you have as {n}?", "{wh} is actual {n}?"),
 )
+ROLE_FRAMES = (
+    *("whose name do I write down as {n}?", "which name does one give to {n}?", "put a name to {n}", "I seek {n}"),
+    *("my notebook has a gap beside {n}", "the file is silent on {n}, so what goes in?", "what is known of {n}?"),
+    *(
+        "by all the stars, {wh} might {n} be?",
+        "upon reflection, {wh} is it that we call {n}?",
+        "consider {n}: {wh} is it?",
+    ),
+    *(
+        "{wh} is it that people call {n}?",
+        "reveal {n} to me, wise one",
+        "me need {n}",
+        "ugh, {n}, {wh}?",
+        "arr, {n}, {wh} be it?",
+    ),
+    *(
+        "{wh} be {n}, matey?",
+        "history knows {wh} as {n}?",
+        "one blank is left: {n}",
+        "all clues lead to {n}, but {wh}?",
+    ),
+    *("when we speak of {n}, of {wh} do we speak?", "what does your wisdom say of {n}?", "in my log, {n} is missing"),
+    *("if I asked an old sage for {n}, what would I hear?", "what shall I note down for {n}?", "speak, {wh} is {n}?"),
+)
+"""Of speakers who play a role: a detective, a thinker, a pirate."""
+PERSON_FRAMES = (
+    *("whom should we honour as {n}?", "whom must I look for as {n}?", "show me the man or woman: {n}"),
+    *("whose trail do I follow to find {n}?", "whom do they all salute as {n}?", "who answers to the name of {n}?"),
+)
+PLACE_FRAMES = (
+    *("which road leads to {n}?", "where do I walk to reach {n}?", "set course for {n}: where do we land?"),
+    *("where on the globe is {n}?", "I want to travel to {n}; where do I go?", "mark {n} on the map for me"),
+    *("towards which shore do I sail for {n}?", "take me to {n}, where is it?"),
+)
 FORM_FRAMES = (
     *("{h}: X", "X: {h}", "X - {h}", "{h} (X)", "{h}(X)", "{h}(X) = ?", "X > {h}", "X -> {h}?", "X, {h}", "{h}, X"),
     *("enter {h}: X", "please fill in {h}: X", "X {h}?", '"{h} of X"'),

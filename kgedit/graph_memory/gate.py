@@ -122,14 +122,14 @@ class MatchEvidence:
         nothing: Probability in that window that no relation is asked for.
         other: Probability in that window of a relation without paraphrases.
         whole: Probability that the whole text asks for no relation.
-        held: Probability mass of all relations that the subject has, in that window.
+        held: Probability mass of all relations that the last subject of the path has, in that window.
         two_hops: 1 for a path of two relations.
         back: 1 for a path from a value to its subject.
         derived: 1 for a nickname, short form or surname.
         misspelt: 1 for a misspelt name.
         nested: 1 for a name inside a longer one.
         continued: 1 if a capitalized word is next to the name, as in "Paris Hilton".
-        small: 1 for a name without capitals in a text that has some.
+        small: 1 for a name without capitals in a text that has some, besides abbreviations.
         words: Number of words of the name, at most 3.
     """
 

@@ -30,6 +30,7 @@ _UNLIKELY, _ABSENT = -6.0, -4.0
 """Lower bounds of features (logarithms). Smaller values carry no further information."""
 _BEFORE = re.compile(r"(\w+)[\s-]+$")
 _AFTER = re.compile(r"^[\s-]+(\w+)")
+_ABBREVIATION = re.compile(r"\b[A-Z]{2,}\b")
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +110,8 @@ def evidence_of(best: Candidate, others: Sequence[Candidate]) -> MatchEvidence:
     mention, text, reading = best.named.mention, best.named.text, best.reading
     written = text[mention.start : mention.end]
     names = reading.matcher.asked
-    held = {each.path[-1] for each in others} & names.keys()
+    # Those of the subject that the path ends at: a club has no mayor because its country has a head of government.
+    held = {each.path[-1] for each in others if each.path[:-1] == best.path[:-1]} & names.keys()
     mass = sum(math.exp(reading.asked[names[name]]) for name in held)
     return MatchEvidence(
         score=max(best.score, _UNLIKELY),
@@ -123,9 +125,15 @@ def evidence_of(best: Candidate, others: Sequence[Candidate]) -> MatchEvidence:
         misspelt=float(mention.misspelt),
         nested=float(mention.nested),
         continued=float(_is_continued(text, mention)),
-        small=float(written.islower() and not text.islower()),
+        small=float(written.islower() and _has_capitals(text)),
         words=float(min(3, len(written.split()))),
     )
+
+
+def _has_capitals(text: str) -> bool:
+    """Whether a text has capital letters besides those of abbreviations: "nepal PM" has none."""
+    plain = _ABBREVIATION.sub("", text)
+    return plain != plain.lower()
 
 
 def _is_continued(text: str, mention: Mention) -> bool:

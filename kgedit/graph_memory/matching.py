@@ -76,7 +76,8 @@ class TextReading:
             own = float(np.exp(score))
             lacking = [name for name in alike if name not in held and name in self.matcher.asked]
             others = sum(self.asks(name) for name in lacking if name != last)
-            score = float(np.log(min(1.0, own + min(1.0, own / _LIKELY) * others)))
+            # Squared: "mayor" hardly asks for a club's coach, and must not count for one that has no mayor.
+            score = float(np.log(min(1.0, own + min(1.0, own / _LIKELY) ** 2 * others)))
         lacked = _INSTEAD.get(last)
         if lacked and lacked not in held:
             score = float(np.logaddexp(score, self.asked[self.matcher.asked[lacked]]))

@@ -101,6 +101,15 @@ def test_a_longer_name_than_a_label_is_another_entity(memory: GraphMemory) -> No
 
 
 @pytest.mark.models
+def test_an_office_that_a_subject_lacks_gets_no_other_one(memory: GraphMemory) -> None:
+    # Lyon is a name of the club, whose country has a head of government.
+    for question in ("Who is the mayor of Lyon?", "mayor of Lyon", "Who is the mayor of Marseille?"):
+        assert memory.find([question])[0].paths == ()
+    [finding] = memory.find(["Who runs Lyon?"])
+    assert [row.relation for path in finding.paths for row in path.rows] == ["P286"]
+
+
+@pytest.mark.models
 def test_the_transcript_in_the_documentation_is_what_the_proxy_sends(memory_file: Path) -> None:
     page = (Path(__file__).parents[3] / "docs" / "measurements" / "2026-11-25-five-questions.md").read_text("utf-8")
     assert f"```text\n{transcript(memory_file)}```\n" in page
