@@ -48,6 +48,12 @@ def language_of(timestep: Timestep) -> str:
     return str(timestep.manifest.get("settings", {}).get("language", ENGLISH.code))
 
 
+def languages_of(timestep: Timestep) -> set[str]:
+    """Codes of all languages that a timestep asks in."""
+    other = timestep.manifest.get("crosslingual")
+    return {language_of(timestep), *([str(other["language"])] if other else [])}
+
+
 def ask_in_other_language(cases: pa.Table, other: Timestep) -> pa.Table:
     """Questions of another timestep about the same edits, with the schema CROSSLINGUAL, ordered by case_id.
 

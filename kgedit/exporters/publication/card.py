@@ -27,6 +27,7 @@ from kgedit.exporters.publication.content import (
     task_tag,
 )
 from kgedit.records.cases import AXES, Axis
+from kgedit.timesteps.crosslingual import languages_of
 
 _SIZES = ((10**3, "n<1K"), (10**4, "1K<n<10K"), (10**5, "10K<n<100K"), (10**6, "100K<n<1M"), (10**7, "1M<n<10M"))
 
@@ -64,7 +65,7 @@ def _front_matter(publication: Publication) -> dict[str, object]:
         named = {"license": "other", "license_name": about.license}
     return {
         "pretty_name": about.name,
-        "language": ["en"],
+        "language": sorted(set().union(*(languages_of(step.timestep) for step in publication.timesteps))),
         **named,
         "task_categories": ["question-answering", "text-generation"],
         "tags": ["knowledge-editing", "wikidata", "temporal", "croissant"],

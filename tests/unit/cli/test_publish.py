@@ -132,6 +132,7 @@ def test_the_card_says_licence_citation_and_what_columns_mean(published: Path) -
     _, front, text = (published / "README.md").read_text(encoding="utf-8").split("---\n", 2)
     header = yaml.safe_load(front)
     assert (header["license"], header["pretty_name"], header["size_categories"]) == ("cc0-1.0", "mayors", ["n<1K"])
+    assert header["language"] == ["en"]
     assert "title = {{kgedit}}" in text
     assert (published / "CITATION.cff").read_text(encoding="utf-8").startswith("cff-version:")
     assert set(COLUMNS) == set(QUESTIONS.names)

@@ -16,6 +16,7 @@ from kgedit.errors import TimestepError
 from kgedit.metrics.answer_table import answer_table
 from kgedit.store.schemas import LoaderOptions
 from kgedit.store.snapshots import Snapshot
+from kgedit.timesteps.crosslingual import languages_of
 from kgedit.timesteps.export import WikiBigEditSettings, describe_export, export_timestep
 from kgedit.timesteps.timestep import Timestep
 
@@ -85,6 +86,7 @@ def test_an_english_edit_is_asked_for_in_german_and_answered_with_the_german_lab
     # P7959 has no German template, so the German timestep has no such case.
     assert "crosslingual" not in {probe.axis for probe in county.probes}
     assert timestep.manifest["crosslingual"] == {"language": "de", "asked": 1, "cases_without": 1}
+    assert languages_of(timestep) == {"de", "en"}
 
 
 def test_the_other_questions_are_the_same_without_the_other_language(tmp_path: Path) -> None:
