@@ -155,3 +155,9 @@ def test_the_citation_names_this_version() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     assert (citation["title"], citation["version"]) == (project["name"], project["version"])
     assert (citation["license"], citation["keywords"]) == (project["license"], project["keywords"])
+
+
+def test_readme_counts_every_method_but_none() -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    counts = re.findall(r"(\d+)\s+editing methods|\*\*Editing\*\* with (\d+) methods", readme)
+    assert [int(first or second) for first, second in counts] == [len(list(METHODS)) - 1] * 2
