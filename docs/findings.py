@@ -278,8 +278,16 @@ def page() -> str:
     lines += ["## A stream of real changes", "", written["stream"].strip(), ""]
     for name in STREAMS:
         if name in results:
-            lines += [f"`{name}`:", "", *_stream(results[name]), ""]
+            lines += [f"`{name}`{_missing(name, results[name])}:", "", *_stream(results[name]), ""]
     return "\n".join([*lines, "## Sweeps", "", *_sweeps(claims, results), ""])
+
+
+def _missing(name: str, result: Mapping[str, Any]) -> str:
+    """The methods of a spec of which no run is stored."""
+    spec = yaml.safe_load((DOCS / "findings" / f"{name}.yaml").read_text(encoding="utf-8"))
+    planned = dict.fromkeys([*spec.get("grid", {}).get("method", []), *(run["method"] for run in spec.get("runs", []))])
+    names = [f"`{method}`" for method in planned if not any(run.split("-")[0] == method for run in result["runs"])]
+    return f" (not run: {', '.join(names)})" if names else ""
 
 
 def stored_results() -> dict[str, dict[str, Any]]:
