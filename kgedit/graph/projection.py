@@ -209,7 +209,7 @@ def _write_whole(home: Path, snapshots: Sequence[Snapshot], scope: Scope, found:
     if external_address() is None:
         described = [_described(snapshot, scope, "complete") for snapshot in snapshots]
         with open_timeline(snapshots, scope, spill=folder / "spill") as connection:
-            files = write_csv_files(connection, folder, scope, _with_counts(connection, described))
+            files = write_csv_files(connection, folder / "csv", scope, _with_counts(connection, described))
         ManagedServer(home).bulk_import(files.nodes, files.relationships)
         shutil.rmtree(folder)
         with Graph.open(home) as graph:

@@ -90,7 +90,7 @@ def open_timeline(snapshots: Sequence[Snapshot], scope: Scope, *, spill: Path) -
     Args:
         snapshots: At least one snapshot.
         scope: Facts and statements to include.
-        spill: Spill folder; deleted when the connection is closed.
+        spill: Folder for spilled rows and for facts near a change; the caller deletes it after closing the connection.
     """
     connection = open_engine(spill, memory=_MEMORY)
     parts = max(1, len(bucket_groups(snapshots)) // _BUCKETS_AT_ONCE)

@@ -104,8 +104,9 @@ def test_deltas_and_graphs_are_the_same_in_any_number_of_buckets(
 def test_exports_do_not_depend_on_how_many_rows_are_taken_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    snapshots = loaded(tmp_path / "one", "sample", (1, 1), monkeypatch)
-    tables = exported(snapshots, tmp_path / "at once")
+    snapshots = loaded(tmp_path / "one", (1, 1), monkeypatch)
+    settings = WikiBigEditSettings(changed_locality=True)
+    tables = exported(snapshots, tmp_path / "at once", settings)
     sizes = {
         "kgedit.engines.store._EDITS_AT_ONCE": 3,
         "kgedit.timesteps.changes._CHANGES_AT_ONCE": 5,
@@ -116,4 +117,4 @@ def test_exports_do_not_depend_on_how_many_rows_are_taken_at_once(
     }
     for name, size in sizes.items():
         monkeypatch.setattr(name, size)
-    assert exported(snapshots, tmp_path / "in parts") == tables
+    assert exported(snapshots, tmp_path / "in parts", settings) == tables
