@@ -122,6 +122,15 @@ def _closed_form(model: LanguageModel, own: Any, *, remembers: bool = True) -> N
     return Needs(held, 3 * 8 * width**2, layers[-1])  # C, C damped, its factor; of one layer at a time
 
 
+def _lyaplock(model: LanguageModel, own: Any) -> Needs:
+    needs, layers = _closed_form(model, own, remembers=False), parse_layers(own.layers)
+    square = 8 * model.blocks[layers[0]].inner_width ** 2
+    outputs = 8 * _down(model, layers[0])
+    # K_p K_p^T in place of the inverse, and V_p K_p^T. In a step the system, its factors and the damped C, and in the
+    # matrix's shape the weights, their drift and the right side.
+    return replace(needs, held=needs.held + len(layers) * outputs, step=3 * square + 3 * outputs)
+
+
 def _adapters(model: LanguageModel, own: Any) -> int:
     modules = [model.module.get_submodule(name) for block in model.blocks for name in block.query_value]
     return sum(4 * own.rank * (layer.in_features + layer.out_features) for layer in modules)
@@ -205,6 +214,7 @@ NEEDS: dict[str, Callable[[LanguageModel, Any], Needs]] = {
     "alphaedit": _closed_form,
     "anyedit": lambda model, own: _closed_form(model, own, remembers=False),
     "unke": _unke,
+    "lyaplock": _lyaplock,
     "encore": _closed_form,
     "rlsedit": _closed_form,
     "lora": _lora,
