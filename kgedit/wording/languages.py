@@ -37,8 +37,8 @@ class Language:
         needed: Regular expressions with replacements, which reduce a name to what a question must contain: without
             the words that are inflected.
         function_words: Words that express no relation; for Chinese, characters and pairs.
-        script: Script of labels besides Latin: "Latin", or "Han" for Chinese, which writes no spaces between words and
-            has full stops of its own.
+        script: Script of labels besides Latin: "Latin", or "Han" for Chinese, which has no spaces between words and
+            ends sentences with "。".
     """
 
     code: str = "en"

@@ -103,13 +103,18 @@ class LyapLock(PreservingEditor[LyapLockSettings]):
         """q of a layer: the weight of its penalty in the next call."""
         return self._past[layer].queue if layer in self._past else 1.0
 
-    def withdraw(self, case_ids: Sequence[str]) -> None:  # noqa: ARG002 - the signature of Editor.withdraw
+    def withdraw(self, case_ids: Sequence[str]) -> None:
         """Refused, because the penalty of each call depends on all edits before it.
 
         Raises:
             SpecError: always.
         """
-        raise SpecError(["lyaplock cannot withdraw single edits: the penalty of each call depends on those before it"])
+        raise SpecError(
+            [
+                f"lyaplock cannot withdraw single edits ({', '.join(case_ids)}): the penalty of each call depends on "
+                "the edits before it; restore undoes all"
+            ]
+        )
 
     def restore(self) -> None:
         """Restore the matrices and forget all edits."""
