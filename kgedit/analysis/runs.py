@@ -81,10 +81,10 @@ class Run:
         edits = self.scores.edits
         return edits.cpu_seconds / edits.edits_given if edits.edits_given else None
 
-    def questions_per_second(self, preset: str, *, edited: bool = True) -> float | None:
-        """Questions answered per second under a preset, after or before editing; None if there were none."""
+    def questions_per_second(self, preset: str) -> float | None:
+        """Questions answered per second under a preset after editing; None if there were none."""
         for speed in self.scores.speed:
-            if (speed.preset, speed.edited) == (preset, edited) and speed.seconds:
+            if (speed.preset, speed.edited) == (preset, True) and speed.seconds:
                 return speed.questions / speed.seconds
         return None
 

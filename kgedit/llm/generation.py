@@ -293,24 +293,6 @@ def answer_freely(model: LanguageModel, questions: Sequence[Question], preset: P
     return answers
 
 
-def decode_greedily(
-    model: LanguageModel, prompts: Sequence[list[int]], *, stops: Sequence[str], limits: Sequence[int]
-) -> list[list[int]]:
-    """Decode prompts greedily, in one batch.
-
-    Args:
-        prompts: Token ids.
-        stops: Texts that end an answer, in addition to the model's end-of-text token.
-        limits: Maximum number of new tokens of each row.
-
-    Returns:
-        New tokens of each row, including the one that ended it.
-    """
-    stop_ids = model.ids_containing(stops) | model.end_ids
-    rows = [Decoding(prompt, stop_ids, limit) for prompt, limit in zip(prompts, limits, strict=True)]
-    return decode(model, rows, most_tokens=len(rows) * max(len(row.prompt) + row.limit for row in rows))
-
-
 _ROWS_AT_ONCE = 16
 """About 3 MB with a vocabulary of 50,000."""
 

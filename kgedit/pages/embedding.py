@@ -42,8 +42,3 @@ def packed(data: Any) -> str:
     """Compress data as JSON in base64; the same data gives the same text."""
     written = json.dumps(data, ensure_ascii=False, separators=(",", ":")).encode()
     return base64.b64encode(gzip.compress(written, compresslevel=9, mtime=0)).decode("ascii")
-
-
-def unpacked(text: str) -> Any:
-    """Unpack the result of `packed`."""
-    return json.loads(gzip.decompress(base64.b64decode(text)))

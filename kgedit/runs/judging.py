@@ -75,7 +75,7 @@ class RemoteJudge:
         _write(runs, lines, judge=self.model, where=self.server.url, prompt=self._instructions().sha256("verdict"))
         return asked
 
-    def judge_errors(self, runs: Sequence[Path], *, spent: float = 0.0, progress: Advance | None = None) -> ChatReplies:
+    def judge_errors(self, runs: Sequence[Path], *, spent: float = 0.0) -> ChatReplies:
         """Classify the errors of answers that were called wrong, and write judged_errors.jsonl for each run.
 
         Args:
@@ -90,7 +90,7 @@ class RemoteJudge:
         instructions = self._instructions()
         template, prompt = instructions.texts["error_class"], instructions.sha256("error_class")
         requests = [answer.request(self.model, template) for answer in wrong.values()]
-        asked = self._client(spent).ask(requests, progress=progress)
+        asked = self._client(spent).ask(requests)
         if asked.not_asked:
             raise self._out_of_money(asked, len(wrong), "have no error class")
         replies = dict(zip(wrong, asked.replies, strict=True))

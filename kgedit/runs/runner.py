@@ -188,11 +188,11 @@ class _Job:
         own = len(self.cases[state.timestep]) if state.edits is None else state.edits
         return sum(len(self.cases[timestep]) for timestep in earlier) + own
 
-    def measure_ability(self, state: ModelState, case_id: str | None = None) -> None:
+    def measure_ability(self, state: ModelState) -> None:
         """Measure the general ability of the model in its current state, if the spec requests it."""
         for done, meter in enumerate(self.meters):
             self.report("measure general ability", done, len(self.meters))
-            meter.measure(state, case_id=case_id)
+            meter.measure(state)
             self.report("measure general ability", done + 1, len(self.meters))
 
     def apply(self, timestep: str, cases: Sequence[Case], run: RunContext, *, clock: _Clock) -> EditCost:

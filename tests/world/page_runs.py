@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import base64
+import gzip
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -140,3 +143,8 @@ def write_page_timestep(folder: Path, labels: Sequence[str]) -> Path:
 
 
 NAMES = tuple(f"Town {number}" for number in range(12))
+
+
+def unpacked(text: str) -> Any:
+    """Unpack the data embedded in a page."""
+    return json.loads(gzip.decompress(base64.b64decode(text)))

@@ -15,6 +15,7 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from torch import nn
 from transformers import PreTrainedTokenizerFast
 
+from kgedit.llm.decoding import Decoding, decode
 from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.shared_reading import reads_trees
 from kgedit.llm.surgery.packed_matrices import PackedMatrices
@@ -203,3 +204,21 @@ def mean_loss(model: LanguageModel, cases: list[Case]) -> float:
             logits = model.module(torch.tensor([prompt + target])).logits[0, len(prompt) - 1 : -1]
             losses.append(torch.nn.functional.cross_entropy(logits.float(), torch.tensor(target)).item())
         return sum(losses) / len(losses)
+
+
+def decode_greedily(
+    model: LanguageModel, prompts: Sequence[list[int]], *, stops: Sequence[str], limits: Sequence[int]
+) -> list[list[int]]:
+    """Decode prompts greedily, in one batch.
+
+    Args:
+        prompts: Token ids.
+        stops: Texts that end an answer, in addition to the model's end-of-text token.
+        limits: Maximum number of new tokens of each row.
+
+    Returns:
+        New tokens of each row, including the one that ended it.
+    """
+    stop_ids = model.ids_containing(stops) | model.end_ids
+    rows = [Decoding(prompt, stop_ids, limit) for prompt, limit in zip(prompts, limits, strict=True)]
+    return decode(model, rows, most_tokens=len(rows) * max(len(row.prompt) + row.limit for row in rows))

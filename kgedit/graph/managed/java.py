@@ -168,7 +168,6 @@ def import_csv(
     nodes: Mapping[str, Sequence[Path]],
     relationships: Mapping[str, Sequence[Path]],
     *,
-    multiline: bool,
     lock: int,
 ) -> None:
     """Replace a database with the content of CSV files; see ManagedServer.bulk_import.
@@ -178,7 +177,6 @@ def import_csv(
         database: Name of the database to replace.
         nodes: CSV files by label, the header first.
         relationships: CSV files by type, the header first.
-        multiline: Whether quoted fields may contain line breaks.
         lock: File descriptor that the tool inherits.
 
     Raises:
@@ -199,7 +197,6 @@ def import_csv(
         "--id-type=string",
         "--array-delimiter=U+001F",
         "--input-encoding=UTF-8",
-        f"--multiline-fields={str(multiline).lower()}",
         # By default the tool takes 90% of the machine's memory, even in a container.
         f"--max-off-heap-memory={memory.bulk_import}",
         f"--report-file={folder / 'logs' / 'import.report'}",

@@ -199,8 +199,6 @@ class ManagedServer:
         self,
         nodes: Mapping[str, Sequence[Path]],
         relationships: Mapping[str, Sequence[Path]],
-        *,
-        multiline: bool = False,
     ) -> None:
         """Stop the server and replace the whole graph with the content of CSV files. The server stays stopped.
 
@@ -210,7 +208,6 @@ class ManagedServer:
             nodes: CSV files (plain or .gz) by label; the first file begins with the header line. Ids are strings and
                 unique across all labels.
             relationships: CSV files by type, in the same form.
-            multiline: Whether quoted fields may contain line breaks; reading is then much slower.
 
         Raises:
             GraphError: if the tool fails, or finds a single bad row; the message contains the end of its report.
@@ -223,7 +220,7 @@ class ManagedServer:
             sync(self.folder)
             self._with_whole_jars(
                 # The tool inherits our lock, so that no server starts while it runs, even if we are killed.
-                lambda: import_csv(self.folder, DATABASE, nodes, relationships, multiline=multiline, lock=lock)
+                lambda: import_csv(self.folder, DATABASE, nodes, relationships, lock=lock)
             )
             self._import_marker.unlink()
 

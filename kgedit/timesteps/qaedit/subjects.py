@@ -18,7 +18,7 @@ from kgedit.names.index import Mention, NameIndex
 from kgedit.store.engine import literal, open_engine
 from kgedit.store.snapshots import Snapshot
 from kgedit.timesteps.qaedit.spans import Span, find_span
-from kgedit.timesteps.qaedit.words import EnglishWords, english_words, tokens_of
+from kgedit.timesteps.qaedit.words import english_words, tokens_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,9 +43,9 @@ class SubjectFinder:
         names: Names of a store's items; None uses rules alone.
     """
 
-    def __init__(self, names: Names | None = None, words: EnglishWords | None = None) -> None:
+    def __init__(self, names: Names | None = None) -> None:
         self._names = names
-        self._words = words or english_words()
+        self._words = english_words()
 
     def find(self, question: str) -> Subject | None:
         """Find the subject of a question in composed Unicode (NFC); None if neither a name nor a rule matches."""

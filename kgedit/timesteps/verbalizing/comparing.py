@@ -19,9 +19,6 @@ from kgedit.timesteps.verbalizing.rewording import judge_replies
 from kgedit.timesteps.verbalizing.wanted import Wanted, faults_of, letters
 from kgedit.wording.voices import overlap
 
-TEMPLATES = "templates"
-"""Name of the verbalizer that needs no model."""
-
 SUMMARY = pa.schema(
     [
         ("verbalizer", pa.string()),

@@ -218,18 +218,16 @@ def cloze_of(statement: str, subject: str, answer: str) -> tuple[str | None, str
     return (None, "the linter refuses its template") if faults else (cloze, None)
 
 
-def mined_catalogue(mined: Mined, *, name: str, catalogue: Path | None = None) -> str:
-    """A template catalogue as YAML, with the mined clozes in place of the original ones.
+def mined_catalogue(mined: Mined, *, name: str) -> str:
+    """The shipped template catalogue as YAML, with the mined clozes in place of its own.
 
     If fewer than five clozes were mined for a relation, those of its entry are added. Variants for classes of subjects
     are unchanged.
 
     Args:
         name: Name of the new catalogue.
-        catalogue: Catalogue whose entries are used; None means the shipped one.
     """
-    path = catalogue or shipped_templates()
-    contents = [read_catalogue(file) for file in (sorted(path.glob("*.yaml")) if path.is_dir() else [path])]
+    contents = [read_catalogue(file) for file in sorted(shipped_templates().glob("*.yaml"))]
     entries: dict[str, Any] = {}
     for content in contents:
         entries |= content.get("templates", {})

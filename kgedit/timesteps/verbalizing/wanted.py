@@ -227,17 +227,16 @@ class Relation:
     stems: frozenset[str]
 
 
-def read_relations(facts: pa.Table, snapshot: Snapshot | None, *, catalogue: Path | None = None) -> dict[str, Relation]:
+def read_relations(facts: pa.Table, snapshot: Snapshot | None) -> dict[str, Relation]:
     """Read the relations of some facts, by PID.
 
     Args:
         facts: Columns property and property_label.
         snapshot: Snapshot whose descriptions and aliases are read. If it is None, or lacks the property's entity, the
             template's noun phrase is the description.
-        catalogue: Catalogue of templates; None means the shipped one.
     """
     templates: dict[str, list[dict[str, object]]] = {}
-    for row in choose_templates(facts, catalogue=catalogue).to_pylist():
+    for row in choose_templates(facts, catalogue=None).to_pylist():
         templates.setdefault(row["property"], []).append(row)
     labels = dict(zip(facts["property"].to_pylist(), facts["property_label"].to_pylist(), strict=True))
     entities = _entities(snapshot, list(labels))

@@ -8,9 +8,9 @@ from dataclasses import replace
 import pytest
 import torch
 import transformers
-from world.small_models import ARCHITECTURES, TEXTS, small_model
+from world.small_models import ARCHITECTURES, TEXTS, decode_greedily, small_model
 
-from kgedit.llm.generation import PresetQuestion, Question, ask, ask_each, decode_greedily, feed, plan_batches, truncate
+from kgedit.llm.generation import PresetQuestion, Question, ask, ask_each, feed, plan_batches, truncate
 from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.presets import PRESETS
 from kgedit.llm.shared_reading import shares_beginnings

@@ -9,11 +9,11 @@ import pytest
 import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 from transformers import AutoTokenizer, PreTrainedTokenizer, PreTrainedTokenizerFast
-from world.small_models import TEXTS, small_model, tokenizer
+from world.small_models import TEXTS, decode_greedily, small_model, tokenizer
 
 from kgedit.errors import ModelError
 from kgedit.llm.contexts import read_context
-from kgedit.llm.generation import Question, ask, decode_greedily
+from kgedit.llm.generation import Question, ask
 from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.loading import has_chat_template, load_model, wrap_model
 from kgedit.llm.presets import PRESETS

@@ -10,13 +10,12 @@ import pyarrow as pa
 import pytest
 from click.testing import CliRunner
 from world.hostile import HOSTILE
-from world.page_runs import NAMES, write_page_timestep
+from world.page_runs import NAMES, unpacked, write_page_timestep
 from world.small_timestep import write_timestep
 
 from kgedit.cli import main
 from kgedit.pages.change_cards import BASES, shown_dropped
 from kgedit.pages.change_page import change_page
-from kgedit.pages.embedding import unpacked
 from kgedit.timesteps.changes import DROPPED, dropped_changes, read_dropped
 from kgedit.timesteps.funnel import Filtered
 from kgedit.timesteps.labels import LABELS

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from world.hostile import HOSTILE
+from world.page_runs import unpacked
 
 from kgedit.analysis.cells import Estimate
 from kgedit.pages.charts.bars import (
@@ -31,7 +32,7 @@ from kgedit.pages.charts.scales import Scale, common_top, percent, ticks
 from kgedit.pages.charts.tradeoff import Tradeoff, tradeoffs
 from kgedit.pages.charts.word_cloud import word_cloud
 from kgedit.pages.charts.years import year_dots
-from kgedit.pages.embedding import NOTHING, Numbered, packed, unpacked
+from kgedit.pages.embedding import NOTHING, Numbered, packed
 from kgedit.pages.figure_files import COLUMN_MM, PAGE_MM, figure_svg, write_figures
 from kgedit.pages.marks import (
     DARK,

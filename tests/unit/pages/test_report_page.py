@@ -9,13 +9,12 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 from world.hostile import HOSTILE
-from world.page_runs import NAMES, write_page_run
+from world.page_runs import NAMES, unpacked, write_page_run
 from world.small_runs import SYNTHETIC, T1, T2, WILD, answer, cost, write_run
 
 from kgedit.analysis.overviews import kinds_of
 from kgedit.cli import main
 from kgedit.pages.answer_rows import FLAGS
-from kgedit.pages.embedding import unpacked
 from kgedit.pages.report_page import Page, report_page
 from kgedit.pages.report_provenance import provenance_of
 from kgedit.pages.report_views import AXIS_NAMES, run_names, views_of

@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 import torch
-from world.small_models import ARCHITECTURES, changed, small_model, weights
+from world.small_models import ARCHITECTURES, changed, decode_greedily, small_model, weights
 from world.waits import counted_waits
 
 from kgedit.editing import make_editor
 from kgedit.editing.editor import Editor, EditorState
 from kgedit.editing.side_memory.codebook import Codebook
 from kgedit.llm.contexts import read_context
-from kgedit.llm.generation import Question, ask, decode_greedily, feed
+from kgedit.llm.generation import Question, ask, feed
 from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.presets import PRESETS
 from kgedit.llm.training import encode_targets

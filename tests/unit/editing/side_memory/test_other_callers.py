@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 import torch
 from transformers import DynamicCache, pipeline
-from world.small_models import ARCHITECTURES, small_model
+from world.small_models import ARCHITECTURES, decode_greedily, small_model
 from world.small_timestep import write_timestep
 
 from kgedit.editing import make_editor
 from kgedit.llm.callers import InstalledHook, infer_reading
-from kgedit.llm.generation import decode_greedily, feed
+from kgedit.llm.generation import feed
 from kgedit.llm.language_model import LanguageModel
 from kgedit.records.cases import Case
 
