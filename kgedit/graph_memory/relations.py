@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kgedit.llm.embeddings import Embedder, Vectors
+from kgedit.llm.embeddings import Embedder, Vectors, stored_vectors
 from kgedit.names.index import composed, words_of
 from kgedit.wording.templates import template_table, template_version
 
@@ -135,11 +135,11 @@ class CatalogueWordings:
 
     @cached_property
     def vectors(self) -> CatalogueVectors:
-        """Vectors of all wordings, computed once; embedding them takes a few seconds."""
+        """Vectors of all wordings. Embedding them takes some ten seconds, so that they are kept on disk."""
         first = [rows[0] for rows in self.relations.values()]
         asked = [[row["question"], *row["rephrases"]] for row in first]
         texts = [text for several in asked for text in several] + [row["phrase"] for row in first]
-        vectors = self._embed([text.replace(SLOT, MASK) for text in texts])
+        vectors = stored_vectors(self._embed, [text.replace(SLOT, MASK) for text in texts])
         starts = np.cumsum([0, *(len(several) for several in asked)])
         return CatalogueVectors(vectors[: starts[-1]], starts[:-1], vectors[starts[-1] :])
 

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from kgedit.errors import MissingExtraError, ModelError
 from kgedit.llm.load_options import hide_progress_bars
+from kgedit.llm.stored_vectors import read_or_compute
 
 Vectors = NDArray[np.float32]
 Embedder = Callable[[Sequence[str]], Vectors]
@@ -22,18 +23,46 @@ _BUCKETS = 2048
 """Dimensions: a short text has some thirty trigrams, so that two of them rarely share a bucket."""
 
 
-def embedder_on_demand(name: str, *, device: str | Callable[[], str], reduced: bool = False) -> Embedder:
+def embedder_on_demand(name: str, *, device: str | Callable[[], str], reduced: bool = False) -> EmbedderOnDemand:
     """Create an embedder that is loaded on its first call. Remaining arguments: see `load_embedder`.
 
     Args:
         device: Name, or a function that is called each time; the embedder is reloaded if the device has changed.
     """
-    loaded = lru_cache(maxsize=1)(partial(load_embedder, name, reduced=reduced))
+    return EmbedderOnDemand(name, device if callable(device) else lambda: device, reduced=reduced)
 
-    def embed(texts: Sequence[str]) -> Vectors:
-        return loaded(device=device() if callable(device) else device)(texts)
 
-    return embed
+class EmbedderOnDemand:
+    """Embedder that is loaded on its first call.
+
+    Args:
+        name: Name of the model.
+        device: Returns the name of the device; it is called each time.
+        reduced: Whether to compute in bfloat16.
+    """
+
+    def __init__(self, name: str, device: Callable[[], str], *, reduced: bool) -> None:
+        self._name, self._device, self._reduced = name, device, reduced
+        self._loaded = lru_cache(maxsize=1)(partial(load_embedder, name, reduced=reduced))
+
+    def __call__(self, texts: Sequence[str]) -> Vectors:
+        """Vectors of texts."""
+        return self._loaded(device=self._device())(texts)
+
+    def stored(self, texts: Sequence[str]) -> Vectors:
+        """Vectors of a list of texts that is the same in every process: from disk, if they were computed before.
+
+        Only for models in a folder, on the CPU: nothing else says whether a later process would compute the same.
+        """
+        folder = Path(_path_or_name(self._name))
+        if self._device() != "cpu" or not folder.is_dir():
+            return self(texts)
+        return read_or_compute(texts, self, model=folder, reduced=self._reduced)
+
+
+def stored_vectors(embed: Embedder, texts: Sequence[str]) -> Vectors:
+    """Vectors of a list of texts that is the same in every process, from disk if the embedder can say so."""
+    return embed.stored(texts) if isinstance(embed, EmbedderOnDemand) else embed(texts)
 
 
 def check_embedder(name: str) -> None:

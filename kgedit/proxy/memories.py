@@ -103,7 +103,7 @@ class ServedMemory:
     ) -> None:
         self.path, self.search, self._matcher = path, search, matcher
         self._embed, self._gate, self._metrics = CachedEmbedder(embed), gate, metrics
-        self._catalogue = CatalogueWordings(self._embed)
+        self._catalogue = CatalogueWordings(embed)
         # One thread searches and another loads: neither memory nor embedder is thread-safe. Warming up a new memory
         # uses the embedder and therefore runs in the first thread.
         self._asking = ThreadPoolExecutor(1, "kgedit-ask")
