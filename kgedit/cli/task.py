@@ -1,4 +1,4 @@
-"""``kgedit task``: one of many shares of a load."""
+"""``kgedit task``: one of many shares of a load or of a delta."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from kgedit.verbs.task import RunTask
         "kgedit task parse wikidata-20210104-all.json.gz --date 2021-01-04 --part 3/32",
         "kgedit task gather wikidata-20210104-all.json.gz --date 2021-01-04",
         "kgedit task finish wikidata-20210104-all.json.gz --date 2021-01-04 --part 3/32",
+        "kgedit task delta --date 2023-02-27 --part 3/32",
     ),
 )
 def task(given: RunTask) -> None:

@@ -25,7 +25,7 @@ from kgedit.graph.managed.server import ManagedServer
 from kgedit.graph.queries import schema_statements
 from kgedit.graph.scopes import keep_scope, kept_scope, scope_from, scope_properties
 from kgedit.graph.writing import forget_progress, write_steps
-from kgedit.store.delta import write_delta, write_whole
+from kgedit.store.delta import delta_folder, write_delta, write_whole
 from kgedit.store.disk import disk_errors
 from kgedit.store.scope import Scope
 from kgedit.store.snapshots import Snapshot
@@ -266,7 +266,7 @@ def _write_delta(home: Path, graph: Graph, snapshots: tuple[Snapshot, Snapshot, 
         scope: Scope of the graph.
     """
     first, older, newer = snapshots
-    folder = home / "delta" / str(newer.date)
+    folder = delta_folder(home, newer)
     folder.mkdir(parents=True, exist_ok=True)
     files = write_delta(older, newer, scope, folder)
     graph.write(

@@ -5,8 +5,12 @@ Each step of STEPS is one Parquet file, read by the graph's write query of the s
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import ExitStack
+import glob
+import hashlib
+import shutil
+import uuid
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import duckdb
@@ -31,6 +35,7 @@ from kgedit.store.timeline import (
     object_terms,
     only,
     open_timeline,
+    property_labels,
     touched,
 )
 from kgedit.wikidata.times import OPEN_END
@@ -68,28 +73,98 @@ def write_whole(snapshots: Sequence[Snapshot], scope: Scope, folder: Path) -> di
 def write_delta(older: Snapshot, newer: Snapshot, scope: Scope, folder: Path) -> dict[str, Path]:
     """Write the changes between two consecutive snapshots, one bucket of both after the other.
 
+    Parts that `write_delta_parts` left in the folder are used, and deleted at the end.
+
     Returns:
         The files by step (DELTA_STEPS), each sorted within a bucket.
     """
-    snapshots = (older, newer)
-    with ExitStack() as stack:
-        connection = stack.enter_context(open_engine(folder / "spill", memory=_MEMORY))
-        make_property_labels(connection, snapshots)
-        selects = _selects(newer.date, scope)
-        files = {step: stack.enter_context(_StepFile(folder / f"{step}.parquet")) for step in selects}
-        groups = bucket_groups(snapshots)
-        for group in groups:
+    numbers = range(delta_parts(older, newer))
+    write_delta_parts(older, newer, scope, folder, numbers)
+    made = _parts_folder(folder, (older, newer), scope)
+    files: dict[str, Path] = {}
+    with open_engine(folder / "spill", memory=_MEMORY) as connection:
+        for step in _selects(newer.date, scope):
+            parts = [_part(made, number) / f"{step}.parquet" for number in numbers]
+            files[step] = folder / f"{step}.parquet"
+            if step == "named":
+                named = _never_described(connection, (older, newer), parts)
+                pq.write_table(named, files[step], row_group_size=_ROW_GROUP_ROWS)
+                continue
+            with pq.ParquetWriter(files[step], pq.read_schema(parts[0])) as file:
+                for part in parts:
+                    file.write_table(pq.read_table(part), _ROW_GROUP_ROWS)
+    for parts_made in folder.glob(f"{_PARTS}-*"):
+        shutil.rmtree(parts_made)
+    return files
+
+
+def delta_folder(home: Path, newer: Snapshot) -> Path:
+    """Folder of a delta that is being written or applied."""
+    return home / "delta" / str(newer.date)
+
+
+def delta_parts(older: Snapshot, newer: Snapshot) -> int:
+    """Number of parts of a delta, one for each bucket that both snapshots have."""
+    return len(bucket_groups((older, newer)))
+
+
+def missing_parts(older: Snapshot, newer: Snapshot, scope: Scope, folder: Path) -> list[int]:
+    """Numbers of the parts of a delta that are not in its folder."""
+    made = _parts_folder(folder, (older, newer), scope)
+    return [number for number in range(delta_parts(older, newer)) if not _part(made, number).is_dir()]
+
+
+def write_delta_parts(
+    older: Snapshot,
+    newer: Snapshot,
+    scope: Scope,
+    folder: Path,
+    numbers: Iterable[int],
+    labels: pa.Table | None = None,
+) -> None:
+    """Write parts of a delta for `write_delta`, which may be in another process or on another machine.
+
+    Each is a folder that is renamed when it is complete. Complete parts of the same delta are kept.
+
+    Args:
+        older: The older snapshot.
+        newer: The next one.
+        scope: Facts and statements to include.
+        folder: Folder of the delta, shared by all parts.
+        numbers: Numbers of the parts, from 0.
+        labels: Labels of properties (kgedit.store.timeline.property_labels), so that each of many calls need not read
+            all entities for them; None reads them.
+    """
+    snapshots, groups = (older, newer), bucket_groups((older, newer))
+    made = _parts_folder(folder, snapshots, scope)
+    todo = [groups[number] for number in numbers if not _part(made, number).is_dir()]
+    if not todo:
+        return
+    made.mkdir(parents=True, exist_ok=True)
+    with open_engine(made / f".spill-{uuid.uuid4().hex}", memory=_MEMORY) as connection:
+        make_property_labels(connection, property_labels(connection, snapshots) if labels is None else labels)
+        for group in todo:
             _show_what_changed(connection, snapshots, scope, group)
-            for step, select in selects.items():
-                rows = connection.sql(f"SELECT * FROM ({select}) ORDER BY ALL")
-                if step != "named":
-                    files[step].add(rows.to_arrow_table())
-                elif group.number == 0:
-                    rows.create("object_term")
-                else:
-                    rows.insert_into("object_term")
-        files["named"].add(_never_described(connection, newer, groups))
-        return {step: file.path for step, file in files.items()}
+            aside = made / f".{group.number:05d}-{uuid.uuid4().hex}"
+            aside.mkdir()
+            for step, select in _selects(newer.date, scope).items():
+                _write(connection, select, aside / f"{step}.parquet")
+            with suppress(OSError):  # another attempt at the part, which gives the same bytes, was faster
+                aside.rename(_part(made, group.number))
+            shutil.rmtree(aside, ignore_errors=True)
+
+
+_PARTS = "parts"
+
+
+def _parts_folder(folder: Path, snapshots: Sequence[Snapshot], scope: Scope) -> Path:
+    """Folder of the parts of a delta. Those of other snapshots or with another scope are in other folders."""
+    of = [(snapshot.date, snapshot.manifest) for snapshot in snapshots]
+    return folder / f"{_PARTS}-{hashlib.sha256(repr((of, scope)).encode()).hexdigest()[:16]}"
+
+
+def _part(made: Path, number: int) -> Path:
+    return made / f"{number:05d}"
 
 
 def _show_what_changed(
@@ -110,34 +185,19 @@ def _show_what_changed(
     connection.execute(f"CREATE OR REPLACE VIEW ends_1 AS {ends_of(1, only('fact', 0, 1))}")
 
 
-def _never_described(connection: duckdb.DuckDBPyConnection, newer: Snapshot, groups: Sequence[BucketGroup]) -> pa.Table:
-    """Terms of the table ``object_term`` that are no entity of the newer snapshot, each once."""
+def _never_described(
+    connection: duckdb.DuckDBPyConnection, snapshots: Sequence[Snapshot], parts: Sequence[Path]
+) -> pa.Table:
+    """Terms in the files of the step ``named`` that are no entity of the newer snapshot, each once."""
+    listed = ", ".join(literal(glob.escape(str(part))) for part in parts)
+    connection.execute(f"CREATE TABLE object_term AS FROM read_parquet([{listed}])")
     connection.execute("CREATE TABLE described (id VARCHAR)")
-    for group in groups:
-        entities = f"{group.rows(newer, 'entities')} WHERE redirect_target IS NULL"
+    for group in bucket_groups(snapshots):
+        entities = f"{group.rows(snapshots[-1], 'entities')} WHERE redirect_target IS NULL"
         connection.execute(f"INSERT INTO described SELECT id FROM {entities} AND id IN (SELECT id FROM object_term)")
     return connection.sql(
         "SELECT DISTINCT ON (id) * FROM object_term ANTI JOIN described USING (id) ORDER BY ALL"
     ).to_arrow_table()
-
-
-class _StepFile(ExitStack):
-    """Writes the rows of a step; a context manager.
-
-    Attributes:
-        path: The file.
-    """
-
-    def __init__(self, path: Path) -> None:
-        super().__init__()
-        self.path = path
-        self._writer: pq.ParquetWriter | None = None
-
-    def add(self, rows: pa.Table) -> None:
-        """Add rows, all with the same columns."""
-        if self._writer is None:
-            self._writer = self.enter_context(pq.ParquetWriter(self.path, rows.schema))
-        self._writer.write_table(rows, _ROW_GROUP_ROWS)
 
 
 def _selects(date: int, scope: Scope) -> dict[str, str]:

@@ -1,7 +1,7 @@
-"""Shares of a load, for many processes on machines with a shared folder: the folder of an interrupted load.
+"""Shares of a load or of a delta, for many processes on machines with a shared folder.
 
-A share of a stage leaves what it did there, complete or not at all. Afterwards `kgedit.store.ingest.ingest` of the same
-load finds it, does what is missing, and puts the snapshot in place.
+A share of a stage leaves what it did in the folder of an interrupted load or delta, complete or not at all. Afterwards
+`kgedit.store.ingest.ingest` of the same load, or `kgedit.store.delta.write_delta`, finds it and does what is missing.
 """
 
 from __future__ import annotations
@@ -15,11 +15,14 @@ from kgedit.errors import StoreError
 from kgedit.progress import Advance
 from kgedit.store.blocks import parse_blocks, unparsed_blocks
 from kgedit.store.builds import Load
+from kgedit.store.delta import delta_folder, delta_parts, write_delta_parts
 from kgedit.store.disk import disk_errors
 from kgedit.store.files import write_json
 from kgedit.store.ingest import join_options, join_targets, staging_folder
 from kgedit.store.joining import finish_buckets, is_planned
 from kgedit.store.late_values import read_late_values
+from kgedit.store.scope import Scope
+from kgedit.store.snapshots import Snapshot
 from kgedit.store.sources import DumpFile
 
 
@@ -64,7 +67,7 @@ def run_task(
         home: Home folder, shared by all processes.
         load: Options of the load, the same for all shares.
         source: The dump.
-        stage: One of kgedit.store.TASK_STAGES; gather has one share.
+        stage: One of kgedit.store.LOAD_STAGES; gather has one share.
         share: The share.
         workers: Number of worker processes, or of buckets finished at once.
         progress: Called as those of `ingest`.
@@ -151,4 +154,23 @@ def _finish(staging: Path, load: Load, source: DumpFile, share: Share, workers: 
         progress=progress,
         **join_options(load, source),
     )
+    return len(numbers)
+
+
+def run_delta_task(home: Path, older: Snapshot, newer: Snapshot, scope: Scope, share: Share) -> int:
+    """Write a share of the changes between two consecutive snapshots.
+
+    Args:
+        home: Home folder, shared by all processes.
+        older: The older snapshot.
+        newer: The next one.
+        scope: Scope of the graph.
+        share: The share.
+
+    Returns:
+        Number of buckets of the share.
+    """
+    numbers = [number for number in range(delta_parts(older, newer)) if number in share]
+    with disk_errors(home):
+        write_delta_parts(older, newer, scope, delta_folder(home, newer), numbers)
     return len(numbers)

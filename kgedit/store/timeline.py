@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import get_args
 
 import duckdb
+import pyarrow as pa
 
 from kgedit.store import captions
 from kgedit.store.bucket_groups import BucketGroup, bucket_groups
@@ -97,7 +98,7 @@ def open_timeline(snapshots: Sequence[Snapshot], scope: Scope, *, spill: Path) -
     connection.execute(f"SET VARIABLE all_term_parts = {parts}")
     _choose_terms(connection, 0, of=1)
     make_views(connection, snapshots, scope.condition())
-    make_property_labels(connection, snapshots)
+    make_property_labels(connection, property_labels(connection, snapshots))
     for k in range(1, len(snapshots)):
         connection.execute(f"CREATE TABLE touched_{k} (id VARCHAR)")
         for group in bucket_groups(snapshots[k - 1 : k + 1]):
@@ -184,14 +185,21 @@ def make_view(
     connection.execute(f"CREATE OR REPLACE VIEW {name}_{k} AS {_VIEWS[name].format(**rows, condition=condition)}")
 
 
-def make_property_labels(connection: duckdb.DuckDBPyConnection, snapshots: Sequence[Snapshot]) -> None:
-    """Create table ``property_labels`` (since, property, property_label): labels in each snapshot, by its date."""
+def property_labels(connection: duckdb.DuckDBPyConnection, snapshots: Sequence[Snapshot]) -> pa.Table:
+    """Labels of properties in each snapshot: since (its date), property and property_label."""
     labels = " UNION ALL ".join(
         f"SELECT {snapshot.date} AS since, id AS property, label AS property_label FROM {literal(snapshot.entities)} "
         "WHERE id[1] = 'P' AND redirect_target IS NULL AND label IS NOT NULL"
         for snapshot in snapshots
     )
-    connection.execute(f"CREATE TABLE property_labels AS {labels}")
+    return connection.sql(labels).to_arrow_table()
+
+
+def make_property_labels(connection: duckdb.DuckDBPyConnection, labels: pa.Table) -> None:
+    """Create table ``property_labels`` from the result of `property_labels`."""
+    connection.register("labels_given", labels)
+    connection.execute("CREATE TABLE property_labels AS FROM labels_given")
+    connection.unregister("labels_given")
 
 
 def touched(older: str, newer: str) -> str:

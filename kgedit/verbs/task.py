@@ -1,35 +1,51 @@
-"""`task`: one of many shares of a load, for clusters with a shared folder."""
+"""`task`: one of many shares of a load or of a delta, for clusters with a shared folder."""
 
 from __future__ import annotations
 
+import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+from kgedit.errors import StoreError
 from kgedit.machine import usable_cores
 from kgedit.progress import Steps
 from kgedit.store import TASK_STAGES
 from kgedit.verbs.home_folder import read_date
 from kgedit.verbs.live_progress import step_line
-from kgedit.verbs.load_dump import ReadOptions, read_load
+from kgedit.verbs.load_dump import LOAD_ENGINES, ReadOptions, read_load
 from kgedit.verbs.options import AnyPath, Day, HomeVerb, OneOf, argument, flag, options, python_only
 
 if TYPE_CHECKING:
     from kgedit.store.builds import Load
+    from kgedit.store.scope import Scope
+    from kgedit.store.snapshots import Snapshot
 
 
 @options
 class RunTask(ReadOptions, HomeVerb[int]):
-    """Do a part of a load on one of many machines.
+    """Do a part of a load, or of a delta for the graph, on one of many machines.
 
-    All parts share the home (docs/how-to/full-dumps.md). The stages are parse and finish, in any number of
-    parts, with gather between them. A part that failed is repeated. Then load-dump with the same options completes the
-    snapshot.
+    All parts share the home (docs/how-to/full-dumps.md). The stages of a load are parse and finish, in any number of
+    parts, with gather between them; then load-dump with the same options completes the snapshot. The stage delta finds
+    what changed since the snapshot before; the next command that updates the graph writes it there. A part that
+    failed is repeated.
     """
 
-    stage: Annotated[str, OneOf(TASK_STAGES)] = argument(kw_only=False, help="Stage of the load.")
-    path: AnyPath = argument(kw_only=False, help="Dump file, plain or compressed (.gz, .bz2, .zst).")
-    date: Day = flag(kw_only=False, help="Day of the dump.")
+    stage: Annotated[str, OneOf(TASK_STAGES)] = argument(kw_only=False, help="Stage of the load, or delta.")
+    date: Day = flag(kw_only=False, complete="snapshot_dates", help="Day of the dump, or of the newer snapshot.")
+    path: AnyPath | None = argument(
+        default=None, kw_only=False, help="Dump file, plain or compressed (.gz, .bz2, .zst). None for delta."
+    )
     part: str = flag(default="1/1", metavar="K/N", help="The K-th of N parts: every N-th block or bucket.")
+    engine: Annotated[str, OneOf(LOAD_ENGINES)] = flag(
+        default="local", group="Machine", help="For delta: this machine, or all parts on a Spark cluster."
+    )
+    master: str | None = flag(
+        default=None,
+        group="Machine",
+        metavar="URL",
+        help="Spark cluster, such as spark://host:7077 or local[4]. Default: that of spark-submit.",
+    )
     progress: Steps | None = python_only(default=None, help="Progress callback.")
 
     def run(self, home: Path) -> int:
@@ -40,14 +56,64 @@ class RunTask(ReadOptions, HomeVerb[int]):
 
         Raises:
             SourceError: if the dump cannot be read.
-            StoreError: if the part is not K/N, or the stage before is not complete.
+            StoreError: if the part is not K/N, the stage before is not complete, or options do not fit the stage.
         """
+        if self.engine == "local" and self.master is not None:
+            raise StoreError("--master is the address of a Spark cluster. Add --engine spark, or leave it out.")
+        if self.stage == "delta":
+            return self._delta(home)
+        if self.engine != "local":
+            raise StoreError("Spark runs a whole load, not its parts: kgedit load-dump PATH --date DAY --engine spark")
+        return self._load(home)
+
+    def _load(self, home: Path) -> int:
         from kgedit.store.sources import DumpFile
         from kgedit.store.tasks import read_share, run_task
 
+        if self.path is None:
+            raise StoreError(f"The stage {self.stage} reads a dump. Give its path after the stage.")
         share, source = read_share(self.part), DumpFile(Path(self.path))
         load: Load = read_load(source, read_date(self.date), self)
         total = source.size if self.stage == "parse" else 1000
         report = (self.progress or step_line)(f"Stage {self.stage}", total, "rows")
         workers = self.workers or usable_cores()
         return run_task(home, load, source, self.stage, share, workers=workers, progress=report)
+
+    def _delta(self, home: Path) -> int:
+        from kgedit.graph.scopes import kept_scope
+        from kgedit.store.scope import Scope
+        from kgedit.store.tasks import read_share, run_delta_task
+
+        if self.path is not None:
+            raise StoreError("The stage delta compares two snapshots of the store. Leave out the path of a dump.")
+        share, scope = read_share(self.part), kept_scope(home) or Scope()
+        if scope.follows_changes:
+            raise StoreError(
+                f"The graph of {home} contains {scope.describe()}. It is written as a whole after each load, without "
+                "deltas."
+            )
+        older, newer = _neighbours(home, read_date(self.date))
+        if self.engine == "local":
+            return run_delta_task(home, older, newer, scope, share)
+        if share.of != 1:
+            raise StoreError("Spark runs all parts of a delta. Leave out --part.")
+        return _on_spark(self.master, home, older, newer, scope)
+
+
+def _neighbours(home: Path, date: datetime.date) -> tuple[Snapshot, Snapshot]:
+    """The snapshot before that of a date, and that one."""
+    from kgedit.store.snapshots import list_snapshots, open_snapshot
+
+    newer = open_snapshot(home, date)
+    older = [snapshot for snapshot in list_snapshots(home) if snapshot.date < newer.date]
+    if not older:
+        raise StoreError(f"{newer.name} is the oldest snapshot of {home}. A delta compares it with the one before it.")
+    return older[-1], newer
+
+
+def _on_spark(master: str | None, home: Path, older: Snapshot, newer: Snapshot, scope: Scope) -> int:
+    from kgedit.spark.delta import write_delta_on_spark
+    from kgedit.spark.session import open_session
+
+    with open_session(master) as session:
+        return write_delta_on_spark(session, home, older, newer, scope)

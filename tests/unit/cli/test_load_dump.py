@@ -54,6 +54,28 @@ def test_parts_of_a_load_say_what_they_did_and_load_dump_completes_them(dump: Pa
     assert load(dump).stderr.splitlines()[0] == "Snapshot 2021-01-04: 30 entities, 30 claims."
 
 
+def test_parts_of_a_delta_need_no_dump_and_a_snapshot_before(tmp_path: Path, dump: Path) -> None:
+    def task(stage: str, *options: str) -> Result:
+        return run("task", stage, *options)
+
+    load(dump)
+    alone = task("delta", "--date", "2021-01-04")
+    assert (alone.exit_code, "is the oldest snapshot" in alone.output) == (1, True)
+    changed = write_dump(tmp_path / "newer.json", [entity("Q1", statement(snak("P31", entity_value("Q6"))))])
+    run("load-dump", str(changed), "--date", "2023-02-27", "--no-graph")
+    assert task("delta", "--date", "2023-02-27", "--part", "1/2").stdout == "delta, part 1/2: 1 buckets done\n"
+    assert len(list((tmp_path / "home" / "delta" / "20230227").glob("parts-*/00000/facts_begun.parquet"))) == 1
+    for given, message in (
+        (("delta", str(dump)), "Leave out the path"),
+        (("parse",), "Give its path"),
+        (("parse", str(dump), "--engine", "spark"), "load-dump PATH --date DAY --engine spark"),
+        (("delta", "--master", "local[2]"), "Add --engine spark"),
+        (("delta", "--engine", "spark", "--part", "1/2"), "Leave out --part"),
+    ):
+        refused = task(*given, "--date", "2023-02-27")
+        assert (refused.exit_code, message in refused.output) == (1, True), given
+
+
 def test_what_changed_is_taken_out_of_another_store(
     tmp_path: Path, dump: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

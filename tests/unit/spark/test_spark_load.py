@@ -21,12 +21,15 @@ from world.shared_data import SHARED
 
 import kgedit
 from kgedit.errors import SourceError, StoreError
+from kgedit.spark.delta import write_delta_on_spark
 from kgedit.spark.finishing import FinishTask
 from kgedit.spark.load import SparkBuild
 from kgedit.spark.session import open_session
 from kgedit.store.blocks import Loader
+from kgedit.store.delta import delta_folder, missing_parts, write_delta
 from kgedit.store.ingest import ingest
 from kgedit.store.schemas import NODES, WAITING, LoaderOptions, Parsed, Waiting
+from kgedit.store.scope import Scope
 from kgedit.store.snapshots import Snapshot
 from kgedit.store.sources import DumpFile
 from tests.world.dumps import Json, entity, entity_value, hashes, load, load_of, snak, statement, write_dump
@@ -240,3 +243,20 @@ class ParserThatWaits:
 def test_formats_that_describe_values_elsewhere_are_refused(session: SparkSession, tmp_path: Path) -> None:
     with pytest.raises(SourceError, match="Load it on one machine"):
         on_spark(session, tmp_path / "home", hostile_dump(tmp_path), make_loader=ParserThatWaits)
+
+
+def test_a_delta_on_spark_has_the_bytes_of_a_local_one(
+    session: SparkSession, tmp_path: Path, four_buckets: None
+) -> None:
+    home = tmp_path / "home"
+    older = load(home, hostile_dump(tmp_path), DATE)
+    newer = load(home, write_dump(tmp_path / "newer.json", [entity("Q15", about("Q5"))]), "2023-02-27")
+    local, shared = tmp_path / "local", delta_folder(home, newer)
+    local.mkdir()
+    whole = write_delta(older, newer, Scope(), local)
+    assert write_delta_on_spark(session, home, older, newer, Scope()) == 4
+    assert missing_parts(older, newer, Scope(), shared) == []
+    found = write_delta(older, newer, Scope(), shared)
+    assert {step: path.read_bytes() for step, path in found.items()} == {
+        step: path.read_bytes() for step, path in whole.items()
+    }

@@ -1,18 +1,24 @@
-"""Shares of a load in a shared folder: any order and number of them gives the snapshot of one process."""
+"""Shares of a load or delta in a shared folder: any order and number of them gives the result of one process."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 
 from kgedit.errors import StoreError
 from kgedit.progress import ignore
+from kgedit.store import delta
+from kgedit.store.bucket_groups import BucketGroup
 from kgedit.store.buckets import BucketRows, BucketTarget, write_bucket
+from kgedit.store.delta import delta_folder, missing_parts, write_delta
+from kgedit.store.scope import Scope
+from kgedit.store.snapshots import Snapshot
 from kgedit.store.sources import DumpFile
-from kgedit.store.tasks import Share, read_share, run_task
+from kgedit.store.tasks import Share, read_share, run_delta_task, run_task
 from tests.world.dumps import entity, entity_value, load, load_of, snak, statement, write_dump
 
 DATE = "2021-01-04"
@@ -88,3 +94,41 @@ def test_a_part_that_is_none_is_refused(text: str) -> None:
 def test_shares_are_disjoint_and_complete() -> None:
     taken = [index for number in range(1, 5) for index in range(10) if index in Share(number, 4)]
     assert sorted(taken) == list(range(10))
+
+
+def delta_of(home: Path, older: Snapshot, newer: Snapshot, scope: Scope) -> dict[str, bytes]:
+    folder = delta_folder(home, newer)
+    folder.mkdir(parents=True, exist_ok=True)
+    found = {step: path.read_bytes() for step, path in write_delta(older, newer, scope, folder).items()}
+    assert sorted(folder.iterdir()) == sorted(folder / f"{step}.parquet" for step in found)
+    return found
+
+
+def test_shares_of_a_delta_give_the_bytes_of_one_process(
+    tmp_path: Path, dump: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    about = statement(snak("P31", entity_value("Q7")))
+    changed = write_dump(tmp_path / "newer.json", [entity(f"Q{number}", about) for number in range(20, 99)])
+    older, newer = load(tmp_path, dump, DATE), load(tmp_path, changed, "2023-02-27")
+    whole = delta_of(tmp_path / "whole", older, newer, Scope())
+    assert pq.read_metadata(delta_folder(tmp_path / "whole", newer) / "facts_begun.parquet").num_rows == 79
+    home = tmp_path / "shared"
+    run_delta_task(home, older, newer, Scope(evidence=False), read_share("1/1"))  # of another scope: not used
+    done = [run_delta_task(home, older, newer, Scope(), read_share(part)) for part in ("2/3", "1/3", "2/3")]
+    assert done == [3, 3, 3]
+    assert missing_parts(older, newer, Scope(), delta_folder(home, newer)) == [2, 5]
+    shown: list[int] = []
+    monkeypatch.setattr("kgedit.store.delta._show_what_changed", noted(shown))
+    assert delta_of(home, older, newer, Scope()) == whole
+    assert shown == [2, 5]
+
+
+def noted(numbers: list[int]) -> Callable[..., None]:
+    """The function that begins a part of a delta, which notes the part's number."""
+    begin = delta._show_what_changed
+
+    def begin_noted(connection: Any, snapshots: Any, scope: Scope, group: BucketGroup) -> None:
+        numbers.append(group.number)
+        begin(connection, snapshots, scope, group)
+
+    return begin_noted
