@@ -10,6 +10,7 @@ from kgedit.errors import StoreError
 from kgedit.machine import usable_cores
 from kgedit.progress import Steps
 from kgedit.store import TASK_STAGES
+from kgedit.store.scope import Scope
 from kgedit.verbs.home_folder import read_date
 from kgedit.verbs.live_progress import step_line
 from kgedit.verbs.load_dump import LOAD_ENGINES, ReadOptions, read_load
@@ -17,7 +18,6 @@ from kgedit.verbs.options import AnyPath, Day, HomeVerb, OneOf, argument, flag, 
 
 if TYPE_CHECKING:
     from kgedit.store.builds import Load
-    from kgedit.store.scope import Scope
     from kgedit.store.snapshots import Snapshot
 
 
@@ -81,7 +81,6 @@ class RunTask(ReadOptions, HomeVerb[int]):
 
     def _delta(self, home: Path) -> int:
         from kgedit.graph.scopes import kept_scope
-        from kgedit.store.scope import Scope
         from kgedit.store.tasks import read_share, run_delta_task
 
         if self.path is not None:
