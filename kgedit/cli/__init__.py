@@ -36,7 +36,7 @@ COMMAND_TABLE: dict[str, dict[str, tuple[str, str]]] = {
         "fetch-slice": ("kgedit.cli.fetch:fetch_slice", "Fetch selected items by SPARQL."),
         "load-dump": ("kgedit.cli.load_dump:load_dump", "Load a Wikidata dump as the snapshot of a date."),
         "load-changes": (
-            "kgedit.cli.load_changes:load_changes",
+            "kgedit.cli.load_dump:load_changes",
             "Take what changed between two snapshots out of a larger store.",
         ),
         "task": ("kgedit.cli.task:task", "Do a part of a load on one of many machines."),
@@ -49,9 +49,9 @@ COMMAND_TABLE: dict[str, dict[str, tuple[str, str]]] = {
         "query": ("kgedit.cli.query:query", "Run a query file, or your own Cypher, on the graph."),
         "find": ("kgedit.cli.browse:find", "Find items and properties by label or alias."),
         "browse": ("kgedit.cli.browse:browse", "Open Neo4j Browser on the loaded graph."),
-        "explore": ("kgedit.cli.explore:explore", "Explore the changes between the loaded snapshots."),
-        "relations": ("kgedit.cli.relations:relations", "List how functional each property of a snapshot is."),
-        "cycles": ("kgedit.cli.cycles:cycles", "List cycles among classes and among containers."),
+        "explore": ("kgedit.cli.browse:explore", "Explore the changes between the loaded snapshots."),
+        "relations": ("kgedit.cli.snapshots:relations", "List how functional each property of a snapshot is."),
+        "cycles": ("kgedit.cli.snapshots:cycles", "List cycles among classes and among containers."),
     },
     "Questions": {
         "export-timestep": (
@@ -62,11 +62,11 @@ COMMAND_TABLE: dict[str, dict[str, tuple[str, str]]] = {
         "audit": ("kgedit.cli.audit:audit", "Check a file of edits against two snapshots."),
         "verbalize": ("kgedit.cli.verbalize:verbalize", "Reword a timestep's questions with a language model."),
         "compare-verbalizers": (
-            "kgedit.cli.compare_verbalizers:compare_verbalizers",
+            "kgedit.cli.verbalize:compare_verbalizers",
             "Compare templates and models on the same facts.",
         ),
         "mine-templates": (
-            "kgedit.cli.mine_templates:mine_templates",
+            "kgedit.cli.verbalize:mine_templates",
             "Mine cloze templates from a model's statements.",
         ),
         "build-qaedit": (
@@ -94,7 +94,7 @@ COMMAND_TABLE: dict[str, dict[str, tuple[str, str]]] = {
         "view": ("kgedit.cli.report:view", "Open the page of a run, or of several side by side."),
         "score": ("kgedit.cli.score:score", "Score stored answers by further metrics."),
         "publish": ("kgedit.cli.publish:publish", "Write timesteps as a dataset that others can load."),
-        "submit": ("kgedit.cli.submit:submit", "Check a run and submit it to a board."),
+        "submit": ("kgedit.cli.leaderboard:submit", "Check a run and submit it to a board."),
         "leaderboard": ("kgedit.cli.leaderboard:leaderboard", "Rank comparable runs."),
     },
 }

@@ -1,14 +1,19 @@
-"""``kgedit find`` and ``kgedit browse``: searches items by name, and opens Neo4j Browser on one."""
+"""``kgedit find``, ``browse`` and ``explore``: search items, open Neo4j Browser on one, view changes."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import click
 
+from kgedit.cli.desktop import open_in_browser, open_page
 from kgedit.cli.formats import print_result, print_rows, result_format, rows_format
+from kgedit.cli.progress import say
 from kgedit.cli.verb_command import verb_command
 from kgedit.resources import data_folder
 from kgedit.resources import home as default_home
 from kgedit.verbs.browse import Browse, Find
+from kgedit.verbs.explore import Explore
 
 
 @verb_command(Find, name="find", words="name", more=(rows_format,), examples=("kgedit find Germany",))
@@ -46,3 +51,15 @@ def browse(given: Browse, *, only_print: bool) -> None:
     click.echo(f"Style sheet and saved queries: {style}", err=True)
     if not only_print:
         click.launch(page.url if page.entry is None else page.entry.as_uri())
+
+
+@verb_command(
+    Explore, name="explore", more=(open_page,), examples=("kgedit explore", "kgedit explore --no-open --port 8765")
+)
+def explore(given: Explore, *, opens: bool) -> None:
+    """Print the page's address, open it, and serve until Ctrl-C."""
+    server = replace(given, told=say).run()
+    click.echo(server.url)
+    if opens:
+        open_in_browser(server.url)
+    server.run()

@@ -1,13 +1,14 @@
-"""``kgedit leaderboard``: ranks the runs of a board against comparable runs."""
+"""``kgedit submit`` and ``kgedit leaderboard``: submits a finished run to a board, and ranks the runs of a board."""
 
 from __future__ import annotations
 
 import click
 
+from kgedit.cli.formats import print_result, result_format
 from kgedit.cli.progress import say, steps
 from kgedit.cli.tables import print_tables
 from kgedit.cli.verb_command import verb_command
-from kgedit.verbs.leaderboard import RankRuns
+from kgedit.verbs.leaderboard import RankRuns, SubmitRun
 
 _FORMAT = click.option("--format", "form", type=click.Choice(("table", "json", "csv", "markdown")), default="table",
                        show_default=True, help="Output format.")  # fmt: skip
@@ -35,3 +36,24 @@ def leaderboard(given: RankRuns, *, form: str) -> None:
         click.echo({"json": made.to_json, "csv": made.to_csv, "markdown": made.to_markdown}[form](), nl=False)
     for path in made.files:
         say(f"Written: {path}")
+
+
+@verb_command(
+    SubmitRun,
+    name="submit",
+    more=(result_format,),
+    examples=(
+        "kgedit submit runs/memit --to board --by 'A. Researcher'",
+        "kgedit submit runs/memit --to board --timestep 20210104_20230227",
+    ),
+)
+def submit(given: SubmitRun) -> None:
+    """Check the run, and print its entry."""
+    with steps("Checking"):
+        made = given.run()
+    scores = made.submission.scores
+    if made.is_new:
+        say(f"Checked: {scores.edits.edits:,} edits, {scores.answers:,} answers, {len(scores.scores):,} scores.")
+    else:
+        say("This run is already on the board; its entry was not changed. Replace its statement: --overwrite")
+    print_result({"entry": made.folder, "name": made.submission.name, "is_new": made.is_new}, text=made.folder)

@@ -1,4 +1,4 @@
-"""``kgedit load-dump``: loads dumps into the store, and the store into the graph."""
+"""``kgedit load-dump`` and ``load-changes``: load snapshots into the store, and the store into the graph."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Any
 import click
 
 from kgedit.cli.formats import print_result, result_format
-from kgedit.cli.progress import bars, say
+from kgedit.cli.progress import bars, say, steps
 from kgedit.cli.verb_command import Given, verb_command
 from kgedit.resources import home as default_home
 from kgedit.store.scope import Scope
 from kgedit.verbs.graph import ScopeOptions
 from kgedit.verbs.home import Home
-from kgedit.verbs.load_dump import LoadDump, LoadDumpAsOf
+from kgedit.verbs.load_dump import LoadChanges, LoadDump, LoadDumpAsOf
 
 
 @verb_command(
@@ -89,3 +89,24 @@ def project(*, rebuild: bool = False, scope: Scope | None = None) -> dict[str, A
         "rebuilt_from": held.rebuilt,
         "scope": held.scope.describe(),
     }
+
+
+@verb_command(
+    LoadChanges,
+    ScopeOptions,
+    name="load-changes",
+    more=(result_format,),
+    examples=("kgedit load-changes /mnt/cluster/kgedit-data --from 2021-01-04 --to 2023-02-27",),
+)
+def load_changes(given: Given) -> None:
+    """Take what changed, then update the graph."""
+    home, scope = default_home(), given.make(ScopeOptions).scope()
+    with steps("Taking what changed"):
+        taken = given.with_values(graph=False).make(LoadChanges).run(home)
+    for snapshot in taken:
+        manifest = snapshot.manifest
+        whole = manifest["part"]["whole"]
+        counts = (f"{manifest[name]:,} of {whole[name]:,} {name}" for name in ("entities", "claims", "facts"))
+        say(f"Snapshot {snapshot.name}: {', '.join(counts)}.")
+    held = project(scope=scope) if given.values["graph"] else None
+    print_result({"snapshots": [snapshot.manifest for snapshot in taken], "graph": held})

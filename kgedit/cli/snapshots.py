@@ -1,4 +1,4 @@
-"""``kgedit snapshots`` and ``kgedit drop-snapshot``: list and remove snapshots."""
+"""``kgedit snapshots``, ``drop-snapshot``, ``relations`` and ``cycles``: list, remove and inspect snapshots."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ from typing import Any
 import click
 
 from kgedit.cli.examples import examples
-from kgedit.cli.formats import json_flag, print_json, print_result, result_format, wants_json
+from kgedit.cli.formats import json_flag, print_json, print_result, print_rows, result_format, rows_format, wants_json
 from kgedit.cli.load_dump import project
 from kgedit.cli.progress import say
 from kgedit.cli.verb_command import verb_command
-from kgedit.verbs.drop_snapshot import DropSnapshot
+from kgedit.resources import home as default_home
 from kgedit.verbs.home import Home
+from kgedit.verbs.snapshots import Cycles, DropSnapshot, Relations
 
 
 @click.command(epilog=examples("kgedit snapshots"))
@@ -53,3 +54,27 @@ def _without_it(home: Home) -> dict[str, Any]:
     home.empty_graph()
     say("The graph is empty.")
     return {"facts": 0, "terms": 0}
+
+
+@verb_command(
+    Relations,
+    name="relations",
+    more=(rows_format,),
+    examples=(
+        "kgedit relations --date 2023-02-27",
+        "kgedit relations --date 2023-02-27 --disagreeing --min-subjects 20",
+    ),
+)
+def relations(given: Relations, *, form: str) -> None:
+    """Print one row per property."""
+    rows = given.run(default_home()).to_pylist()
+    if form == "table":
+        shares = ("functional", "dated", "dated_claims")
+        rows = [row | {name: f"{row[name]:.3f}" for name in shares} for row in rows]
+    print_rows(rows, form)
+
+
+@verb_command(Cycles, name="cycles", more=(rows_format,), examples=("kgedit cycles --date 2023-02-27",))
+def cycles(given: Cycles, *, form: str) -> None:
+    """Print one row per member of a cycle."""
+    print_rows(given.run(default_home()).to_pylist(), form)

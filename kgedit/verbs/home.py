@@ -9,16 +9,13 @@ from kgedit.progress import Steps
 from kgedit.resources import use_home
 from kgedit.verbs.audit import AuditEdits
 from kgedit.verbs.browse import Browse, Find
-from kgedit.verbs.cycles import Cycles
-from kgedit.verbs.drop_snapshot import DropSnapshot
 from kgedit.verbs.export_timestep import ExportAll, ExportTimestep
 from kgedit.verbs.home_folder import Date, read_date
 from kgedit.verbs.home_graph import HomeGraph
-from kgedit.verbs.load_changes import LoadChanges
-from kgedit.verbs.load_dump import LoadDump, LoadDumpAsOf
+from kgedit.verbs.load_dump import LoadChanges, LoadDump, LoadDumpAsOf
 from kgedit.verbs.options import method_of
 from kgedit.verbs.query import RunQuery
-from kgedit.verbs.relations import Relations
+from kgedit.verbs.snapshots import Cycles, DropSnapshot, Relations
 from kgedit.verbs.verify import Verify
 from kgedit.wikidata.times import day_number
 

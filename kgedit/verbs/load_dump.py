@@ -1,4 +1,4 @@
-"""`load-dump`: loads a dump as the snapshot of its day, or projected to several earlier days."""
+"""`load-dump` and `load-changes`: load a dump, or what changed in a larger store."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from kgedit.verbs.options import (
     AnyPath,
     Day,
     ExistingFile,
+    ExistingFolder,
     HomeVerb,
     Names,
     OneOf,
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from kgedit.store.builds import Load, SnapshotBuild
     from kgedit.store.snapshots import Snapshot
     from kgedit.store.sources import DumpFile
+
 
 LOAD_ENGINES = ("local", "spark")
 """Where a snapshot is built."""
@@ -257,3 +259,37 @@ def read_load(source: DumpFile, date: datetime.date, options: ReadOptions) -> Lo
         max_error_rate=options.max_error_rate,
         slice_of=options.slice_of or slice_note(source.path),
     )
+
+
+@options
+class LoadChanges(ForGraph, HomeVerb["tuple[Snapshot, Snapshot]"]):
+    """Take what changed between two snapshots out of a larger store.
+
+    What an export between them reads comes along. The home must contain no other snapshots. The same command repeats
+    an interrupted one.
+    """
+
+    store: ExistingFolder = argument(kw_only=False, help="Home folder of the other store.")
+    older: Day = flag("--from", kw_only=False, help="Day of the older snapshot.")
+    newer: Day = flag("--to", kw_only=False, help="Day of the newer snapshot.")
+    graph: bool = flag(default=True, group="Output", help="Also update the graph.")
+
+    def run(self, home: Path) -> tuple[Snapshot, Snapshot]:
+        """Take it.
+
+        Returns:
+            The older and the newer snapshot, reduced to what changed and its surroundings.
+
+        Raises:
+            StoreError: if the store lacks a snapshot, or the home contains other snapshots.
+            DamagedFileError: if a file of the other store is damaged.
+            GraphError: if the graph cannot be written.
+        """
+        from kgedit.store.snapshots import open_snapshot
+        from kgedit.timesteps.changes_only import take_changes
+
+        old, new = (open_snapshot(Path(self.store), read_date(day)) for day in (self.older, self.newer))
+        taken = take_changes(home, old, new)
+        if self.graph:
+            self.update(home)
+        return taken

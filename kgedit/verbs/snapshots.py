@@ -1,15 +1,48 @@
-"""`relations`: how functional each property of a snapshot is."""
+"""`drop-snapshot`, `relations`, `cycles`: remove a snapshot, and inspect its properties and hierarchies."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kgedit.verbs.graph import ForGraph
 from kgedit.verbs.home_folder import read_date
-from kgedit.verbs.options import Day, HomeVerb, flag, options
+from kgedit.verbs.options import Day, HomeVerb, argument, flag, options
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from kgedit.graph.projection import GraphContent
+
+
+@options
+class DropSnapshot(ForGraph, HomeVerb["GraphContent | None"]):
+    """Remove a snapshot from the store and the graph.
+
+    Timesteps exported from it are kept. The same command resumes an interrupted one.
+    """
+
+    date: Day = argument(kw_only=False, complete="snapshot_dates", help="Day of the snapshot.")
+    graph: bool = flag(default=True, group="Output", help="Also rebuild the graph without it.")
+
+    def run(self, home: Path) -> GraphContent | None:
+        """Remove it.
+
+        Returns:
+            Content of the graph afterwards; None if it was not changed, or was emptied because no snapshot is left.
+        """
+        from kgedit.store.disk import disk_errors
+        from kgedit.store.snapshots import drop_snapshot
+
+        with disk_errors(home):
+            left = drop_snapshot(home, read_date(self.date))
+        if self.graph and left:
+            return self.update(home, rebuild=True)
+        if self.graph:
+            from kgedit.graph.projection import empty_graph
+
+            empty_graph(home)
+        return None
 
 
 @options
@@ -52,3 +85,29 @@ class Relations(HomeVerb["pa.Table"]):
         bounds = Bounds(subjects=self.min_subjects, functional=self.min_functional, dated=self.min_dated)
         snapshot = open_snapshot(home, read_date(self.date))
         return measure_functionality(snapshot, bounds=bounds, disagreeing=self.disagreeing)
+
+
+@options
+class Cycles(HomeVerb["pa.Table"]):
+    """List cycles among classes and among containers.
+
+    Returns one row per member of a cycle, by subclass of (P279) and by containment (P131, P171, P279, P361 and P527).
+    Filters and kinds of change follow these chains; in a cycle each member counts as below, or within, every other.
+    Reads the store; no server is needed.
+    """
+
+    date: Day = flag(kw_only=False, complete="snapshot_dates", help="Date of the snapshot.")
+
+    def run(self, home: Path) -> pa.Table:
+        """Find them.
+
+        Returns:
+            Columns relation ("subclass of" or "containment"), cycle (the member with the smallest number), id, label.
+
+        Raises:
+            StoreError: if the snapshot is not loaded.
+        """
+        from kgedit.store.snapshots import open_snapshot
+        from kgedit.verbs.subgraphs import cycles
+
+        return cycles(open_snapshot(home, read_date(self.date)))
