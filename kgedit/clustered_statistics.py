@@ -166,6 +166,7 @@ def swap_test(first: Floats, second: Floats, statistic: Callable[[Floats], Float
         exchanged = signs @ differences
         return np.abs(statistic((total + exchanged) / 2) - statistic((total - exchanged) / 2))
 
+    # The observed assignment: no method swapped.
     observed = float(distances(np.ones((1, len(differences))))[0])
     observed -= 1e-12 * max(1.0, observed)  # sums in another order may differ in the last digit
     if len(differences) <= _MOST_ENUMERATED:

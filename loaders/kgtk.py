@@ -81,6 +81,7 @@ class Edges:
 
 
 def _before_the_last_entity(text: bytes, place: int) -> int:
+    # The last entity may go on in the next chunk, and a line that is cut belongs to it.
     end = text.rfind(b"\n") + 1
     last = None
     while end:
@@ -172,6 +173,7 @@ class _Block:
 
     def _add(self, edge: _Edge) -> None:
         subject = edge.node1
+        # The id of an edge (Q1-P31-...), not of an entity: a qualifier.
         if "-" in subject:
             if is_property_id(edge.label) and subject.partition("-")[0][:1] in ("Q", "P"):
                 self.qualifiers.setdefault(subject, []).append(edge)
@@ -292,6 +294,7 @@ def _value(text: str) -> DataValue | None:  # noqa: PLR0911 - one for each kind 
     match = _QUANTITY.fullmatch(text)
     if match is None:
         return None
+    # "1" is Wikidata's unit of plain numbers.
     unit = f"{_WIKIDATA}{match[4]}" if match[4] else "1"
     return DataValue("quantity", Value(amount=match[1], lowerBound=match[2], upperBound=match[3], unit=unit))
 

@@ -63,6 +63,7 @@ class JsonParser:
             ("id", str),
             ("type", str),
             ("datatype", str | None, None),
+            # A larger number would not fit into the column.
             ("lastrevid", Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)] | None, None),
             ("labels", terms | list[Any], msgspec.field(default_factory=terms)),
             ("descriptions", terms | list[Any], msgspec.field(default_factory=terms)),

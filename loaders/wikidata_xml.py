@@ -39,6 +39,7 @@ class XmlPages:
         """Blocks that end after a page."""
         end = b""
         for block in cut_at(chunks, path, _after_the_last_page, LONG_ENTITY):
+            # Room for "</mediawiki>" and white space, even if a block boundary cuts it.
             end = (end + block[-64:]).rstrip()[-64:]
             yield without_mark(block)
         if end and not end.endswith(b"</mediawiki>"):
@@ -167,6 +168,7 @@ def _content(page: bytes) -> tuple[str, str, int | None, str]:
     return (
         last.findtext("model") or "",
         title,
+        # 18 digits always fit into a column of 64 bits.
         int(number) if number.isdigit() and len(number) < 19 else None,
         last.findtext("text") or "",
     )
@@ -178,6 +180,7 @@ class _Redirect(msgspec.Struct):
 
 def _redirect(text: str) -> str | None:
     """Target of a redirect in an entity's text; None if it is not a redirect."""
+    # A shortcut: a redirect is {"entity":"Q1","redirect":"Q2"}, so no other entity is decoded for this.
     if '"redirect"' not in text[:200]:
         return None
     try:

@@ -20,6 +20,7 @@ def generated_prefixes(model: LanguageModel, count: int) -> list[str]:
     Args:
         count: Number of prefixes, at most 10.
     """
+    # WISE's lengths; its code also continues these five words.
     written = [text for tokens in (5, 10) for text in continue_words(model, _WORDS, tokens=tokens)] if count else []
     half = count // 2
     return [*written[: len(_WORDS)][: count - half], *written[len(_WORDS) :][:half]]

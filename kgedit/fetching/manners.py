@@ -87,6 +87,7 @@ def persistently(ask: Callable[[], Answer], *, of: str, manners: Manners) -> Ans
                     f"{of} failed {attempt} times, most recently with: {error}. Try again later: the same command "
                     "resumes."
                 ) from error
+            # A server's own wait counts even if it is shorter: it knows when it will have room.
             backoff = manners.pause * 2**attempt
             requested = error.retry_after
             manners.sleep(min(backoff if requested is None else requested, manners.longest_wait))

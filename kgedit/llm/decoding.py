@@ -92,6 +92,7 @@ def decode(model: LanguageModel, rows: Sequence[Decoding], *, most_tokens: int) 
     at_once = min(_MOST_ROWS, max(1, most_tokens // longest))
     if shares_beginnings(model, longest):
         return _decode_trees(model, rows, at_once=at_once, most_tokens=most_tokens)
+    # Rows of similar length share a batch, which leaves the least padding.
     order = sorted(range(len(rows)), key=lambda row: (-len(rows[row].prompt), row))
     replies: list[list[int]] = [[] for _ in rows]
     for start in range(0, len(rows), at_once):
@@ -314,9 +315,11 @@ def sample_random_prefixes(
     if count == 0:
         return []
     start = model.tokenizer.bos_token_id
+    # Without a beginning-of-text token (GPT-2), texts begin after an end-of-text token.
     first = start if start is not None else next(iter(sorted(model.end_ids)), 0)
     draw = torch.Generator().manual_seed(seed)
     rows = torch.full((count, 1), first, device=model.device)
+    # Either token would begin another text within the prefix.
     barred = torch.tensor(sorted(model.end_ids | {first}), device="cpu")
     with torch.no_grad():
         for _ in range(tokens):

@@ -141,6 +141,7 @@ def peak_memory_bytes(device: str) -> int:
     if device.startswith("cuda"):
         return torch.cuda.max_memory_allocated(device)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    # getrusage counts bytes on macOS and kilobytes elsewhere.
     return peak if sys.platform == "darwin" else peak * 1024
 
 
@@ -158,6 +159,7 @@ def forget_peak_memory(device: str) -> None:
         with suppress(OSError, AttributeError):
             ctypes.CDLL(None).malloc_trim(0)
         with suppress(OSError):
+            # 5 resets the peak of the resident memory (proc_pid_clear_refs(5)).
             Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
 
 

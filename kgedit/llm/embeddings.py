@@ -140,6 +140,7 @@ def _character_ngrams(texts: Sequence[str]) -> Vectors:
     """Hashed counts of character trigrams: similarity of spelling, not of meaning."""
     vectors = np.zeros((len(texts), _BUCKETS), dtype=np.float32)
     for row, text in enumerate(texts):
+        # Two spaces on both sides: the first and the last letter are in three trigrams, as all others.
         padded = f"  {text.lower()}  "
         for start in range(len(padded) - 2):
             vectors[row, _bucket(padded[start : start + 3])] += 1
@@ -150,4 +151,5 @@ def _character_ngrams(texts: Sequence[str]) -> Vectors:
 
 @lru_cache(maxsize=1 << 16)  # a language has about 10,000 trigrams
 def _bucket(trigram: str) -> int:
+    # Python's own hash of a text differs from process to process.
     return int.from_bytes(hashlib.blake2b(trigram.encode(), digest_size=4).digest(), "big") % _BUCKETS

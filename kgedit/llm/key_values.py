@@ -61,6 +61,7 @@ class _Room(DynamicLayer):  # type: ignore[no-untyped-call]
 
     def shift(self, first: int) -> None:
         for room in self._room:
+            # Source and target overlap, and torch does not define the result of such a copy.
             room[:, :, : self.length - first] = room[:, :, first : self.length].clone()
         self.length -= first
 

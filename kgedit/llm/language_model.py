@@ -172,6 +172,7 @@ class LanguageModel:
     def encode(self, prompt: str) -> list[int]:
         """Tokenize a prompt, with the special tokens that the tokenizer prepends."""
         ids: list[int] = self.tokenizer.encode(prompt)
+        # Some tokenizers append an end-of-text token, after which a model does not answer.
         return ids[:-1] if len(ids) > 1 and ids[-1] == self.tokenizer.eos_token_id else ids
 
     def leading_ids(self) -> list[int]:
@@ -243,6 +244,7 @@ class LanguageModel:
         if cache is not None:
             options[self._cache_argument] = cache
         if "position_ids" in self._accepted:
+            # Without explicit positions, some models count the padding on the left.
             positions = (mask.cumsum(-1) - 1).clamp(min=0)
             options["position_ids"] = positions[:, -ids.shape[1] :]
         if "logits_to_keep" in self._accepted:
@@ -279,6 +281,7 @@ class LanguageModel:
         """
         numbers = self.module.get_input_embeddings().weight.dtype
         mask = torch.zeros(visible.shape, dtype=numbers, device=visible.device)
+        # The lowest number instead of -inf: a row that attends to nothing would give NaN.
         mask.masked_fill_(~visible, torch.finfo(numbers).min)
         head = self.module.get_output_embeddings()
         with hooks(
@@ -308,6 +311,7 @@ class LanguageModel:
             width: Minimum number of columns.
         """
         width = max(width, *map(len, rows))
+        # Any token will do, since the mask hides it; many tokenizers have no token for padding.
         fill = next(iter(sorted(self.end_ids)), 0)
         ids = [[fill] * (width - len(row)) + list(row) for row in rows]
         mask = [[0] * (width - len(row)) + [1] * len(row) for row in rows]

@@ -148,6 +148,7 @@ def _metrics_for(answer: Answer, own_metrics: Mapping[str, str], also: Sequence[
 
 def _digest(answer: Answer) -> int:
     text = f"{answer.case_id}\0{answer.question}".encode()
+    # 64 bits: two of a million questions are equal with a probability of 3e-8.
     return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "big")
 
 
@@ -160,6 +161,7 @@ def _found(answer: Answer) -> int:
 
 def _columns(group: _Growing, ranks: Integers) -> Judged:
     _, first = np.unique(np.array(group.questions, dtype=np.uint64), return_index=True)
+    # np.unique orders by digest; the answers keep their own order.
     rows = np.sort(first)
     values = np.array(group.values, dtype=np.float64).reshape(-1, len(group.metrics))
     return Judged(

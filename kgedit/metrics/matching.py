@@ -189,10 +189,12 @@ def _is_boundary(text: str, place: int, *, is_end: bool) -> bool:
     before, after = text[place - 1], text[place]
     if " " in (before, after):
         return True
+    # A mark belongs to the letter before it.
     if unicodedata.category(after).startswith("M") or _LEADING_VOWEL.match(before):
         return False
     scripts = {_script(before), _script(after)}
     if len(scripts) == 1:
+        # Korean adds particles to a name without a space, and nothing before it: 서울은.
         return scripts == {"unspaced"} or (is_end and scripts == {"hangul"})
     return True
 

@@ -281,8 +281,11 @@ def assign(candidates: pa.Table, uses: np.ndarray[Any, np.dtype[np.int64]], *, c
     taken = [np.zeros(0, dtype=np.int64)]
     for turn in np.unique(rank):
         asking = np.flatnonzero((rank == turn) & ~served[place])
+        # Grouped by fact, the best score first; ties go to the earlier case, so the order of candidates does not
+        # matter.
         asking = asking[np.lexsort((place[asking], -score[asking], number[asking]))]
         _, first, inverse = np.unique(number[asking], return_index=True, return_inverse=True)
+        # Number of earlier rows with the same fact in this turn.
         before = np.arange(len(asking)) - first[inverse]
         accepted = asking[before + uses[number[asking]] < max_uses]
         served[place[accepted]] = True

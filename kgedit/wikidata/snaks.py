@@ -156,6 +156,7 @@ def _read_place(value: Value) -> CanonicalValue:
     if value.latitude is None or value.longitude is None:
         raise UnreadableError("unreadable value")
     # Six digits: dumps of different years write the same fraction with 14 or 17 digits.
+    # Adding 0.0 turns -0.0 into 0.0.
     place = f"{round(value.latitude, 6) + 0.0:.6f},{round(value.longitude, 6) + 0.0:.6f}"
     precision = None if value.precision is None else f"{value.precision:.6g}"
     return ("globecoordinate", None, place, _last_part(value.globe), None, precision, None, None)

@@ -58,6 +58,7 @@ def parse_time(text: str, precision: int) -> Time:
         ValueError: if it is not a Wikidata timestamp.
     """
     match = _TIME.fullmatch(text)
+    # Precision 0 is a billion years, 14 a second. Two digits compare as text like numbers.
     if match is None or not 0 <= precision <= 14 or match[3] > "12" or match[4] > "31":
         raise ValueError(f"not a Wikidata time: {text!r} with precision {precision}")
     year = int(match[2]) * (-1 if match[1] == "-" else 1)

@@ -123,6 +123,7 @@ class ElasticWeights(ConsolidatedTuning[EwcSettings]):
                 self.importance[name], self.anchor[name] = found, now.clone()
                 continue
             whole = self.importance[name] + found
+            # Without importance there is no penalty, so any anchor will do: the current value instead of 0/0.
             share = torch.where(whole > 0, found / whole, torch.ones_like(whole))
             self.importance[name], self.anchor[name] = whole, torch.lerp(self.anchor[name], now, share)
 
@@ -140,6 +141,8 @@ class ElasticWeights(ConsolidatedTuning[EwcSettings]):
                 factor = tokens / self._scaler.get_scale()
                 for name, own in self.trained.items():
                     if own.value.grad is not None:
+                        # A gradient that overflows under the loss scale counts as 0: an infinite importance would
+                        # freeze the parameter.
                         total[name].add_((own.value.grad * factor).square_().nan_to_num_(0, 0, 0), alpha=1 / most)
         return total
 
@@ -198,6 +201,7 @@ class SynapticIntelligence(ConsolidatedTuning[SynapticSettings]):
     def _consolidate(self, paths: dict[str, torch.Tensor], starts: dict[str, torch.Tensor]) -> None:
         for name, path in paths.items():
             now = self.trained[name].value.detach()
+            # A negative importance would reward distance from the anchor, without bound.
             earned = path.clamp(min=0) / ((now - starts[name]).square() + self.settings.damping)
             self.importance[name] = self.importance.get(name, torch.zeros_like(now)) + earned
         if paths:

@@ -81,6 +81,7 @@ class Hypernetwork(nn.Module):
         width = inputs + outputs
         self.inputs = inputs
         self.down = nn.ParameterList([nn.Parameter(torch.randn(width, rank) / width**0.5) for _ in range(2)])
+        # Zeros, so that both layers pass their input through at first.
         self.up = nn.ParameterList([nn.Parameter(torch.zeros(rank, width)) for _ in range(2)])
         self.bias = nn.Parameter(torch.zeros(width))
         self.scale = nn.Parameter(torch.ones(2, matrices, width))

@@ -163,6 +163,7 @@ def closed_form(
     """
     values = -learning_rate * keys.square().sum(1, keepdim=True) * slopes
     read = in_float64(inputs)
+    # Vectors x vectors rather than inputs x inputs: a batch has far fewer vectors than a matrix has inputs.
     gram = read @ read.T
     gram.diagonal().add_(penalty)
     update: torch.Tensor = read.T @ torch.linalg.solve(gram, values)

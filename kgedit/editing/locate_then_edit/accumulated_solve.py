@@ -89,6 +89,8 @@ class AccumulatedSolve:
         Raises:
             SpecError: if their keys outweigh the penalty too much.
         """
+        # A withdrawal divides by 1 - k^T M k, the squared pivots. Rounding of M changes k^T M k by about its largest
+        # element times |k|^2, so a squared pivot of that size is noise.
         pivots, failed = torch.linalg.cholesky_ex(_identity(keys) - keys.T @ self.times(keys))
         rounding = torch.finfo(keys.dtype).eps * self.largest * float(keys.square().sum(0).max())
         if int(failed) or float(pivots.diagonal().min()) ** 2 * _EXACT < rounding:
@@ -102,6 +104,7 @@ class AccumulatedSolve:
             keys: K, inputs x edits, which must pass `check_withdrawal`.
         """
         self._fold()
+        # Waiting rows are subtracted from M. A withdrawal adds to it, so it cannot wait among them.
         left, right = self._solve(deviations, keys, sign=-1)
         self._matrix.addmm_(right.T, right)
         self.folded = True

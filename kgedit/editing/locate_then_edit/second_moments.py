@@ -93,12 +93,15 @@ def accumulate(
     def add(layer: int, mask: torch.Tensor) -> Any:
         def hook(_: Any, inputs: tuple[torch.Tensor, ...]) -> None:
             seen = by_row(inputs[0].detach(), len(mask))[mask.to(inputs[0].device).bool()]
+            # A sum of squares in 16 bits overflows (float16 ends at 65,504) or loses its small terms (bfloat16 has 8
+            # bits).
             wide = seen.to(torch.promote_types(seen.dtype, torch.float32))
             own = in_float64(wide.T @ wide)
             sums[layer] = sums[layer] + own if layer in sums else own
 
         return hook
 
+    # About 2,048 tokens a batch: activations of all blocks up to the highest layer are in memory for them.
     size = max(1, 2048 // max(map(len, rows)))
     for start in range(0, len(rows), size):
         batch = rows[start : start + size]

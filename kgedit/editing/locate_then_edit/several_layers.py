@@ -158,6 +158,8 @@ class SeveralLayersEditor(LocateThenEdit[Settings]):
             matrix = self.matrices[layer]
             # In the matrix's own precision, in which keys are stored, so that exactly the added keys can be withdrawn.
             keys = self.keys(requests, layer=layer).to(matrix.wide).to(self.solving_device(layer)).double()
+            # Measured again for each layer, so that what lower layers missed is divided among the remaining ones
+            # (MEMIT).
             missing = wanted - self.reached(requests, layer=stage[-1])
             share = self._before_norm(missing / (len(stage) - index), requests, layer=layer).T.to(keys.device)
             if self.overwrites:
@@ -350,6 +352,7 @@ class SeveralLayersEditor(LocateThenEdit[Settings]):
     def keys(self, requests: Sequence[EditRequest], *, layer: int) -> torch.Tensor:
         """One key per edit, inputs x edits: the mean of the bare prompt's key and the mean key of the others."""
         rows = self.key_rows(requests, layer=layer)
+        # As published (MEMIT): the mean over each group of contexts, then over the groups.
         groups = [(own[0] + own[1:].mean(0)) / 2 if len(own) > 1 else own[0] for own in rows]
         return torch.stack(groups, dim=1)
 

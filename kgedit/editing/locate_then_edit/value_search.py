@@ -217,6 +217,7 @@ class _Vectors:
         if not self._added:
             before = hidden[positions].detach()[self._bare.to(hidden.device)]
             self._before = before.to(torch.promote_types(hidden.dtype, torch.float32))
+            # One parameter per edit: Adam skips parameters without a gradient, so finished edits do not move.
             self._added = [nn.Parameter(torch.zeros_like(row)) for row in self._before]
             self._optimizer = torch.optim.Adam(self._added, lr=self._search.learning_rate)
         added = torch.stack(list(self._added))[self._owners.to(hidden.device)]
@@ -246,7 +247,9 @@ class _Vectors:
         norm = self._before.norm(dim=1).clamp(min=1e-12)
         # The norm has no gradient at 0, where every search starts.
         size = (torch.stack(list(self._added)).square().sum(1) + 1e-24).sqrt()
+        # A length over a squared length, as published (ROME): the loss depends on the scale of the model's vectors.
         decay = search.weight_decay * size / norm.square()
+        # The rows of an edit that has just finished are still in the batch; 0 has no gradient.
         losses = torch.where(asked.alive, losses + decay.to(logits.device), 0)
         self._noted = torch.stack([losses.detach(), target, self._misses(logits, asked)])
         return losses

@@ -119,6 +119,8 @@ class Grace(Editor[GraceSettings]):
             keys, given = self._look(columns, logits)
             values = given if starts is None else starts.to(given)
             labels = [tuple(token for token in row if token != -100) for row in targets.labels.tolist()]
+            # Twice the rounding of TF32 (2^-11), in which GPUs may multiply float32; five times that of bfloat16
+            # (2^-8).
             same = 1e-3 if self._projection.weight.dtype == torch.float32 else 2e-2
             entries = self.codebook.find_or_add(keys, labels, values, radius=self.settings.radius, same=same)
             # If two edits of a batch have the same key and different targets, the later one gets the entry.

@@ -171,6 +171,7 @@ class Memoir(Editor[MemoirSettings]):
                         break
                     (gradient,) = gradients(self.model, loss, [part])
                     with torch.no_grad():
+                        # The constant of torch.nn.utils.clip_grad_norm_, after which SGD adds the decay.
                         gradient *= (settings.clip / (gradient.norm() + 1e-6)).clamp(max=1.0)
                         part -= settings.learning_rate * (gradient + settings.decay * part)
                     steps += 1

@@ -47,6 +47,7 @@ class BatchWork:
         settle: Seconds after which a batch must be listed if it was created although the call got no response.
     """
 
+    # OpenAI's limits are 50,000 requests and 200 MB.
     most_requests: int = 50_000
     most_bytes: int = 150_000_000
     poll: float = 30.0

@@ -222,6 +222,7 @@ class ChatClient:
         self, key: str, request: ModelRequest, *, work: _Work, pace: Pace, connection: ServerConnection
     ) -> ChatReply | FailedCall | None:
         """Ask for one reply, with retries; None if another attempt exceeds the budget."""
+        # Seeded by request: the same pauses in every run, but different ones for requests that fail together.
         chance = random.Random(f"{self._effort.seed}:{key}")
         attempt = 0
         while True:
@@ -255,6 +256,7 @@ class ChatClient:
         completion_id, reply = connection.call(request)
         if not work.is_new(completion_id, key):
             raise CallError("the reply of another request", again=True)
+        # Stored before it is counted, so that a kill loses no reply that was paid for.
         self._cache.add(key, reply)
         return reply
 

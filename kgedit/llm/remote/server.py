@@ -182,6 +182,7 @@ class ServerConnection:
                 f"Check the address, the model's name and the key in ${self._server.key_variable}."
             )
         again = status in _AGAIN or status >= 500
+        # Too many requests, and overloaded: all threads wait, not only this one.
         slow_down = status in {429, 503}
         return CallError(str(status), again=again, after=_retry_after(error.response.headers), slow_down=slow_down)
 

@@ -148,6 +148,7 @@ def read_and_written(
 
 def _up_to(layer: Any, forward: Callable[[], Any]) -> tuple[torch.Tensor, torch.Tensor]:
     def stop(_: Any, args: tuple[Any, ...], output: torch.Tensor) -> None:
+        # An exception is the only way to end a forward pass early, whatever the model.
         raise _ReachedError(args[0], output)
 
     with hooks(layer.register_forward_hook(stop)), torch.no_grad():

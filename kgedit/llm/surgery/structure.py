@@ -163,6 +163,7 @@ def _watch(model: Any, blocks: list[nn.Module]) -> list[list[_Call]]:
         if not any(True for _ in module.children())
     ]
     with hooks(*(leaf.register_forward_hook(note(calls, leaf)) for calls, leaf in leaves)), torch.no_grad():
+        # One token is enough: every block calls all its layers for it.
         model(torch.zeros((1, 1), dtype=torch.long, device=input_device(model)), use_cache=False)
     if not all(any(is_linear(call.module) for call in called) for called in inside):
         raise ModelError(f"Some blocks of {type(model).__name__} hold no linear layers; editors cannot work on it.")
@@ -174,6 +175,7 @@ def _block(model: Any, module: nn.Module, calls: list[_Call]) -> Block:
     mixture = bool(routed) or _stacks_experts(module)
     linear = [call for call in calls if is_linear(call.module) and call.module not in routed]
     first = linear[0]
+    # Query, key and value projections read the same tensor; the attention's other layers read what it made of it.
     inputs = [call for call in linear if call.seen is first.seen and call.parent == first.parent]
     own = [call for call in linear if call.parent == first.parent and call not in inputs]
     if mixture:

@@ -228,6 +228,7 @@ def signals_of_values(values: pa.Table) -> pa.Table:
     seen = set(compared.schema.names)
     for signal in (*CHANGE_SIGNALS, *_PROPERTY_SIGNALS, *SNAPSHOT_SIGNALS):
         if signal.name not in seen:
+            # A pair of values is one value that went and one that came.
             one = pa.scalar(1.0) if signal in CHANGE_SIGNALS else pa.scalar(None, signal_type(signal))
             compared = compared.append_column(signal.name, pa.repeat(one, compared.num_rows))
     return compared.select(SIGNALS_OF_CHANGES.names).cast(SIGNALS_OF_CHANGES)
