@@ -1,7 +1,7 @@
 """Progress of long work: the work calls `step` and `advance`, and a listener displays them.
 
 Like logging it works across any depth of calls, and does nothing without a listener. A listener belongs to the
-thread that installs it; work that goes on in other threads hands them `current_advance()`.
+thread that installs it; work that continues in other threads passes them `current_advance()`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ Advance = Callable[[int, int], None]
 """Called with the finished part of the work, and its total or the number of units in that part."""
 
 Listener = Callable[[str, int, int], None]
-"""Called with the name of the step that begins or goes on, the number of finished steps, and their total."""
+"""Called with the name of the step that starts or continues, the number of finished steps, and their total."""
 
 Steps = Callable[[str, int, str], Advance]
 """Begins a step with a title, a total and a unit; returns the callback that advances it."""
@@ -54,7 +54,7 @@ def advance(done: int, total: int) -> None:
 
 
 def current_advance() -> Advance:
-    """What `advance` calls, for work that goes on in other threads."""
+    """The function that `advance` calls, for work that continues in other threads."""
     return _ADVANCE.get()
 
 

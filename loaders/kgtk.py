@@ -81,7 +81,7 @@ class Edges:
 
 
 def _before_the_last_entity(text: bytes, place: int) -> int:
-    # The last entity may go on in the next chunk, and a line that is cut belongs to it.
+    # The last entity may continue in the next chunk, and a line that is cut belongs to it.
     end = text.rfind(b"\n") + 1
     last = None
     while end:

@@ -144,7 +144,7 @@ def _note(asked: _Asked) -> str:
     return (
         f"After the edits, with the 95 % interval clustered by relation. {asked.forced.name}: {asked.forced.metric}. "
         f"{asked.free.name}: {by}. Locality: unchanged answers. Difference: free less forced, of the same "
-        "questions, in points. average: over the rows that were measured, each alike, without interval."
+        "questions, in points. average: over the measured rows, with equal weights, without interval."
     )
 
 

@@ -132,7 +132,7 @@ def means_table(runs: Sequence[Run], preset: str) -> Table | None:
     note = (
         f"{metrics_of(runs, preset)}: before any edit for unedited, else right after a timestep's own edits, over all "
         "timesteps, weighted by their questions; with the 95 % interval clustered by relation. ±: standard "
-        "deviation over timesteps, weighted likewise. mean: over models, question by question, each model alike; "
+        "deviation over timesteps, weighted likewise. mean: over models, question by question, with equal weights; "
         "without interval where models have different questions (--only-failed)."
     )
     return with_counts(Table(f"Means over models, preset {preset}", columns, tuple(rows), note))
@@ -170,7 +170,7 @@ def _split(runs: Sequence[Run], stage: EvaluationStage, axis: Axis, preset: str,
 
 
 def _asked(runs: Sequence[Run], stage: EvaluationStage, axis: Axis, preset: str) -> list[pa.Table]:
-    """Non-empty rows of the runs; for an unedited model, which answers alike in all runs, those of one run."""
+    """Non-empty rows of the runs; for an unedited model, whose answers are equal in all runs, those of one run."""
     found = [rows for run in runs if len(rows := rows_of(run, stage, axis, preset))]
     return found[:1] if stage == "before" else found
 

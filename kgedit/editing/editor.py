@@ -61,11 +61,11 @@ class Capabilities:
 
     @property
     def changes(self) -> str:
-        """What the method changes, in words."""
+        """Description of what the method changes."""
         changed = {
             "weights of the model": self.changes_weights,
             "adds an adapter": self.adds_modules,
-            "the forward pass, by a memory beside the model": self.changes_forward,
+            "the forward pass, by a separate memory": self.changes_forward,
             "the prompt": self.changes_prompt,
         }
         return ", ".join(words for words, applies in changed.items() if applies) or "nothing"

@@ -281,7 +281,7 @@ def _how_to_load(saved: SavedEdits) -> list[str]:
         lines += ["```python", _TRANSFORMERS if saved.weights == "model" else _PEFT, "```", ""]
     if saved.memory:
         beside = "Some edits lie" if saved.weights == "model" else "The edits lie"
-        lines += [f"{beside} in a memory beside the weights, which only kgedit reads:", ""]
+        lines += [f"{beside} in a separate memory, which only kgedit reads:", ""]
     elif saved.weights != "none":
         lines += ["Or with kgedit:", ""]
     return [*lines, "```python", _KGEDIT, "```", ""]

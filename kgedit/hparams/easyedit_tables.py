@@ -91,7 +91,7 @@ def _merge(value: Any) -> tuple[tuple[object, ...], str]:
 def _replay(value: Any) -> tuple[tuple[object, ...], str]:
     if not value:
         return (0,), ""
-    return (1000,), "kgedit replays the bare prompts of a sample: of 1,000 edits of each copy, one beside each new edit"
+    return (1000,), "kgedit replays the bare prompts of a sample: of 1,000 edits of each copy, one with each new edit"
 
 
 def _embedder(value: Any) -> tuple[tuple[object, ...], str]:
@@ -212,7 +212,7 @@ FOUND_BY_ITSELF = frozenset({
 """Keys of all methods that restate what kgedit finds, stores or prints by itself."""
 
 _WITHOUT = "kgedit trains without it"
-_BATCH = "the protocol says how many edits go together: --protocol sequential --batch-size N"
+_BATCH = "the protocol determines how many edits are made together: --protocol sequential --batch-size N"
 _FORMAT = "the model's number format is an option: --dtype float16 or bfloat16"
 _CHAT = "the format of training is the run's: --train-context NAME"
 _NO_TOKENS = "kgedit's statistics are of `tokens` tokens: --set tokens=N"

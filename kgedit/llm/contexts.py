@@ -76,7 +76,7 @@ class Context:
 
     @property
     def sha256(self) -> str:
-        """Hash of the text as it is sent, for the run's environment.json."""
+        """Hash of the sent text, for the run's environment.json."""
         return hashlib.sha256(self.prompt(_SLOT, facts=_FACTS).encode()).hexdigest()
 
     def for_model(self, chat: ChatFormat | None, *, thinking: bool = False) -> Context:

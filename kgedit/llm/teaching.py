@@ -1,7 +1,7 @@
 """Teaches a model the facts of an older snapshot, so that "before an edit" and "kept" mean something for it.
 
 A small model knows few of the facts that a timestep edits. Fine-tuning all of its weights on the older snapshot's
-facts, as `tiny` learns them, gives a subject for experiments that answers them freely.
+facts, as `tiny` learns them, gives a subject for experiments that answers them with free generation.
 
 An epoch trains each fact's question in a random context, and its rephrasing or statement; of facts that the model
 answered after the last epoch only the latter. The state is stored after each epoch, and a resumed training gives the
@@ -39,7 +39,7 @@ class TeachingPlan:
     """Settings of the training.
 
     Attributes:
-        goal: Share of the facts answered freely at which it ends.
+        goal: Share of facts answered with free generation at which it ends.
         epochs: Maximum number of epochs.
         batch: Rows per step.
         learning_rate: Learning rate of AdamW after its warm-up; it stays constant, because the number of epochs is
@@ -59,7 +59,7 @@ class Epoch:
     Attributes:
         rows: Number of prompts trained on; 0 for the state before training.
         loss: Mean loss of these before their steps; None for the state before training.
-        known: Share of the facts answered freely after it.
+        known: Share of facts answered with free generation after it.
     """
 
     rows: int
@@ -96,7 +96,7 @@ class Teacher:
         self._questions = [Question(asked.prompt(fact.question), fact.answer) for fact in lesson.facts]
         self._parameters = dict(model.module.named_parameters())
         self._optimizer = torch.optim.AdamW(self._parameters.values(), lr=plan.learning_rate)
-        # Goal and number of epochs decide only where it ends: a higher one goes on from the stored state.
+        # Goal and number of epochs decide only where it ends: a higher one continues from the stored state.
         steps = {"batch": plan.batch, "learning_rate": plan.learning_rate}
         self._identity = {"lesson": lesson.digest, "model": model.fingerprint, "preset": preset.name} | steps
         self.epochs: list[Epoch] = []

@@ -1,4 +1,4 @@
-"""What a tokenizer's chat template adds around a user turn and an answer, and the characters that each token covers.
+"""Text that a chat template adds around a user turn and an answer, and the characters that each token covers.
 
 The template is Jinja that only transformers renders. Rendered once with a marker, it gives plain text to insert prompts
 into. Spans are also found for tokenizers that do not report them (without tokenizer.json).

@@ -1,4 +1,4 @@
-"""Recognizes names that go on around a known one: "Cristiano Ronaldo" is not the entity with the label "Ronaldo".
+"""Recognizes longer names around a known one: "Cristiano Ronaldo" is not the entity with the label "Ronaldo".
 
 Only capital letters show where a name ends, so that texts without them, titles ("Who Is The King") and German, which
 capitalizes nouns, are not judged. A capitalized word next to a name belongs to it unless it is a title or an office
@@ -63,7 +63,7 @@ def _shows_nothing(text: str) -> bool:
 
 
 def _belongs(word: str, *, starts: bool) -> bool:
-    """Whether a word beside a name is a part of a longer one; the first word of a sentence may be any."""
+    """Whether a word next to a name is a part of a longer one; the first word of a sentence may be any."""
     key = name_key(word.rstrip(".'’"))
     return (
         word[0].isupper()

@@ -79,7 +79,7 @@ CHART_SECTIONS = (
         "By relation, kind, tag",
         "What kinds of edits hold",
         "Some relations are easy because their answers are short or few.",
-        "All edits are alike in relation, kind and tag, or an earlier kgedit made the runs.",
+        "All edits have the same relation, kind and tag, or an earlier kgedit made the runs.",
         chosen=True,
     ),
     ChartSection(

@@ -1,4 +1,4 @@
-"""What leaves the machine: a saved edited model (kgedit.json), a board's entry (entry.json), and tables of scores.
+"""Published results: a saved edited model (kgedit.json), a board's entry (entry.json), and tables of scores.
 
 None of them contains a path of the machine; models and timesteps are identified by name and hash.
 """

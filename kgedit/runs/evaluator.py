@@ -220,7 +220,7 @@ def _worded_probes(case: Case, preset: Preset) -> tuple[Probe, ...]:
 def word(
     model: LanguageModel, asked: AskedProbe, preset: Preset, *, context: Context, prefix: Prefix = _NO_PREFIX
 ) -> WordedProbe:
-    """Word a probe as it is sent: in its context, after as much of the prefix as the model's context length allows."""
+    """Text of a probe as sent: in its context, after as much of the prefix as the model's context length allows."""
     case, probe = asked.case, asked.probe
     forced = preset.is_forced and probe.axis in _ASKS_FOR_THE_EDIT
     fed = Question(

@@ -31,12 +31,14 @@ class GivenPreset(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     name: str = Field(description="what reports call it")
-    context: str = Field(description="name of a context, or a file's path; ahead of it chat: for a user's turn")
+    context: str = Field(description="name of a context, or a file's path; with the prefix chat: as a user's turn")
     generation: Literal["teacher_forcing", "greedy"]
     truncation: Literal["gold_length", "newline_period", "newline", "sentence", "end_of_text"]
     max_new_tokens: Annotated[int, Field(ge=1, strict=True)] = 50
     metric: str = Field(description="name of a metric")
-    shots: Annotated[int, Field(ge=0, strict=True, description="known facts shown as answered questions ahead")] = 0
+    shots: Annotated[
+        int, Field(ge=0, strict=True, description="known facts shown before the question, as questions with answers")
+    ] = 0
     shots_seed: Annotated[int, Field(ge=0, strict=True, description="which of them are shown")] = 0
     wording: Literal["question", "cloze"] = Field(
         "question", description="cloze: update, generalization and neighbours are asked as clozes"
@@ -46,7 +48,7 @@ class GivenPreset(BaseModel):
         None, description="end an answer before a token whose distribution has more entropy than this, in nats"
     )
     thinking_tokens: Annotated[int, Field(ge=0, strict=True)] = Field(
-        0, description="maximum number of tokens of reasoning ahead of the answer"
+        0, description="maximum number of tokens of reasoning before the answer"
     )
 
 
@@ -76,8 +78,8 @@ class GivenRun(BaseModel):
     )
     thinking: Annotated[Literal["off", "on"] | None, BeforeValidator(_switch)] = Field(
         None,
-        description="on: the model reasons before it answers in a chat; off: in no preset. Default: as the presets say "
-        "(thinking_chat).",
+        description="on: the model reasons before it answers in a chat; off: in no preset. Default: that of each "
+        "preset (thinking_chat).",
     )
     thinking_tokens: _FromOne = Field(None, description="Maximum number of tokens of reasoning. Default: 1024.")
     train_context: str | None = Field(
@@ -87,7 +89,7 @@ class GivenRun(BaseModel):
     )
     archive_as: str | None = Field(
         None,
-        description="What archived facts of a WikiFactDiff file are edited to, such as nobody. Default: "
+        description="Target of edits that archive facts of a WikiFactDiff file, such as 'no one'. Default: "
         "they are left out.",
     )
     neighbours: _FromOne = Field(

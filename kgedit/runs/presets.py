@@ -51,7 +51,7 @@ def with_thinking(
     """Apply the options of reasoning to the presets, and list their problems.
 
     Args:
-        thinking: "on" for every preset that decodes in a chat, "off" for none; None leaves the presets as they are.
+        thinking: "on" for every preset that decodes in a chat, "off" for none; None leaves the presets unchanged.
         tokens: Maximum number of tokens of reasoning; None means the preset's, or the default.
     """
     if thinking == "off":

@@ -95,7 +95,8 @@ def _replacements(cases: Sequence[Case], name: str) -> list[Case]:
     found = [case for case in cases if case.in_replacement_set]
     if not found:
         why = (
-            "says of no case whether it is in it. Take a timestep of --profile wikifactdiff, or its wikifactdiff.jsonl"
+            "does not record which cases are in it. Take a timestep of --profile wikifactdiff, or its "
+            "wikifactdiff.jsonl"
             if all(case.in_replacement_set is None for case in cases)
             else "contains none of its cases. Leave out --population"
         )

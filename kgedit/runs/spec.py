@@ -148,7 +148,7 @@ NEED_TORCH = ("protocol", "batch_size", "device", "dtype")
 
 @dataclass(frozen=True, slots=True)
 class _Method:
-    """What a spec needs to know about its method; capabilities are None without torch."""
+    """Facts about a method that a spec depends on; capabilities are None without torch."""
 
     settings_type: type[Settings]
     capabilities: Capabilities | None

@@ -153,7 +153,7 @@ class Tracking:
             if self.failures == 1:
                 warnings.warn(
                     f"{self.name} took no metrics ({type(error).__name__}: {error}). The run continues; {RECORD} in "
-                    "its folder will say how often that happened.",
+                    "its folder records how often that happened.",
                     stacklevel=2,
                 )
 

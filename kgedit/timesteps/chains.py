@@ -31,7 +31,7 @@ MOST_HOPS = 4
 """Longest chain, as in MQuAKE; longer questions are hard to read."""
 
 FAN = 3
-"""Facts by which a chain may go on from an item, in either direction."""
+"""Maximum number of facts by which a chain continues from an item, in either direction."""
 
 MAX_DF = 10_000
 """An item that more facts name, such as a large country, is not entered backwards: the search reads all of them."""

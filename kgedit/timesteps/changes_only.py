@@ -263,7 +263,7 @@ class _Taking:
         self._add(f"SELECT id, '{SUBCLASS_OF}' FROM ({classes})")
 
     def _add_containers(self) -> None:
-        """What lies around changed values, as far as kgedit.timesteps.kinds follows it."""
+        """Add the containers of changed values, as far as kgedit.timesteps.kinds follows them."""
         window = self._window
         window.run(
             f"""

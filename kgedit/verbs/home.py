@@ -68,7 +68,7 @@ class Home(HomeGraph):
 
 
 def folder_of(home: Home | str | Path | None) -> Path | None:
-    """Folder of a home given as an object or a path; None for None."""
+    """Folder of a home given as an object or a path; None if there is none."""
     if home is None:
         return None
     return home.path if isinstance(home, Home) else Path(home)

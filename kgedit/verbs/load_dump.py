@@ -115,7 +115,7 @@ class LoadDump(DumpOptions, ForGraph, HomeVerb["Snapshot"]):
 
     @contextmanager
     def _build(self, steps: Steps) -> Iterator[SnapshotBuild | None]:
-        """What builds the snapshot instead of this machine; None means this machine."""
+        """Context with the build on a cluster; None means this machine."""
         if self.engine == "local":
             if self.master is not None:
                 raise StoreError("--master is the address of a Spark cluster. Add --engine spark, or leave it out.")

@@ -51,7 +51,7 @@ class Taught:
 
     @property
     def known(self) -> float:
-        """Share of the facts that the model answers freely."""
+        """Share of the facts that the model answers with free generation."""
         return self.epochs[-1].known
 
     def document(self) -> dict[str, Any]:
@@ -65,8 +65,8 @@ class TeachModel(DeviceOptions, InHome, Verb[Taught]):
 
     "Before the edit" and "unrelated answers kept" mean little for a model that does not know the old facts. All weights
     are trained on each fact's question, rephrasing and statement, in the contexts of the presets, until GOAL of the
-    facts are answered freely. The new facts are not taught. The state is stored after each epoch: the same command
-    resumes an interrupted training, to the same weights.
+    facts are answered with free generation. The new facts are not taught. The state is stored after each epoch: the
+    same command resumes an interrupted training, to the same weights.
     """
 
     model: Any = argument(
@@ -80,7 +80,9 @@ class TeachModel(DeviceOptions, InHome, Verb[Taught]):
         help=f"Teach the facts of this one's older snapshot; repeat for a stream, oldest first: {TIMESTEP_FORMS}.",
     )
     out: AnyFolder = flag(kw_only=False, group="Output", help="New folder for the taught model.")
-    goal: float = flag(default=0.9, gt=0, le=1, metavar="SHARE", help="Stop at this share of facts answered freely.")
+    goal: float = flag(
+        default=0.9, gt=0, le=1, metavar="SHARE", help="Stop at this share of facts answered with free generation."
+    )
     epochs: int = flag(default=12, ge=1, help="Stop after N passes over the facts.")
     facts: int = flag(default=600, ge=1, help="At most N facts, first those that the questions need.")
     presets: Annotated[Sequence[str], BeforeValidator(as_many)] = flag(

@@ -143,7 +143,7 @@ def _settings_faults(spec: RunSpec, env: RunEnvironment, preparation: Preparatio
         yield "prepared.json and environment.json record different settings of the method"
     other = [name for name, given in spec.settings.items() if given is not None and env.settings.get(name) != given]
     if other:
-        yield f"spec.yaml sets {', '.join(sorted(other))} to other values than environment.json says were used"
+        yield f"spec.yaml sets {', '.join(sorted(other))} to other values than those recorded in environment.json"
 
 
 def _open_timesteps(spec: RunSpec, env: RunEnvironment, given: Sequence[Path], faults: list[str]) -> list[Edits] | None:

@@ -88,7 +88,7 @@ class _Reader:
 
     def __init__(self, source: LocatedYaml) -> None:
         self._source = source
-        self.problems = [source.located(path, "stands twice; the first is not read") for path in source.repeated]
+        self.problems = [source.located(path, "is given twice; the first is ignored") for path in source.repeated]
 
     def of_sections(self) -> list[LocatedProblem]:
         """Problems of the top level."""
@@ -111,7 +111,7 @@ class _Reader:
         if given is None:
             return []
         if not isinstance(given, list):
-            self._wrong((section,), f"must be a list of mappings, each with '- ' ahead, not {given!r}")
+            self._wrong((section,), f"must be a list of mappings, each after '- ', not {given!r}")
             return []
         return [(section, index) for index in range(len(given))]
 

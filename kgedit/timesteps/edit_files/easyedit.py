@@ -181,7 +181,7 @@ EASYEDIT = EditFormat(
     ),
     unusable={
         "cond": "prompt and both answers in one text, which MEND and SERAC train on",
-        "projected": "it says how the snapshots were made",
+        "projected": "it describes how the snapshots were made",
         "portability.*": "no axis asks for what this group asks",
         **{f"{part}_by": "how build-qaedit made it" for part in ("subject", "rephrase", "category")},
     },

@@ -1,4 +1,4 @@
-"""What all formats read alike: a file's objects, texts of their fields, and facts whose ids the file does not give.
+"""Parts common to all formats: a file's objects, texts of their fields, and facts whose ids the file does not give.
 
 A file is a JSON list, JSON Lines, CSV, or Parquet.
 """

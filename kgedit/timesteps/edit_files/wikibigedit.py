@@ -140,7 +140,7 @@ WIKIBIGEDIT = EditFormat(
         "mhop_ids",
         "mhop_aliases",
     ),
-    unusable={"projected": "it says how the snapshots were made"},
+    unusable={"projected": "it describes how the snapshots were made"},
     read_row=_read_row,
     declares_tag=True,
 )

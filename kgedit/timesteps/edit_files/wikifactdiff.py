@@ -257,7 +257,7 @@ WIKIFACTDIFF = EditFormat(
         "random_neighborhood.subject.description": "no method reads it",
         "random_neighborhood.objects.object.description": "no method reads it",
         "relation_is_temp_func": "it follows from the relation",
-        "projected": "it says how the snapshots were made",
+        "projected": "it describes how the snapshots were made",
     },
     read_row=_read_row,
     one_value=False,

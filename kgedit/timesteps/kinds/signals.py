@@ -104,15 +104,15 @@ ENTITY_SIGNALS = (
     Signal("classes_alike", "share of the classes of either value that both are instances of",
            "len(list_intersect(p.old_class_ids, p.new_class_ids)) "
            "/ nullif(len(list_distinct(p.old_class_ids || p.new_class_ids)), 0)", number=True),
-    Signal("containers_alike", "share of what lies around either value that lies around both",
+    Signal("containers_alike", "share of the containers of either value that contain both",
            "CASE WHEN p.old_containers > 0 AND p.new_containers > 0 THEN coalesce(near.shared, 0) "
            "/ (p.old_containers + p.new_containers - coalesce(near.shared, 0)) END", number=True),
-    Signal("steps_apart", "steps between both values by way of the nearest thing that both lie within",
+    Signal("steps_apart", "steps between both values through their nearest common container",
            "near.steps", number=True),
     Signal("steps_inward", "steps from the new value out to the old one; negative from the old one to the new one",
            "CASE WHEN w.depth IS NOT NULL THEN w.depth WHEN v.depth IS NOT NULL THEN -v.depth "
            "WHEN p.old_containers > 0 AND p.new_containers > 0 THEN 0 END", number=True),
-    Signal("more_containers", "how many more things lie around the new value than around the old one",
+    Signal("more_containers", "number of containers of the new value minus that of the old one",
            "CASE WHEN p.old_containers > 0 AND p.new_containers > 0 THEN p.new_containers - p.old_containers END",
            number=True),
 )  # fmt: skip
@@ -122,17 +122,17 @@ containment, ``near`` the places that contain both."""
 SNAPSHOT_SIGNALS = (
     *ENTITY_SIGNALS,
     # The dates of the statements.
-    Signal("starts_in_window", "the new value's start, or point in time, lies between the snapshots",
+    Signal("starts_in_window", "the new value's start, or point in time, is between the snapshots",
            f"{_BEGUN} > $old AND {_BEGUN_UNTIL} <= $until"),
-    Signal("starts_after_old", "the new value's start, or point in time, lies after the older snapshot",
+    Signal("starts_after_old", "the new value's start, or point in time, is after the older snapshot",
            f"{_BEGUN} > $old"),
-    Signal("starts_before", "the new value's start, or point in time, lies before the older snapshot",
+    Signal("starts_before", "the new value's start, or point in time, is before the older snapshot",
            f"{_BEGUN_UNTIL} <= $old"),
     Signal("starts_before_old_value", "the new value starts before the old one did",
            "n.start_until <= o.start_first"),
-    Signal("old_ends_in_window", "the old value's end lies between the snapshots",
+    Signal("old_ends_in_window", "the old value's end is between the snapshots",
            "coalesce(c.end_first, o.end_first) > $old AND coalesce(c.end_until, o.end_until) <= $until"),
-    Signal("old_ended_before", "the old value's end lies before the older snapshot",
+    Signal("old_ended_before", "the old value's end is before the older snapshot",
            "coalesce(c.end_until, o.end_until) <= $old"),
     Signal("old_ended", "the old value has an end by now, whenever it is",
            "CASE WHEN p.old_object IS NOT NULL THEN coalesce(c.ended, false) END"),

@@ -32,7 +32,7 @@ AXES = ("update", "rephrase", "personas", "mhop", "locality")
 """The axes of kgedit.records that have separate questions here."""
 
 MASK = "[MASKED-ENTITY-1]"
-"""Stands for the bridge of a chain in requests; the instructions in prompts/verbalizer/two_hops.yaml explain it."""
+"""Placeholder for a chain's bridge in requests; the instructions in prompts/verbalizer/two_hops.yaml explain it."""
 
 PROMPT_OF: Mapping[str, PromptName] = {
     "update": "fact",

@@ -119,7 +119,7 @@ def test_every_row_says_if_the_snapshots_are_projections(name: str, timestep: Ti
     assert rows() == [row | {"projected": True} for row in plain]
     edits = EditFile.open(timestep.folder / {"wikifactdiff": "wikifactdiff.jsonl"}.get(name, f"{name}.json"))
     (unused,) = (field for field in edits.unused if field.path == "projected")
-    assert unused.reason == "it says how the snapshots were made"
+    assert unused.reason == "it describes how the snapshots were made"
 
 
 def test_the_changes_of_an_item_are_a_paragraph_with_a_question_about_each(tmp_path: Path) -> None:

@@ -268,7 +268,7 @@ def test_the_replacement_set_is_taken_before_a_sample_is_drawn(tmp_path: Path) -
     assert len(drawn) == 20
     assert all(case.in_replacement_set for case in drawn)
     assert counts[0].cases == 34
-    with pytest.raises(TimestepError, match="says of no case whether it is in it"):
+    with pytest.raises(TimestepError, match="does not record which cases are in it"):
         choose_cases([_Step()], spec)
 
 

@@ -147,7 +147,7 @@ TOLD = """\
 11: grid[1].settings.k: there is no setting of ft_m 'k'
 11: grid[1].settings.steps[2]: must be at least 1, not 0
 12: grid[1].limit[2]: expected a whole number, not 'x'
-15: grid[2].batch_size: stands twice; the first is not read
+15: grid[2].batch_size: is given twice; the first is ignored
 15: grid[2].batch_size[1]: batch_size is for the protocol 'sequential'; 'per_timestep' fixes it
 17: runs[1].batch_size: batch_size is for the protocol 'sequential'; 'single' fixes it
 17: runs[1].limit: limit takes the first cases and sample draws them
