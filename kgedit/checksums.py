@@ -182,7 +182,7 @@ def decoding(path: Path, *, fix: str) -> Iterator[None]:
         fix: Instruction, as a sentence for the message.
 
     Raises:
-        DamagedFileError: in place of a decoder's error.
+        DamagedFileError: instead of the decoder's error.
     """
     try:
         yield

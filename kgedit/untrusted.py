@@ -104,7 +104,7 @@ def is_loopback_name(host: str) -> bool:
 
 
 def ip_address_of(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
-    """The IP address that a host consists of; None if it is a name."""
+    """Parse a host as an IP address; None if it is a name."""
     try:
         return ipaddress.ip_address(host.removeprefix("[").removesuffix("]"))
     except ValueError:

@@ -56,7 +56,7 @@ class Deviations:
 
 
 def read_deviations(path: Path = _FILE) -> dict[str, Deviations]:
-    """Deviations of each of kgedit's methods, by its name; methods of other packages are not among them.
+    """Deviations of each of kgedit's methods, by its name; methods of other packages are not included.
 
     Raises:
         KeyError: if a method lists a row that its family does not have.

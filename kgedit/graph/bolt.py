@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _SCHEMES = ("bolt", "neo4j", "bolt+s", "neo4j+s", "bolt+ssc", "neo4j+ssc")
 _SECONDS_TO_CONNECT = 15.0
 _SECONDS_TO_RETRY = 30.0
-"""Both are the driver's defaults halved or kept: a server that is down is reported while its user still looks on."""
+"""Half of the driver's default, and its default: an unreachable server is reported while the user still waits."""
 
 OLDEST_VERSION = (5, 23)
 """First version with `CALL (x) {...}`, which our queries use."""

@@ -86,7 +86,7 @@ def find_address(home: Path, *, start: bool = True) -> Address:
 
 
 class _MissingPlaceError(Exception):
-    """Rows of a batch match nothing in the graph."""
+    """Some rows of a batch match no node in the graph."""
 
 
 class Graph:

@@ -45,7 +45,7 @@ class FineTuningSettings(TrainingSettings):
 
     @classmethod
     def derive(cls, model: LanguageModel, known: Mapping[str, Any]) -> dict[str, Setting]:
-        """Layer from the depth, learning rate from the width."""
+        """Derive the layer from the depth and the learning rate from the width."""
         return _layer_and_rate(model, known)
 
 
@@ -120,7 +120,7 @@ class LocFtSettings(BreadthFirstSettings):
 
     @classmethod
     def derive(cls, model: LanguageModel, known: Mapping[str, Any]) -> dict[str, Setting]:
-        """Layer from the depth, learning rate from the width."""
+        """Derive the layer from the depth and the learning rate from the width."""
         return _layer_and_rate(model, known)
 
 
@@ -158,7 +158,7 @@ class CrispEditSettings(BreadthFirstSettings):
 
     @classmethod
     def derive(cls, model: LanguageModel, known: Mapping[str, Any]) -> dict[str, Setting]:  # noqa: ARG003 - one signature for all
-        """Blocks from the depth, 19-23 in a model of 32; learning rate from their width."""
+        """Derive the blocks from the depth (19-23 of 32) and the learning rate from their width."""
         blocks = blocks_between(model, first=0.6, last=0.72)
         rate = _learning_rate(model.blocks[blocks[0]].inner_width)
         return {"layers": f"{blocks[0]}-{blocks[-1]}", "learning_rate": rate}
@@ -176,12 +176,12 @@ class ContinualSettings(BreadthFirstSettings):
 
     @property
     def trained_blocks(self) -> tuple[int, ...]:
-        """Those of the setting."""
+        """The blocks of the setting `layers`."""
         return parse_layers(self.layers)
 
     @classmethod
     def derive(cls, model: LanguageModel, known: Mapping[str, Any]) -> dict[str, Setting]:  # noqa: ARG003 - one signature for all
-        """All blocks; the learning rate in inverse proportion to the model's width, constant from 4,096 units up."""
+        """All blocks; a learning rate inversely proportional to the model's width, constant from 4,096 units up."""
         width = model.module.config.get_text_config().hidden_size
         return {"layers": f"0-{len(model.blocks) - 1}", "learning_rate": cls._rate_of_7b * max(1.0, 4096 / width)}
 

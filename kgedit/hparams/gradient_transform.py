@@ -60,7 +60,7 @@ class UltraEditSettings(Settings):
 
     @classmethod
     def derive(cls, model: LanguageModel, known: Mapping[str, Any]) -> dict[str, Setting]:
-        """Blocks from the depth, learning rate from the width of the lowest one."""
+        """Derive the blocks from the depth, and the learning rate from the width of the lowest one."""
         if (layers := known.get("layers")) is None:
             blocks = blocks_between(model, first=known["first"], last=known["last"])
             layers = f"{blocks[0]}-{blocks[-1]}"

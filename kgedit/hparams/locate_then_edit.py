@@ -75,7 +75,7 @@ class LocateSettings(Settings):
 
     @classmethod
     def derive(cls, model: LanguageModel, known: Mapping[str, Any]) -> dict[str, Setting]:  # noqa: ARG003 - one signature for all
-        """Learning rate from the width; small batches on a CPU, which gains nothing from larger ones and pads more."""
+        """Derive the learning rate from the width; batches are small on a CPU, where larger ones only add padding."""
         return {
             "learning_rate": _learning_rate(model),
             "search_batch": 4 if model.device.type == "cpu" else 32,
@@ -219,7 +219,7 @@ class UnkeSettings(Settings):
 
     @classmethod
     def derive(cls, model: LanguageModel, known: Mapping[str, Any]) -> dict[str, Setting]:
-        """Layer from the depth, learning rate from the width."""
+        """Derive the layer from the depth and the learning rate from the width."""
         return {
             "layer": choose_layer(model, layer=known.get("layer"), depth=known["depth"]),
             "learning_rate": _learning_rate(model),

@@ -86,7 +86,7 @@ class GraceSettings(Settings):
 
     @classmethod
     def derive(cls, model: LanguageModel, known: Mapping[str, Any]) -> dict[str, Setting]:
-        """Layer from the depth."""
+        """Derive the layer from the depth."""
         return {"layer": choose_layer(model, layer=known.get("layer"), depth=known["depth"])}
 
 
@@ -114,7 +114,7 @@ class MemoirSettings(Settings):
 
     @classmethod
     def derive(cls, model: LanguageModel, known: Mapping[str, Any]) -> dict[str, Setting]:
-        """Layer from the depth; the learning rate is 1 at the 14,336 inputs of Llama 3 8B, and higher for fewer."""
+        """Derive the layer from the depth; the learning rate is 1 for 14,336 inputs (Llama 3 8B), higher for fewer."""
         layer = choose_layer(model, layer=known.get("layer"), depth=known["depth"])
         return {"layer": layer, "learning_rate": 14_336 / model.blocks[layer].inner_width}
 
@@ -206,5 +206,5 @@ class WiseSettings(Settings):
 
     @classmethod
     def derive(cls, model: LanguageModel, known: Mapping[str, Any]) -> dict[str, Setting]:
-        """Layer from the depth."""
+        """Derive the layer from the depth."""
         return {"layer": choose_layer(model, layer=known.get("layer"), depth=known["depth"])}

@@ -348,7 +348,7 @@ def _facts_of(window: Window, paths: pa.Table, language: Language) -> pa.Table:
 
 
 def _nested(paths: pa.Table, facts: pa.Table, templates: pa.Table, language: Language) -> pa.Table:
-    """Chains with their questions: each phrase with the one before it as subject, in the question of the last hop."""
+    """Chains with their questions: that of the last hop, with the nested phrases of the earlier hops as its subject."""
     facts = facts.append_column("position", facts["hop"])
     texts = select("SELECT chain, name AS text FROM facts WHERE position = 1 ORDER BY chain", facts=facts)
     for hop in range(1, MOST_HOPS):

@@ -23,7 +23,7 @@ from kgedit.wording.languages import ENGLISH, Language
 
 FEWEST_WORDS = 3
 MOST_WORDS = 60
-"""Bounds, both allowed, of the number of words in a question; the subject's name counts as one."""
+"""Inclusive bounds of the number of words in a question; the subject's name counts as one."""
 
 MOST_CHARACTERS = 400
 """Maximum length of a question in characters, counting the subject's name as one."""

@@ -114,7 +114,7 @@ _READ = f"""
     FROM {{side}}_claims c LEFT JOIN redirect s ON s.id = c.subject LEFT JOIN redirect o ON o.id = c.object
     WHERE coalesce(s.target, c.subject) IN (FROM touched)
 """
-"""An item merged into another counts as that one, also as an object."""
+"""Merged items are replaced by the items they were merged into, both as subject and as object."""
 
 
 def _times(behaviour: Behaviour) -> str:
