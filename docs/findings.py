@@ -32,9 +32,12 @@ CLAIMS = DOCS / "findings" / "claims.yaml"
 RESULTS = DOCS / "findings" / "results"
 PAGE = DOCS / "findings.md"
 
-STREAMS = ("changes", "changes-retrieved")
+STREAMS = ("changes", "changes-retrieved", "changes-projected")
 FREE, FED = "free", "fed"
 """Presets of these sweeps."""
+
+BLOCKS = 8
+"""Columns of a table by timestep: a longer stream is shown in blocks of consecutive timesteps."""
 
 PACKAGES = ("kgedit", "torch", "transformers")
 
@@ -114,12 +117,30 @@ def _over_timesteps(run: Run) -> dict[str, Any]:
         "unchanged": as_values(_estimate_of(local, "unchanged")),
         "transfer": (_paired(*earlier) or {}).get("difference"),
         "forgetting": retention.forgetting,
-        "matrix": [[None if cell is None else round(cell, 4) for cell in row] for row in retention.matrix],
-        "timesteps": list(run.scores.timesteps),
+        **_by_block(retention.matrix, run.scores.timesteps),
         "peak_memory_bytes": run.scores.edits.peak_memory_bytes,
         "commonest": _commonest(run.folder, last),
         "loss": _loss(run.folder),
     }
+
+
+def _by_block(matrix: Sequence[Sequence[float | None]], timesteps: Sequence[str]) -> dict[str, Any]:
+    """Means over blocks of timesteps: right after each timestep, and after the last timestep of each block."""
+    cells = np.array(
+        [[np.nan if one is None else one for one in row] + [np.nan] * (len(timesteps) - len(row)) for row in matrix]
+    )
+    blocks = np.array_split(np.arange(len(timesteps)), min(BLOCKS, len(timesteps)))
+    return {
+        "blocks": [f"{timesteps[one[0]].partition('_')[0]}_{timesteps[one[-1]].partition('_')[2]}" for one in blocks],
+        "timesteps": len(timesteps),
+        "own_by_block": [_mean(cells.diagonal()[one]) for one in blocks],
+        "matrix": [[_mean(cells[row[-1], column]) for column in blocks] for row in blocks],
+    }
+
+
+def _mean(cells: np.ndarray[Any, Any]) -> float | None:
+    known = cells[~np.isnan(cells)]
+    return round(float(known.mean()), 4) if len(known) else None
 
 
 def _loss(folder: Path) -> float | None:
@@ -271,7 +292,11 @@ def page() -> str:
     head = written["page"].replace("{counts}", _counts(verdicts, len(claims)))
     lines = [head.strip(), ""]
     for paper in dict.fromkeys(claim["paper"] for claim in claims):
-        lines += [f"## {paper}", "", "| Claim | Sweep | Measured here | Same direction | Why it may differ |"]
+        lines += [
+            f"## {paper}",
+            "",
+            "| Claim | Sweep | Measured here | Same direction | Why it may differ, or what is missing |",
+        ]
         lines.append("| :-- | :-- | :-- | :-- | :-- |")
         lines += [_row(claim, stored(claim, results)) for claim in claims if claim["paper"] == paper]
         lines.append("")
@@ -344,13 +369,13 @@ def _row(claim: Mapping[str, Any], found: Sequence[Mapping[str, Any]]) -> str:
         f"[`{claim['spec']}`](#sweeps)",
         "<br>".join([*figures, claim["measure"]]),
         verdict(claim, found) + (f" ({len(found)} of {asked} run)" if 0 < len(found) < asked else ""),
-        claim.get("differ", ""),
+        claim["differ"] if found else f"Needs {claim['needs']}",
     ]
     return f"| {' | '.join(cells)} |"
 
 
 def _stream(result: Mapping[str, Any]) -> list[str]:
-    """Two tables: means over all timesteps, and each timestep right after its edits and after all."""
+    """Two tables: means over all timesteps, and each block of timesteps right after its edits and after all."""
     heads = ("Edits", "Before", "Own", "After all", "Backward transfer", "Forgetting", "Rephrased", "Fed", "Unchanged")
     others = ("Commonest answer", "Loss", "Processor s an edit", "Peak memory, GB")
     lines = [f"| Method | {' | '.join(heads + others)} |"]
@@ -370,15 +395,14 @@ def _stream(result: Mapping[str, Any]) -> list[str]:
             f"{one['peak_memory_bytes'] / 1e9:.2f}",
         ]
         lines.append(f"| {' | '.join(cells)} |")
-    steps = next(iter(result["stream"].values()))["timesteps"]
-    lines += ["", f"| Method | {' | '.join(f'T{number}' for number in range(1, len(steps) + 1))} |"]
-    lines.append("| :-- | " + " | ".join(["--:"] * len(steps)) + " |")
+    blocks = next(iter(result["stream"].values()))["blocks"]
+    lines += ["", f"| Method | {' | '.join(f'T{number}' for number in range(1, len(blocks) + 1))} |"]
+    lines.append("| :-- | " + " | ".join(["--:"] * len(blocks)) + " |")
     for name, one in result["stream"].items():
-        matrix = one["matrix"]
-        pairs = ((matrix[index][index], matrix[-1][index]) for index in range(len(steps)))
+        pairs = zip(one["own_by_block"], one["matrix"][-1], strict=True)
         cells = [" → ".join(as_text(value, "percent") for value in pair) for pair in pairs]
         lines.append(f"| `{name}` | {' | '.join(cells)} |")
-    named = ", ".join(f"T{number} {step}" for number, step in enumerate(steps, 1))
+    named = ", ".join(f"T{number} {block}" for number, block in enumerate(blocks, 1))
     return [*lines, "", f"{named.replace('_', ' to ')}."]
 
 
@@ -428,8 +452,14 @@ def _sweeps(claims: Sequence[Mapping[str, Any]], results: Mapping[str, Mapping[s
         runs = ", ".join(f"`{key}` {run['edits']}{_cost(run)}" for key, run in result["runs"].items())
         versions = ", ".join(f"{package} {version}" for package, version in environment["packages"].items())
         commit = f", commit {environment['commit'][:8]}" if environment["commit"] else ""
+        commit += " (rebased)" if environment.get("rebased") else ""
         model = f"`{environment['model']}`, {environment['parameters'] / 1e6:,.0f} M weights, {environment['device']}"
         lines.append(f"| `{name}` | `{command}` | {model} | {runs} | {versions}{commit} |")
+    if any(result["environment"].get("rebased") for result in results.values()):
+        rebased = (
+            "the runs were made on a branch, and the commit is the one that added their results to the main branch"
+        )
+        lines += ["", f"Rebased: {rebased}."]
     return lines
 
 

@@ -5,7 +5,7 @@ set -eu
 
 data=$1 out=$2
 shift 2
-[ $# -gt 0 ] || set -- unedited retrieved two-hops stream clozes scenarios single sequential changes changes-retrieved
+[ $# -gt 0 ] || set -- unedited retrieved two-hops stream clozes scenarios single sequential changes changes-retrieved changes-projected
 
 here=$(dirname "$0")
 mkdir -p "$out"
@@ -48,8 +48,26 @@ export_changes() (
   kgedit export-timestep --from 2023-12-30 --to 2024-03-31 --kinds update --engine store
 )
 
+# Changes of every year, of the same slice and of offices, by as-of projections; the last two timesteps are those of pat.
+export_projected() (
+  export_changes
+  export KGEDIT_HOME="$out/projected-home"
+  [ ! -d "$KGEDIT_HOME/timesteps/20220101_20230101" ] || return 0
+  days=$(echo $(seq 1850 10 1890) $(seq 1900 5 1945) $(seq 1950 2023) | sed 's/ /-01-01,/g')-01-01
+  python "$here/findings/offices.py" "$data" "$out/offices.json.gz"
+  kgedit load-dump "$out/offices.json.gz" --no-graph --as-of "$days"
+  kgedit export-timestep --all --kinds update --engine store
+  for step in 20211230_20231230 20231230_20240331; do
+    cp -R "$out/changes-home/timesteps/$step" "$KGEDIT_HOME/timesteps/"
+  done
+)
+
 for name in "$@"; do
   case $name in
+    changes-projected)
+      export_projected
+      home="$out/projected-home"
+      ;;
     changes*)
       export_changes
       home="$out/changes-home"
@@ -57,7 +75,7 @@ for name in "$@"; do
     *) home="$out/home" ;;
   esac
   case $name in
-    changes) model=tiny ;;
+    changes | changes-projected) model=tiny ;;
     # Retrieval needs a model that reads its prompt, which teaching unlearns.
     unedited | retrieved | two-hops | stream | changes-retrieved) model=smollm2-135m ;;
     *) model="$out/taught" ;;

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import csv
+import gzip
+import json
 import runpy
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +31,59 @@ FINDINGS = runpy.run_path(str(DOCS / "findings.py"))
 
 def test_the_page_is_what_the_script_writes() -> None:
     assert FINDINGS["page"]() == (DOCS / "findings.md").read_text(encoding="utf-8"), "run python docs/findings.py"
+
+
+def test_results_were_measured_by_versions_in_the_history() -> None:
+    def git(*command: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(["git", "-C", str(DOCS), *command], capture_output=True, text=True, check=False)
+
+    if git("rev-parse", "--is-shallow-repository").stdout.strip() != "false":
+        pytest.skip("no git, or not the whole history")
+    commits = {name: one["environment"]["commit"] for name, one in FINDINGS["stored_results"]().items()}
+    other = {name for name, commit in commits.items() if git("merge-base", "--is-ancestor", commit, "HEAD").returncode}
+    assert other == set(), "run these sweeps from a checkout of the main branch: a rebase removes other commits"
+
+
+def test_terms_of_an_office_follow_one_another(tmp_path: Path) -> None:
+    def write(path: str, rows: list[tuple[str, ...]]) -> None:
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        with (tmp_path / path).open("w", encoding="utf-8", newline="") as lines:
+            csv.writer(lines).writerows(rows)
+
+    item = {"type": "item", "id": "Q2", "labels": {"en": {"language": "en", "value": "Ada"}}, "claims": {}}
+    (tmp_path / "slices" / "w12k").mkdir(parents=True)
+    (tmp_path / "slices" / "w12k" / "20140101.json.gz").write_bytes(gzip.compress(f"[\n{json.dumps(item)}\n]".encode()))
+    names = ("item", "itemLabel", "position", "positionLabel", "predecessor", "predecessorLabel", "after")
+    later = ("Q4", "Eve", "Q1", "mayor", "Q5", "Bob", "2008-05-01")
+    write(
+        "world_leaders/missing-successors.csv", [names, later, ("Q2", "Ada", "Q1", "mayor", "Q3", "Q3", "2001-02-03")]
+    )
+    heads = [("c", "cl", "p", "pl", "o", "ol", "s", "e"), ("", "", "Q1", "mayor", "Q4", "Eve", "2008", "2012")]
+    write("world_leaders/all_versions/one.csv", heads)
+    main = runpy.run_path(str(DOCS / "findings" / "offices.py"))["main"]
+    for name in ("first", "second"):
+        main(tmp_path, tmp_path / name)
+    assert (tmp_path / "first").read_bytes() == (tmp_path / "second").read_bytes()
+
+    entities = {one["id"]: one for one in json.loads(gzip.decompress((tmp_path / "first").read_bytes()))}
+    assert {name: one["labels"].get("en", {}).get("value") for name, one in entities.items()} == {
+        "Q2": "Ada",
+        "Q1": "mayor",
+        "Q3": None,
+        "Q4": "Eve",
+    }
+    terms = [
+        (
+            one["mainsnak"]["datavalue"]["value"]["id"],
+            {name: values[0]["datavalue"]["value"]["time"][1:11] for name, values in one["qualifiers"].items()},
+        )
+        for one in entities["Q1"]["claims"]["P1308"]
+    ]
+    assert terms == [
+        ("Q3", {"P582": "2001-02-03"}),
+        ("Q2", {"P580": "2001-02-03", "P582": "2008-05-01"}),
+        ("Q4", {"P580": "2008-05-01", "P582": "2012-00-00"}),
+    ]
 
 
 def test_every_claim_names_what_the_page_needs() -> None:
@@ -55,6 +112,14 @@ def test_a_dry_run_plans_the_runs_that_claims_compare(name: str, timestep: Times
         if "level" not in side
     }
     assert compared <= planned
+
+
+def test_every_row_says_why_it_may_differ_or_what_is_missing() -> None:
+    results = FINDINGS["stored_results"]()
+    missing = [
+        claim["id"] for claim in CLAIMS if not claim.get("differ" if FINDINGS["stored"](claim, results) else "needs")
+    ]
+    assert missing == []
 
 
 def test_a_result_is_of_what_its_claim_asks_for() -> None:
@@ -105,6 +170,7 @@ def test_methods_are_compared_over_a_stream(tmp_path: Path) -> None:
     chosen = [run for run in spec["runs"] if run["method"] in ("none", "ft_m")]
     kgedit.sweep(spec | {"base": base, "runs": chosen}, out=tmp_path / "changes", home=tmp_path / "home")
     measured = FINDINGS["measure"]("changes", tmp_path / "changes", CLAIMS)
+    assert FINDINGS["measure"]("changes", tmp_path / "changes", CLAIMS) == measured
 
     unedited = measured["stream"]["none"]
     assert unedited["before"] == unedited["own"] == unedited["final"]
@@ -114,6 +180,19 @@ def test_methods_are_compared_over_a_stream(tmp_path: Path) -> None:
     (row,) = (line for line in table if line.startswith("| `none` | 6 |"))
     assert len(row.split("|")) == len(table[0].split("|"))
     assert table[-1] == "T1 20200101 to 20210101, T2 20210101 to 20220101."
+
+
+def test_a_long_stream_is_shown_in_blocks_of_timesteps() -> None:
+    steps = [f"{year}0101_{year + 1}0101" for year in range(2000, 2009)]
+    # Each timestep is right after its own edits, wrong after the next ones; the last question is no longer asked.
+    matrix = [[float(row == column) for column in range(row + 1)] + [None] * (8 - row) for row in range(9)]
+    matrix[8][8] = None
+    found = FINDINGS["_by_block"](matrix, steps)
+    assert (found["blocks"][0], found["blocks"][-1]) == ("20000101_20020101", "20080101_20090101")
+    assert (len(found["blocks"]), found["timesteps"]) == (8, 9)
+    assert found["own_by_block"] == [1, 1, 1, 1, 1, 1, 1, None]
+    assert found["matrix"][0] == [0.5, None, None, None, None, None, None, None]
+    assert found["matrix"][-1] == [0, 0, 0, 0, 0, 0, 0, None]
 
 
 def test_runs_are_measured_by_the_names_of_their_folders(timestep: Timestep, tmp_path: Path) -> None:
