@@ -23,7 +23,8 @@ _TIMES = ("start", "end", "point")
 _DESCRIBED = ("label", "description", "redirect_target", "lastrevid")
 
 _SAID = (
-    *("subject", "property", "statement_id", "version", "restricted", "snak", "object", "value", "unit", "rank"),
+    *("subject", "property", "place", "statement_id", "version", "restricted"),
+    *("snak", "object", "value", "unit", "rank"),
     *(f"{name}_{part}" for name in _TIMES for part in ("time", "precision")),
     "qualifier_properties",
 )
@@ -123,19 +124,18 @@ def read_history(explorer: Explorer, entity: str) -> History | None:
     places = _places(explorer, entity)
     described = _rows(explorer, entity, "entities", places, ("entity_row", "entity_until"), _DESCRIBED)
     presence = [_presence(snapshot, places, described) for snapshot in explorer.snapshots]
-    facts = _rows(
-        explorer, entity, "facts", places, ("facts_first", "facts_until"), ("subject", "statement_id", "statement_ids")
-    )
+    of_facts = ("subject", "statement_place", "statement_places")
+    facts = _rows(explorer, entity, "facts", places, ("facts_first", "facts_until"), of_facts)
     rows = _rows(explorer, entity, "claims", places, ("claims_first", "claims_until"), _SAID)
     as_fact = {
-        (date, statement)
+        (date, place)
         for date, of_date in facts.items()
         for row in of_date
         if row["subject"] == entity
-        for statement in row["statement_ids"] or [row["statement_id"]]
+        for place in row["statement_places"] or [row["statement_place"]]
     }
     claims = {
-        date: [row | {"is_fact": (date, row["statement_id"]) in as_fact} for row in of_date if row["subject"] == entity]
+        date: [row | {"is_fact": (date, row["place"]) in as_fact} for row in of_date if row["subject"] == entity]
         for date, of_date in rows.items()
     }
     if all(one.state == "missing" for one in presence) and not claims:
@@ -197,13 +197,13 @@ def _rows(
             continue
         file = snapshot.bucket_file(table, bucket_of(pa.array([entity]), snapshot.buckets)[0].as_py())
         parts.append(
-            f"SELECT {snapshot.date} AS date, file_row_number AS place, {', '.join(columns)} "
+            f"SELECT {snapshot.date} AS date, file_row_number, {', '.join(columns)} "
             f"FROM read_parquet({literal(file)}, file_row_number = true) "
             f"WHERE file_row_number >= {place[between[0]]} AND file_row_number < {place[between[1]]}"
         )
     found: dict[int, list[dict[str, Any]]] = {}
     if parts:
-        for row in explorer.table(" UNION ALL ".join(parts) + " ORDER BY date, place").to_pylist():
+        for row in explorer.table(" UNION ALL ".join(parts) + " ORDER BY date, file_row_number").to_pylist():
             found.setdefault(row["date"], []).append(row)
     return found
 

@@ -173,7 +173,7 @@ def project(
     Args:
         connection: Connection in which the result of `find_later_items` is ``begun_item``; no other tables are left in
             it.
-        claims: Rows of a snapshot's claims (kgedit.store.schemas.CLAIMS_KEPT).
+        claims: Rows of a snapshot's claims (kgedit.store.schemas.CLAIMS_JUDGED).
         entities: Rows with the schema ENTITIES.
         date: Day number.
     """

@@ -25,7 +25,7 @@ from kgedit.store.digests import ENTITIES_KEPT, with_digests
 from kgedit.store.engine import open_engine
 from kgedit.store.facts import current_facts, with_places
 from kgedit.store.row_groups import RowGroups
-from kgedit.store.schemas import CLAIMS, CLAIMS_KEPT, ENTITIES, FACTS
+from kgedit.store.schemas import CLAIMS, CLAIMS_JUDGED, CLAIMS_KEPT, ENTITIES, FACTS
 
 BLOCK = pa.field("block", pa.int32())
 """Number of the block (or split) of the dump in which a row was read. An entity's rows share a block."""
@@ -289,7 +289,7 @@ def _groups(rows: BucketRows) -> Iterator[tuple[pa.Table, pa.Table]]:
 
 
 def _complete(claims: pa.Table, broadcast: Broadcast) -> pa.Table:
-    """Claims with the columns CLAIMS_KEPT: datatypes of their properties, and whether they are restricted."""
+    """Claims with the columns CLAIMS_JUDGED: datatypes of their properties, and whether they are restricted."""
     if broadcast.datatypes.num_rows:
         known = broadcast.datatypes["datatype"].combine_chunks()
         place = pc.index_in(claims["property"], value_set=broadcast.datatypes["id"].combine_chunks()).combine_chunks()
@@ -299,7 +299,7 @@ def _complete(claims: pa.Table, broadcast: Broadcast) -> pa.Table:
     limits = pc.is_in(qualifiers.flatten(), value_set=pa.array(broadcast.restrictive, pa.string()))
     restricted = np.zeros(claims.num_rows, np.bool_)
     restricted[pc.list_parent_indices(qualifiers).filter(limits).to_numpy(zero_copy_only=False)] = True
-    return claims.drop_columns("block").append_column("restricted", pa.array(restricted)).cast(CLAIMS_KEPT)
+    return claims.drop_columns("block").append_column("restricted", pa.array(restricted)).cast(CLAIMS_JUDGED)
 
 
 class _BucketFiles(ExitStack):
@@ -321,12 +321,19 @@ class _BucketFiles(ExitStack):
             projected = project(connection, claims, entities, date=self._target.date)
             claims, entities = projected.claims, projected.entities
             self.counts.update(projected.placements)
+        claims = self._with_places(claims)
         facts = current_facts(connection, claims, self._target.date)
         self.counts["later entities"] += came - entities.num_rows
         self.counts["claims with value"] += int(pc.sum(pc.equal(claims["snak"], "value")).as_py() or 0)
         self._add("claims", claims)
         self._add("facts", facts)
         self._add("entities", with_digests(connection, entities, claims, facts))
+
+    def _with_places(self, claims: pa.Table) -> pa.Table:
+        """Claims with the columns CLAIMS_KEPT."""
+        first = (self._target.number << 32) + self.counts["claims"]
+        place = pa.array(np.arange(first, first + claims.num_rows, dtype=np.int64))
+        return claims.append_column("place", place)
 
     def write_redirects(self) -> None:
         """Add the redirects after all entities."""

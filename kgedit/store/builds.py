@@ -20,6 +20,7 @@ from kgedit.store.joining import Joined, join_parts
 from kgedit.store.late_values import read_late_values
 from kgedit.store.planning import Target
 from kgedit.store.schemas import Loader
+from kgedit.store.snapshots import FORMAT
 from kgedit.store.sources import DumpFile
 
 _LINE_BYTES = 16_384
@@ -74,6 +75,7 @@ class Load:
         """Values that must agree for an interrupted load to be resumed."""
         return {
             "kgedit": __version__,
+            "format": FORMAT,
             "date": str(self.date),
             "source": {"name": source.path.name, "size": source.size},
             "loader": {"name": self.loader, "version": self.loader_version, **self.options},

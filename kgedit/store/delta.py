@@ -37,6 +37,7 @@ from kgedit.store.timeline import (
     open_timeline,
     property_labels,
     touched,
+    with_ids,
 )
 from kgedit.wikidata.times import OPEN_END
 
@@ -180,7 +181,8 @@ def _show_what_changed(
     for k in range(len(snapshots)):
         for name, condition in conditions.items():
             # Every step reads these few rows, so the files are read only once.
-            connection.execute(f"CREATE OR REPLACE TABLE touched_{name}_{k} AS FROM {name}_{k} WHERE {condition}")
+            rows = with_ids(name, k, f"FROM {name}_{k} WHERE {condition}")
+            connection.execute(f"CREATE OR REPLACE TABLE touched_{name}_{k} AS {rows}")
             connection.execute(f"CREATE OR REPLACE VIEW {name}_{k} AS FROM touched_{name}_{k}")
     connection.execute(f"CREATE OR REPLACE VIEW ends_1 AS {ends_of(1, only('fact', 0, 1))}")
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import duckdb
 import pyarrow as pa
 
-from kgedit.store.facts import with_places
+from kgedit.store.facts import with_places, with_statement_ids
 from kgedit.store.schemas import ENTITIES
 
 ENTITIES_KEPT = ENTITIES.append(pa.field("digest", pa.uint64()))
@@ -43,7 +43,8 @@ _DIGESTS = f"""
         SELECT subject AS id, {_number("statement_id", "version", "restricted")} AS number FROM claims
         UNION ALL
         SELECT subject,
-               {_number("property", "object", "statement_id", "start_time", "end_time", "point_time")} FROM facts
+               {_number("property", "object", "statement_id", "start_time", "end_time", "point_time")}
+        FROM ({with_statement_ids("facts", "claims")})
     ), of_rows AS (
         SELECT id, bit_xor(number) AS number FROM part GROUP BY id
     )

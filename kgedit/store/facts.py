@@ -54,11 +54,12 @@ _CURRENT = f"""
             SELECT (subject, property) FROM not_handed_over WHERE rank = 'preferred')
     ), fact AS (
         SELECT min(place) AS first_place,
-               CASE WHEN count(*) > 1 THEN list_sort(list(statement_id)) END AS statement_ids,
+               CASE WHEN count(*) > 1 THEN list(place ORDER BY statement_id) END AS statement_places,
                arg_min(place, (coalesce(-start_first, {_LAST}), coalesce(-point_first, {_LAST}), statement_id)) AS place
         FROM best WHERE snak = 'value' GROUP BY subject, property, object
     )
-    SELECT subject, property, object, {KIND.format(id="object")} AS kind, rank, statement_id, statement_ids,
+    SELECT subject, property, object, {KIND.format(id="object")} AS kind, rank, place AS statement_place,
+           statement_places,
            {", ".join(name for name in FACTS.names if name.startswith(("start_", "end_", "point_")))},
            CASE WHEN object[1] = 'V' THEN {VALUE_TYPE} END AS value_type, value, unit, language, precision, calendar
     FROM fact JOIN held USING (place) ORDER BY first_place
@@ -75,14 +76,27 @@ def current_facts(connection: duckdb.DuckDBPyConnection, claims: pa.Table, date:
 
     Returns:
         A table with the schema FACTS. If several statements have the same object, the times are those of the one that
-        began last, and ``statement_ids`` lists all of them, sorted; null for one statement.
+        began last, and ``statement_places`` lists all of them by id; null for one statement.
     """
-    connection.register("claims", with_places(claims))
+    connection.register("claims", claims)
     try:
         facts: pa.Table = connection.sql(_CURRENT, params={"date": date}).to_arrow_table()
     finally:
         connection.unregister("claims")
     return facts.cast(FACTS)
+
+
+def with_statement_ids(facts: str, claims: str) -> str:
+    """SQL of facts with the column ``statement_id``, the id of the statement with their times.
+
+    Only claims contain ids, because a second copy would take a quarter of a snapshot.
+
+    Args:
+        facts: SQL relation of facts, or its name.
+        claims: SQL relation of claims of the same snapshot, at least those of these facts.
+    """
+    ids = f"SELECT place AS statement_place, statement_id FROM {claims}"
+    return f"SELECT f.*, statement_id FROM {facts} f JOIN ({ids}) USING (statement_place)"
 
 
 def with_places(table: pa.Table) -> pa.Table:

@@ -13,9 +13,15 @@ ROW_GROUP_ROWS = 122_880
 """DuckDB's own size: it reads a row group with one thread."""
 
 
-_WITHOUT_DICTIONARY = {"statement_id": "DELTA_BYTE_ARRAY", "version": "PLAIN", "digest": "PLAIN"}
+_WITHOUT_DICTIONARY = {
+    "statement_id": "DELTA_BYTE_ARRAY",
+    "version": "PLAIN",
+    "digest": "PLAIN",
+    "place": "DELTA_BINARY_PACKED",
+    "statement_place": "DELTA_BINARY_PACKED",
+}
 """Encodings of columns whose values are all different, for which a dictionary adds two bytes a row. Neighbouring
-statement ids begin with the same id of a subject, which this encoding stores once."""
+statement ids begin with the same id of a subject, which this encoding stores once, and places are neighbours."""
 
 
 class RowGroups:

@@ -50,8 +50,11 @@ CLAIMS = pa.schema(
 )
 """One row per statement."""
 
-CLAIMS_KEPT = CLAIMS.append(pa.field("restricted", pa.bool_()))
-"""Columns of a snapshot's claims."""
+CLAIMS_JUDGED = CLAIMS.append(pa.field("restricted", pa.bool_()))
+"""Columns of claims of which is known whether a qualifier restricts them."""
+
+CLAIMS_KEPT = CLAIMS_JUDGED.append(pa.field("place", pa.int64()))
+"""Columns of a snapshot's claims. ``place`` identifies a claim in its snapshot: bucket * 2**32 + row in the file."""
 
 ENTITIES = pa.schema(
     [
@@ -77,8 +80,8 @@ FACTS = pa.schema(
         ("object", pa.string()),  # id of a term: an entity's own, or V... for a literal
         ("kind", pa.string()),  # of the object: item, property, value or other
         ("rank", pa.string()),
-        ("statement_id", pa.string()),  # the statement with these times
-        ("statement_ids", pa.list_(pa.string())),  # null if there is only that one; earlier versions list it
+        ("statement_place", pa.int64()),  # place of the claim with these times
+        ("statement_places", pa.list_(pa.int64())),  # of all claims, by statement id; null if there is only that one
         *_time("start"),
         *_time("end"),
         *_time("point"),

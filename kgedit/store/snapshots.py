@@ -28,6 +28,9 @@ facts and dated_facts (kgedit.engines.functionality)."""
 SIMILAR_FACTS = "similar"
 """Measure of whole snapshots: subject and property of a change; by place (from 1) subject_like, object and score."""
 
+FORMAT = 2
+"""Version of the columns of the files, in manifests. In version 1, facts had ids of statements instead of places."""
+
 VERIFIED = "verified.json"
 """File of a home that records which large files were verified, for later processes."""
 
@@ -176,16 +179,17 @@ def list_snapshots(home: Path) -> list[Snapshot]:
     """Complete snapshots, oldest first.
 
     Raises:
-        StoreError: if one was loaded by a version of kgedit that stored no facts.
+        StoreError: if one was loaded by a version of kgedit that wrote other columns.
         DamagedFileError: if a manifest is damaged.
     """
     manifests = sorted((home / "snapshots").glob("[0-9]*/manifest.json"))
     found = [read_snapshot(path.parent) for path in manifests]
-    old = [snapshot.name for snapshot in found if "facts" not in snapshot.manifest]
-    if old:
+    other = [snapshot for snapshot in found if snapshot.manifest.get("format") != FORMAT]
+    if other:
         raise StoreError(
-            f"The snapshot of {old[0]} in {home} was loaded by an older kgedit, which stored no facts. "
-            f"Remove {found[0].folder.parent} and load the dumps again."
+            f"{home} has snapshots that another version of kgedit loaded, with other columns. Remove "
+            f"{' and '.join(str(snapshot.folder) for snapshot in other)}, and load their dumps again: kgedit load-dump "
+            f"PATH --date {other[0].name}"
         )
     return found
 

@@ -1,6 +1,6 @@
 """The neighbourhood of one item in a snapshot, as two tables: facts, and the terms that they connect.
 
-Contains current facts only. The file of facts is read once for each step.
+Contains current facts only. The file of facts is read once for each step, and that of claims once for their ids.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from kgedit.errors import StoreError
 from kgedit.store.engine import literal, open_engine, select
-from kgedit.store.facts import KIND
+from kgedit.store.facts import KIND, with_statement_ids
 from kgedit.store.snapshots import Snapshot
 
 _MEMORY = "1GB"
@@ -90,8 +90,9 @@ def read_subgraph(
                     f"{found:,} facts lie within {step + 1} steps of {item}, more than {max_facts:,}. "
                     "Give a smaller depth, leave out incoming, or raise max_facts."
                 )
+        walked = with_statement_ids("walked", literal(snapshot.claims))
         return Subgraph(
-            select(_FACTS.format(entities=entities), connection=connection).cast(SUBGRAPH_FACTS),
+            select(_FACTS.format(entities=entities, walked=walked), connection=connection).cast(SUBGRAPH_FACTS),
             select(_TERMS.format(entities=entities), connection=connection).cast(SUBGRAPH_TERMS),
         )
 
@@ -127,7 +128,7 @@ def _walk(connection: duckdb.DuckDBPyConnection, facts: str, step: int, *, incom
 _FACTS = """
     SELECT subject, property, object, e.label AS property_label, rank, statement_id, start_time AS start,
            end_time AS "end", point_time AS point_in_time
-    FROM walked LEFT JOIN {entities} e ON e.id = property ORDER BY subject, property, object
+    FROM ({walked}) LEFT JOIN {entities} e ON e.id = property ORDER BY subject, property, object
 """
 
 _TERMS = f"""

@@ -19,7 +19,7 @@ from kgedit.store import captions
 from kgedit.store.bucket_groups import BucketGroup, bucket_groups
 from kgedit.store.digests import changed_entities
 from kgedit.store.engine import literal, open_engine
-from kgedit.store.facts import KIND, TERM, VALUE_TYPE
+from kgedit.store.facts import KIND, TERM, VALUE_TYPE, with_statement_ids
 from kgedit.store.scope import Scope
 from kgedit.store.snapshots import Snapshot, SnapshotTable
 from kgedit.wikidata.times import OPEN_END
@@ -52,7 +52,7 @@ KEYS = {
 
 _VIEWS = {
     "fact": f"""
-        SELECT subject, property, object, kind, statement_id, start_time, end_time, point_time AS point_in_time,
+        SELECT subject, property, object, kind, statement_place, start_time, end_time, point_time AS point_in_time,
                {", ".join(_VALUE)}
         FROM {{facts}} WHERE {{condition}}
     """,
@@ -71,6 +71,9 @@ _VIEWS = {
     ),
 }  # fmt: skip
 """Rows of one snapshot; a view of each is created with the snapshot's number as suffix."""
+
+_IDS = "SELECT place, statement_id FROM {claims}"
+"""Ids of the statements of one snapshot, with its number as suffix too."""
 
 _MEMORY = "192MB"
 """Memory on two cores of a graph's files; the rest spills to disk."""
@@ -109,6 +112,10 @@ def open_timeline(snapshots: Sequence[Snapshot], scope: Scope, *, spill: Path) -
         _keep_what_is_near_a_change(connection, snapshots, scope, spill)
     for k in range(1, len(snapshots)):
         connection.execute(f"CREATE VIEW ends_{k} AS {ends_of(k, f'FROM ended_fact_{k}')}")
+    # Facts near a change have the ids of their statements already.
+    newest = f"FROM fact_{len(snapshots) - 1}"
+    newest = newest if scope.follows_changes else with_ids("fact", len(snapshots) - 1, newest)
+    connection.execute(f"CREATE VIEW newest_fact AS {newest}")
     _make_whole(connection, snapshots, scope)
     return connection
 
@@ -179,10 +186,17 @@ def make_view(
     condition: str,
     group: BucketGroup | None = None,
 ) -> None:
-    """Create or replace one snapshot's view of facts, claims, redirects or entities."""
+    """Create or replace one snapshot's view of facts, claims, redirects or entities; that of ids goes with facts."""
     tables = get_args(SnapshotTable)
     rows = {file: group.rows(snapshot, file) if group else literal(getattr(snapshot, file)) for file in tables}
     connection.execute(f"CREATE OR REPLACE VIEW {name}_{k} AS {_VIEWS[name].format(**rows, condition=condition)}")
+    if name == "fact":
+        connection.execute(f"CREATE OR REPLACE VIEW statement_{k} AS {_IDS.format(**rows)}")
+
+
+def with_ids(name: str, k: int, rows: str) -> str:
+    """SQL of rows of ``<name>_k`` with the ids of their statements, which the views of facts lack."""
+    return with_statement_ids(f"({rows})", f"statement_{k}") if name == "fact" else rows
 
 
 def property_labels(connection: duckdb.DuckDBPyConnection, snapshots: Sequence[Snapshot]) -> pa.Table:
@@ -278,7 +292,8 @@ def _copy_near(
     for group in bucket_groups([snapshot]):
         make_view(connection, name, k, snapshot, condition, group)
         files.append(folder / f"near-{name}-{group.number:05d}.parquet")
-        connection.execute(f"COPY (FROM {name}_{k}) TO {literal(files[-1])} (FORMAT parquet)")
+        rows = with_ids(name, k, f"FROM {name}_{k}")
+        connection.execute(f"COPY ({rows}) TO {literal(files[-1])} (FORMAT parquet)")
     listed = ", ".join(literal(glob.escape(str(file))) for file in files)
     connection.execute(f"CREATE OR REPLACE VIEW {name}_{k} AS FROM read_parquet([{listed}])")
 
@@ -308,14 +323,15 @@ def _find_moved(
     connection.execute(f"CREATE TABLE begun_{name} AS SELECT {KEYS[name]}, 0 AS since FROM {name}_0 LIMIT 0")
     for k in range(1, len(snapshots)):
         both = snapshots[k - 1 : k + 1]
-        connection.execute(f"CREATE TABLE ended_{name}_{k} AS FROM {name}_{k - 1} LIMIT 0")
+        ended = with_ids(name, k - 1, f"FROM {name}_{k - 1}")
+        connection.execute(f"CREATE TABLE ended_{name}_{k} AS FROM ({ended}) LIMIT 0")
         for group in [None] if condition is None else bucket_groups(both):
             if condition is not None:
                 for place, snapshot in enumerate(both, start=k - 1):
                     make_view(connection, name, place, snapshot, condition, group)
             begun = f"SELECT {KEYS[name]}, {snapshots[k].date} FROM ({only(name, k, k - 1)})"
             connection.execute(f"INSERT INTO begun_{name} {begun}")
-            connection.execute(f"INSERT INTO ended_{name}_{k} {only(name, k - 1, k)}")
+            connection.execute(f"INSERT INTO ended_{name}_{k} {with_ids(name, k - 1, only(name, k - 1, k))}")
     if condition is not None:
         for k, snapshot in enumerate(snapshots):
             make_view(connection, name, k, snapshot, condition)
@@ -327,7 +343,7 @@ def _make_seen(connection: duckdb.DuckDBPyConnection, name: str, snapshots: Sequ
     The content of a row is that of the last snapshot that has it.
     """
     keys, first = KEYS[name], snapshots[0].date
-    rows_until = {OPEN_END: f"{name}_{len(snapshots) - 1}"}
+    rows_until = {OPEN_END: "newest_fact" if name == "fact" else f"{name}_{len(snapshots) - 1}"}
     rows_until |= {snapshot.date: f"ended_{name}_{k}" for k, snapshot in enumerate(snapshots) if k}
     for until, rows in rows_until.items():
         connection.execute(f"""

@@ -1,10 +1,9 @@
 """Two snapshots side by side: what the steps of an export compare.
 
 Steps take and return Arrow tables. Only the facts and entities of whole snapshots stay on disk, where DuckDB reads
-them in bounded memory: views ``old_facts``, ``new_facts``, ``old_claims``, ``new_claims`` (with ``place``, a number by
-the order of the file), ``old_entities`` and ``new_entities`` (without redirects), ``changed_entities``
-(kgedit.store.digests), and ``new_redirects`` (id, target). What concerns one subject at a time is read by bucket, so
-that it takes no more memory for a larger dump.
+them in bounded memory: views ``old_facts``, ``new_facts``, ``old_claims``, ``new_claims``, ``old_entities`` and
+``new_entities`` (without redirects), ``changed_entities`` (kgedit.store.digests), and ``new_redirects`` (id, target).
+What concerns one subject at a time is read by bucket, so that it takes no more memory for a larger dump.
 """
 
 from __future__ import annotations
@@ -33,16 +32,6 @@ def entities_with_labels(entities: str) -> str:
     return f"SELECT * REPLACE (nullif(label, id) AS label) FROM {entities}"
 
 
-def _placed_claims(snapshot: Snapshot) -> str:
-    """SQL of a snapshot's claims with ``place``: the row in the file, after those of the buckets before it."""
-    if snapshot.buckets == 1:
-        rows = f"read_parquet({literal(snapshot.claims)}, file_row_number = true)"
-        return f"SELECT * RENAME (file_row_number AS place) FROM {rows}"
-    rows = f"read_parquet({literal(snapshot.claims)}, file_row_number = true, filename = true)"
-    bucket = r"regexp_extract(filename, '(\d+)\.parquet$', 1)::BIGINT"
-    return f"SELECT * EXCLUDE (filename, file_row_number), file_row_number + ({bucket} << 32) AS place FROM {rows}"
-
-
 class Window:
     """An older and a newer snapshot, open for queries; a context manager.
 
@@ -66,7 +55,7 @@ class Window:
         for name, snapshot in (("old", old), ("new", new)):
             facts, entities = literal(snapshot.facts), entities_with_labels(literal(snapshot.entities))
             self._view(f"{name}_facts", f"SELECT * FROM {facts}")
-            self._view(f"{name}_claims", _placed_claims(snapshot))
+            self._view(f"{name}_claims", f"SELECT * FROM {literal(snapshot.claims)}")
             self._view(f"{name}_entities", f"{entities} WHERE redirect_target IS NULL")
         self._view("changed_entities", changed_entities("old_entities", "new_entities"))
         self._view(
@@ -81,7 +70,7 @@ class Window:
     def select_by_bucket(self, query: str, parameters: Mapping[str, Any] | None = None, **tables: pa.Table) -> pa.Table:
         """Results of a query for each bucket of both snapshots, one after the other; same arguments as `select`.
 
-        The views of facts, claims (without ``place``) and entities contain the rows of one bucket; new_redirects, and
+        The views of facts, claims and entities contain the rows of one bucket; new_redirects, and
         tables in the connection, are whole.
         """
         return pa.concat_tables(self.select(query, parameters, **tables) for _ in self._buckets())

@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 from kgedit.engines.functionality import BOUNDS, bounds_record, declared_relations, measured_relations, stated_relations
 from kgedit.engines.protocol import CHANGED_EDGES, Engine
 from kgedit.store.engine import select
+from kgedit.store.facts import with_statement_ids
 from kgedit.store.window import Window
 from kgedit.timesteps.funnel import Filter, Filtered, reason_column, split_by_reason
 from kgedit.timesteps.labels import is_id, likened, not_roman, too_long
@@ -125,13 +126,14 @@ def read_statements(window: Window, changes: pa.Table) -> pa.Table:
         Columns subject, property and statement_ids, in the order of objects and then of ids; start_time and
         point_in_time of the first statement that has one.
     """
+    chosen = "(FROM new_facts SEMI JOIN changes USING (subject, property))"
     return window.select(
-        """
+        f"""
         SELECT subject, property, list(statement_id ORDER BY object, statement_id) AS statement_ids,
                arg_min(start_time, (object, statement_id)) AS start_time,
                arg_min(point_time, (object, statement_id)) AS point_in_time
         FROM (SELECT subject, property, coalesce(target, object) AS object, statement_id, start_time, point_time
-              FROM new_facts SEMI JOIN changes USING (subject, property) LEFT JOIN new_redirects ON id = object)
+              FROM ({with_statement_ids(chosen, "new_claims")}) LEFT JOIN new_redirects ON id = object)
         GROUP BY ALL ORDER BY subject, property
         """,
         changes=changes,

@@ -155,11 +155,18 @@ def _make_held(connection: duckdb.DuckDBPyConnection, earlier: Sequence[Snapshot
         connection.execute(
             f"""
             CREATE TABLE {name}_held AS
-            SELECT f.* REPLACE (coalesce(r.target, f.object) AS object,
-                                coalesce(statement_ids, [statement_id]) AS statement_ids),
+            WITH chosen AS (FROM {name}_facts SEMI JOIN change USING (subject, property)),
+            stated AS (
+                SELECT statement_place, unnest(coalesce(statement_places, [statement_place])) AS place FROM chosen
+            ), ids AS (
+                SELECT statement_place, list(statement_id) AS statement_ids,
+                       any_value(statement_id) FILTER (place = statement_place) AS statement_id
+                FROM stated JOIN (SELECT place, statement_id FROM {name}_claims) USING (place) GROUP BY ALL
+            )
+            SELECT f.* REPLACE (coalesce(r.target, f.object) AS object), statement_ids,
                    CASE WHEN value_type = 'time' THEN first_day(value, precision::BIGINT) END AS value_first,
                    CASE WHEN value_type = 'time' THEN last_day(value, precision::BIGINT) + 1 END AS value_until
-            FROM {name}_facts f SEMI JOIN change USING (subject, property) LEFT JOIN redirect r ON r.id = f.object
+            FROM chosen f JOIN ids USING (statement_place) LEFT JOIN redirect r ON r.id = f.object
             QUALIFY row_number() OVER (PARTITION BY subject, property, coalesce(r.target, f.object)
                                        ORDER BY statement_id) = 1
             """

@@ -155,7 +155,7 @@ def test_names_of_a_snapshot_say_what_a_question_is_about(folder: Path, monkeypa
     columns = {name: pa.nulls(1, ENTITIES.field(name).type) for name in ENTITIES.names}
     columns |= {"id": ["Q7"], "kind": ["item"], "label": ["The Old Pier"], "aliases": [[]]}
     pq.write_table(pa.table(columns, schema=ENTITIES), snapshot / "entities.parquet")
-    (snapshot / "manifest.json").write_text('{"date": "2024-01-01", "facts": 0}', encoding="utf-8")
+    (snapshot / "manifest.json").write_text('{"date": "2024-01-01", "format": 2, "facts": 0}', encoding="utf-8")
 
     assert build(folder, "--names", "2024-01-01").exit_code == 0
 

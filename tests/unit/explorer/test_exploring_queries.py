@@ -239,11 +239,11 @@ def test_a_history_has_every_statement_in_every_snapshot(request: pytest.Fixture
         as_fact = {
             one
             for row in pq.read_table(snapshot.facts).to_pylist()
-            for one in row["statement_ids"] or [row["statement_id"]]
+            for one in row["statement_places"] or [row["statement_place"]]
         }
         for row in pq.read_table(snapshot.claims).to_pylist():
             key = (row["statement_id"], row["object"], row["value"], row["rank"], row["end_time"], snapshot.date)
-            stood.setdefault(row["subject"], set()).add((*key, row["statement_id"] in as_fact))
+            stood.setdefault(row["subject"], set()).add((*key, row["place"] in as_fact))
     for subject in sorted(stood)[:: len(stood) // 7]:
         found = {
             (

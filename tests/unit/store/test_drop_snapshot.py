@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import re
 import shutil
 from pathlib import Path
 
@@ -54,12 +55,19 @@ def test_a_removal_that_was_interrupted_is_finished(home: Path, monkeypatch: pyt
     assert not list((home / "snapshots").glob(".20210104.dropped"))
 
 
-def test_a_store_of_an_older_kgedit_is_named_as_such(home: Path) -> None:
-    manifest = home / "snapshots" / "20210104" / "manifest.json"
-    manifest.write_text(manifest.read_text().replace('"facts"', '"no_facts"'))
-    (manifest.parent / "SHA256SUMS").unlink()  # neither had it checksums
-    with pytest.raises(StoreError, match="older kgedit"):
-        list_snapshots(home)
+def test_a_snapshot_with_the_columns_of_another_version_is_loaded_again(home: Path, tmp_path: Path) -> None:
+    folder = home / "snapshots" / "20210104"
+    manifest = folder / "manifest.json"
+    manifest.write_text(manifest.read_text().replace('"format": 2,', '"format": 1,'))
+    (folder / "SHA256SUMS").unlink()
+    advice = rf"Remove {re.escape(str(folder))}, and load their dumps again: kgedit load-dump PATH --date 2021-01-04"
+    dump = write_dump(tmp_path / "again.json", [entity("Q1")])
+    for attempt in (lambda: list_snapshots(home), lambda: load(home, dump, "2021-01-04")):
+        with pytest.raises(StoreError, match=advice):
+            attempt()
+    shutil.rmtree(folder)
+    load(home, dump, "2021-01-04")
+    assert next(snapshot.name for snapshot in list_snapshots(home)) == "2021-01-04"
 
 
 def test_relations_measures_and_tells_what_is_declared(home: Path) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,6 +16,7 @@ from world.dumps import Json, entity, entity_value, load, snak, statement, text_
 
 from kgedit.store.facts import current_facts
 from kgedit.store.schemas import CLAIMS_KEPT
+from kgedit.store.snapshots import Snapshot
 from kgedit.wikidata.ids import END_TIME, POINT_IN_TIME, START_TIME
 from kgedit.wikidata.times import parse_time
 
@@ -88,8 +89,11 @@ def test_case_29_a_restricted_statement_is_no_fact_and_makes_nothing_ambiguous(t
 def test_case_29_of_two_statements_of_one_value_the_plain_one_counts(tmp_path: Path, ids: tuple[str, str]) -> None:
     statements = [value("Q2", RESTRICTED, statement_id=ids[0]), value("Q2", statement_id=ids[1])]
     dump = write_dump(tmp_path / "dump.json", [entity("Q1", *statements), RESTRICTIVE])
-    (fact,) = [row for row in pq.read_table(load(tmp_path, dump, DATE).facts).to_pylist() if row["property"] == "P6"]
-    assert (fact["object"], fact["statement_id"], fact["statement_ids"]) == ("Q2", ids[1], None)
+    snapshot = load(tmp_path, dump, DATE)
+    (fact,) = [row for row in pq.read_table(snapshot.facts).to_pylist() if row["property"] == "P6"]
+    assert (fact["object"], ids_of(snapshot, [fact["statement_place"]]), fact["statement_places"]) == (
+        "Q2", [ids[1]], None,
+    )  # fmt: skip
 
 
 def test_case_29_a_restricted_preferred_statement_does_not_hide_a_plain_one(tmp_path: Path) -> None:
@@ -125,9 +129,17 @@ def test_a_fact_has_the_times_of_its_latest_statement_and_names_all(tmp_path: Pa
         value("Q2", snak(POINT_IN_TIME, time_value("+2020-00-00T00:00:00Z", 9)), statement_id="Q1$A"),
     ]
     dump = write_dump(tmp_path / "dump.json", [entity("Q1", *terms)])
-    (fact,) = pq.read_table(load(tmp_path, dump, DATE).facts).to_pylist()
-    assert fact["statement_ids"] == ["Q1$A", "Q1$B", "Q1$C"]
-    assert (fact["statement_id"], fact["start_time"], fact["point_time"]) == ("Q1$C", "2019-01-01", None)
+    snapshot = load(tmp_path, dump, DATE)
+    (fact,) = pq.read_table(snapshot.facts).to_pylist()
+    assert ids_of(snapshot, fact["statement_places"]) == ["Q1$A", "Q1$B", "Q1$C"]
+    assert ids_of(snapshot, [fact["statement_place"]]) == ["Q1$C"]
+    assert (fact["start_time"], fact["point_time"]) == ("2019-01-01", None)
+
+
+def ids_of(snapshot: Snapshot, places: Sequence[int]) -> list[str]:
+    """Ids of the statements with these places, in their order."""
+    ids = {row["place"]: row["statement_id"] for row in pq.read_table(snapshot.claims).to_pylist()}
+    return [ids[place] for place in places]
 
 
 def test_literals_are_facts_with_an_id_that_the_datatype_does_not_change(tmp_path: Path) -> None:
@@ -206,7 +218,7 @@ def row(number: int, one: Said) -> Json:
             parts = parse_time(*time)
             filled |= {f"{name}_time": parts.text, f"{name}_precision": parts.precision}
             filled |= {f"{name}_first": parts.first, f"{name}_until": parts.until}
-    return dict.fromkeys(CLAIMS_KEPT.names) | filled
+    return dict.fromkeys(CLAIMS_KEPT.names) | filled | {"place": number}
 
 
 @pytest.fixture(scope="module")

@@ -92,7 +92,8 @@ def claim(name: str, said: Said) -> Json:
 def write(state: State, folder: Path) -> Snapshot:
     """A snapshot as a load would have written it."""
     folder.mkdir()
-    claims = pa.Table.from_pylist([claim(*one) for one in state.statements.items()], CLAIMS_KEPT)
+    made = [claim(*one) | {"place": 7 + place} for place, one in enumerate(state.statements.items())]
+    claims = pa.Table.from_pylist(made, CLAIMS_KEPT)
     missing = dict.fromkeys(ENTITIES.names) | {"kind": "item", "aliases": []}
     entities = [missing | {"id": name, "label": label} for name, label in state.entities.items()]
     redirects = [missing | {"id": name, "redirect_target": target} for name, target in state.redirects.items()]
