@@ -32,6 +32,10 @@ def test_the_sample_is_edited_in_three_ways_that_need_no_option() -> None:
         "train_context": "asked",
         "sample": 30,
     }
+    assert [(preset["name"], preset["axes"]) for preset in smollm2.pop("presets")] == [
+        ("synthetic", ("update",)),
+        ("wild_chat", ("update", "rephrase", "locality")),
+    ]
     assert smollm2 == {"model": "smollm2-135m", "method": "graph_rag", "sample": 30}
 
 
