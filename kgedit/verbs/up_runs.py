@@ -46,8 +46,8 @@ THIRD_RUN: RunFields = {
         asdict(replace(_FREE, axes=("update", "rephrase", "locality"))),
     ],
 }
-"""Edit of SmolLM2 on the sample. It answers only the questions of the table that `up` prints, because it takes twenty times as
-long for an answer as `tiny`: all axes would take half of the whole command's time."""
+"""Edit of SmolLM2 on the sample. It answers only the questions of the table that `up` prints: on all axes its answers
+took half of the command's time (docs/measurements/2026-11-25-demo-from-nothing.md)."""
 
 _SAMPLE_RUNS = {TINY: (DEFAULT_RUNS[TINY], SECOND_RUN), SMOLLM2: (THIRD_RUN,)}
 
