@@ -86,6 +86,6 @@ def _max_length(folder: Path) -> int | None:
 def _content(path: Path) -> object:
     """Content of a JSON file; None if there is none or it is not JSON."""
     try:
-        return json.loads(path.read_text(encoding="utf-8"))  # type: ignore[no-any-return]
+        return json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return None
