@@ -73,10 +73,13 @@ def write_csv_files(
     edges = {"FACT": ("whole_facts", FACT_COLUMNS), "REDIRECT": ("whole_redirects", REDIRECT_COLUMNS)}
     if scope.evidence:
         edges["CLAIM"] = ("whole_claims", CLAIM_COLUMNS)
-    rows = {"Term": _write(connection, folder, "whole_terms", TERM_COLUMNS, term_parts(connection))}
+    sorted_rows = folder / "sorted"
+    sorted_rows.mkdir()
+    rows = {"Term": _write(connection, folder, "whole_terms", TERM_COLUMNS, term_parts(connection, sorted_rows))}
     rows |= {kind: _write(connection, folder, view, columns) for kind, (view, columns) in edges.items()}
     listed = folder / "snapshots.csv"
     _write_snapshots(listed, [{**one, **import_mark(rows)} for one in snapshots])
+    shutil.rmtree(sorted_rows)
     nodes = {"Term": _files(folder, "whole_terms"), "Snapshot": [listed]}
     # The tool does not accept an empty file.
     relationships = {kind: _files(folder, view) for kind, (view, _) in edges.items() if rows[kind]}

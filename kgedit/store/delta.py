@@ -32,6 +32,7 @@ from kgedit.store.timeline import (
     facts_in_words,
     make_property_labels,
     make_views,
+    object_rows,
     object_terms,
     only,
     open_timeline,
@@ -220,7 +221,7 @@ def _selects(date: int, scope: Scope) -> dict[str, str]:
             FROM entity_1 n LEFT JOIN entity_0 o USING (id) WHERE o.id IS NULL OR {" OR ".join(changed)}
         """,
         "named": f"""
-            {with_views} {object_terms(begun, ["new_redirects"])}
+            {with_views} {object_terms(f"({object_rows(begun, ['new_redirects'])})")}
         """,
         "left": only("entity", 0, 1),
         "redirects_ended": only("redirect", 0, 1),

@@ -98,8 +98,7 @@ def open_timeline(snapshots: Sequence[Snapshot], scope: Scope, *, spill: Path) -
     """
     connection = open_engine(spill, memory=_MEMORY)
     parts = max(1, len(bucket_groups(snapshots)) // _BUCKETS_AT_ONCE)
-    connection.execute(f"SET VARIABLE all_term_parts = {parts}")
-    _choose_terms(connection, 0, of=1)
+    connection.execute(f"SET VARIABLE term_parts = {parts}")
     make_views(connection, snapshots, scope.condition())
     make_property_labels(connection, property_labels(connection, snapshots))
     for k in range(1, len(snapshots)):
@@ -120,27 +119,34 @@ def open_timeline(snapshots: Sequence[Snapshot], scope: Scope, *, spill: Path) -
     return connection
 
 
-def term_parts(connection: duckdb.DuckDBPyConnection) -> Iterator[None]:
+def term_parts(connection: duckdb.DuckDBPyConnection, folder: Path) -> Iterator[None]:
     """Restrict the view ``whole_terms`` to one part of its rows after the other, and to all of them again at the end.
 
-    A part takes the memory of a few buckets; all of them together have each term once.
+    A part takes the memory of a few buckets; all of them together have each term once. What terms are made from is
+    sorted by part first, so that a part reads its own rows only.
 
     Args:
         connection: Result of `open_timeline`, in which the view has all rows.
+        folder: Empty folder for the sorted rows; the caller deletes it when the view is no longer read.
     """
-    parts = connection.execute("SELECT getvariable('all_term_parts')").fetchall()[0][0]
-    for part in range(parts):
-        _choose_terms(connection, part, of=parts)
+    parts = connection.execute("SELECT getvariable('term_parts')").fetchall()[0][0]
+    if parts == 1:
         yield
-    _choose_terms(connection, 0, of=1)
+        return
+    files = {name: literal(folder / f"{name}.parquet") for name in _TERM_SOURCES}
+    for name, file in files.items():
+        rows = f"SELECT *, hash(id) % {parts} AS part FROM {name} ORDER BY part"
+        connection.execute(f"COPY ({rows}) TO {file} (FORMAT parquet)")
+    for condition in (*(f"part = {part}" for part in range(parts)), "true"):
+        for name, file in files.items():
+            rows = f"SELECT * EXCLUDE (part) FROM {file} WHERE {condition}"
+            connection.execute(f"CREATE OR REPLACE VIEW {name} AS {rows}")
+        if condition != "true":
+            yield
 
 
-def _choose_terms(connection: duckdb.DuckDBPyConnection, part: int, *, of: int) -> None:
-    connection.execute(f"SET VARIABLE term_part = {part}; SET VARIABLE term_parts = {of}")
-
-
-_IN_PART = "hash(id) % getvariable('term_parts') = getvariable('term_part')"
-"""SQL condition for the id of a term to be in the chosen part."""
+_TERM_SOURCES = ("object_row", "newest_entity", "moved_entity", "seen_moved", "described")
+"""Views that ``whole_terms`` reads, each with a column id."""
 
 
 def _make_whole(connection: duckdb.DuckDBPyConnection, snapshots: Sequence[Snapshot], scope: Scope) -> None:
@@ -408,17 +414,17 @@ def _make_whole_terms(connection: duckdb.DuckDBPyConnection, snapshots: Sequence
     ids = range(len(snapshots))
     first, last = snapshots[0].date, ids[-1]
     kinds = ("fact", "claim") if scope.evidence else ("fact",)
-    near = f"SEMI JOIN (FROM named WHERE {_IN_PART}) USING (id)" if scope.follows_changes else ""
+    near = "SEMI JOIN named USING (id)" if scope.follows_changes else ""
     moved = " UNION ".join(["SELECT id FROM begun_entity", *(f"SELECT id FROM ended_entity_{k}" for k in ids[1:])])
     views = {
-        "object_term": object_terms(_last_and_ended(kinds, len(snapshots)), [f"redirect_{k}" for k in ids], _IN_PART),
-        "moved_entity": f"SELECT id FROM ({moved}) {near} WHERE {_IN_PART}",
-        "newest_entity": f"SELECT * FROM entity_{last} {near} WHERE {_IN_PART}",
+        "object_row": object_rows(_last_and_ended(kinds, len(snapshots)), [f"redirect_{k}" for k in ids]),
+        "moved_entity": f"SELECT id FROM ({moved}) {near}",
+        "seen_moved": "FROM seen_entity SEMI JOIN moved_entity USING (id)",
+        "newest_entity": f"SELECT id, {_CONTENT} FROM entity_{last} {near}",
+        "described": " UNION ALL ".join(f"SELECT id FROM entity_{k} {near}" for k in ids),
     }
     for name, select in views.items():
         connection.execute(f"CREATE VIEW {name} AS {select}")
-    described = " UNION ALL ".join(f"SELECT id FROM entity_{k} {near} WHERE {_IN_PART}" for k in ids)
-    connection.execute(f"CREATE VIEW described AS {described}")
     known = _columns("kind", "label", "description", "aliases", "datatype", "presence")
     content = ", ".join(f"{name} := {name}" for name in _CONTENT.split(", "))
     connection.execute(f"""
@@ -430,23 +436,22 @@ def _make_whole_terms(connection: duckdb.DuckDBPyConnection, snapshots: Sequence
             SELECT id, unnest(max_by(struct_pack({content}), since)),
                    flatten(list(CASE until WHEN {OPEN_END} THEN [since] ELSE [since, until] END ORDER BY since))
                        AS presence
-            FROM seen_entity SEMI JOIN moved USING (id) GROUP BY id
+            FROM seen_moved GROUP BY id
         )
         SELECT {known} FROM there
         UNION ALL
         SELECT {known} FROM came_or_left
         UNION ALL
-        SELECT {_columns("kind", "label", *_VALUE)} FROM object_term ANTI JOIN described USING (id)
+        SELECT {_columns("kind", "label", *_VALUE)} FROM ({object_terms("object_row")}) ANTI JOIN described USING (id)
     """)
 
 
-def object_terms(rows: Iterable[str], redirects: Iterable[str], condition: str = "true") -> str:
-    """SQL for the terms that facts, claims and redirects refer to, each once; entities have only their ids.
+def object_rows(rows: Iterable[str], redirects: Iterable[str]) -> str:
+    """SQL for what facts, claims and redirects refer to: id, kind and a literal's columns, once for each reference.
 
     Args:
         rows: Views with object, kind and a literal's columns.
         redirects: Views with source and target.
-        condition: SQL condition for an id.
     """
     named = [f"SELECT object AS id, kind, {', '.join(_VALUE)} FROM {view}" for view in rows]
     nulls = ", ".join(f"NULL AS {name}" for name in _VALUE)
@@ -455,11 +460,15 @@ def object_terms(rows: Iterable[str], redirects: Iterable[str], condition: str =
         for view in redirects
         for end in ("source", "target")
     ]
+    return " UNION ALL ".join(named)
+
+
+def object_terms(rows: str) -> str:
+    """SQL for terms, each once, of a relation with the columns of `object_rows`; entities have only their ids."""
     one_line = "regexp_replace(any_value({0}), '[\\r\\n]+', ' ', 'g')"
     values = ", ".join(f"{one_line.format(name)} AS {name}" for name in _VALUE)
     return f"""
-        SELECT id, any_value(kind) AS kind, {values}, {one_line.format("value")} AS label
-        FROM ({" UNION ALL ".join(named)}) WHERE {condition} GROUP BY id
+        SELECT id, any_value(kind) AS kind, {values}, {one_line.format("value")} AS label FROM {rows} GROUP BY id
     """
 
 

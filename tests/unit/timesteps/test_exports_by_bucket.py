@@ -3,6 +3,7 @@ the sizes of the parts that their steps take at once."""
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -58,10 +59,12 @@ def graphs(snapshots: list[Snapshot], folder: Path) -> dict[tuple[Any, ...], lis
         with open_timeline(snapshots, scope, spill=folder / "spill") as connection:
             for view in ("terms", "redirects", "facts", *(["claims"] if scope.evidence else [])):
                 found[scope, view] = connection.sql(f"FROM whole_{view} ORDER BY ALL").fetchall()
-            parts = [connection.sql("FROM whole_terms").fetchall() for _ in term_parts(connection)]
+            (folder / "sorted").mkdir()
+            parts = [connection.sql("FROM whole_terms").fetchall() for _ in term_parts(connection, folder / "sorted")]
             assert len(parts) == max(1, min(snapshot.buckets for snapshot in snapshots) // 2)
             assert sorted((row for part in parts for row in part), key=repr) == sorted(found[scope, "terms"], key=repr)
             assert connection.sql("FROM whole_terms ORDER BY ALL").fetchall() == found[scope, "terms"]
+        shutil.rmtree(folder / "sorted")
     return found
 
 
