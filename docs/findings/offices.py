@@ -2,9 +2,9 @@
 
 DATA/slices/w12k has dated facts up to 2018; DATA/world_leaders has tables of Wikidata's statements about ministers,
 heads of state and heads of government up to 2022, with labels. A table's row becomes an officeholder (P1308) of the
-office. The tables have starts and few ends, and an office has one holder: a term ends when the next one begins. The
-predecessor of a table's first holder is taken as in office until then, without a start. All other predecessors are
-left out, because nothing says since when they were in office.
+office and a position held (P39) of the person, as in Wikidata. The tables have starts and few ends, and an office has
+one holder: a term ends when the next one begins. The predecessor of a table's first holder is taken as in office
+until then, without a start. All other predecessors are left out, because nothing says since when they were in office.
 """
 
 from __future__ import annotations
@@ -30,9 +30,13 @@ def main(data: Path, out: Path) -> None:
     labels: dict[str, str] = {}
     for office, terms in _offices(data / "world_leaders", labels).items():
         entity = entities.setdefault(office, _entity(office, labels))
-        entity["claims"]["P1308"] = [_statement(office, number, *term) for number, term in enumerate(terms)]
-        for holder, *_ in terms:
-            entities.setdefault(holder, _entity(holder, labels))
+        entity["claims"]["P1308"] = [
+            _statement("P1308", holder, start, end, f"{office}$holder-{number}")
+            for number, (holder, start, end) in enumerate(terms)
+        ]
+        for number, (holder, start, end) in enumerate(terms):
+            held = entities.setdefault(holder, _entity(holder, labels))["claims"].setdefault("P39", [])
+            held.append(_statement("P39", office, start, end, f"{holder}$office-{office}-{number}"))
     body = ",\n".join(json.dumps(entity, ensure_ascii=False) for entity in entities.values())
     # Without the time in gzip's header: same input, same bytes.
     out.write_bytes(gzip.compress(f"[\n{body}\n]\n".encode(), mtime=0))
@@ -81,13 +85,13 @@ def _entity(entity: str, labels: dict[str, str]) -> dict[str, Any]:
     return {"type": "item", "id": entity, "labels": named, "descriptions": {}, "aliases": {}, "claims": {}}
 
 
-def _statement(office: str, number: int, holder: str, start: str, end: str) -> dict[str, Any]:
+def _statement(name: str, item: str, start: str, end: str, statement: str) -> dict[str, Any]:
     qualifiers = {name: [_value(name, "time", _time(date))] for name, date in (("P580", start), ("P582", end)) if date}
-    item = {"entity-type": "item", "numeric-id": int(holder[1:]), "id": holder}
+    value = {"entity-type": "item", "numeric-id": int(item[1:]), "id": item}
     return {
-        "mainsnak": _value("P1308", "wikibase-item", item),
+        "mainsnak": _value(name, "wikibase-item", value),
         "type": "statement",
-        "id": f"{office}$holder-{number}",
+        "id": statement,
         "rank": "normal",
         "qualifiers": qualifiers,
         "qualifiers-order": list(qualifiers),

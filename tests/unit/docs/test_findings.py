@@ -72,18 +72,25 @@ def test_terms_of_an_office_follow_one_another(tmp_path: Path) -> None:
         "Q3": None,
         "Q4": "Eve",
     }
-    terms = [
-        (
-            one["mainsnak"]["datavalue"]["value"]["id"],
-            {name: values[0]["datavalue"]["value"]["time"][1:11] for name, values in one["qualifiers"].items()},
-        )
-        for one in entities["Q1"]["claims"]["P1308"]
-    ]
-    assert terms == [
-        ("Q3", {"P582": "2001-02-03"}),
-        ("Q2", {"P580": "2001-02-03", "P582": "2008-05-01"}),
-        ("Q4", {"P580": "2008-05-01", "P582": "2012-00-00"}),
-    ]
+    terms = {
+        (entity, name): [
+            (
+                statement["mainsnak"]["datavalue"]["value"]["id"],
+                {one: values[0]["datavalue"]["value"]["time"][1:11] for one, values in statement["qualifiers"].items()},
+            )
+            for statement in statements
+        ]
+        for entity, one in entities.items()
+        for name, statements in one["claims"].items()
+    }
+    first, second = {"P580": "2001-02-03", "P582": "2008-05-01"}, {"P580": "2008-05-01", "P582": "2012-00-00"}
+    before = {"P582": "2001-02-03"}
+    assert terms == {
+        ("Q1", "P1308"): [("Q3", before), ("Q2", first), ("Q4", second)],
+        ("Q2", "P39"): [("Q1", first)],
+        ("Q3", "P39"): [("Q1", before)],
+        ("Q4", "P39"): [("Q1", second)],
+    }
 
 
 def test_every_claim_names_what_the_page_needs() -> None:
