@@ -2,7 +2,7 @@
 
 docs/findings/claims.yaml has the claims and their places in the papers; docs/findings/NAME.yaml are specs of sweeps;
 docs/findings/results/NAME.json has what was measured on their runs in RUNS/NAME: every number of the page. The sweeps
-STREAMS have no claims; their tables compare methods over a stream of timesteps.
+STREAMS have tables too, which compare methods over a stream of timesteps.
 """
 
 from __future__ import annotations
@@ -66,20 +66,20 @@ def measure(name: str, folder: Path, claims: Sequence[Mapping[str, Any]]) -> dic
     if not folders:
         return None
     runs = {run.folder.name: run for run in read_runs(folders)}
-    found = {
+    found: dict[str, Any] = {
         "sweep": name,
         "environment": _environment(folders[0]),
         "runs": {path.name: _run(runs[path.name]) for path in folders},
     }
+    asked = [claim for claim in claims if claim["spec"] == name]
     if name in STREAMS:
-        return found | {"stream": {path.name: _over_timesteps(runs[path.name]) for path in folders}}
-    return found | {
-        "claims": {
-            claim["id"]: [found for one in comparisons(claim) if (found := _compared(runs, *one))]
-            for claim in claims
-            if claim["spec"] == name
-        },
-    }
+        found["stream"] = {path.name: _over_timesteps(runs[path.name]) for path in folders}
+    if asked or name not in STREAMS:
+        found["claims"] = {
+            claim["id"]: [measured for one in comparisons(claim) if (measured := _compared(runs, *one))]
+            for claim in asked
+        }
+    return found
 
 
 def _environment(folder: Path) -> dict[str, Any]:
