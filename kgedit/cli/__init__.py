@@ -39,7 +39,10 @@ COMMAND_TABLE: dict[str, dict[str, tuple[str, str]]] = {
             "kgedit.cli.load_dump:load_changes",
             "Take what changed between two snapshots out of a larger store.",
         ),
-        "task": ("kgedit.cli.task:task", "Do a part of a load on one of many machines."),
+        "task": (
+            "kgedit.cli.task:task",
+            "Do a part of a load, or of a delta for the graph, on one of many machines.",
+        ),
         "snapshots": ("kgedit.cli.snapshots:snapshots", "List the snapshots in the store."),
         "drop-snapshot": ("kgedit.cli.snapshots:drop_snapshot", "Remove a snapshot from the store and the graph."),
         "verify": ("kgedit.cli.verify:verify", "Check that no file of a home is damaged."),
