@@ -161,6 +161,7 @@ def find_paths(
             WHERE len(b.properties) + len(a.properties) BETWEEN 3 AND $hops
                   AND NOT list_has_any(b.nodes, a.nodes) AND NOT list_has_any(b.properties, a.properties)
         ), drawn AS (
+            -- Ranked by a hash: a draw depends neither on the other paths nor on their order.
             FROM path QUALIFY row_number() OVER (
                 PARTITION BY case_id, hops
                 ORDER BY md5(concat_ws('|', $seed, array_to_string(nodes, '|'), array_to_string(properties, '|')))
@@ -227,19 +228,23 @@ def judge_paths(window: Window, paths: pa.Table, cases: pa.Table) -> Filtered:
         ), pair AS MATERIALIZED (
             SELECT nodes[1] AS one, nodes[-1] AS other, max(hops) AS hops FROM paths GROUP BY ALL
         ), next AS MATERIALIZED (
+            -- Facts out of a start; the next CTE has those into an answer. A middle in both makes a way of two facts.
             SELECT DISTINCT subject AS one, object AS middle FROM fact WHERE subject IN (SELECT one FROM pair)
         ), last AS MATERIALIZED (
             SELECT DISTINCT subject AS middle, object AS other FROM fact WHERE object IN (SELECT other FROM pair)
         ), direct AS (
+            -- A fact between both, in either direction.
             SELECT one, middle AS other FROM next
             UNION SELECT object, subject FROM fact
             WHERE subject IN (SELECT other FROM pair) AND object IN (SELECT one FROM pair)
         ), two AS (
             SELECT one, other FROM pair JOIN next USING (one) SEMI JOIN last USING (middle, other)
         ), three AS (
+            -- Only a chain of four is longer than a way of three facts.
             SELECT one, pair.other FROM pair JOIN next USING (one) JOIN fact ON fact.subject = middle
             JOIN last ON last.middle = fact.object AND last.other = pair.other WHERE hops = 4
         ), replaced AS MATERIALIZED (
+            -- The walks go from the replaced objects along the relations after the edit, in each snapshot.
             SELECT chain, position, hops, properties, old_objects, nodes[-1] AS answer
             FROM paths JOIN cases USING (case_id)
         ), dated AS MATERIALIZED (
@@ -252,6 +257,7 @@ def judge_paths(window: Window, paths: pa.Table, cases: pa.Table) -> Filtered:
             SELECT chain, position AS place, side, unnest(old_objects) AS node
             FROM replaced, (VALUES ('old'), ('new')) v(side)
         ){"".join(_walk(n) for n in range(1, MOST_HOPS))}, reached AS MATERIALIZED (
+            -- Walks that took all steps; the others ended at an item without the next relation.
             SELECT chain, side, node, answer
             FROM ({" UNION ALL ".join(f"FROM walk_{n}" for n in range(MOST_HOPS))}) JOIN replaced USING (chain)
             WHERE place = hops

@@ -131,6 +131,7 @@ def train(
         loss_of = partial(_loss, network, model, matrices, vectors=vectors, learn_end=plan.learn_end)
         backward(model, draw, loss_of, optimizer=optimizer, scaler=training.scaler)
         training.scaler.unscale_(optimizer)
+        # As published 100, for the sum over ten edits; with a higher learning rate, steps of one edit are limited more.
         torch.nn.utils.clip_grad_norm_(network.parameters(), 1.0)
         take_step(optimizer, training.scaler)
         if (step + 1) % _STEPS_BETWEEN_WRITES == 0:
