@@ -221,6 +221,7 @@ def _bad_parameter(error: SpecError, verb: Any) -> Exception:
 
 def _own_first(verb: type) -> list[tuple[str, FieldInfo]]:
     """Fields of a verb, its own before those of the mixins of shared options."""
+    # Inheritance puts the fields of mixins first, but in --help the verb's own ones matter most.
     own = vars(verb).get("__annotations__", {})
     return sorted(fields_of(verb).items(), key=lambda item: item[0] not in own)
 

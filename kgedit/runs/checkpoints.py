@@ -53,6 +53,7 @@ class RowLog:
         parts = [json.dumps(head, ensure_ascii=False).encode(), save(tensors)]
         self._path.parent.mkdir(parents=True, exist_ok=True)
         with self._path.open("r+b" if self._path.is_file() else "w+b") as file:
+            # Rows of a checkpoint that was interrupted before it was in place.
             file.truncate(length)
             file.seek(length)
             file.write(b"".join(len(part).to_bytes(_SIZES, "big") for part in parts) + b"".join(parts))
@@ -159,6 +160,7 @@ class Checkpoints:
         """
         older = self._numbered()
         number = int(older[-1].name) + 1 if older else 1
+        # Rows first: a checkpoint in place never refers to rows that are not written.
         length = self._rows.append(_length_of_rows(older[-1]) if older else 0, checkpoint.state.tables)
         _write(self._path / f"{number:06d}", checkpoint, rows=length)
         for path in (*older, self._call):

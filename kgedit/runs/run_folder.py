@@ -109,6 +109,7 @@ class RunFolder:
 
     def truncate_edits(self, lines: int) -> None:
         """Remove edits that are not in any checkpoint; they will be applied again."""
+        # For appending, which also creates the file: a run that was killed early has none.
         with (self.path / "edits.jsonl").open("ab+") as file:
             file.seek(0)
             file.truncate(sum(len(line) for line in islice(file, lines)))

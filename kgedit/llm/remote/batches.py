@@ -132,6 +132,8 @@ class BatchClient:
         tries: Counter[str] = Counter()
         while chunk := self._chunk(run, tries):
             note = _Note(secrets.token_hex(8), self._server.url, list(chunk))
+            # The note is written before the batch is created: a killed command then finds a batch that it may have
+            # started.
             tries.update(note.keys)
             self._write(note)
             run.calls += len(chunk)
@@ -179,6 +181,7 @@ class BatchClient:
         self._write(note)
 
     def _settle_time(self, error: CallError) -> float:
+        # A 4xx status means that nothing was created. After a 5xx, or a broken connection, the batch may exist.
         return 0.0 if error.reason.isdigit() and int(error.reason) < 500 else self._work.settle
 
     def _forget_or_keep(self, note: _Note, error: CallError) -> None:

@@ -238,6 +238,7 @@ class ChatClient:
             except CallError as caught:
                 error = caught
             finally:
+                # A failure with a status is not charged; a reply that was lost or cut on the way may be.
                 perhaps_paid = error is not None and not error.reason.isdigit() and error.reason not in _UNPAID
                 self._purse.settle(reserved, reply, perhaps_paid=perhaps_paid)
             if reply is not None:
