@@ -7,11 +7,13 @@ new content or the old one.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 from filelock import lock_descriptor
+
+from kgedit.errors import TimestepError
 
 
 def put_in_place(aside: Path, path: Path) -> Path:
@@ -65,6 +67,32 @@ def replace_file(path: Path, content: str | bytes, *, mode: int = 0o666, durable
     except BaseException:
         aside.unlink(missing_ok=True)
         raise
+
+
+def write_files(texts: Mapping[Path, str], *, overwrite: bool) -> list[Path]:
+    """Write texts to files, so that a notebook cell or a command can be run again with the same result.
+
+    Args:
+        texts: Text by file; parent folders are created.
+        overwrite: Whether to replace files with other content.
+
+    Returns:
+        Files, in the given order.
+
+    Raises:
+        TimestepError: if a file has other content and must not be replaced; then none is written.
+    """
+    for path, text in texts.items():
+        if path.exists() and not overwrite and not _holds(path, text):
+            raise TimestepError(f"{path} already exists, with other content. Replace it: --overwrite")
+    for path, text in texts.items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        replace_file(path, text)
+    return list(texts)
+
+
+def _holds(path: Path, text: str) -> bool:
+    return path.is_file() and path.read_bytes() == text.encode()
 
 
 def give_usual_modes(folder: Path) -> None:

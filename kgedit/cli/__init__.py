@@ -14,9 +14,8 @@ from click.shell_completion import CompletionItem
 from kgedit import __version__
 from kgedit.cli.cells import visible
 from kgedit.cli.command_groups import CommandGroup
-from kgedit.cli.damage import about_undecodable, is_undecodable
 from kgedit.cli.examples import examples
-from kgedit.cli.interrupts import EXIT_CODE, is_interrupt
+from kgedit.cli.failures import EXIT_CODE, about_undecodable, is_interrupt, is_undecodable
 from kgedit.cli.progress import say, set_quiet
 from kgedit.errors import KgeditError, MissingExtraError, shown_by_command
 from kgedit.extras import extra_of
@@ -45,7 +44,7 @@ COMMAND_TABLE: dict[str, dict[str, tuple[str, str]]] = {
         ),
         "snapshots": ("kgedit.cli.snapshots:snapshots", "List the snapshots in the store."),
         "drop-snapshot": ("kgedit.cli.snapshots:drop_snapshot", "Remove a snapshot from the store and the graph."),
-        "verify": ("kgedit.cli.verify:verify", "Check that no file of a home is damaged."),
+        "verify": ("kgedit.cli.snapshots:verify", "Check that no file of a home is damaged."),
     },
     "Graph": {
         "graph": ("kgedit.cli.graph:graph", "Fetch, start, stop and inspect the Neo4j server."),
@@ -62,7 +61,7 @@ COMMAND_TABLE: dict[str, dict[str, tuple[str, str]]] = {
             "Export the changes between two snapshots as questions.",
         ),
         "describe": ("kgedit.cli.describe:describe", "Count the contents of a timestep or a file of edits."),
-        "audit": ("kgedit.cli.audit:audit", "Check a file of edits against two snapshots."),
+        "audit": ("kgedit.cli.describe:audit", "Check a file of edits against two snapshots."),
         "verbalize": ("kgedit.cli.verbalize:verbalize", "Reword a timestep's questions with a language model."),
         "compare-verbalizers": (
             "kgedit.cli.verbalize:compare_verbalizers",

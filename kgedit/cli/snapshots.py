@@ -1,8 +1,9 @@
-"""``kgedit snapshots``, ``drop-snapshot``, ``relations`` and ``cycles``: list, remove and inspect snapshots."""
+"""``kgedit snapshots``, ``drop-snapshot``, ``relations``, ``cycles``, ``verify``: list, remove, inspect and check."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import asdict, replace
+from pathlib import Path
 from typing import Any
 
 import click
@@ -10,11 +11,12 @@ import click
 from kgedit.cli.examples import examples
 from kgedit.cli.formats import json_flag, print_json, print_result, print_rows, result_format, rows_format, wants_json
 from kgedit.cli.load_dump import project
-from kgedit.cli.progress import say
+from kgedit.cli.progress import bars, say
 from kgedit.cli.verb_command import verb_command
 from kgedit.resources import home as default_home
 from kgedit.verbs.home import Home
 from kgedit.verbs.snapshots import Cycles, DropSnapshot, Relations
+from kgedit.verbs.verify import Verify
 
 
 @click.command(epilog=examples("kgedit snapshots"))
@@ -78,3 +80,39 @@ def relations(given: Relations, *, form: str) -> None:
 def cycles(given: Cycles, *, form: str) -> None:
     """Print one row per member of a cycle."""
     print_rows(given.run(default_home()).to_pylist(), form)
+
+
+_MORE = (
+    click.argument("home", type=click.Path(exists=True, file_okay=False, path_type=Path), required=False),
+    json_flag,
+    result_format,
+)
+
+
+@verb_command(
+    Verify,
+    name="verify",
+    more=_MORE,
+    examples=("kgedit verify", "kgedit verify kgedit-data --record", "kgedit verify --format json"),
+)
+def verify(given: Verify, *, home: Path | None) -> None:
+    """Compare all files, and print the state of each part."""
+    record = given.record
+    with bars() as steps:
+        parts = replace(given, progress=steps).run(home or default_home())
+    damaged = [part for part in parts if part.state == "damaged"]
+    if wants_json():
+        print_json([asdict(part) for part in parts])
+    else:
+        width = max((len(part.part) for part in parts), default=0) + 2
+        click.echo(f"{'part':<{width}}{'files':>7}{'MB':>11}  state")
+        for part in parts:
+            click.echo(f"{part.part:<{width}}{part.files:>7,}{part.bytes / 1e6:>11,.1f}  {part.state}")
+        for part in damaged:
+            click.echo("\n" + "\n".join(part.faults) + f"\n  {part.fix}")
+        if not record and any(part.state == "no checksum" for part in parts):
+            click.echo(
+                "\n'no checksum': readable, but nothing to compare with (written by an earlier version, or not "
+                "finished). Record checksums of snapshots and timesteps: kgedit verify --record"
+            )
+    click.get_current_context().exit(1 if damaged else 0)

@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from kgedit.cli import completion
 from kgedit.cli.dates import DATE, DATES
 from kgedit.cli.examples import examples as example_lines
-from kgedit.cli.interrupts import ResumableCommand
+from kgedit.cli.failures import ResumableCommand
 from kgedit.errors import SpecError
 from kgedit.verbs.options import (
     GROUPS,

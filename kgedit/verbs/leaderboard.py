@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kgedit.errors import TimestepError
+from kgedit.files import write_files
 from kgedit.html_tables import html_table
 from kgedit.untrusted import is_web_address
 from kgedit.verbs.home_folder import read_date
@@ -26,7 +27,6 @@ from kgedit.verbs.options import (
     options,
 )
 from kgedit.verbs.shared_options import TIMESTEP_FORMS
-from kgedit.verbs.written_files import write_files
 
 if TYPE_CHECKING:
     from kgedit.analysis.standings import Standings

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from pydantic import BeforeValidator
 
 from kgedit.errors import TimestepError
+from kgedit.files import write_files
 from kgedit.html_tables import html_table
 from kgedit.verbs.options import (
     AnyFile,
@@ -24,7 +25,6 @@ from kgedit.verbs.options import (
     function_of,
     options,
 )
-from kgedit.verbs.written_files import write_files
 
 if TYPE_CHECKING:
     from kgedit.analysis.runs import Run
