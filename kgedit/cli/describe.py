@@ -11,7 +11,8 @@ from kgedit.cli.formats import print_rows, rows_format
 from kgedit.cli.progress import say, steps
 from kgedit.cli.verb_command import Given, verb_command
 from kgedit.resources import home as default_home
-from kgedit.verbs.describe import AuditEdits, DescribeEdits, DescribePage
+from kgedit.verbs.audit import AuditEdits
+from kgedit.verbs.describe import DescribeEdits, DescribePage
 
 if TYPE_CHECKING:
     from kgedit.timesteps.audit import Audit
@@ -90,12 +91,12 @@ def audit(given: AuditEdits, *, form: str, limit: int) -> None:
     elif form == "csv":
         print_rows(audited.rows.to_pylist(), "csv")
     else:
-        print_rows([_shown(count) for count in audited.counts.to_pylist()], "table")
+        print_rows([_verdicts_shown(count) for count in audited.counts.to_pylist()], "table")
         _show_kinds(audited)
         _show_rows(audited, limit)
 
 
-def _shown(count: dict[str, Any]) -> dict[str, str]:
+def _verdicts_shown(count: dict[str, Any]) -> dict[str, str]:
     return {
         "part": count["part"],
         "verdict": count["verdict"],

@@ -9,7 +9,6 @@ from annotated_types import Le
 
 from kgedit.errors import KgeditError
 from kgedit.store.disk import disk_errors
-from kgedit.untrusted import is_web_address
 from kgedit.verbs.home import Home
 from kgedit.verbs.options import Verb, flag, function_of, options, python_only
 
@@ -57,6 +56,7 @@ class Explore(Verb["ExploreServer"]):
         from kgedit.explorer.explorer import Explorer
         from kgedit.explorer.server import make_server
         from kgedit.graph.status import browser_of_home
+        from kgedit.untrusted import is_web_address
 
         if self.browser is not None and not is_web_address(self.browser):
             raise KgeditError(

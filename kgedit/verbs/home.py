@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from kgedit.progress import Steps
 from kgedit.resources import use_home
+from kgedit.verbs.audit import AuditEdits
 from kgedit.verbs.browse import Browse, Find
-from kgedit.verbs.describe import AuditEdits
 from kgedit.verbs.export_timestep import ExportAll, ExportTimestep
 from kgedit.verbs.home_folder import Date, read_date
 from kgedit.verbs.home_graph import HomeGraph
