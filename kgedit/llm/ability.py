@@ -13,6 +13,7 @@ import random
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -114,8 +115,9 @@ def measure_tasks(model: LanguageModel, tasks: Sequence[str], *, most: int | Non
     from lm_eval.tasks import TaskManager
 
     names, folders = _names_and_folders(tasks)
+    all_are_files = all(_is_file(task) for task in tasks)
     with _random_state_kept(), enough_memory(f"the tasks {', '.join(names)}"):
-        manager = TaskManager(include_path=folders or None)
+        manager = _manager(TaskManager, folders, not all_are_files)
         unknown = [name for name in names if name not in manager.all_tasks]
         if unknown:
             raise ModelError(
@@ -136,17 +138,21 @@ def measure_tasks(model: LanguageModel, tasks: Sequence[str], *, most: int | Non
     return read_results(results)
 
 
-def _names_and_folders(tasks: Sequence[str]) -> tuple[list[str], list[str]]:
+# Kept for the next state of the model: the harness's own tasks are thousands of files, read in seconds.
+@lru_cache(maxsize=1)
+def _manager(manager: Any, folders: tuple[str, ...], include_defaults: bool) -> Any:
+    return manager(include_path=list(folders) or None, include_defaults=include_defaults)
+
+
+def _is_file(task: str) -> bool:
+    return Path(task).suffix in (".yaml", ".yml")
+
+
+def _names_and_folders(tasks: Sequence[str]) -> tuple[list[str], tuple[str, ...]]:
     """Task names for the harness, and the folders of those given as files."""
-    names, folders = [], []
-    for task in tasks:
-        path = Path(task)
-        if path.suffix in (".yaml", ".yml"):
-            names.append(_name_in(path))
-            folders.append(str(path.resolve().parent))
-        else:
-            names.append(task)
-    return names, list(dict.fromkeys(folders))
+    files = [Path(task) for task in tasks if _is_file(task)]
+    names = [_name_in(Path(task)) if _is_file(task) else task for task in tasks]
+    return names, tuple(dict.fromkeys(str(path.resolve().parent) for path in files))
 
 
 def _name_in(path: Path) -> str:

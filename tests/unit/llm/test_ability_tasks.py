@@ -123,8 +123,9 @@ def harness(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
         torch.manual_seed(0)
         return RETURNED
 
-    def manager(include_path: list[str] | None) -> SimpleNamespace:
-        return SimpleNamespace(all_tasks=["towns", "arc_easy"], include_path=include_path)
+    def manager(include_path: list[str] | None, include_defaults: bool) -> SimpleNamespace:
+        shipped = ["arc_easy"] if include_defaults else []
+        return SimpleNamespace(all_tasks=["towns", *shipped], include_path=include_path)
 
     def lm(**given: Any) -> SimpleNamespace:
         return SimpleNamespace(**given)
@@ -164,6 +165,18 @@ def test_the_loaded_model_is_handed_over_and_random_numbers_stay(harness: list[d
     assert call["model"].tokenizer is model.tokenizer
     assert (call["tasks"], call["limit"]) == (["arc_easy", "towns"], 3)
     assert call["task_manager"].include_path == [str(tmp_path)]
+
+
+def test_the_harness_reads_its_own_thousands_of_tasks_only_if_one_is_asked_for(
+    harness: list[dict[str, Any]], tmp_path: Path
+) -> None:
+    task = str(write_task(tmp_path))
+    for tasks in ([task], [task], ["arc_easy"]):
+        measure_tasks(small_model(), tasks)
+    first, second, named = (call["task_manager"] for call in harness)
+    assert first.all_tasks == ["towns"]
+    assert second is first, "read once for all states of a model"
+    assert "arc_easy" in named.all_tasks
 
 
 def test_an_unknown_task_a_wrong_file_and_a_missing_package_are_told(
