@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -14,16 +15,18 @@ import kgedit
 ROOT = Path(__file__).resolve().parents[3]
 
 
-def _build(source: Path, target: Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", source, target]
+def _build(source: Path, target: Path, pages: Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", "-d", pages, source, target]
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The built site."""
-    folder = tmp_path_factory.mktemp("site")
-    built = _build(ROOT / "docs", folder)
+    """The built site. Where `make lint` or `make docs` has built it, pages that changed since then are read again."""
+    folder = tmp_path_factory.mktemp("docs") / "site"
+    if (ROOT / "site").is_dir():
+        shutil.copytree(ROOT / "site", folder)
+    built = _build(ROOT / "docs", folder, folder / ".doctrees")
     assert built.returncode == 0, built.stderr
     return folder
 
@@ -47,7 +50,7 @@ def test_a_broken_link_and_a_page_out_of_the_navigation_are_errors(tmp_path: Pat
     (tmp_path / "conf.py").write_text((ROOT / "docs" / "conf.py").read_text(encoding="utf-8"), encoding="utf-8")
     (tmp_path / "index.md").write_text("# Start\n\n[Gone](gone.md) [Nowhere](#nowhere)\n", encoding="utf-8")
     (tmp_path / "orphan.md").write_text("# Orphan\n", encoding="utf-8")
-    built = _build(tmp_path, tmp_path / "site")
+    built = _build(tmp_path, tmp_path / "site", tmp_path / "pages")
     assert built.returncode != 0
     for problem in ("'gone.md'", "'nowhere'", "isn't included in any toctree"):
         assert problem in built.stderr
