@@ -41,7 +41,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "c_rome": SEARCH,
 }
 
-BRIEF = replace(PRESETS["question_only"], max_new_tokens=8)
+BRIEF = replace(PRESETS["question_only"], max_new_tokens=3)
 """A random model never ends its answer."""
 
 

@@ -85,7 +85,7 @@ def test_outside_of_the_simulation_there_is_no_gpu() -> None:
 def test_the_check_runs_on_a_gpu_and_finds_the_same_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What `make gpu-check` does for one method: two whole runs, with checkpoints, seeds and measured memory."""
     monkeypatch.setenv("KGEDIT_HOME", str(tmp_path / "home"))
-    write_timestep(tmp_path / "timestep")
+    write_timestep(tmp_path / "timestep", towns=range(4))
     model = str(save(small_model(), tmp_path / "model"))
     with gpus():
         found = CHECK["run_both"](tmp_path / "timestep", model, "ft_m", tmp_path / "out", devices=("cpu", "cuda"))
