@@ -34,7 +34,7 @@ def build_qaedit(given: Given, *, estimate: bool) -> None:
     helper = given.make(HelperOptions).helper()
     if estimate:
         if helper is None:
-            raise ModelError("--estimate is about a model: give --model NAME.")
+            raise ModelError("--estimate needs a model: give --model NAME.")
         estimates = estimate_qaedit(given.values["sources"], helper, limit=given.values["limit"])
         if wants_json():
             print_json({part: estimate_document(found) for part, found in estimates.items()})

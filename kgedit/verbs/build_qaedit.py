@@ -144,13 +144,13 @@ class HelperOptions(CostOptions):
         group="Model",
         rare=True,
         metavar="NAME",
-        help="For --estimate: local model with the same tokenizer; else four characters are a token.",
+        help="For --estimate: local model with the same tokenizer; else four characters count as a token.",
     )
     prompts: AnyFolder | None = flag(
         default=None,
         group="Model",
         rare=True,
-        help="Your own subject.txt, rephrase.txt or category.txt, in place of those under prompts/qaedit.",
+        help="Your own subject.txt, rephrase.txt or category.txt, instead of those under prompts/qaedit.",
     )
 
     def helper(self) -> ModelHelp | None:

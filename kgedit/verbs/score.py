@@ -64,7 +64,7 @@ class JudgeOptions(CostOptions):
         group="Model",
         rare=True,
         metavar="NAME",
-        help="For --estimate: local model with the judge's tokenizer; else four characters are a token.",
+        help="For --estimate: local model with the judge's tokenizer; else four characters count as a token.",
     )
     prompts: AnyFolder | None = flag(
         default=None,

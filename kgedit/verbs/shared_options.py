@@ -87,7 +87,7 @@ class ServerOptions(CostOptions):
         group="Model",
         rare=True,
         metavar="NAME",
-        help="For --estimate: local model with the same tokenizer; else four characters are a token.",
+        help="For --estimate: local model with the same tokenizer; else four characters count as a token.",
     )
     device: str = flag(default="auto", group="Machine", metavar="NAME", help="For local models: auto, cpu or cuda.")
     prompts: ExistingFolder | None = flag(

@@ -13,7 +13,11 @@ import torch
 from kgedit.errors import SpecError
 
 AT_ONCE = 256
-"""Maximum number of edits solved together, and of edits waiting to be folded into the matrix."""
+"""Maximum number of edits solved together, and of edits waiting to be folded into the matrix.
+
+With 1,536 inputs, factorising the system of this many edits costs 1 % of the product of M with their keys (256^3 / 3 to
+1,536^2 x 256 multiplications).
+"""
 
 _EXACT = 1e-6
 """Maximum rounding error of a withdrawal, relative to the divisor."""

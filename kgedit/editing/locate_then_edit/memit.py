@@ -28,7 +28,7 @@ from kgedit.hparams.locate_then_edit import (
 
 _WITHDRAWING = (
     "A withdrawn edit leaves each layer with the solution over the keys and values of the others, but edits made with "
-    "or after it keep the keys and values that they got in its presence"
+    "or after it keep the keys and values that were computed while it was in the model"
 )
 
 Settings = TypeVar("Settings", bound=PreserveSettings)

@@ -134,7 +134,7 @@ SNAPSHOT_SIGNALS = (
            "coalesce(c.end_first, o.end_first) > $old AND coalesce(c.end_until, o.end_until) <= $until"),
     Signal("old_ended_before", "the old value's end is before the older snapshot",
            "coalesce(c.end_until, o.end_until) <= $old"),
-    Signal("old_ended", "the old value has an end by now, whenever it is",
+    Signal("old_ended", "the old value has an end, with any date",
            "CASE WHEN p.old_object IS NOT NULL THEN coalesce(c.ended, false) END"),
     # The history of the statements.
     Signal("statement_kept", "the statement of the old value now has the new one",
@@ -167,9 +167,9 @@ of the old value in the older and in the newer snapshot, ``b`` and ``d`` those o
 _PROPERTY_SIGNALS = tuple(
     Signal(name, meaning, f"p.property IN {listed(properties)}")
     for name, meaning, properties in (
-        ("fixed_at_beginning", "a property of this kind is true of an entity since it exists", FIXED_AT_BEGINNING),
-        ("fixed_at_end", "a property of this kind is true of an entity since it ended", FIXED_AT_END),
-        ("slow", "a property of this kind rarely gets a value within a few months", SLOW),
+        ("fixed_at_beginning", "a value of this property holds since the entity began", FIXED_AT_BEGINNING),
+        ("fixed_at_end", "a value of this property holds since the entity ended", FIXED_AT_END),
+        ("slow", "this property rarely gets new values within a few months", SLOW),
     )
 )
 
