@@ -43,7 +43,7 @@ _shown_by_command = False
 
 @contextlib.contextmanager
 def shown_by_command() -> abc.Iterator[None]:
-    """Show messages as for the command line, in this process, until the context ends."""
+    """Show messages with the options of the command line, in this process, until the context ends."""
     global _shown_by_command  # noqa: PLW0603 - one process runs one command, and any of its threads may raise
     before, _shown_by_command = _shown_by_command, True
     try:

@@ -45,7 +45,7 @@ def policy_of(scripts: Sequence[str], *, asks_server: bool = False) -> str:
     """Content security policy of a page.
 
     Args:
-        scripts: Files under assets/, as for `render`.
+        scripts: Files under assets/; see `render`.
         asks_server: Whether its scripts may send requests to its own server.
     """
     digest = base64.b64encode(hashlib.sha256(_script(scripts).encode()).digest()).decode("ascii")

@@ -87,7 +87,7 @@ def complete_by(rules: Mapping[str, Any], entry: Mapping[str, Any]) -> Wordings:
     Args:
         rules: Under "who" and "what", or a type of answer: question, rephrase and cloze with {phrase}, or {Phrase} at
             the beginning.
-        entry: As for `complete`.
+        entry: See `complete`.
     """
     phrase, answer, tense = entry["phrase"], entry.get("answer", "thing"), entry.get("tense", "present")
     own = rules.get(answer, rules["who" if answer in ("person", "agent") else "what"])

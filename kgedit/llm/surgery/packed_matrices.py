@@ -55,7 +55,7 @@ class PackedMatrices:
 
         Args:
             inputs: The rows; only their number is used.
-            transposed: Whether to multiply by the transposed matrix, as for gradients.
+            transposed: Whether to multiply by the transposed matrix, which gives gradients.
         """
         weight = layer.weight
         matrix = weight.detach().t() if transposed else weight

@@ -212,7 +212,7 @@ class LocalVerbalizer:
 
     Attributes:
         model: Built-in name, folder, or name on the hub.
-        device: Device, as for run-edit.
+        device: Device, by the same names as in run-edit.
         prompts: Folder of prompt files; None means the shipped ones.
     """
 
