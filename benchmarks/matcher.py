@@ -53,6 +53,7 @@ POSSESSIVES = {"he": "his", "she": "her", "they": "their"}
 WHOLE_QUESTION = re.compile(
     r"^(?:who|what|which|where|whose|whom|to whom|in |on |at |of |for |is |has |did |does |how )"
 )
+DOING = re.compile(r"who(?: is|'s)(?: now)? (?P<doing>\w+ing(?: \w+){0,2}) X")
 ATTRIBUTE = re.compile(r"^(?:how|when|which|why|where|what is X's|does X|is X|what did|who are the parents)")
 STRAYS = ("Y", "Y", "Y", "Martin Keller", "Ana Ruiz", "Lee Chang", "Nordhafen", "Brightwell Ltd", "him", "it", "she")
 
@@ -120,7 +121,7 @@ def _nested(seed: int) -> Iterator[Example]:
             draw = _drawing(seed, "nested", first, last)
             if nouns and first != last and _fits(inner["gives"], outer["of"]):
                 texts = _wordings(outer, draw, subject=nouns, most=28)
-                texts += _topics(outer, nouns, inner["gives"], draw, most=6)
+                texts += _topics(outer, nouns, inner["gives"], draw, most=8)
                 texts += _stated_first(inner, outer, draw, most=3)
                 for text in [*texts, *_nested_forms(inner, outer, draw, most=6)]:
                     yield Example(text, last, first)
@@ -129,7 +130,7 @@ def _nested(seed: int) -> Iterator[Example]:
             if fitting:
                 draw = _drawing(seed, "nested", first, *shared["relations"])
                 entry = {**shared, "gives": "person"}
-                for text in _wordings(entry, draw, subject=nouns, most=12):
+                for text in _wordings(entry, draw, subject=nouns, most=24):
                     yield from (Example(text, name, first) for name in fitting if name != first)
         for text in read_paraphrases()["nothing"]:
             draw = _drawing(seed, "nested", first, text)
@@ -143,24 +144,29 @@ def _heads(entry: Mapping[str, Any]) -> list[str]:
 
 
 def _relative_clauses(entry: Mapping[str, Any]) -> list[str]:
-    """Nouns made of questions: "who owns X" becomes "company that owns X"."""
+    """Nouns made of questions, and of nouns: "company that owns X", "man coaching X", "party X belongs to"."""
     heads = {"person": ("person who", "man who", "woman who", "one who"), "org": ("company that", "firm that")}
-    return [
+    clauses = [
         f"{head} {text.removeprefix('who ')}"
         for text in entry["asks"]
         if text.startswith("who ") and text.endswith(" X") and not text.startswith(("who is X", "who did", "who does"))
         for head in heads.get(entry["gives"], ())
     ]
+    doing = [found for text in entry["asks"] if (found := DOING.fullmatch(text)) and entry["gives"] == "person"]
+    clauses += [f"{head} {found['doing']} X" for found in doing for head in ("guy", "man", "woman", "person")]
+    return clauses + [noun.replace(" that X ", " X ") for noun in entry["nouns"] if " that X " in noun]
 
 
 def _topics(outer: Mapping[str, Any], nouns: list[str], gives: str, draw: random.Random, *, most: int) -> list[str]:
-    """Questions that name their subject first: "The president of X, where was he born?"."""
+    """Questions that name their subject apart: "The president of X, where was he born?", or the other way round."""
     made = []
     for text in draw.sample(outer["asks"], min(most, len(outer["asks"]))):
         pronoun = draw.choice(PRONOUNS.get(gives, ("it", "they", "there")))
         asked = text.replace("X's", POSSESSIVES.get(pronoun, "its")).replace("X", pronoun)
         noun = draw.choice(nouns)
-        made.append(f"{draw.choice(('the ', '', 'The '))}{noun}, {asked.replace('at there', 'there')}?")
+        asked = asked.replace("at there", "there")
+        first = draw.random() < 0.7
+        made.append(f"{draw.choice(('the ', '', 'The '))}{noun}, {asked}?" if first else f"{asked}, the {noun}?")
     return made
 
 

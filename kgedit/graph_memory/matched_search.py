@@ -10,6 +10,8 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from kgedit.graph_memory.dates import Period, period_of
 from kgedit.graph_memory.facts import FactTable
 from kgedit.graph_memory.findings import Finding, Search
@@ -19,12 +21,14 @@ from kgedit.graph_memory.matching import BACK, RelationMatcher
 from kgedit.graph_memory.other_names import OtherNames, combined, is_written_as_name
 from kgedit.graph_memory.relations import MASK, RelationIndex, content_stems
 from kgedit.graph_memory.retrieval import Retriever
+from kgedit.graph_memory.spelling import read_misspelt
 from kgedit.graph_memory.times_asked import TimedQuestion, read_time
 from kgedit.graph_memory.windows import windows_of
 from kgedit.llm.embeddings import Embedder, Vectors
 from kgedit.names.index import Mention, NameIndex, composed, words_of
 from kgedit.names.longer_names import name_goes_on
-from kgedit.names.nicknames import titles
+from kgedit.names.nicknames import is_bare_team, titles
+from kgedit.names.qualified_names import country_keys, is_beside, qualifying_countries
 
 _MOST_MENTIONS = 8
 _MOST_EARLIER_TURNS = 6
@@ -43,6 +47,17 @@ _PRONOUN = re.compile(
 )
 
 _YEAR = re.compile(r"\b[12]\d{3}\b")
+_ENDS_SENTENCE = re.compile(r"(?<=[\w\"')])[.!?](?=\s)")
+_SPORT = re.compile(
+    r"\b(?:football|soccer|coach\w*|manager|trainer|trains|gaffer|squad|team|side|bench|dugout|touchline|national)\b",
+    re.IGNORECASE,
+)
+_ASKS = re.compile(
+    r"\W*(?:(?:and|so|now|please|hey|ok) )*(?:wh\w+|how|is|are|was|were|does|do|did|has|have|can|could|would|will|name"
+    r"|tell|give|compare|list|find|look|remind|say|state)\b",
+    re.IGNORECASE,
+)
+"""Beginnings of sentences that ask."""
 _ENDS_STATEMENT = re.compile(r"(?<=[\w\"')])(?:\.(?=\s)|;)")
 
 Ranked = list[tuple[Candidate, float]]
@@ -156,7 +171,7 @@ class MatchedSearch:
         path = tuple(name.removeprefix(BACK) for name in best.path)
         found = []
         for each in asked.own:
-            walks = self._retriever.walks(each.mention, search.hops, asked.period, ended=True)
+            walks = self._retriever.walks(each.mention, search.hops, asked.period, ended=True, returning=True)
             for numbers, several in walks.items():
                 if tuple(self._relations.identifiers[number] for number in numbers) == path:
                     named = replace(best.named, mention=each.mention)
@@ -173,7 +188,7 @@ class MatchedSearch:
             readings = [self._matcher.read(window, vectors[window]) for window in each.windows]
             whole = self._matcher.read(each.whole, vectors[each.whole])
             named = NamedText(each.mention, each.text, readings, whole)
-            walks = self._retriever.walks(each.mention, search.hops, period, ended=True)
+            walks = self._retriever.walks(each.mention, search.hops, period, ended=True, returning=True)
             found = candidates_of(named, walks, self._facts, self._relations.identifiers)
             if found:
                 evidence = evidence_of(found[0], found)
@@ -185,6 +200,8 @@ class MatchedSearch:
 
     def _masked(self, text: str, search: Search) -> list[_Masked]:
         mentions = self.mentions(text, misspelt=search.misspelt)
+        stated = [each for each in mentions if _is_stated_before(text, each, mentions)]
+        mentions = [each for each in mentions if each not in stated]
         proper = [each for each in mentions if self._is_proper(each) and not self._is_wording(text, each)]
         found = []
         for each in mentions:
@@ -194,9 +211,12 @@ class MatchedSearch:
                 windows = [max(windows, key=len)]
             # "Is X in NATO?" asks for another relation than "Is X in Y?": the sentence counts with its names, too.
             named = windows_of(text, each.start, each.end)[:1] if others and len(windows) > 1 else []
-            whole = max(windows, key=len)
-            found.append(_Masked(each, text, tuple(dict.fromkeys([*windows, *named])), whole))
+            read = [self._spelt(window) for window in dict.fromkeys([*windows, *named])]
+            found.append(_Masked(each, text, tuple(dict.fromkeys(read)), self._spelt(max(windows, key=len))))
         return found
+
+    def _spelt(self, window: str) -> str:
+        return read_misspelt(window, self._relations.catalogue.postings)
 
     def mentions(self, text: str, *, misspelt: bool) -> list[Mention]:
         """Names in a composed text, at most `_MOST_MENTIONS`, those inside longer ones last."""
@@ -205,6 +225,7 @@ class MatchedSearch:
         found += [each for each in genitives if all(_apart(each, one) for one in found)]
         found = [each for each in found if is_written_as_name(text, each) and not self._is_wording(text, each)]
         found = [each for each in found if not self._goes_on(text, each, found)]
+        found = [each for each in found if self._is_meant(text, each)]
         if misspelt:
             near = [*self._names.find_misspelt(text), *self._others.find_misspelt(text)]
             found += [
@@ -213,7 +234,35 @@ class MatchedSearch:
                 if self._may_be_misspelt(text[each.start : each.end])
                 and all(_apart(each, one) or _is_within(one, each) for one in found)
             ]
+        found = [named for each in found if (named := self._qualified(text, each)) is not None]
         return sorted(combined(found), key=lambda one: (one.nested, one.start))[:_MOST_MENTIONS]
+
+    def _is_meant(self, text: str, mention: Mention) -> bool:
+        """Whether a country's name may mean its national team, where the mention is of the team."""
+        written = text[mention.start : mention.end]
+        teams = mention.derived and all(is_bare_team(written, self._facts.label(each)) for each in mention.subjects)
+        return not teams or _SPORT.search(text) is not None
+
+    def _qualified(self, text: str, mention: Mention) -> Mention | None:
+        """A mention without the entities that the words around it exclude; None if they exclude all."""
+        if is_beside(text, mention.start):
+            return None
+        allowed = qualifying_countries(text, mention.start, mention.end)
+        if not allowed:
+            return mention
+        countries = {each: self._countries(each) for each in mention.subjects}
+        there = [each for each in mention.subjects if countries[each] & allowed]
+        kept = there or [each for each in mention.subjects if not countries[each]]
+        return replace(mention, subjects=tuple(kept)) if kept else None
+
+    def _countries(self, thing: int) -> frozenset[str]:
+        """Keys of the countries of an entity: itself, or among its values, or among those of its values."""
+        things = np.array([thing], dtype=np.int32)
+        for _ in range(3):
+            if found := country_keys(self._facts.label(each) for each in things.tolist()):
+                return found
+            things = np.unique(self._facts.steps(things)[2])
+        return frozenset()
 
     def _goes_on(self, text: str, mention: Mention, others: Sequence[Mention]) -> bool:
         labels = [self._facts.label(subject) for subject in mention.subjects]
@@ -251,7 +300,7 @@ class MatchedSearch:
             for each in self.mentions(turn, misspelt=False):
                 if self._is_proper(each):
                     names.setdefault(each.subjects, replace(each, start=found.start(), end=found.start() + 1))
-        windows = tuple(windows_of(text, found.start(), found.start() + 1))
+        windows = tuple(self._spelt(window) for window in windows_of(text, found.start(), found.start() + 1))
         return [
             _Masked(each, text, windows, max(windows, key=len)) for each in list(names.values())[:_MOST_EARLIER_NAMES]
         ]
@@ -300,6 +349,21 @@ def _is_asked_later(text: str, mention: Mention, mentions: Sequence[Mention]) ->
     asked = text[ended.end() :]
     named = any(each.start >= ended.end() and not each.nested for each in mentions)
     return "?" in asked and not named and _PRONOUN.search(asked) is not None
+
+
+def _is_stated_before(text: str, mention: Mention, mentions: Sequence[Mention]) -> bool:
+    """Whether a statement has the name and a later question another: "X is back, isn't he? Who coaches Y now?"."""
+    ended = _ENDS_SENTENCE.search(text, mention.end)
+    if ended is None:
+        return False
+    asked = text[ended.end() :]
+    begun = max((found.end() for found in _ENDS_SENTENCE.finditer(text, 0, mention.start)), default=0)
+    return (
+        "?" in asked
+        and any(each.start >= ended.end() and not each.nested for each in mentions)
+        and _PRONOUN.search(asked) is None
+        and _ASKS.match(text[begun : ended.end()]) is None
+    )
 
 
 def _is_within(one: Mention, other: Mention) -> bool:

@@ -118,11 +118,12 @@ class Retriever:
         return _Scored(mention, windows, scores, totals, list(walks.values()))
 
     def walks(
-        self, mention: Mention, hops: int, period: Period | None, *, ended: bool = False
+        self, mention: Mention, hops: int, period: Period | None, *, ended: bool = False, returning: bool = False
     ) -> dict[RelationPath, list[Walk]]:
         """Walks from the subjects of a mention, by relations, short ones first; no walk visits an entity twice.
 
-        With `ended`, rows without a current value are walked along the value that ended last.
+        With `ended`, rows without a current value are walked along the value that ended last. With `returning`, walks
+        may lead back to where they began: the prime minister's citizenship is the country.
         """
         subjects: Numbers = np.array(mention.subjects, dtype=np.int32)
         found: dict[RelationPath, list[Walk]] = {}
@@ -131,7 +132,8 @@ class Retriever:
         count = 0
         for _ in range(hops):
             places, more, things = self.facts.steps(seen[-1], period, ended=ended)
-            fresh = np.all([things != before[places] for before in seen], axis=0)
+            avoided = seen[1:] if returning and len(seen) > 1 else seen
+            fresh = np.all([things != before[places] for before in avoided], axis=0)
             places, more, things = places[fresh], more[fresh], things[fresh]
             rows, seen = [*(before[places] for before in rows), more], [*(before[places] for before in seen), things]
             if not len(more) or count >= _MOST_WALKS:

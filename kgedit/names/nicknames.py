@@ -30,6 +30,7 @@ _COMPANY = re.compile(r",?\s+(?:Inc|Ltd|LLC|PLC|plc|Corp|Corporation|Group|Compa
 _TEAM = re.compile(r"^(?P<country>.+?) (?P<women>women's )?national (?:association )?football team$")
 _TITLE = re.compile(r",? (?:Jr|Sr)\.?$|,.*$|\s+of [A-Z]\w+$")
 _LEAST_SURNAME = 4  # shorter ones (Li, May) are shared by many people, or are words
+_PARTS = ("names", "capital", "titles", "sentence", "asking", "ordinary")
 _PARTICLES = frozenset(
     [
         "al",
@@ -84,11 +85,23 @@ def sentence_words() -> frozenset[str]:
 
 
 @cache
+def asking_words() -> frozenset[str]:
+    """Words that ask for relations and are often misspelt, in lower case."""
+    return frozenset(_shipped()["asking"])
+
+
+@cache
+def ordinary_words() -> frozenset[str]:
+    """Words that are one letter away from one of `asking_words` and are no misspelling of it, in lower case."""
+    return frozenset(_shipped()["ordinary"])
+
+
+@cache
 def _shipped() -> Mapping[str, Any]:
     path = data_folder("prompts") / "memory" / "nicknames.yaml"
     try:
         entries: Mapping[str, Any] = yaml.safe_load(path.read_text(encoding="utf-8"))
-        return {part: entries[part] for part in ("names", "capital", "titles", "sentence")}
+        return {part: entries[part] for part in _PARTS}
     except (OSError, yaml.YAMLError, KeyError, TypeError) as error:
         raise KgeditError(f"{path} holds no nicknames ({error}). Install kgedit again.") from error
 
@@ -106,6 +119,12 @@ def nicknames_of(label: str, *, person: bool) -> list[str]:
     )
     found = [*listed, *short]
     return [name for name in dict.fromkeys(found) if name and name_key(name) != name_key(label)]
+
+
+def is_bare_team(written: str, label: str) -> bool:
+    """Whether a national team is written as its country alone, which means the team only where sport is mentioned."""
+    found = _TEAM.match(label)
+    return found is not None and name_key(written) == name_key(found["country"])
 
 
 def _surnames(label: str) -> Iterator[str]:
@@ -132,3 +151,5 @@ def _short_forms(label: str) -> Iterator[str]:
         kinds = ("national team", "national football team", "national side", "football team")
         for name in (country, *shipped_nicknames().get(name_key(country), ())[:1]):
             yield from (f"{name} {women}{kind}" for kind in kinds)
+        if not women:
+            yield country  # see is_bare_team

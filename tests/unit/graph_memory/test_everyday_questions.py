@@ -110,6 +110,37 @@ def test_an_office_that_a_subject_lacks_gets_no_other_one(memory: GraphMemory) -
 
 
 @pytest.mark.models
+@pytest.mark.parametrize(
+    "question",
+    [
+        "Who is the mayor of Vienna, Virginia?",
+        "mayor of vienna, virginia",
+        "Who is the mayor of the village near Vienna?",
+        "Who is the president of the country south of Kenya?",
+        "Who coaches the club from Norway?",
+    ],
+)
+def test_what_is_elsewhere_or_near_gets_nothing(memory: GraphMemory, question: str) -> None:
+    assert memory.find([question])[0].paths == ()
+
+
+@pytest.mark.models
+@pytest.mark.parametrize(
+    ("question", "values"),
+    [
+        ("Who is the mayor of Vienna, Austria?", {"Michael Ludwig"}),
+        ("who is the mayer of Skopjee", {"Danela Arsovska"}),
+        ("Who coaches Portugal?", {"Roberto Martínez"}),
+        ("citizenship of the head of government of Andorra", {"Xavier Espot Zamora", "Andorra"}),
+        ("Neymar was in Paris, wasn't he? Who coaches Brentford now?", {"Thomas Frank"}),
+    ],
+)
+def test_qualified_misspelt_and_short_names(memory: GraphMemory, question: str, values: set[str]) -> None:
+    [finding] = memory.find([question])
+    assert {value.label for path in finding.paths for row in path.rows for value in row.values} == values
+
+
+@pytest.mark.models
 def test_the_transcript_in_the_documentation_is_what_the_proxy_sends(memory_file: Path) -> None:
     page = (Path(__file__).parents[3] / "docs" / "measurements" / "2026-11-25-five-questions.md").read_text("utf-8")
     assert f"```text\n{transcript(memory_file)}```\n" in page

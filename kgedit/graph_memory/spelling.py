@@ -1,0 +1,50 @@
+"""Misspelt words of questions, replaced by the words that ask for relations: "mayer", "spous".
+
+Only words in lower case are replaced, because a capital letter is a sign of a name, and none that the catalogue's
+wordings contain.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Container
+from functools import cache
+
+from kgedit.graph_memory.relations import stem
+from kgedit.names.index import Spellings
+from kgedit.names.nicknames import asking_words, capital_words, ordinary_words, sentence_words
+
+_WORD = re.compile(r"\b[a-z]{4,}\b")
+
+
+def read_misspelt(text: str, known: Container[str]) -> str:
+    """A text with misspelt words of relations corrected.
+
+    Args:
+        text: The text, without the names of entities.
+        known: Stems of words that are not misspelt (kgedit.graph_memory.relations.stem).
+    """
+    return _WORD.sub(lambda found: _corrected(found.group(), known), text)
+
+
+def _corrected(word: str, known: Container[str]) -> str:
+    if any(word in words for words in _not_corrected()):
+        return word
+    # The first letter is hardly ever wrong, except for being exchanged with the second.
+    near = [other for other in _spellings().near(word) if word[0] in (other[0], other[1])]
+    if len({stem(other) for other in near}) != 1 or word.startswith(near[0]):
+        return word
+    # "mayer" has the stem of "mayor", and says nothing about being known.
+    return word if stem(word) in known and stem(word) != stem(near[0]) else near[0]
+
+
+@cache
+def _not_corrected() -> tuple[frozenset[str], ...]:
+    return ordinary_words(), sentence_words(), capital_words()
+
+
+@cache
+def _spellings() -> Spellings:
+    spellings = Spellings()
+    spellings.extend(sorted(asking_words()))
+    return spellings

@@ -1,0 +1,58 @@
+"""Words around a name that say which entity of that name is meant, or that another one is."""
+
+from __future__ import annotations
+
+import pytest
+
+from kgedit.names.qualified_names import country_keys, is_beside, qualifying_countries
+
+US, GEORGIA = "united states of america", "georgia"
+
+
+@pytest.mark.parametrize(
+    ("text", "countries"),
+    [
+        ("Who is the mayor of Oslo, Minnesota?", {US}),
+        ("mayor of oslo, minnesota please", {US}),
+        ("Who runs Oslo, MN now?", {US}),
+        ("Oslo (Norway) mayor", {"norway"}),
+        ("Who is the mayor of Oslo in Norway?", {"norway"}),
+        ("Oslo, Georgia: its mayor?", {US, GEORGIA}),
+        ("mayor of Oslo, Minnesota, USA", {US}),
+        # Lists, people who are spoken to, and other words after a comma.
+        ("Who governs Oslo, Norway and Georgia?", set()),
+        ("Who governs Oslo, Norway, Georgia?", set()),
+        ("Who governs Oslo, Minna?", set()),
+        ("Oslo, or is it Bergen?", set()),
+        ("Is Oslo in Norway?", set()),
+        ("Who leads Oslo?", set()),
+    ],
+)
+def test_a_country_or_a_part_of_one_qualifies_the_name_before_it(text: str, countries: set[str]) -> None:
+    start = text.lower().index("oslo")
+    assert qualifying_countries(text, start, start + 4) == countries
+
+
+@pytest.mark.parametrize(
+    ("text", "beside"),
+    [
+        ("the mayor of a village near Oslo", True),
+        ("Who runs the town outside of the city of Oslo", False),
+        ("ten miles from Oslo", True),
+        ("a farm south-east of Oslo", True),
+        ("on the outskirts of Oslo", True),
+        ("the head of Oslo", False),
+        ("Oslo", False),
+        ("who is calling the shots around Oslo", False),
+    ],
+)
+def test_what_is_near_a_name_is_another_thing(text: str, beside: bool) -> None:
+    assert is_beside(text, text.index("Oslo")) is beside
+
+
+def test_labels_that_are_no_countries_have_no_country() -> None:
+    assert country_keys(["Norway", "Netherlands", "Oslo", "Isle of Man", ""]) == {
+        "norway",
+        "kingdom of the netherlands",
+    }
+    assert country_keys(["city of the United States", "town in Norway"]) == {US, "norway"}
