@@ -21,10 +21,12 @@ from everyday import Outcome, ask_all, share_found
 from everyday_questions import EverydayQuestion, read_nothing, read_questions
 from numpy.typing import NDArray
 
+from kgedit.graph_memory.dates import HOLDS
 from kgedit.graph_memory.gate import read_gate
 from kgedit.graph_memory.graph_memory import GraphMemory
 from kgedit.graph_memory.matching import read_matcher
 from kgedit.graph_memory.memory_file import read_memory_file
+from kgedit.graph_memory.relations import SLOT
 from kgedit.llm.embeddings import Vectors, load_embedder
 from kgedit.names.index import composed, words_of
 
@@ -56,8 +58,25 @@ class Remembering:
 
 
 def rows_of(memory: GraphMemory) -> list[Row]:
-    """Rows with a current value."""
-    return [Row(fact, values, f"{question} {'; '.join(values)}") for fact, question, values in memory.current_rows()]
+    """Rows with a current value, whose text is the question and the values."""
+    tables = {name: {key: column.to_pylist() for key, column in zip(table.column_names, table.columns, strict=True)}
+              for name, table in memory.tables().items()}  # fmt: skip
+    texts, things, values = tables["texts"]["text"], tables["things"], tables["values"]
+    current: dict[int, list[str]] = {}
+    for row, thing, label, until in zip(
+        *(values[key] for key in ("row", "thing", "value_label", "until")), strict=True
+    ):
+        if until == HOLDS:
+            current.setdefault(row, []).append(texts[things["label"][thing] if label < 0 else label])
+    found = []
+    columns = (tables["rows"][key] for key in ("subject", "relation", "wording"))
+    for row, (subject, relation, wording) in enumerate(zip(*columns, strict=True)):
+        if row in current:
+            label = texts[things["label"][subject]]
+            question = tables["wordings"]["wording"][wording].replace(SLOT, label)
+            fact = (label, tables["relations"]["id"][relation])
+            found.append(Row(fact, tuple(current[row]), f"{question} {'; '.join(current[row])}"))
+    return found
 
 
 def by_embedding(rows: Sequence[Row], embed: Remembering) -> Scorer:

@@ -11,7 +11,20 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-UNDIVIDED = ("check", "blind", "blind_pat", "fresh", "fresh_pat", "fifth", "fifth_pat", "sixth", "sixth_pat", "de", "fr", "es")
+UNDIVIDED = (
+    "check",
+    "blind",
+    "blind_pat",
+    "fresh",
+    "fresh_pat",
+    "fifth",
+    "fifth_pat",
+    "sixth",
+    "sixth_pat",
+    "de",
+    "fr",
+    "es",
+)
 FOLDER = Path(__file__).parent.parent / "tests" / "everyday"
 BETWEEN_TURNS = " || "
 

@@ -18,6 +18,7 @@ from pathlib import Path
 
 import numpy as np
 from everyday import Fact, ask_all, share_found
+from everyday_baselines import rows_of
 from everyday_questions import EverydayQuestion
 
 from kgedit.graph_memory.building import open_memory
@@ -61,7 +62,7 @@ def main() -> None:
     # "$2" is the day of an event, which the memory does not ask for.
     spans = {name: [text for text in entry["template"] if "$4" in text] for name, entry in entries.items()}
     templates = {name: several for name, several in spans.items() if several}
-    questions = make_questions([row[0] for row in memory.current_rows()], templates, year=given.year, each=given.each)
+    questions = make_questions([row.fact for row in rows_of(memory)], templates, year=given.year, each=given.each)
     asked = ask_all(memory, questions)
     print("| relation | questions | found, % | unasked facts |\n| :-- | --: | --: | --: |")
     for name in [*dict.fromkeys(one.kind for one in questions), "all"]:

@@ -6,16 +6,14 @@ subject. A search embeds the questions only, and learning embeds nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
-from kgedit.errors import KgeditError
 from kgedit.graph_memory.conflicts import conflicting_rows, find_conflicts
 from kgedit.graph_memory.dates import UNKNOWN_END, date_number, period_of, read_date
 from kgedit.graph_memory.facts import FactTable
@@ -202,11 +200,6 @@ class GraphMemory:
         number = int(self._described.view[thing]) if thing < len(self._described) else -1
         return self._descriptions[number] if number >= 0 else ""
 
-    def add_aliases(self, identifier: str, aliases: Sequence[str]) -> None:
-        """Index a subject by further names."""
-        [number] = self._facts.numbers([identifier], [""]).tolist()
-        self._add_aliases([number] * len(aliases), list(aliases))
-
     def find(
         self, questions: Sequence[str | Sequence[str]], search: Search = _USUAL, *, as_of: str = ""
     ) -> list[Finding]:
@@ -274,14 +267,6 @@ class GraphMemory:
                 found[place] = each
         return found
 
-    def current_rows(self) -> Iterator[tuple[tuple[str, str], str, tuple[str, ...]]]:
-        """Each row with current values: subject's label and relation's id, question, and the values' labels."""
-        for row in range(self._facts.rows):
-            label = self._facts.label(self._facts.subject_of(row))
-            if values := tuple(value.label for value in self._facts.values(row)):
-                relation = self._relations.identifiers[int(self._facts.relations_of(np.array([row]))[0])]
-                yield (label, relation), self._worded[self._facts.wording_of(row)].replace(SLOT, label), values
-
     def conflicts(self) -> pa.Table:
         """Rows with several current values although their relation usually has one.
 
@@ -329,27 +314,8 @@ class GraphMemory:
         self._descriptions.extend(tables["descriptions"]["text"].to_pylist())
         self._described.extend(tables["described"]["number"].to_numpy())
 
-    def save(self, folder: Path) -> None:
-        """Write the memory to a folder, one Parquet file per table."""
-        folder.mkdir(parents=True, exist_ok=True)
-        for name, table in self.tables().items():
-            pq.write_table(table, folder / f"{name}.parquet", compression="zstd")
-
-    def load_folder(self, folder: Path) -> None:
-        """Replace the memory with the files that `save` wrote.
-
-        Raises:
-            KgeditError: if a file is missing or damaged.
-        """
-        try:
-            names = self.tables().keys() - {"language"} | {path.stem for path in folder.glob("language.parquet")}
-            self.load_tables({name: pq.read_table(folder / f"{name}.parquet") for name in names})
-        except (OSError, pa.ArrowInvalid, KeyError) as error:
-            self.clear()
-            raise KgeditError(f"{folder} contains no readable memory ({error}). Build it again.") from error
-
     def state(self) -> dict[str, Any]:
-        """The whole memory as JSON values; use `save` for large memories."""
+        """The whole memory as JSON values; files of large memories have `tables` (kgedit.graph_memory.memory_file)."""
         return {name: table.to_pydict() for name, table in self.tables().items()}
 
     def load(self, state: Mapping[str, Any]) -> None:

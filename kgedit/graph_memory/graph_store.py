@@ -1,8 +1,4 @@
-"""Memories from a graph in Neo4j: all of its facts, page by page, or only those that one question may need.
-
-Cypher finds the names in a question and fetches the walks from them (cypher/read/memory_*.cypher). Wordings are
-compared here, because the server has no vectors.
-"""
+"""Facts of a graph in Neo4j for a memory, page by page (cypher/read/memory_facts.cypher)."""
 
 from __future__ import annotations
 
@@ -18,10 +14,7 @@ import pyarrow.compute as pc
 from kgedit.errors import GraphError
 from kgedit.graph.connection import Graph
 from kgedit.graph.queries import read_query
-from kgedit.graph_memory.gate import Gate
-from kgedit.graph_memory.graph_memory import GraphMemory
-from kgedit.graph_memory.intervals import DATED_FACTS, learn_dated_facts, unhinted_names
-from kgedit.llm.embeddings import Embedder
+from kgedit.graph_memory.intervals import DATED_FACTS, unhinted_names
 from kgedit.store.engine import open_in_memory
 from kgedit.wikidata.ids import INSTANCE_OF, SUBCLASS_OF
 from kgedit.wikidata.times import day_number
@@ -64,34 +57,6 @@ def read_graph_facts(graph: Graph, *, as_of: datetime.date | None = None, proper
     every = pa.Table.from_pylist(rows, schema=DATED_FACTS)
     facts = every.filter(pc.is_in(every["property"], pa.array(properties, pa.string()))) if properties else every
     return GraphFacts(facts, _names_of_subjects(facts, every), snapshots, as_of or _day(newest))
-
-
-def memory_of_question(
-    graph: Graph, question: str, embed: Embedder, *, gate: Gate, as_of: datetime.date | None = None
-) -> GraphMemory:
-    """Build a memory of the facts that one question may need; it gives the same answer as a memory of the whole graph.
-
-    Misspelt names are not found.
-
-    Args:
-        graph: An open graph.
-        question: Text of the question.
-        embed: Computes vectors of texts.
-        gate: Gate fitted for the embedder.
-        as_of: Facts first seen after this day are excluded; None means the day of the newest snapshot.
-
-    Raises:
-        GraphError: if no snapshot of the graph is dated on or before that day.
-    """
-    _, newest = _snapshots(graph, as_of)
-    memory = GraphMemory(embed, gate=gate)
-    named = _rows(graph, "memory_subjects", {"question": question})
-    if named:
-        subjects = sorted({row["id"] for row in named})
-        rows = _rows(graph, "memory_walk", {"subjects": subjects, "date": newest})
-        facts = pa.Table.from_pylist(rows, schema=DATED_FACTS)
-        learn_dated_facts(memory, facts, as_of=as_of or _day(newest))
-    return memory
 
 
 def _showing_classes() -> set[str]:

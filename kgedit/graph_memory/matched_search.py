@@ -28,7 +28,7 @@ from kgedit.llm.embeddings import Embedder, Vectors
 from kgedit.names.index import Mention, NameIndex, composed, words_of
 from kgedit.names.longer_names import name_goes_on
 from kgedit.names.nicknames import is_bare_team, titles
-from kgedit.names.qualified_names import country_keys, is_beside, qualifying_countries
+from kgedit.names.qualified_names import country_keys, means_another, qualifying_countries
 
 _MOST_MENTIONS = 8
 _MOST_EARLIER_TURNS = 6
@@ -224,7 +224,8 @@ class MatchedSearch:
         genitives = [*self._names.find_genitives(text), *self._others.find_genitives(text)]
         found += [each for each in genitives if all(_apart(each, one) for one in found)]
         found = [each for each in found if is_written_as_name(text, each) and not self._is_wording(text, each)]
-        found = [each for each in found if not self._goes_on(text, each, found)]
+        for _ in range(2):  # a part of a longer name may itself be in front of another mention: "Forest Green Rovers"
+            found = [each for each in found if not self._goes_on(text, each, found)]
         found = [each for each in found if self._is_meant(text, each)]
         if misspelt:
             near = [*self._names.find_misspelt(text), *self._others.find_misspelt(text)]
@@ -245,7 +246,7 @@ class MatchedSearch:
 
     def _qualified(self, text: str, mention: Mention) -> Mention | None:
         """A mention without the entities that the words around it exclude; None if they exclude all."""
-        if is_beside(text, mention.start):
+        if means_another(text, mention.start, mention.end):
             return None
         allowed = qualifying_countries(text, mention.start, mention.end)
         if not allowed:

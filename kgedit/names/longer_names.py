@@ -81,6 +81,9 @@ def _is_given_name(word: str, mention: Mention, written: str, labels: Sequence[s
     """
     if not mention.derived:
         return False
+    inside = [label.partition(f" {written} ")[0].split() for label in labels if f" {written} " in label]
+    if inside:  # "Man United" is Manchester United F.C., and "Maidenhead United" is not
+        return any(part.lower().startswith(word.lower()) for parts in inside for part in parts)
     surnames = [label.split() for label in labels if label.endswith(f" {written}")]
     return not surnames or any(part[0] == word[0] for parts in surnames for part in parts[:-1])
 

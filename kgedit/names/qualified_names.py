@@ -28,11 +28,30 @@ _BESIDE = re.compile(
     r" (?:the )?(?:(?:city|town|village) of )?$",
     re.IGNORECASE,
 )
+_SECOND_TEAM = (
+    r"(?:under-?\d+s?|u-?\d\d|reserves|youth|academy|juniors|veterans|(?:b|second|reserve) (?:team|side|squad))"
+)
+_PART_BEFORE = re.compile(rf"\b{_SECOND_TEAM}(?: team| side| squad)? (?:of|at|from) (?:the )?$", re.IGNORECASE)
+_PART_AFTER = re.compile(rf"^(?:['’]s?|s)? {_SECOND_TEAM}\b", re.IGNORECASE)
+_OWN = re.compile(
+    r"\b(?:my|our|his|her|their) (?:\w+ )?"
+    r"(?:dog|puppy|cat|kitten|parrot|budgie|hamster|rabbit|horse|pony|goldfish|tortoise|pet|baby|boat|yacht|car|bike|robot|doll)"
+    r"(?:,| is called| is named| named| called|'s name is)? $",
+    re.IGNORECASE,
+)
+"""Things that people name after something."""
 
 
-def is_beside(text: str, start: int) -> bool:
-    """Whether a text is about something near the name that begins at an index, and not about the name's entity."""
-    return _BESIDE.search(text[:start]) is not None
+def means_another(text: str, start: int, end: int) -> bool:
+    """Whether the name in a half-open range stands for something else: what is near it, a part of it, or a namesake.
+
+    "A village near Vienna", "Vienna's under-19s", "my cat Vienna".
+    """
+    before = text[:start]
+    return (
+        any(pattern.search(before) is not None for pattern in (_BESIDE, _PART_BEFORE, _OWN))
+        or _PART_AFTER.match(text[end:]) is not None
+    )
 
 
 def qualifying_countries(text: str, start: int, end: int) -> frozenset[str]:

@@ -4,23 +4,27 @@ from __future__ import annotations
 
 import datetime
 from pathlib import Path
+from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from graph.worlds import kgedit
 from kgedit.graph.connection import Graph
+from kgedit.graph.queries import read_query
 from kgedit.graph_memory.asking import ask_memory
 from kgedit.graph_memory.building import read_dated_facts
 from kgedit.graph_memory.findings import Finding, Search
 from kgedit.graph_memory.gate import read_gate
 from kgedit.graph_memory.graph_memory import GraphMemory
-from kgedit.graph_memory.graph_store import memory_of_question, read_graph_facts
-from kgedit.graph_memory.intervals import learn_dated_facts
+from kgedit.graph_memory.graph_store import read_graph_facts
+from kgedit.graph_memory.intervals import DATED_FACTS, learn_dated_facts
 from kgedit.graph_memory.memory_file import read_memory_file
 from kgedit.llm.embeddings import load_embedder
 from kgedit.records.cases import Case
 from kgedit.store.snapshots import list_snapshots
 from kgedit.timesteps.timestep import Timestep
+from kgedit.wikidata.times import day_number
 
 pytestmark = pytest.mark.graph
 
@@ -65,13 +69,13 @@ def test_the_command_builds_the_same_memory_from_the_graph_as_from_the_store(
         assert of_graph.tables[name].equals(table), name
 
 
-def test_a_question_finds_in_the_graph_what_it_finds_in_the_memory(sample_home: Path) -> None:
+def test_the_queries_of_the_guide_find_what_the_memory_finds(sample_home: Path) -> None:
     whole = GraphMemory(EMBED, gate=GATE)
     found = 0
     with Graph.open(sample_home) as graph:
         learn_dated_facts(whole, read_graph_facts(graph, as_of=DAY).facts, as_of=DAY)
         for question in QUESTIONS:
-            part = memory_of_question(graph, question, EMBED, gate=GATE, as_of=DAY)
+            part = _memory_of_question(graph, question)
             told, expected = (
                 [
                     [(fact["question"], fact["answer"]) for fact in path["facts"]]
@@ -104,6 +108,22 @@ def test_a_memory_of_a_timestep_tells_of_its_edits_what_a_memory_of_the_graph_te
     usual = Search(misspelt=False)
     assert not any(finding.paths for finding in edits.find(unchanged, usual))
     assert all(finding.paths for finding in world.find(unchanged, usual))
+
+
+def _memory_of_question(graph: Graph, question: str) -> GraphMemory:
+    """A memory of what the two queries of the guide find."""
+    memory = GraphMemory(EMBED, gate=GATE)
+    named = _queried(graph, "memory_subjects", {"question": question})
+    if named:
+        subjects = sorted({row["id"] for row in named})
+        rows = _queried(graph, "memory_walk", {"subjects": subjects, "date": day_number(DAY)})
+        learn_dated_facts(memory, pa.Table.from_pylist(rows, schema=DATED_FACTS), as_of=DAY)
+    return memory
+
+
+def _queried(graph: Graph, name: str, parameters: dict[str, Any]) -> list[dict[str, Any]]:
+    query = read_query(name)
+    return graph.read_only_query(query.text, query.bind(parameters), timeout=120.0)
 
 
 def _loaded(file: Path) -> GraphMemory:

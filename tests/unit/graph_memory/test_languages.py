@@ -16,7 +16,7 @@ from kgedit.graph_memory.building import MemoryBuilder, open_memory
 from kgedit.graph_memory.findings import Search
 from kgedit.graph_memory.graph_memory import GraphMemory
 from kgedit.graph_memory.languages import guess_language, languages, read_lexicon
-from kgedit.graph_memory.memory_file import write_memory_file
+from kgedit.graph_memory.memory_file import read_memory_file, write_memory_file
 from kgedit.graph_memory.relations import SLOT
 from kgedit.sample.generate import write_world
 from kgedit.verbs.load_dump import DumpOptions, load_dump
@@ -113,12 +113,12 @@ def test_facts_are_written_in_the_language_and_a_stored_memory_keeps_it() -> Non
     assert again.language == "en"
 
 
-def test_a_folder_keeps_the_language_too(tmp_path: Path) -> None:
+def test_a_file_keeps_the_language_too(tmp_path: Path) -> None:
     memory = GraphMemory(EMBED, language="fr")
     memory.learn([edit("Norvège", "P6", "Jonas")])
-    memory.save(tmp_path)
+    write_memory_file(tmp_path / "memory", memory.tables(), {})
     again = GraphMemory(EMBED)
-    again.load_folder(tmp_path)
+    again.load_tables(read_memory_file(tmp_path / "memory").tables)
     assert again.language == "fr"
 
 

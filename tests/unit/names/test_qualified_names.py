@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kgedit.names.qualified_names import country_keys, is_beside, qualifying_countries
+from kgedit.names.qualified_names import country_keys, means_another, qualifying_countries
 
 US, GEORGIA = "united states of america", "georgia"
 
@@ -34,20 +34,28 @@ def test_a_country_or_a_part_of_one_qualifies_the_name_before_it(text: str, coun
 
 
 @pytest.mark.parametrize(
-    ("text", "beside"),
+    ("text", "another"),
     [
         ("the mayor of a village near Oslo", True),
         ("Who runs the town outside of the city of Oslo", False),
         ("ten miles from Oslo", True),
         ("a farm south-east of Oslo", True),
         ("on the outskirts of Oslo", True),
+        ("who coaches the reserves of Oslo", True),
+        ("Oslo's under-19s, who trains them?", True),
+        ("Oslo U21 coach", True),
+        ("my old cat Oslo is ill", True),
+        ("our boat is called Oslo", True),
+        ("my club Oslo, who coaches it?", False),
+        ("Oslo's coach", False),
         ("the head of Oslo", False),
         ("Oslo", False),
         ("who is calling the shots around Oslo", False),
     ],
 )
-def test_what_is_near_a_name_is_another_thing(text: str, beside: bool) -> None:
-    assert is_beside(text, text.index("Oslo")) is beside
+def test_what_is_near_a_part_of_it_or_named_after_it_is_another_thing(text: str, another: bool) -> None:
+    start = text.index("Oslo")
+    assert means_another(text, start, start + 4) is another
 
 
 def test_labels_that_are_no_countries_have_no_country() -> None:
