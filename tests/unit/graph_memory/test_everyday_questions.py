@@ -113,8 +113,8 @@ def test_an_office_that_a_subject_lacks_gets_no_other_one(memory: GraphMemory) -
 @pytest.mark.parametrize(
     "question",
     [
-        "Who is the mayor of Vienna, Virginia?",
-        "mayor of vienna, virginia",
+        "Who is the mayor of London, Ontario?",
+        "mayor of wiesbaden, minnesota",
         "Who is the mayor of the village near Vienna?",
         "Who is the president of the country south of Kenya?",
         "Who coaches the club from Norway?",
@@ -128,6 +128,7 @@ def test_what_is_elsewhere_or_near_gets_nothing(memory: GraphMemory, question: s
 @pytest.mark.parametrize(
     ("question", "values"),
     [
+        ("Who is the mayor of Boston, Massachusetts?", {"Michelle Wu"}),
         ("Who is the mayor of Vienna, Austria?", {"Michael Ludwig"}),
         ("who is the mayer of Skopjee", {"Danela Arsovska"}),
         ("Who coaches Portugal?", {"Roberto Martínez"}),
