@@ -65,7 +65,7 @@ from kgedit.wikidata.times import not_before
 from kgedit.wording.dates import date_templates, dates_version
 from kgedit.wording.languages import ENGLISH, MARK, Language, language_catalogue, read_language
 from kgedit.wording.names import names_version
-from kgedit.wording.personas import persona_version
+from kgedit.wording.personas import persona_version, shipped_personas
 from kgedit.wording.templates import template_version
 from kgedit.wording.voices import voices
 
@@ -90,7 +90,7 @@ class WikiBigEditSettings:
         max_df: Maximum number of items that may share a fact for it to count for similarity.
         locality_uses: Maximum number of cases with the same unchanged fact as probe.
         templates: Catalogue of question templates; None means the shipped one.
-        personas: Folder of persona catalogues; None means the shipped ones.
+        personas: Folder of persona catalogues; None means the shipped ones of the language.
         persona_style: "reworded", or "framed": the unchanged question in a frame, which is easier.
         kinds: Kinds of change to keep (kgedit.timesteps.kinds.KINDS); empty means all.
         labelled_changes: File of labelled changes to train a classifier of kinds with; None uses rules alone.
@@ -252,7 +252,7 @@ def _make(
     undated = choose_templates(found.cases, catalogue=_catalogue(settings))
     templates, old_templates = (_dated(undated, snapshot, settings) for snapshot in (window.new, window.old))
     step("wording cases", 2, _STEPS)
-    speaking = voices(settings.personas) if settings.persona_style == "reworded" and language.is_english else ()
+    speaking = voices(_personas(settings)) if settings.persona_style == "reworded" else ()
     words = RelationWords(undated, speaking, language=language)
     translated = _keep_translated(found.cases, undated, language)
     worded = _word_cases(window, translated.kept, templates, words, settings)
@@ -298,6 +298,11 @@ def _catalogue(settings: WikiBigEditSettings) -> Path | None:
     """Template catalogue of the settings; None means the shipped English one."""
     english = settings.language == ENGLISH.code
     return settings.templates or (None if english else language_catalogue(settings.language))
+
+
+def _personas(settings: WikiBigEditSettings) -> Path:
+    """Folder of persona catalogues of the settings."""
+    return settings.personas or shipped_personas(settings.language)
 
 
 def _keep_translated(cases: pa.Table, templates: pa.Table, language: Language) -> Filtered:
@@ -400,7 +405,7 @@ def _word_cases(
         describe_subjects(window.connection, cases, language=words.language),
         words,
         seed=settings.seed,
-        personas=settings.personas,
+        personas=_personas(settings),
         persona_style=settings.persona_style,
         as_of=window.new.day if settings.ask_as_of else None,
     )
@@ -490,7 +495,7 @@ def _provenance(settings: WikiBigEditSettings) -> dict[str, Any]:
         "locality_uses": settings.locality_uses,
         "relation_families": families_version(),
         "templates": template_version(_catalogue(settings)),
-        "personas": persona_version(settings.personas),
+        "personas": persona_version(_personas(settings)),
         "functional_by": verdict_record(settings.functional_by),
         "ask_as_of": dates_version() if settings.ask_as_of else None,
         "changed_locality": settings.changed_locality,

@@ -24,7 +24,7 @@ from kgedit.wording.dates import date_text
 from kgedit.wording.languages import ENGLISH, Language, unmarked
 from kgedit.wording.lint import SUBJECT_CLASSES
 from kgedit.wording.names import name_rules, with_indefinite_article
-from kgedit.wording.personas import persona_questions, persona_table
+from kgedit.wording.personas import persona_questions, persona_table, shipped_personas
 from kgedit.wording.templates import (
     ANY_CLASS,
     LISTS,
@@ -192,10 +192,9 @@ def word_cases(
     for start in range(0, max(cases.num_rows, 1), _FACTS_AT_ONCE):
         worded = word_facts(cases.slice(start, _FACTS_AT_ONCE), templates, subjects, language=words.language)
         worded = worded.append_column("statement", _statements(worded, words.language))
-        if words.language.is_english:
-            worded = persona_voiced(worded, seed=seed, personas=personas, style=persona_style, as_of=as_of)
-        else:
-            worded = _without_persona(worded)
+        worded = persona_voiced(
+            worded, seed=seed, personas=personas, style=persona_style, as_of=as_of, language=words.language
+        )
         judged = judge_cases(worded, words)
         reasoned = f"SELECT * EXCLUDE (fault), {reason_column(FILTERS)} FROM judged ORDER BY case_id"
         rows.append(select(reasoned, judged=judged.rows))
@@ -217,12 +216,6 @@ _BEFORE_KINDS = re.compile(r"\b(classed|works) as$")
 
 _CLASS_OF_ANSWER = {"person": "person", "work": "work"}
 """Types of answers whose names take no article even if they look like a common noun: Frank Ocean is not an ocean."""
-
-
-def _without_persona(worded: pa.Table) -> pa.Table:
-    """Cases without a persona's question; personas speak English."""
-    nothing = pa.nulls(worded.num_rows, pa.string())
-    return worded.append_column("persona", nothing).append_column("personas", nothing)
 
 
 def _statements(worded: pa.Table, language: Language) -> pa.Array:
@@ -257,16 +250,23 @@ def _ended(sentence: str, language: Language) -> str:
 
 
 def persona_voiced(
-    worded: pa.Table, *, seed: int, personas: Path | None, style: str, as_of: date | None = None
+    worded: pa.Table,
+    *,
+    seed: int,
+    personas: Path | None,
+    style: str,
+    as_of: date | None = None,
+    language: Language = ENGLISH,
 ) -> pa.Table:
     """Add to cases their question as a persona asks it.
 
     Args:
         worded: Columns case_id, question, phrase, answer_type and name, as in the result of word_facts.
         seed: Seed of the choice of personas.
-        personas: Folder of persona catalogues; None means the shipped one.
+        personas: Folder of persona catalogues; None means the shipped one of the language.
         style: One of PERSONA_STYLES.
         as_of: Day that the questions name; None means that they name none.
+        language: Language of the questions and personas.
 
     Returns:
         The cases, in their order, with persona and personas (the question in its voice).
@@ -276,10 +276,11 @@ def persona_voiced(
     """
     if style not in PERSONA_STYLES:
         raise TimestepError(f"There is no persona style '{style}'. Choose one of {', '.join(PERSONA_STYLES)}.")
+    personas = personas or shipped_personas(language.code)
     if style == "framed":
         asked = persona_questions(worded["question"], worded["case_id"], seed=seed, personas=persona_table(personas))
     else:
-        asked = reworded(worded, seed=seed, chosen=voices(personas))
+        asked = reworded(worded, seed=seed, chosen=voices(personas), language=language)
         if as_of is not None:
             dated = pa.array([date_text(text, as_of) for text in asked["question"].to_pylist()], pa.string())
             asked = asked.set_column(asked.column_names.index("question"), "question", dated)

@@ -22,9 +22,10 @@ PERSONAS = pa.schema([("persona", pa.string()), ("frame_index", pa.int64()), ("f
 """persona, index of the frame in its catalogue (from 0), and text of the frame with {question}."""
 
 
-def shipped_personas() -> Path:
-    """Folder of the shipped persona catalogues."""
-    return data_folder("prompts") / "personas"
+def shipped_personas(language: str = "en") -> Path:
+    """Folder of the shipped persona catalogues of a language, by its code."""
+    folder = data_folder("prompts") / "personas"
+    return folder if language == "en" else folder / language
 
 
 def persona_table(folder: Path | None = None) -> pa.Table:

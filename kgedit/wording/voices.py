@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from kgedit.errors import TimestepError
 from kgedit.wording.catalogues import refuse
+from kgedit.wording.languages import ENGLISH, MARK, Language
 from kgedit.wording.personas import persona_contents
 
 ASKS = ("person", "place", "number", "time", "thing")
@@ -101,19 +102,20 @@ def voice_faults(content: Mapping[str, Any]) -> list[str]:
     faults += [f"'{kind}' is none of {', '.join(ASKS)}" for kind in asks if kind not in ASKS]
     for kind, texts in asks.items():
         for text in texts or ():
-            if not isinstance(text, str) or text.count("{relation}") != 1 or text.count("?") != 1 or text[-1] != "?":
+            if not isinstance(text, str) or text.count("{relation}") != 1 or not re.fullmatch(r"[^?？]+[?？]", text):
                 faults.append(f'{kind}: must hold {{relation}} once and end in its only "?": {text}')
     faults += [f"the words for '{word}' are not text" for word, spoken in words.items() if not isinstance(spoken, str)]
     return faults
 
 
-def reworded(parts: pa.Table, *, seed: int, chosen: tuple[Voice, ...]) -> pa.Table:
+def reworded(parts: pa.Table, *, seed: int, chosen: tuple[Voice, ...], language: Language = ENGLISH) -> pa.Table:
     """Reword each case's question in the voice of a persona chosen by the case id and the seed.
 
     Args:
         parts: Columns case_id, phrase (with {subject}), answer_type and name (of the subject).
         seed: Seed of the choice of personas and questions.
         chosen: Result of `voices`.
+        language: Language of the phrases and personas, whose rules inflect the phrase and the name.
 
     Returns:
         Columns persona and question, in the given order.
@@ -122,8 +124,9 @@ def reworded(parts: pa.Table, *, seed: int, chosen: tuple[Voice, ...]) -> pa.Tab
     for row in parts.select(["case_id", "phrase", "answer_type", "name"]).to_pylist():
         number = keyed_number(row["case_id"], seed)
         voice = chosen[number % len(chosen)]
-        asked = voice.ask(row["phrase"], row["answer_type"], number // len(chosen))
-        asked = asked.replace("{subject}", row["name"])
+        phrase = row["phrase"] if language.is_english else MARK + row["phrase"]
+        asked = voice.ask(phrase, row["answer_type"], number // len(chosen)).replace("{subject}", row["name"])
+        asked = asked if language.is_english else language.join(asked)
         rows.append({"persona": voice.persona, "question": asked[0].upper() + asked[1:]})
     return pa.Table.from_pylist(rows, schema=pa.schema([("persona", pa.string()), ("question", pa.string())]))
 

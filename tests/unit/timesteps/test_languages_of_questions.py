@@ -24,6 +24,7 @@ from kgedit.store.schemas import LoaderOptions
 from kgedit.store.snapshots import Snapshot
 from kgedit.timesteps.export import WikiBigEditSettings, export_timestep
 from kgedit.timesteps.timestep import Timestep
+from kgedit.wording.personas import persona_table, shipped_personas
 
 LABELS = {
     "Q1": ("Switzerland", "Schweiz"),
@@ -34,6 +35,11 @@ LABELS = {
     "P6": ("head of government", "Regierungschef"),
     "P7959": ("historic county", "historische Grafschaft"),
 }
+
+PERSONAS = [
+    ("casual", "Hm, wie heißt noch mal der Regierungschef der Schweiz?"),
+    ("casual", "Du, sag mal, wer ist eigentlich der Regierungschef von Arvika?"),
+]
 
 
 def world(head: str, county: str) -> list[Json]:
@@ -85,8 +91,16 @@ def test_questions_and_labels_are_german(tmp_path: Path) -> None:
     rows = timestep.table("cases").to_pylist()
     assert rows[0]["statement"] == "Der Regierungschef der Schweiz ist Dag Falk."
     assert rows[0]["name"] == "die Schweiz"
-    assert {row["personas"] for row in rows} == {None}
+    assert [(row["persona"], row["personas"]) for row in rows] == PERSONAS
     assert timestep.manifest["settings"]["language"] == "de"
+
+
+def test_a_frame_in_german_is_put_before_the_german_question(tmp_path: Path) -> None:
+    timestep = export(tmp_path, ("de", "en"), persona_style="framed")
+    for row in timestep.table("cases").to_pylist():
+        before, _, after = row["personas"].partition(row["question"])
+        assert after == ""
+        assert f"{before}{{question}}" in persona_table(shipped_personas("de"))["frame"].to_pylist()
 
 
 def test_a_property_without_a_template_is_counted_and_never_asked_for_in_english(tmp_path: Path) -> None:
@@ -131,6 +145,7 @@ def test_an_export_in_chinese_has_chinese_labels_and_full_stops(tmp_path: Path) 
     assert (case.question, case.answer, case.old_answers) == ("挪威的首都或首府是哪里？", "奥斯陆", ("卑尔根",))
     (row,) = timestep.table("cases").to_pylist()
     assert row["statement"] == "挪威的首都或首府是奥斯陆。"
+    assert row["personas"] == "扬帆起航，可挪威的首都或首府是哪里？"
     (paragraph,) = json.loads((timestep.folder / "unke.json").read_text(encoding="utf-8"))
     assert paragraph["answer"] == "挪威的首都或首府是奥斯陆，此前是卑尔根。"
     assert paragraph["question"] == "自2021年以来，挪威有哪些变化？"

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 from kgedit.errors import TimestepError
+from kgedit.wording.languages import language_codes, read_language
 from kgedit.wording.personas import (
     PERSONAS,
     frame_faults,
@@ -17,6 +18,7 @@ from kgedit.wording.personas import (
     persona_version,
     shipped_personas,
 )
+from kgedit.wording.voices import Voice, reworded, voices
 
 TABLE = persona_table()
 IDS = [f"Q{number}:P6:Q{number + 1}" for number in range(600)]
@@ -46,6 +48,28 @@ def test_each_frame_keeps_the_question_whole_and_asks(frame: str) -> None:
     assert text.endswith("?")
     assert not set("{}") & set(frame.replace("{question}", ""))
     assert re.search(r"(^|[.!:?] ){question}", frame), "the question begins with a capital: only after a full stop"
+
+
+@pytest.mark.parametrize("code", language_codes())
+def test_every_language_has_the_same_voices_and_frames_that_end_a_sentence_before_the_question(code: str) -> None:
+    folder = shipped_personas(code)
+    assert [voice.persona for voice in voices(folder)] == sorted(set(TABLE["persona"].to_pylist()))
+    for frame in persona_table(folder)["frame"].to_pylist():
+        assert re.search(r"([.!:?] |[。！：？]){question}$", frame)
+
+
+def test_a_phrase_and_its_name_are_inflected_where_a_voice_puts_them() -> None:
+    german = read_language("de")
+    parts = {"case_id": "a", "phrase": "der Vorsitzende von {subject}", "answer_type": "thing", "name": "~die Schweiz"}
+    asks = {
+        "Wie lautet der Name von {relation}?": "Wie lautet der Name des Vorsitzenden der Schweiz?",
+        "fragst du nach {relation}?": "Fragst du nach dem Vorsitzenden der Schweiz?",
+        "und wer kennt @{relation}?": "Und wer kennt den Vorsitzenden der Schweiz?",
+    }
+    for ask, expected in asks.items():
+        chosen = (Voice("clerk", "", {}, {"thing": (ask,)}),)
+        (row,) = reworded(pa.Table.from_pylist([parts]), seed=0, chosen=chosen, language=german).to_pylist()
+        assert row["question"] == expected
 
 
 def test_a_case_is_framed_the_same_whatever_the_other_cases_are() -> None:
