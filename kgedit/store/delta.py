@@ -182,7 +182,7 @@ def _show_what_changed(
     for k in range(len(snapshots)):
         for name, condition in conditions.items():
             # Every step reads these few rows, so the files are read only once.
-            rows = with_ids(name, k, f"FROM {name}_{k} WHERE {condition}")
+            rows = with_ids(name, k, f"FROM {name}_{k} WHERE {condition}", "subject IN (FROM touched_1)")
             connection.execute(f"CREATE OR REPLACE TABLE touched_{name}_{k} AS {rows}")
             connection.execute(f"CREATE OR REPLACE VIEW {name}_{k} AS FROM touched_{name}_{k}")
     connection.execute(f"CREATE OR REPLACE VIEW ends_1 AS {ends_of(1, only('fact', 0, 1))}")

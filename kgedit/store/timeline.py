@@ -72,7 +72,7 @@ _VIEWS = {
 }  # fmt: skip
 """Rows of one snapshot; a view of each is created with the snapshot's number as suffix."""
 
-_IDS = "SELECT place, statement_id FROM {claims}"
+_IDS = "SELECT subject, place, statement_id FROM {claims}"
 """Ids of the statements of one snapshot, with its number as suffix too."""
 
 _MEMORY = "192MB"
@@ -113,7 +113,7 @@ def open_timeline(snapshots: Sequence[Snapshot], scope: Scope, *, spill: Path) -
         connection.execute(f"CREATE VIEW ends_{k} AS {ends_of(k, f'FROM ended_fact_{k}')}")
     # Facts near a change have the ids of their statements already.
     newest = f"FROM fact_{len(snapshots) - 1}"
-    newest = newest if scope.follows_changes else with_ids("fact", len(snapshots) - 1, newest)
+    newest = newest if scope.follows_changes else with_statement_ids(f"({newest})", f"statement_{len(snapshots) - 1}")
     connection.execute(f"CREATE VIEW newest_fact AS {newest}")
     _make_whole(connection, snapshots, scope)
     return connection
@@ -200,9 +200,19 @@ def make_view(
         connection.execute(f"CREATE OR REPLACE VIEW statement_{k} AS {_IDS.format(**rows)}")
 
 
-def with_ids(name: str, k: int, rows: str) -> str:
-    """SQL of rows of ``<name>_k`` with the ids of their statements, which the views of facts lack."""
-    return with_statement_ids(f"({rows})", f"statement_{k}") if name == "fact" else rows
+def with_ids(name: str, k: int, rows: str, subjects: str) -> str:
+    """SQL of rows of ``<name>_k`` with the ids of their statements, which the views of facts lack.
+
+    Args:
+        name: Name of the views.
+        k: Number of the snapshot.
+        rows: SQL of the rows.
+        subjects: SQL condition for the subjects of the rows. Claims of others are not read into memory.
+    """
+    if name != "fact":
+        return rows
+    ids = f"WITH ids AS MATERIALIZED (SELECT place, statement_id FROM statement_{k} WHERE {subjects})"
+    return f"{ids} {with_statement_ids(f'({rows})', 'ids')}"
 
 
 def property_labels(connection: duckdb.DuckDBPyConnection, snapshots: Sequence[Snapshot]) -> pa.Table:
@@ -298,7 +308,7 @@ def _copy_near(
     for group in bucket_groups([snapshot]):
         make_view(connection, name, k, snapshot, condition, group)
         files.append(folder / f"near-{name}-{group.number:05d}.parquet")
-        rows = with_ids(name, k, f"FROM {name}_{k}")
+        rows = with_ids(name, k, f"FROM {name}_{k}", "subject IN (FROM near)")
         connection.execute(f"COPY ({rows}) TO {literal(files[-1])} (FORMAT parquet)")
     listed = ", ".join(literal(glob.escape(str(file))) for file in files)
     connection.execute(f"CREATE OR REPLACE VIEW {name}_{k} AS FROM read_parquet([{listed}])")
@@ -329,7 +339,7 @@ def _find_moved(
     connection.execute(f"CREATE TABLE begun_{name} AS SELECT {KEYS[name]}, 0 AS since FROM {name}_0 LIMIT 0")
     for k in range(1, len(snapshots)):
         both = snapshots[k - 1 : k + 1]
-        ended = with_ids(name, k - 1, f"FROM {name}_{k - 1}")
+        ended = with_ids(name, k - 1, f"FROM {name}_{k - 1}", "true")
         connection.execute(f"CREATE TABLE ended_{name}_{k} AS FROM ({ended}) LIMIT 0")
         for group in [None] if condition is None else bucket_groups(both):
             if condition is not None:
@@ -337,7 +347,8 @@ def _find_moved(
                     make_view(connection, name, place, snapshot, condition, group)
             begun = f"SELECT {KEYS[name]}, {snapshots[k].date} FROM ({only(name, k, k - 1)})"
             connection.execute(f"INSERT INTO begun_{name} {begun}")
-            connection.execute(f"INSERT INTO ended_{name}_{k} {with_ids(name, k - 1, only(name, k - 1, k))}")
+            ended = with_ids(name, k - 1, only(name, k - 1, k), f"subject IN (FROM touched_{k})")
+            connection.execute(f"INSERT INTO ended_{name}_{k} {ended}")
     if condition is not None:
         for k, snapshot in enumerate(snapshots):
             make_view(connection, name, k, snapshot, condition)
