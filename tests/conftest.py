@@ -52,6 +52,9 @@ LONGEST = (
     "tests/unit/timesteps/test_exports_of_real_slices.py",
     "tests/unit/runs/test_runner.py",
     "tests/unit/verbs/test_up.py",
+    "tests/unit/cli/test_export_wikifactdiff.py",
+    "tests/unit/cli/test_sweep.py",
+    "tests/unit/docs/test_fresh_data.py",
 )
 """The slowest files, as measured; they start first so that none of them runs alone at the end."""
 

@@ -17,6 +17,9 @@ from kgedit.records.runs import Setting
 
 CONFIGS = Path(__file__).parent / "configs"
 
+# In C where PyYAML has it, ten times as fast: every editor reads its method's configs.
+_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
 
 @dataclass(frozen=True, slots=True)
 class PublishedConfig:
@@ -48,7 +51,7 @@ def read_config(path: Path) -> PublishedConfig:
     """
     try:
         text = path.read_text(encoding="utf-8")
-        raw = yaml.safe_load(text)
+        raw = yaml.load(text, Loader=_LOADER)
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         raise SpecError([why_unreadable(path, error)]) from error
     if not isinstance(raw, dict) or not isinstance(raw.get("settings"), dict):

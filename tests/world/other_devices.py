@@ -47,13 +47,16 @@ class _There(torch.Tensor):
     here: torch.Tensor
     index: int
 
+    # Tensor's own runs Python twice for each function, and converts what moved to the CPU back to this class.
+    __torch_function__ = torch._C._disabled_torch_function_impl
+
     @staticmethod
     def __new__(cls, here: torch.Tensor, device: torch.device | None = None, *, requires_grad: bool = False) -> Any:
         if device is None:  # accelerate calls the type of a parameter
             return torch.nn.Parameter(here, requires_grad)
         # Leave inference mode: views created in it of tensors from outside would be of the wrong kind.
         if torch.is_inference_mode_enabled():
-            with torch.inference_mode(False):
+            with torch._C._InferenceMode(False):
                 return cls.__new__(cls, here, device)
         layout = {"strides": here.stride(), "storage_offset": here.storage_offset(), "dtype": here.dtype}
         tensor: _There = torch.Tensor._make_wrapper_subclass(cls, here.size(), device=device, **layout)
@@ -85,6 +88,10 @@ class _There(torch.Tensor):
 class _Everywhere(TorchDispatchMode):
     """Handles calls that name a device without having a tensor there: new tensors, and moved ones."""
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        return False  # nothing is compiled here, and turning the compiler off takes longer than many an operation
+
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         return _run(func, args, kwargs or {})
 
@@ -95,18 +102,21 @@ def _run(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         # Inference mode passes some operations whole that are decomposed otherwise.
         with _Everywhere():
             return func.decompose(*args, **kwargs)
-    tensors = _tensors([*args, *kwargs.values()])
+    tensors = _tensors([*args, *kwargs.values()] if kwargs else args)
     there = [tensor for tensor in tensors if isinstance(tensor, _There)]
-    place = kwargs.get("device") or (there[0].device if there else None)
-    if place is not None and place.type in (KIND, *_reported):
+    place = kwargs.get("device") or (_place(KIND, there[0].index) if there else None)
+    is_there = place is not None and place.type in (KIND, *_reported)
+    if is_there:
         _refuse_what_a_gpu_refuses(func, args, kwargs, traits)
-    is_mixture = len(there) < len(tensors) or len({tensor.index for tensor in there}) > 1
-    if there and is_mixture and not traits.copies:
-        _refuse_mixtures(func, args, kwargs, tensors, traits)
-    found = func(*[_bring(value) for value in args], **{name: _bring(value) for name, value in kwargs.items()})
+    if there and not traits.copies:
+        index = there[0].index
+        if len(there) < len(tensors) or any(tensor.index != index for tensor in there):
+            _refuse_mixtures(func, args, kwargs, tensors, traits)
+    named = {name: _bring(value) for name, value in kwargs.items()} if kwargs else kwargs
+    found = func(*[_bring(value) for value in args], **named)
     if there and traits.mutates and found is not None:
         return kwargs.get("out", args[0])
-    return found if place is None or place.type not in (KIND, *_reported) else _send(found, place)
+    return _send(found, _place(KIND, place.index or 0)) if is_there else found
 
 
 def _refuse_mixtures(
@@ -198,7 +208,7 @@ def _send(value: Any, place: torch.device) -> Any:
     if isinstance(value, torch.Tensor):
         if value.dtype in _refused:
             raise TypeError(f"Cannot convert a tensor to {value.dtype}: the device has no such format.")
-        return _There(value, torch.device(KIND, place.index or 0))
+        return _There(value, place)
     return type(value)([_send(part, place) for part in value]) if isinstance(value, (list, tuple)) else value
 
 
@@ -230,8 +240,11 @@ class _Renamed(TorchFunctionMode):
         moves = func is torch.Tensor.to or func is torch.Tensor.cuda
         if func is torch.Tensor.cuda:
             func, args = torch.Tensor.to, (args[0], *(args[1:] or ("cuda",)))
-        given = {name: _renamed(value, is_device=name == "device") for name, value in (kwargs or {}).items()}
-        return func(*[_renamed(value, is_device=moves) for value in args], **given)
+        if kwargs:
+            kwargs = {name: _renamed(value, is_device=name == "device") for name, value in kwargs.items()}
+        if moves or any(type(value) is torch.device for value in args):
+            args = [_renamed(value, is_device=moves) for value in args]
+        return func(*args, **kwargs) if kwargs else func(*args)
 
 
 def _renamed(value: Any, *, is_device: bool) -> Any:
