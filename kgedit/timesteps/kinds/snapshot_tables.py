@@ -171,16 +171,14 @@ def _make_held(connection: duckdb.DuckDBPyConnection, earlier: Sequence[Snapshot
                                        ORDER BY statement_id) = 1
             """
         )
-    facts = " UNION ALL ".join(
-        f"SELECT subject, property, object FROM {literal(snapshot.facts)} SEMI JOIN change USING (subject, property)"
-        for snapshot in earlier
-    )
-    empty = "SELECT subject, property, NULL::VARCHAR AS object FROM change LIMIT 0"
+    # One scan of all files: a join for each snapshot keeps its own hash table, and 90 of them fill the memory.
+    files = ", ".join(literal(snapshot.facts) for snapshot in earlier)
+    facts = f"read_parquet([{files}])" if earlier else "(FROM old_facts LIMIT 0)"
     connection.execute(
         f"""
         CREATE TABLE held_earlier AS
         SELECT DISTINCT subject, property, coalesce(target, object) AS object
-        FROM ({facts or empty}) LEFT JOIN redirect ON redirect.id = object
+        FROM {facts} SEMI JOIN change USING (subject, property) LEFT JOIN redirect ON redirect.id = object
         """
     )
 

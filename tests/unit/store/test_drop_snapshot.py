@@ -70,6 +70,17 @@ def test_a_snapshot_with_the_columns_of_another_version_is_loaded_again(home: Pa
     assert next(snapshot.name for snapshot in list_snapshots(home)) == "2021-01-04"
 
 
+def test_of_many_snapshots_of_another_version_three_are_named(home: Path) -> None:
+    first = home / "snapshots" / "20210104"
+    for year in range(2010, 2020):
+        folder = home / "snapshots" / f"{year}0101"
+        folder.mkdir()
+        manifest = (first / "manifest.json").read_text().replace('"format": 2,', '"format": 1,')
+        (folder / "manifest.json").write_text(manifest.replace("2021-01-04", f"{year}-01-01"))
+    with pytest.raises(StoreError, match=r"20120101 and 7 more, and load their dumps again.*--date 2010-01-01"):
+        list_snapshots(home)
+
+
 def test_relations_measures_and_tells_what_is_declared(home: Path) -> None:
     result = run(home, "relations", "--date", DATES[0], "--min-subjects", "1", "--format", "csv")
     assert result.exit_code == 0, result.output

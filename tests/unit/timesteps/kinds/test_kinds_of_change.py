@@ -287,6 +287,14 @@ def test_the_order_of_the_changes_does_not_matter(world: World) -> None:
     assert described.num_rows == world.changes.num_rows == len(CASES)
 
 
+def test_many_earlier_snapshots_need_no_more_memory_than_one(world: World) -> None:
+    described = [
+        describe_kinds(world.old, world.new, [world.earlier] * times, world.changes, spill=world.folder / "spill")
+        for times in (1, 300)
+    ]
+    assert described[0].equals(described[1])
+
+
 def test_a_subject_and_property_may_occur_once_only(world: World) -> None:
     twice = pa.concat_tables([world.changes.slice(0, 1), world.changes.slice(0, 1)])
     with pytest.raises(TimestepError, match=r"two rows for Q10.. and P"):
