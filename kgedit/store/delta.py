@@ -92,9 +92,11 @@ def write_delta(older: Snapshot, newer: Snapshot, scope: Scope, folder: Path) ->
                 named = _never_described(connection, (older, newer), parts)
                 pq.write_table(named, files[step], row_group_size=_ROW_GROUP_ROWS)
                 continue
-            with pq.ParquetWriter(files[step], pq.read_schema(parts[0])) as file:
+            # DuckDB declares a column without nulls as required, so the schemas of parts may differ.
+            schema = pa.schema([field.with_nullable(True) for field in pq.read_schema(parts[0])])
+            with pq.ParquetWriter(files[step], schema) as file:
                 for part in parts:
-                    file.write_table(pq.read_table(part), _ROW_GROUP_ROWS)
+                    file.write_table(pq.read_table(part).cast(schema), _ROW_GROUP_ROWS)
     for parts_made in folder.glob(f"{_PARTS}-*"):
         shutil.rmtree(parts_made)
     return files

@@ -189,8 +189,8 @@ def list_snapshots(home: Path) -> list[Snapshot]:
         first, more = other[:3], len(other) - 3
         folders = ", ".join(str(snapshot.folder) for snapshot in first) + (f" and {more} more" if more > 0 else "")
         raise StoreError(
-            f"{home} has snapshots that another version of kgedit loaded, with other columns. Remove {folders}, and load "
-            f"their dumps again: kgedit load-dump PATH --date {other[0].name}"
+            f"{home} has snapshots that another version of kgedit loaded, with other columns. Remove {folders}, "
+            f"and load their dumps again: kgedit load-dump PATH --date {other[0].name}"
         )
     return found
 

@@ -83,8 +83,8 @@ class TestTheWalk:
     def test_every_stage_of_readme_leaves_what_the_next_one_needs(self, walk: Walk) -> None:
         exported = walk.folder / "kgedit-data/timesteps/20210104_20230227/wikibigedit.json"
         assert "Angela Merkel" in exported.read_text("utf-8")
-        assert (walk.folder / "runs/locft_bf/scores.json").is_file()
-        assert "locft_bf" in walk.outputs["kgedit report runs/locft_bf"]
+        assert (walk.folder / "runs/tiny/scores.json").is_file()
+        assert "locft_bf answers" in walk.outputs["kgedit report runs/tiny"]
 
     def test_one_command_takes_the_steps_that_are_left(self, walk: Walk) -> None:
         (said,) = (output for step, output in walk.outputs.items() if step.startswith("kgedit up "))

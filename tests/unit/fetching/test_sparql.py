@@ -9,12 +9,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq
 import pytest
 import rdflib
 from world.dumps import Json
 from world.endpoints import Answer, query_in, serving
 from world.rdf import RdfWriter
+from world.rows import rows_of
 from world.shared_data import SHARED
 
 from kgedit.errors import SourceError
@@ -86,7 +86,7 @@ def loaded(folder: Path, path: Path, loader: str) -> Snapshot:
 
 
 def facts(snapshot: Snapshot) -> list[str]:
-    return sorted(json.dumps(row, sort_keys=True) for row in pq.read_table(snapshot.facts).to_pylist())
+    return sorted(json.dumps(row, sort_keys=True) for row in rows_of(snapshot, "facts"))
 
 
 def test_a_slice_has_the_facts_of_the_json_and_says_that_it_is_one(

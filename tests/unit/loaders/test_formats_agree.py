@@ -15,6 +15,7 @@ from xml.sax.saxutils import escape
 import pyarrow.parquet as pq
 import pytest
 from world.rdf import PREFIXES, RdfWriter, as_turtle
+from world.rows import rows_of
 from world.shared_data import SHARED
 
 from kgedit.loaders.loads import load_with
@@ -67,15 +68,8 @@ def load(folder: Path, name: str, content: bytes, loader: str, date: str = "2021
 
 
 def rows(snapshot: Snapshot, name: SnapshotTable, *without: str) -> list[Json]:
-    """Rows of a table; facts with the ids of statements instead of their places, which depend on the order."""
-    read = pq.read_table(getattr(snapshot, name)).drop_columns(list(without)).to_pylist()
-    if name != "entities":
-        ids = {row["place"]: row["statement_id"] for row in pq.read_table(snapshot.claims).to_pylist()}
-        for row in read:
-            row.pop("place", None)
-            if name == "facts":
-                row["statement_place"] = ids[row["statement_place"]]
-                row["statement_places"] = [ids[place] for place in row["statement_places"] or ()]
+    """Sorted rows of a table, with ids instead of places."""
+    read = [{key: value for key, value in row.items() if key not in without} for row in rows_of(snapshot, name)]
     return sorted(read, key=lambda row: json.dumps(row, sort_keys=True, ensure_ascii=False))
 
 

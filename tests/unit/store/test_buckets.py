@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import duckdb
 import pyarrow as pa
@@ -18,8 +18,9 @@ from kgedit.errors import DamagedFileError
 from kgedit.store.buckets import BucketRows, BucketTarget, bucket_count, bucket_of, write_bucket
 from kgedit.store.engine import literal
 from kgedit.store.planning import plan_join
-from kgedit.store.snapshots import Snapshot
+from kgedit.store.snapshots import Snapshot, SnapshotTable
 from tests.world.dumps import Json, entity, entity_value, load, snak, statement, write_dump
+from tests.world.rows import rows_of
 
 DATE = "2021-01-04"
 
@@ -74,11 +75,8 @@ def _in_buckets(folder: Path, dump: Path, buckets: int, monkeypatch: pytest.Monk
     return load(folder, dump, DATE, block_bytes=2000, **changes)
 
 
-def _rows(snapshot: Snapshot) -> dict[str, list[tuple[object, ...]]]:
-    return {
-        table: duckdb.sql(f"FROM {literal(path)} ORDER BY ALL").fetchall()
-        for table, path in (("claims", snapshot.claims), ("facts", snapshot.facts), ("entities", snapshot.entities))
-    }
+def _rows(snapshot: Snapshot) -> dict[str, list[str]]:
+    return {table: sorted(map(repr, rows_of(snapshot, table))) for table in get_args(SnapshotTable)}
 
 
 @pytest.mark.parametrize("buckets", [2, 64])
