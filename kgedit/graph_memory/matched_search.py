@@ -224,7 +224,7 @@ class MatchedSearch:
         genitives = [*self._names.find_genitives(text), *self._others.find_genitives(text)]
         found += [each for each in genitives if all(_apart(each, one) for one in found)]
         found = [each for each in found if is_written_as_name(text, each) and not self._is_wording(text, each)]
-        for _ in range(2):  # a part of a longer name may itself be in front of another mention: "Forest Green Rovers"
+        for _ in range(2):  # without a mention that was a part of a longer name, its neighbour may be one, too
             found = [each for each in found if not self._goes_on(text, each, found)]
         found = [each for each in found if self._is_meant(text, each)]
         if misspelt:

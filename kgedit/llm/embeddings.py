@@ -56,6 +56,7 @@ class EmbedderOnDemand:
 
         Only for models in a folder, on the CPU: nothing else says whether a later process would compute the same.
         """
+        check_embedder(self._name)
         folder = Path(_path_or_name(self._name))
         if self._device() != "cpu" or not folder.is_dir():
             return self(texts)

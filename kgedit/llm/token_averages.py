@@ -29,6 +29,9 @@ def averages_tokens(folder: Path) -> bool:
     pooling = _content(folder / str(modules[1].get("path")) / "config.json")
     if not isinstance(pooling, dict) or not _max_length(folder):
         return False
+    general = _content(folder / "config_sentence_transformers.json")
+    if isinstance(general, dict) and general.get("default_prompt_name"):
+        return False  # the library puts a prompt before each text
     modes = [name for name, is_used in pooling.items() if name.startswith("pooling_mode_") and is_used]
     return modes == ["pooling_mode_mean_tokens"] and pooling.get("include_prompt", True)
 

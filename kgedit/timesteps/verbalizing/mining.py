@@ -219,7 +219,7 @@ def cloze_of(statement: str, subject: str, answer: str) -> tuple[str | None, str
 
 
 def mined_catalogue(mined: Mined, *, name: str) -> str:
-    """The shipped template catalogue as YAML, with the mined clozes in place of its own.
+    """The shipped template catalogue as YAML, with its clozes replaced by the mined ones.
 
     If fewer than five clozes were mined for a relation, those of its entry are added. Variants for classes of subjects
     are unchanged.

@@ -77,6 +77,7 @@ def test_the_default_embedder_does_not_import_sentence_transformers(monkeypatch:
         ("sentence_bert_config.json", {"max_seq_length": 256, "do_lower_case": True}),
         ("sentence_bert_config.json", {"max_seq_length": 256, "model_args": {}}),
         ("sentence_bert_config.json", {}),
+        ("config_sentence_transformers.json", {"prompts": {"query": "query: "}, "default_prompt_name": "query"}),
     ],
 )
 def test_a_folder_that_computes_anything_else_is_left_to_the_library(changed: Path, file: str, content: object) -> None:
