@@ -31,6 +31,8 @@ from kgedit.verbs.options import (
 )
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from kgedit.store.builds import Load, SnapshotBuild
     from kgedit.store.snapshots import Snapshot
     from kgedit.store.sources import DumpFile
@@ -80,16 +82,11 @@ class DumpOptions(ReadOptions):
 
 
 @options
-class LoadDump(DumpOptions, ForGraph, HomeVerb["Snapshot"]):
-    """Load a Wikidata dump as the snapshot of a date.
+class OnEngine:
+    """Options for work that a Spark cluster can do."""
 
-    The same command resumes an interrupted load.
-    """
-
-    path: AnyPath = argument(kw_only=False, help="Dump in any source format, plain or compressed (.gz, .bz2, .zst).")
-    date: Day = flag(kw_only=False, help="Day of the dump.")
     engine: Annotated[str, OneOf(LOAD_ENGINES)] = flag(
-        default="local", group="Machine", help="Build the snapshot on this machine, or on a Spark cluster."
+        default="local", group="Machine", help="Work on this machine, or on a Spark cluster."
     )
     master: str | None = flag(
         default=None,
@@ -97,6 +94,36 @@ class LoadDump(DumpOptions, ForGraph, HomeVerb["Snapshot"]):
         metavar="URL",
         help="Spark cluster, such as spark://host:7077 or local[4]. Default: that of spark-submit.",
     )
+
+    @contextmanager
+    def open_engine(self) -> Iterator[SparkSession | None]:
+        """Context with the session on the cluster; None means this machine.
+
+        Raises:
+            StoreError: if the options do not fit together.
+        """
+        if self.engine == "local":
+            if self.master is not None:
+                raise StoreError("--master is the address of a Spark cluster. Add --engine spark, or leave it out.")
+            yield None
+        elif self.engine == "spark":
+            from kgedit.spark.session import open_session
+
+            with open_session(self.master) as session:
+                yield session
+        else:
+            raise StoreError(f"There is no engine {self.engine!r}. There are: {', '.join(LOAD_ENGINES)}.")
+
+
+@options
+class LoadDump(OnEngine, DumpOptions, ForGraph, HomeVerb["Snapshot"]):
+    """Load a Wikidata dump as the snapshot of a date.
+
+    The same command resumes an interrupted load.
+    """
+
+    path: AnyPath = argument(kw_only=False, help="Dump in any source format, plain or compressed (.gz, .bz2, .zst).")
+    date: Day = flag(kw_only=False, help="Day of the dump.")
 
     def run(self, home: Path) -> Snapshot:
         """Load it.
@@ -116,18 +143,13 @@ class LoadDump(DumpOptions, ForGraph, HomeVerb["Snapshot"]):
     @contextmanager
     def _build(self, steps: Steps) -> Iterator[SnapshotBuild | None]:
         """Context with the build on a cluster; None means this machine."""
-        if self.engine == "local":
-            if self.master is not None:
-                raise StoreError("--master is the address of a Spark cluster. Add --engine spark, or leave it out.")
-            yield None
-        elif self.engine == "spark":
-            from kgedit.spark.load import SparkBuild
-            from kgedit.spark.session import open_session
+        with self.open_engine() as session:
+            if session is None:
+                yield None
+            else:
+                from kgedit.spark.load import SparkBuild
 
-            with open_session(self.master) as session:
                 yield SparkBuild(session, steps=steps)
-        else:
-            raise StoreError(f"There is no engine {self.engine!r}. There are: {', '.join(LOAD_ENGINES)}.")
 
 
 @options

@@ -13,7 +13,7 @@ from kgedit.store import TASK_STAGES
 from kgedit.store.scope import Scope
 from kgedit.verbs.home_folder import read_date
 from kgedit.verbs.live_progress import step_line
-from kgedit.verbs.load_dump import LOAD_ENGINES, ReadOptions, read_load
+from kgedit.verbs.load_dump import OnEngine, ReadOptions, read_load
 from kgedit.verbs.options import AnyPath, Day, HomeVerb, OneOf, argument, flag, options, python_only
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 @options
-class RunTask(ReadOptions, HomeVerb[int]):
+class RunTask(OnEngine, ReadOptions, HomeVerb[int]):
     """Do a part of a load, or of a delta for the graph, on one of many machines.
 
     All parts share the home (docs/how-to/full-dumps.md). The stages of a load are parse and finish, in any number of
@@ -37,15 +37,6 @@ class RunTask(ReadOptions, HomeVerb[int]):
         default=None, kw_only=False, help="Dump file, plain or compressed (.gz, .bz2, .zst). None for delta."
     )
     part: str = flag(default="1/1", metavar="K/N", help="The K-th of N parts: every N-th block or bucket.")
-    engine: Annotated[str, OneOf(LOAD_ENGINES)] = flag(
-        default="local", group="Machine", help="For delta: this machine, or all parts on a Spark cluster."
-    )
-    master: str | None = flag(
-        default=None,
-        group="Machine",
-        metavar="URL",
-        help="Spark cluster, such as spark://host:7077 or local[4]. Default: that of spark-submit.",
-    )
     progress: Steps | None = python_only(default=None, help="Progress callback.")
 
     def run(self, home: Path) -> int:
@@ -58,13 +49,12 @@ class RunTask(ReadOptions, HomeVerb[int]):
             SourceError: if the dump cannot be read.
             StoreError: if the part is not K/N, the stage before is not complete, or options do not fit the stage.
         """
-        if self.engine == "local" and self.master is not None:
-            raise StoreError("--master is the address of a Spark cluster. Add --engine spark, or leave it out.")
         if self.stage == "delta":
             return self._delta(home)
-        if self.engine != "local":
+        if self.engine == "spark":
             raise StoreError("Spark runs a whole load, not its parts: kgedit load-dump PATH --date DAY --engine spark")
-        return self._load(home)
+        with self.open_engine():
+            return self._load(home)
 
     def _load(self, home: Path) -> int:
         from kgedit.store.sources import DumpFile
@@ -92,11 +82,14 @@ class RunTask(ReadOptions, HomeVerb[int]):
                 "deltas."
             )
         older, newer = _neighbours(home, read_date(self.date))
-        if self.engine == "local":
-            return run_delta_task(home, older, newer, scope, share)
-        if share.of != 1:
+        if self.engine == "spark" and share.of != 1:
             raise StoreError("Spark runs all parts of a delta. Leave out --part.")
-        return _on_spark(self.master, home, older, newer, scope)
+        with self.open_engine() as session:
+            if session is None:
+                return run_delta_task(home, older, newer, scope, share)
+            from kgedit.spark.delta import write_delta_on_spark
+
+            return write_delta_on_spark(session, home, older, newer, scope)
 
 
 def _neighbours(home: Path, date: datetime.date) -> tuple[Snapshot, Snapshot]:
@@ -108,11 +101,3 @@ def _neighbours(home: Path, date: datetime.date) -> tuple[Snapshot, Snapshot]:
     if not older:
         raise StoreError(f"{newer.name} is the oldest snapshot of {home}. A delta compares it with the one before it.")
     return older[-1], newer
-
-
-def _on_spark(master: str | None, home: Path, older: Snapshot, newer: Snapshot, scope: Scope) -> int:
-    from kgedit.spark.delta import write_delta_on_spark
-    from kgedit.spark.session import open_session
-
-    with open_session(master) as session:
-        return write_delta_on_spark(session, home, older, newer, scope)
