@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from kgedit.extras import names_extra
 from kgedit.graph.managed.java import Java, find_java
@@ -19,6 +19,9 @@ from kgedit.progress import Advance
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+Session: TypeAlias = "SparkSession"
+"""A Spark session, for the annotations of modules that do not import pyspark."""
 
 _VECTORS = "jdk.incubator.vector"
 """Module that Spark puts on Java's command line. Without it, Spark's linear algebra, which kgedit does not use, is

@@ -31,8 +31,7 @@ from kgedit.verbs.options import (
 )
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
+    from kgedit.spark.session import Session
     from kgedit.store.builds import Load, SnapshotBuild
     from kgedit.store.snapshots import Snapshot
     from kgedit.store.sources import DumpFile
@@ -96,7 +95,7 @@ class OnEngine:
     )
 
     @contextmanager
-    def open_engine(self) -> Iterator[SparkSession | None]:
+    def open_engine(self) -> Iterator[Session | None]:
         """Context with the session on the cluster; None means this machine.
 
         Raises:
