@@ -21,6 +21,8 @@ UNDIVIDED = (
     "fifth_pat",
     "sixth",
     "sixth_pat",
+    "seventh",
+    "seventh_pat",
     "de",
     "fr",
     "es",
