@@ -12,10 +12,8 @@ import click
 from click.shell_completion import CompletionItem
 
 from kgedit import __version__
-from kgedit.cli.cells import visible
-from kgedit.cli.command_groups import CommandGroup
-from kgedit.cli.examples import examples
-from kgedit.cli.failures import EXIT_CODE, about_undecodable, is_interrupt, is_undecodable
+from kgedit.cli.command_groups import EXIT_CODE, CommandGroup, about_undecodable, examples, is_interrupt, is_undecodable
+from kgedit.cli.formats import visible
 from kgedit.cli.progress import say, set_quiet
 from kgedit.errors import KgeditError, MissingExtraError, shown_by_command
 from kgedit.extras import extra_of
@@ -25,21 +23,21 @@ COMMAND_TABLE: dict[str, dict[str, tuple[str, str]]] = {
     "Start": {
         "up": ("kgedit.cli.up:up", "Run every step: from two dumps to a page of answers."),
         "write-sample": (
-            "kgedit.cli.write_sample:write_sample",
+            "kgedit.cli.data:write_sample",
             "Write three small Wikidata dumps to try kgedit with.",
         ),
     },
     "Data": {
-        "fetch-dump": ("kgedit.cli.fetch:fetch_dump", "Fetch a dump of Wikidata, or its page views."),
-        "fetch-items": ("kgedit.cli.fetch:fetch_items", "Fetch items of a list, with neighbours."),
-        "fetch-slice": ("kgedit.cli.fetch:fetch_slice", "Fetch selected items by SPARQL."),
-        "load-dump": ("kgedit.cli.load_dump:load_dump", "Load a Wikidata dump as the snapshot of a date."),
+        "fetch-dump": ("kgedit.cli.data:fetch_dump", "Fetch a dump of Wikidata, or its page views."),
+        "fetch-items": ("kgedit.cli.data:fetch_items", "Fetch items of a list, with neighbours."),
+        "fetch-slice": ("kgedit.cli.data:fetch_slice", "Fetch selected items by SPARQL."),
+        "load-dump": ("kgedit.cli.data:load_dump", "Load a Wikidata dump as the snapshot of a date."),
         "load-changes": (
-            "kgedit.cli.load_dump:load_changes",
+            "kgedit.cli.data:load_changes",
             "Take what changed between two snapshots out of a larger store.",
         ),
         "task": (
-            "kgedit.cli.task:task",
+            "kgedit.cli.data:task",
             "Do a part of a load, or of a delta for the graph, on one of many machines.",
         ),
         "snapshots": ("kgedit.cli.snapshots:snapshots", "List the snapshots in the store."),
@@ -49,9 +47,9 @@ COMMAND_TABLE: dict[str, dict[str, tuple[str, str]]] = {
     "Graph": {
         "graph": ("kgedit.cli.graph:graph", "Fetch, start, stop and inspect the Neo4j server."),
         "query": ("kgedit.cli.query:query", "Run a query file, or your own Cypher, on the graph."),
-        "find": ("kgedit.cli.browse:find", "Find items and properties by label or alias."),
-        "browse": ("kgedit.cli.browse:browse", "Open Neo4j Browser on the loaded graph."),
-        "explore": ("kgedit.cli.browse:explore", "Explore the changes between the loaded snapshots."),
+        "find": ("kgedit.cli.query:find", "Find items and properties by label or alias."),
+        "browse": ("kgedit.cli.query:browse", "Open Neo4j Browser on the loaded graph."),
+        "explore": ("kgedit.cli.query:explore", "Explore the changes between the loaded snapshots."),
         "relations": ("kgedit.cli.snapshots:relations", "List how functional each property of a snapshot is."),
         "cycles": ("kgedit.cli.snapshots:cycles", "List cycles among classes and among containers."),
     },
@@ -72,23 +70,23 @@ COMMAND_TABLE: dict[str, dict[str, tuple[str, str]]] = {
             "Mine cloze templates from a model's statements.",
         ),
         "build-qaedit": (
-            "kgedit.cli.build_qaedit:build_qaedit",
+            "kgedit.cli.verbalize:build_qaedit",
             "Build edits from question-answering sets like QAEdit.",
         ),
     },
     "Editing": {
         "run-edit": ("kgedit.cli.run_edit:run_edit", "Edit a model, and evaluate it before and after."),
         "sweep": ("kgedit.cli.sweep:sweep", "Run a grid of runs, with one report."),
-        "methods": ("kgedit.cli.lists:methods", "List the editing methods."),
-        "models": ("kgedit.cli.lists:models", "List the models that need no download."),
-        "presets": ("kgedit.cli.lists:presets", "List the presets: named ways to evaluate a model."),
+        "methods": ("kgedit.cli.configs:methods", "List the editing methods."),
+        "models": ("kgedit.cli.configs:models", "List the models that need no download."),
+        "presets": ("kgedit.cli.configs:presets", "List the presets: named ways to evaluate a model."),
         "configs": ("kgedit.cli.configs:configs", "List, copy and check hyperparameter files."),
-        "stats": ("kgedit.cli.stats:stats", "Build the statistics of ROME, MEMIT and AlphaEdit."),
+        "stats": ("kgedit.cli.model_preparation:stats", "Build the statistics of ROME, MEMIT and AlphaEdit."),
         "teach": (
-            "kgedit.cli.teach:teach",
+            "kgedit.cli.model_preparation:teach",
             "Fine-tune MODEL on the facts of a timestep's older snapshot until it answers them.",
         ),
-        "trace": ("kgedit.cli.trace:trace", "Find the layers at which MODEL recalls facts."),
+        "trace": ("kgedit.cli.model_preparation:trace", "Find the layers at which MODEL recalls facts."),
         "memory": ("kgedit.cli.memory:memory", "Keep a deployed model current with a file of facts."),
     },
     "Results": {
@@ -96,8 +94,8 @@ COMMAND_TABLE: dict[str, dict[str, tuple[str, str]]] = {
         "view": ("kgedit.cli.report:view", "Open the page of a run, or of several side by side."),
         "score": ("kgedit.cli.score:score", "Score stored answers by further metrics."),
         "publish": ("kgedit.cli.publish:publish", "Write timesteps as a dataset that others can load."),
-        "submit": ("kgedit.cli.leaderboard:submit", "Check a run and submit it to a board."),
-        "leaderboard": ("kgedit.cli.leaderboard:leaderboard", "Rank comparable runs."),
+        "submit": ("kgedit.cli.publish:submit", "Check a run and submit it to a board."),
+        "leaderboard": ("kgedit.cli.publish:leaderboard", "Rank comparable runs."),
     },
 }
 """Heading -> command -> where it is, and the first sentence of its help, so that the list imports no command."""

@@ -1,13 +1,85 @@
-"""Groups of commands that suggest the right word for a wrong command, option, or option without a value."""
+"""Code shared by all commands: examples in help, suggestions for wrong words, exit codes and messages of failures."""
 
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterable
 
 import click
 
+from kgedit.cli.progress import say
 from kgedit.near_names import near_names
+
+_WIDTH = 74
+"""Columns of an example, so that it fits a terminal of 80 with its indentation and a backslash."""
+
+
+def examples(*commands: str, before: str = "") -> str:
+    """Epilog of a command's help; a long command is continued on further lines before one of its options.
+
+    Args:
+        commands: Commands that a user can type.
+        before: Text above the examples, not rewrapped.
+    """
+    title = "Example" if len(commands) == 1 else "Examples"
+    lines = [f"{title}:", *(f"  {_continued(command)}" for command in commands)]
+    paragraphs = [*before.strip().split("\n\n"), "\n".join(lines)]
+    return "\n\n".join(f"\b\n{paragraph}" for paragraph in paragraphs if paragraph)
+
+
+def _continued(command: str) -> str:
+    """The command on lines of at most 74 columns, if its options are that short."""
+    first, *options = re.split(r" (?=--?[a-z])", command)
+    lines = [first]
+    for option in options:
+        if len(lines[-1]) + 1 + len(option) <= _WIDTH:
+            lines[-1] += f" {option}"
+        else:
+            lines.append(f"    {option}")
+    return " \\\n  ".join(lines)
+
+
+EXIT_CODE = 130
+"""128 + SIGINT, as shells report a program ended by Ctrl-C."""
+
+
+class ResumableCommand(click.Command):
+    """A command that resumes after an interruption when it is run again."""
+
+    def invoke(self, ctx: click.Context) -> object:
+        try:
+            return super().invoke(ctx)
+        except (KeyboardInterrupt, RuntimeError) as error:
+            if not is_interrupt(error):
+                raise
+            say("Interrupted. Give the same command again: it resumes.")
+            ctx.exit(EXIT_CODE)
+
+
+def is_interrupt(error: BaseException) -> bool:
+    """Whether an error is a Ctrl-C; DuckDB raises a RuntimeError for it during a query."""
+    return isinstance(error, KeyboardInterrupt) or str(error) == "Query interrupted"
+
+
+_SIGNS = ("parquet", "thrift", "snappy", "zstd", "magic bytes", "corrupt", "decompress", "page header", "footer")
+
+
+def is_undecodable(error: Exception) -> bool:
+    """Whether Arrow or DuckDB could not decode a file; both raise many types of errors for that."""
+    libraries = (("pyarrow", "ArrowException"), ("duckdb", "Error"))
+    types = tuple(getattr(sys.modules[name], base) for name, base in libraries if name in sys.modules)
+    arrow_says_os_error = type(error) is OSError and error.errno is None
+    return (isinstance(error, types) or arrow_says_os_error) and any(sign in str(error).lower() for sign in _SIGNS)
+
+
+def about_undecodable(error: Exception) -> str:
+    """Message with the cause, and how to find the file."""
+    return (
+        f"A file cannot be decoded, so it is probably damaged: {str(error).partition(chr(10))[0]}\n"
+        "Find the damaged files of the home, and what to do: kgedit verify"
+    )
+
 
 _MOST_LISTED = 12
 

@@ -1,18 +1,72 @@
-"""Output formats of commands: for people, or JSON for programs; progress and notes always go to stderr.
+"""Output of commands: text, tables and pages for people, JSON and CSV for programs.
 
-Field names of the JSON are documented in docs/json.md and do not change.
+Progress and notes always go to stderr. Field names of the JSON are documented in docs/json.md and do not change.
+Text of the graph is made safe to print: a label could contain control sequences or spreadsheet formulas.
 """
 
 from __future__ import annotations
 
 import csv
 import json
+import os
+import re
 import sys
-from typing import Any
+import textwrap
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from kgedit.cli.cells import csv_cell, table_cell
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table as Grid
+
+    from kgedit.analysis.tables import Table
+
+
+_LINES_AND_TABS = "\t\n\r"
+# C0 and C1 control characters and DEL; line separators; characters that reverse the direction of the following text;
+# halves of surrogate pairs, which no terminal encoding can write.
+_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+_FORMULA = tuple("=+-@\t\r\n")
+_NUMBER = re.compile(r"[+-]?\d+(\.\d+)?([eE][+-]?\d+)?")
+
+
+def visible(text: str, *, keep: str = "") -> str:
+    """The text with each control character as a visible symbol: ␛ for escape, ␊ for a line break, else U+FFFD.
+
+    Args:
+        text: Text of the graph.
+        keep: Control characters to keep, such as the line breaks of a message with several lines.
+    """
+    return _CONTROL.sub(lambda found: found[0] if found[0] in keep else _picture(found[0]), text)
+
+
+def plain_text(value: Any) -> str:
+    """A value as text of one cell: empty for None, list items separated by commas."""
+    if value is None:
+        return ""
+    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+
+
+def table_cell(value: Any) -> str:
+    """A value in a form that is safe for the terminal."""
+    return visible(plain_text(value))
+
+
+def csv_cell(value: Any) -> str:
+    """A value in a form that is safe for a spreadsheet: possible formulas are prefixed with an apostrophe."""
+    text = visible(plain_text(value), keep=_LINES_AND_TABS)
+    is_formula = text.startswith(_FORMULA) and not _NUMBER.fullmatch(text)
+    return f"'{text}" if is_formula else text
+
+
+def _picture(character: str) -> str:
+    code = ord(character)
+    if code < 0x20:
+        return chr(0x2400 + code)
+    return "\u2421" if code == 0x7F else "\ufffd"
+
 
 _KEY = "kgedit.cli.format"
 
@@ -100,3 +154,79 @@ def _print_table(rows: list[dict[str, Any]]) -> None:
     # Piped output is for programs: one line per row, of any length.
     Console(width=None if sys.stdout.isatty() else 10_000, highlight=False, markup=False).print(table)
     click.echo(f"{len(rows):,} rows", err=True)
+
+
+def print_tables(tables: Sequence[Table]) -> None:
+    """Print tables on stdout, each as wide as the terminal allows."""
+
+    from rich.console import Console
+
+    # A pipe or a file has no width; 160 columns fit every table of a run under two presets.
+    width = None if os.isatty(1) or "COLUMNS" in os.environ else 160
+    console = Console(width=width, highlight=False)
+    for table in tables:
+        _print_grids(console, table)
+
+
+def _print_grids(console: Console, table: Table) -> None:
+    for number, columns in enumerate(_columns_that_fit(console, table)):
+        title = f"{table.title}, continued" if number else table.title
+        # A grid's own title is limited to the width of the grid.
+        console.print(title, style="bold", markup=False, soft_wrap=True)
+        console.print(_grid(table, columns))
+    if table.note:
+        console.print(table.note, style="dim", markup=False)
+    console.print()
+
+
+def _columns_that_fit(console: Console, table: Table) -> Iterator[list[int]]:
+    """Columns of each grid in turn, as many as fit the terminal; each begins with the key columns."""
+    keys = [index for index, column in enumerate(table.columns) if column.key]
+    chosen = list(keys)
+    for index in range(len(table.columns)):
+        if index in keys:
+            continue
+        if chosen != keys and _width(console, _grid(table, [*chosen, index])) > console.width:
+            yield chosen
+            chosen = list(keys)
+        chosen.append(index)
+    yield chosen
+
+
+def _width(console: Console, drawn: Grid) -> int:
+    return console.measure(drawn, options=console.options.update(width=1000)).maximum
+
+
+def _grid(table: Table, columns: list[int]) -> Grid:
+    from rich import box
+    from rich.table import Table as RichTable
+    from rich.text import Text
+
+    drawn = RichTable(
+        box=box.SIMPLE_HEAD,
+        pad_edge=False,
+        padding=(0, 1, 0, 0),
+    )
+    rows = table.texts()
+    for index in columns:
+        column = table.columns[index]
+        longest = max(len(cell) for cell in (*column.title.split(), *(row[index] for row in rows)))
+        heading = "\n".join(textwrap.wrap(column.title, longest))
+        # Numbers are never broken; names may be broken, at the end of the line.
+        drawn.add_column(heading, justify="right" if column.number else "left", no_wrap=column.number, overflow="fold")
+    for row in rows:
+        drawn.add_row(*(Text(table_cell(row[index])) for index in columns))
+    return drawn
+
+
+open_page = click.option(
+    "--open/--no-open", "opens", default=True, show_default=True, help="Open the page, where there is a desktop."
+)
+"""Option of commands that end in a page."""
+
+
+def open_in_browser(url: str) -> None:
+    """Open a page. Does nothing on a server: a browser would open in the terminal or not at all."""
+    shown = sys.platform in ("darwin", "win32") or any(os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY"))
+    if sys.stdout.isatty() and shown:
+        click.launch(url)

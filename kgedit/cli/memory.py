@@ -7,10 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kgedit.cli.cells import visible
-from kgedit.cli.command_groups import CommandGroup
-from kgedit.cli.examples import examples
-from kgedit.cli.formats import print_json, print_result, result_format, wants_json
+from kgedit.cli.command_groups import CommandGroup, examples
+from kgedit.cli.formats import print_json, print_result, result_format, visible, wants_json
 from kgedit.cli.progress import say, steps
 from kgedit.cli.verb_command import Given, verb_command
 from kgedit.resources import home

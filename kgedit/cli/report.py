@@ -7,11 +7,16 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kgedit.cli.cells import visible
-from kgedit.cli.desktop import open_in_browser, open_page
-from kgedit.cli.formats import print_result, result_format, wants_json
+from kgedit.cli.formats import (
+    open_in_browser,
+    open_page,
+    print_result,
+    print_tables,
+    result_format,
+    visible,
+    wants_json,
+)
 from kgedit.cli.progress import say
-from kgedit.cli.tables import print_tables
 from kgedit.cli.verb_command import verb_command
 from kgedit.resources import home
 from kgedit.verbs.report import ReportRuns

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING
 import click
 
 from kgedit.cli.asking import ESTIMATE, estimate_document, tell_asked, tell_estimate
-from kgedit.cli.formats import print_json, result_format, wants_json
+from kgedit.cli.formats import print_json, print_tables, result_format, wants_json
 from kgedit.cli.progress import bars, say
-from kgedit.cli.tables import print_tables
 from kgedit.cli.verb_command import verb_command
 from kgedit.verbs.score import ScoredRuns, ScoreRuns
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import click
 
-from kgedit.cli.examples import examples
+from kgedit.cli.command_groups import examples
+from kgedit.cli.data import project
 from kgedit.cli.formats import json_flag, print_json, print_result, print_rows, result_format, rows_format, wants_json
-from kgedit.cli.load_dump import project
 from kgedit.cli.progress import bars, say
 from kgedit.cli.verb_command import verb_command
 from kgedit.resources import home as default_home

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kgedit.cli import completion
-from kgedit.cli.formats import print_json, print_result, result_format, wants_json
+from kgedit.cli.formats import print_json, print_result, print_tables, result_format, wants_json
 from kgedit.cli.progress import say, stages
 from kgedit.cli.run_edit import edits_option, spec_options
-from kgedit.cli.tables import print_tables
 from kgedit.cli.verb_command import FlagOption, Given, verb_command, with_parameters
 from kgedit.verbs.sweep import RunSweep
 

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kgedit.cli.desktop import open_in_browser, open_page
-from kgedit.cli.formats import print_json, result_format, wants_json
+from kgedit.cli.formats import open_in_browser, open_page, print_json, result_format, wants_json
 from kgedit.cli.progress import bars, say
 from kgedit.cli.run_edit import pairs, spec_options
 from kgedit.cli.verb_command import FlagOption, Given, verb_command, with_parameters
@@ -63,7 +62,7 @@ def up(
 
     # Peft still calls functions that transformers renames, which no user can change.
     warnings.filterwarnings("ignore", category=FutureWarning, module="transformers")
-    from kgedit.cli.up_plan import plan, print_estimates
+    from kgedit.cli.up_screen import plan, print_estimates
     from kgedit.verbs.up_estimates import estimate
 
     spec = {**fields, "presets": list(presets) or None, "settings": pairs(settings) or None}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import types
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,9 +14,8 @@ import click
 from pydantic import ValidationError
 
 from kgedit.cli import completion
-from kgedit.cli.dates import DATE, DATES
-from kgedit.cli.examples import examples as example_lines
-from kgedit.cli.failures import ResumableCommand
+from kgedit.cli.command_groups import ResumableCommand
+from kgedit.cli.command_groups import examples as example_lines
 from kgedit.errors import SpecError
 from kgedit.verbs.options import (
     GROUPS,
@@ -28,9 +28,40 @@ from kgedit.verbs.options import (
     fields_of,
     made,
 )
+from kgedit.wikidata.times import read_day
 
 if TYPE_CHECKING:
     from pydantic.fields import FieldInfo
+
+
+class _Day(click.ParamType):  # type: ignore[type-arg]  # generic since click 8.4 only
+    """A day, as its midnight; year first, in any of the spellings of `read_day`."""
+
+    name = "day"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> datetime.datetime:
+        if isinstance(value, datetime.datetime):
+            return value
+        try:
+            return datetime.datetime.combine(read_day(value), datetime.time())
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+
+
+DATE: dict[str, Any] = {"type": _Day(), "metavar": "YYYY-MM-DD"}
+"""Any day."""
+
+
+def _read_days(_context: click.Context, _parameter: click.Parameter, given: str) -> tuple[datetime.date, ...]:
+    try:
+        return tuple(read_day(day.strip()) for day in given.split(",")) if given else ()
+    except ValueError as error:
+        raise click.BadParameter(f"{error} Several days are separated by commas: 2010-12-31,2015-12-31") from error
+
+
+DATES: dict[str, Any] = {"metavar": "YYYY-MM-DD,...", "default": "", "callback": _read_days}
+"""Several days, separated by commas."""
+
 
 Made = TypeVar("Made")
 

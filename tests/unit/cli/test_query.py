@@ -11,8 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from kgedit.cli import main
-from kgedit.cli.cells import csv_cell, table_cell, visible
-from kgedit.cli.formats import print_rows
+from kgedit.cli.formats import csv_cell, print_rows, table_cell, visible
 
 ESCAPES = "\x1b]0;title\x07 red \x9b31m \x7f \u202e"
 

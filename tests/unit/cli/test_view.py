@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 from world.small_runs import T1, WILD, answer, write_run
 
-from kgedit.cli import desktop, main
+from kgedit.cli import formats, main
 from kgedit.runs.scoring import write_scores
 
 
@@ -48,5 +48,5 @@ def test_a_browser_opens_only_with_a_display_and_a_terminal(monkeypatch: pytest.
     for display, terminal in (("", True), (":0", False), (":0", True)):
         monkeypatch.setenv("DISPLAY", display)
         monkeypatch.setattr("sys.stdout.isatty", lambda terminal=terminal: terminal)
-        desktop.open_in_browser(f"file:///{display}{terminal}")
+        formats.open_in_browser(f"file:///{display}{terminal}")
     assert opened == ["file:///:0True"]
