@@ -36,8 +36,7 @@ if TYPE_CHECKING:
     from kgedit.verbs.editing import ask, edit, load_edited, load_model, make_case
     from kgedit.verbs.explore import explore_server
     from kgedit.verbs.home import Home
-    from kgedit.verbs.leaderboard import Leaderboard, leaderboard, submit
-    from kgedit.verbs.publish import publish
+    from kgedit.verbs.publish import Leaderboard, leaderboard, publish, submit
     from kgedit.verbs.report import Report, report
     from kgedit.verbs.run_edit import read_run, run, scores
     from kgedit.verbs.stats import build_statistics
@@ -103,14 +102,13 @@ __all__ = [
 
 _MODULES = {
     "kgedit.analysis.runs": ("Run",),
-    "kgedit.verbs.leaderboard": ("Leaderboard", "leaderboard", "submit"),
+    "kgedit.verbs.publish": ("Leaderboard", "leaderboard", "publish", "submit"),
     "kgedit.verbs.describe": ("describe", "describe_page"),
     "kgedit.verbs.edited_model": ("EditedModel",),
     "kgedit.verbs.editing": ("ask", "edit", "load_edited", "load_model", "make_case"),
     "kgedit.verbs.explore": ("explore_server",),
     "kgedit.verbs.home": ("Home",),
     "kgedit.verbs.up": ("Outcome", "up"),
-    "kgedit.verbs.publish": ("publish",),
     "kgedit.verbs.build_qaedit": ("build_qaedit",),
     "kgedit.verbs.report": ("Report", "report"),
     "kgedit.verbs.run_edit": ("read_run", "run", "scores"),

@@ -14,12 +14,11 @@ from kgedit.cli.verb_command import Given, verb_command
 from kgedit.resources import home
 from kgedit.resources import home as default_home
 from kgedit.store.scope import Scope
-from kgedit.verbs.fetch import FetchDump, FetchItems, FetchSlice
+from kgedit.verbs.fetch import FetchDump, FetchItems, FetchSlice, WriteSample
 from kgedit.verbs.graph import ScopeOptions
 from kgedit.verbs.home import Home
 from kgedit.verbs.load_dump import LoadChanges, LoadDump, LoadDumpAsOf
 from kgedit.verbs.task import RunTask
-from kgedit.verbs.write_sample import WriteSample
 from kgedit.wikidata.times import read_day
 
 if TYPE_CHECKING:

@@ -7,8 +7,7 @@ import click
 from kgedit.cli.formats import print_result, print_tables, result_format
 from kgedit.cli.progress import say, steps
 from kgedit.cli.verb_command import verb_command
-from kgedit.verbs.leaderboard import RankRuns, SubmitRun
-from kgedit.verbs.publish import Publish
+from kgedit.verbs.publish import Publish, RankRuns, SubmitRun
 
 
 @verb_command(

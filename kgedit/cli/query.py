@@ -24,9 +24,8 @@ from kgedit.cli.verb_command import verb_command
 from kgedit.errors import GraphError
 from kgedit.resources import data_folder
 from kgedit.resources import home as default_home
-from kgedit.verbs.browse import Browse, Find
 from kgedit.verbs.explore import Explore
-from kgedit.verbs.query import RunQuery
+from kgedit.verbs.query import Browse, Find, RunQuery
 
 if TYPE_CHECKING:
     from kgedit.graph.queries import Query

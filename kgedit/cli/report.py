@@ -19,8 +19,7 @@ from kgedit.cli.formats import (
 from kgedit.cli.progress import say
 from kgedit.cli.verb_command import verb_command
 from kgedit.resources import home
-from kgedit.verbs.report import ReportRuns
-from kgedit.verbs.view import ViewRuns
+from kgedit.verbs.report import ReportRuns, ViewRuns
 
 if TYPE_CHECKING:
     from kgedit.verbs.report import Report

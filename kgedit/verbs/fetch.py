@@ -1,4 +1,4 @@
-"""`fetch-slice`, `fetch-items` and `fetch-dump`: fetch selected items, or whole dumps, for load-dump."""
+"""`fetch-slice`, `fetch-items`, `fetch-dump` and `write-sample`: dumps for load-dump."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from annotated_types import Le
 
-from kgedit.errors import SourceError
+from kgedit.errors import SourceError, StoreError
 from kgedit.progress import Advance, advancing
 from kgedit.verbs.home_folder import read_date
 from kgedit.verbs.options import (
@@ -29,6 +29,34 @@ if TYPE_CHECKING:
     from kgedit.fetching.dumps import DumpOrder
     from kgedit.fetching.items import FetchedItems
     from kgedit.fetching.sparql import FetchedSlice
+
+
+@options
+class WriteSample(Verb["list[Path]"]):
+    """Write three small Wikidata dumps to try kgedit with.
+
+    FOLDER receives them and redirects.tsv. They contain real items with their changes between 2021-01-04, 2023-02-27
+    and 2024-06-03: enough to try every command in seconds. Prints the written paths.
+    """
+
+    folder: AnyFolder = argument(kw_only=False, help="Folder to write.")
+    overwrite: bool = flag(default=False, group="Output", help="Replace the files of an earlier write-sample.")
+
+    def run(self) -> list[Path]:
+        """Write them.
+
+        Raises:
+            StoreError: if one of the files exists, unless `overwrite` is set.
+        """
+        from kgedit.sample.generate import SNAPSHOT_DATES, write_world
+
+        folder = Path(self.folder)
+        names = [f"{date:%Y%m%d}.json.gz" for date in SNAPSHOT_DATES] + ["redirects.tsv"]
+        there = [name for name in names if (folder / name).exists()]
+        if there and not self.overwrite:
+            raise StoreError(f"{folder / there[0]} already exists. Replace it: --overwrite")
+        return write_world(folder)
+
 
 MOST_STEPS = 8
 """Depth to which containment of values is followed (kgedit.timesteps.kinds.snapshot_tables.MAX_DEPTH; tested)."""

@@ -1,13 +1,19 @@
-"""`query`: runs a query file, or the user's own Cypher, on the graph."""
+"""`query`, `find` and `browse`: Cypher on the graph, items by name, and Neo4j Browser on one."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kgedit.errors import GraphError
-from kgedit.verbs.options import HomeVerb, argument, flag, options, python_only
+from kgedit.verbs.home_folder import read_date
+from kgedit.verbs.options import Day, HomeVerb, argument, flag, options, python_only
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from kgedit.graph.browser import BrowserPage
 
 
 @options
@@ -58,3 +64,110 @@ class RunQuery(HomeVerb[list[dict[str, Any]]]):
                 chosen.check(bound, graph.snapshot_dates(), evidence=graph_scope(graph).evidence)
             text = self.cypher or "" if chosen is None else chosen.text
             return graph.read_only_query(text, bound, timeout=self.timeout, limit=self.limit)
+
+
+@options
+class Find(HomeVerb["pa.Table"]):
+    """Find items and properties by label or alias.
+
+    Exact matches come first, then matches in most facts.
+    """
+
+    name: str = argument(kw_only=False, help="Consecutive words of a label or an alias, in any case.")
+    limit: int = flag(default=10, ge=1, group="Output", help="Maximum number of rows.")
+
+    def run(self, home: Path) -> pa.Table:
+        """Search the graph.
+
+        Returns:
+            Columns id, label, description and facts (of all snapshots that contain it).
+
+        Raises:
+            GraphError: if the name contains no word, or the graph cannot be read.
+        """
+        from kgedit.graph.finishing import open_finished
+        from kgedit.graph.reading import check_name, find_terms
+
+        check_name(self.name)
+        with open_finished(home) as graph:
+            if not graph.snapshot_dates():
+                raise GraphError("The graph contains no snapshot. Load one: kgedit load-dump PATH --date YYYY-MM-DD")
+            return find_terms(graph, self.name, limit=self.limit)
+
+
+@options
+class Browse(HomeVerb["BrowserPage"]):
+    """Open Neo4j Browser on the loaded graph.
+
+    Items, properties and values have different colours; edges show the property and the years: "2005–2021" has ended,
+    "since 2021" continues. Without dates, --item shows its facts; with --from and --to it shows what began or ended
+    between two snapshots.
+
+    kgedit's own server needs no password in the browser that this command opens. For another server, or with the
+    printed address, enter the user and the password; the query is then in the editor: press Ctrl+Enter to run it.
+    """
+
+    item: str | None = flag(
+        default=None,
+        kw_only=False,
+        metavar="QID",
+        help="Start with the neighbourhood of this item, such as Q183. Default: an item with many changes between the "
+        "last two snapshots.",
+    )
+    older: Day | None = flag(
+        "--from",
+        default=None,
+        complete="snapshot_dates",
+        help="With --to: what changed around it after this snapshot ...",
+    )
+    newer: Day | None = flag("--to", default=None, complete="snapshot_dates", help="... up to this one.")
+
+    def run(self, home: Path) -> BrowserPage:
+        """Find the address of the page.
+
+        Raises:
+            GraphError: if one date is given alone or without an item, the graph lacks the item or a snapshot, or the
+                server's Browser is unknown.
+        """
+        from kgedit.graph.browser import BrowserPage, query_around
+        from kgedit.graph.finishing import open_finished
+        from kgedit.graph.managed.entry import write_entry
+        from kgedit.graph.managed.server import ManagedServer
+        from kgedit.graph.reading import changes_to_draw, check_item
+
+        if (self.older is None) != (self.newer is None) or (self.older is not None and self.item is None):
+            raise GraphError("Give both dates or none, and dates only with an item.")
+        if self.item is not None:
+            _check_id(self.item)
+        dates = self.older and self.newer
+        window = {"from": str(read_date(self.older or "")), "to": str(read_date(self.newer or ""))} if dates else {}
+        with open_finished(home) as graph:
+            address, snapshots = graph.address, graph.snapshot_dates()
+            item = self.item
+            if item is None:
+                item, window = changes_to_draw(graph, snapshots)
+            else:
+                check_item(graph, item)
+            query = query_around(item, window, snapshots) if item else ""
+        url = address.browser_page(query)
+        if url is None:
+            raise GraphError(f"kgedit knows no Browser for {address.uri}. Open the one of that server.")
+        server = ManagedServer(home)
+        entry = server.folder / "open-browser.html" if address.managed else None
+        if entry and not write_entry(entry, address, query):
+            entry = None
+        return BrowserPage(url=url, user=address.user, password_file=server.password_file, entry=entry)
+
+
+def _check_id(item: str) -> None:
+    """Check the format of an id before a server is started for it.
+
+    Raises:
+        GraphError: if it is not an id.
+    """
+    from kgedit.graph.queries import check_id
+
+    try:
+        check_id(item)
+    except ValueError as error:
+        raise GraphError(f"'{item}' is not the id of an item: {error}.") from error

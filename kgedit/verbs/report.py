@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from pydantic import BeforeValidator
 
@@ -15,14 +16,16 @@ from kgedit.html_tables import html_table
 from kgedit.verbs.options import (
     AnyFile,
     AnyFolder,
+    AnyPath,
     ExistingPath,
+    HomeVerb,
     Names,
-    PathType,
     Verb,
     argument,
     as_many,
     flag,
     function_of,
+    many,
     options,
 )
 
@@ -31,11 +34,7 @@ if TYPE_CHECKING:
     from kgedit.analysis.tables import Table
     from kgedit.pages.report_page import Page
 
-
-if TYPE_CHECKING:
     Runs = Run | str | Path | Iterable[Run | str | Path]
-else:  # importing Run would import pyarrow
-    Runs = Annotated[Sequence[Annotated[Any, PathType()]], BeforeValidator(as_many)]
 
 
 _SENTENCES = 3
@@ -375,3 +374,30 @@ def _target(file: str | Path | None, folder: str | Path | None, name: str) -> Pa
     if file is not None:
         return Path(file)
     return None if folder is None else Path(folder) / name
+
+
+@options
+class ViewRuns(HomeVerb[Path]):
+    """Open the page of a run, or of several side by side.
+
+    The page is that of `kgedit report --html`: a verdict, charts and every answer to search. It is written to the
+    folder `reports` of the home, and its path is printed.
+    """
+
+    runs: Annotated[Sequence[AnyPath], BeforeValidator(many)] = argument(
+        kw_only=False, metavar="RUN...", complete="runs", help="Run folders."
+    )
+
+    def run(self, home: Path) -> Path:
+        """Write the page.
+
+        Raises:
+            TimestepError: if a folder contains no finished run.
+        """
+        runs = [Path(run) for run in self.runs]
+        name = "-".join(run.resolve().name for run in runs)
+        if len(runs) > 1:  # names of many runs are longer than a file name may be
+            name = f"{len(runs)}-runs-{hashlib.sha256(name.encode()).hexdigest()[:10]}"
+        page = home / "reports" / name / "report.html"
+        report(runs, html=page, overwrite=True)
+        return page

@@ -25,9 +25,8 @@ from kgedit.verbs.live_progress import by_stage
 from kgedit.verbs.load_dump import is_loaded
 from kgedit.verbs.report import report
 from kgedit.verbs.run_edit import read_run, run
-from kgedit.verbs.up_cases import check_has_cases
-from kgedit.verbs.up_inputs import DatedState, UpInputs
-from kgedit.verbs.up_runs import RunFields
+from kgedit.verbs.up_checks import check_has_cases
+from kgedit.verbs.up_inputs import DatedState, RunFields, UpInputs
 from kgedit.verbs.up_summary import UpSummary, summarize, write_summary
 
 PAGE, CHANGES, SUMMARY = "report.html", "changes.html", "summary.json"

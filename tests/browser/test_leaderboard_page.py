@@ -13,7 +13,7 @@ from world.hostile import HOSTILE
 from world.page_runs import NAMES, write_page_run
 from world.submitted_runs import write_hashed_timestep, write_submittable
 
-from kgedit.verbs.leaderboard import leaderboard, submit
+from kgedit.verbs.publish import leaderboard, submit
 
 pytestmark = pytest.mark.browser
 

@@ -23,7 +23,7 @@ from kgedit.runs.run_files import read_answers
 from kgedit.runs.scoring import write_scores
 from kgedit.runs.submissions.entries import read_entry, read_full_answers
 from kgedit.timesteps.timestep import Timestep
-from kgedit.verbs.leaderboard import leaderboard, submit
+from kgedit.verbs.publish import leaderboard, submit
 
 BY = {"submitter": "A. Researcher", "date": "2026-11-23"}
 

