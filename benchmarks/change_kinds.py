@@ -35,7 +35,7 @@ from sklearn.metrics import f1_score, precision_recall_curve
 from sklearn.model_selection import GroupKFold
 
 from kgedit.llm.embeddings import load_embedder
-from kgedit.loaders.loads import load_with
+from kgedit.loaders.detection import load_with
 from kgedit.store.ingest import ingest
 from kgedit.store.schemas import LoaderOptions
 from kgedit.store.snapshots import Snapshot

@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import torch
 
-from kgedit.editing.in_context.vector_index import VECTOR_INDEXES, VectorIndex
+from kgedit.editing.in_context.text_index import VECTOR_INDEXES, VectorIndex
 from kgedit.editing.side_memory.codebook import Codebook
 from kgedit.llm.embeddings import Vectors
 

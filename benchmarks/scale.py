@@ -98,7 +98,7 @@ def _delta(home: Path, _dumps: Path, out: Path, _workers: int) -> None:
 
 
 def _graph_files(home: Path, out: Path, **scope: bool) -> None:
-    from kgedit.graph.csv_files import write_csv_files
+    from kgedit.graph.writing import write_csv_files
     from kgedit.store.scope import Scope
     from kgedit.store.snapshots import list_snapshots
     from kgedit.store.timeline import open_timeline

@@ -21,7 +21,7 @@ from pathlib import Path
 import numpy as np
 
 from kgedit.editing.editor import Prefix, PrefixPart
-from kgedit.editing.in_context.graph_rag import prefix_of
+from kgedit.editing.in_context.prompts import prefix_of
 from kgedit.editing.in_context.text_index import FactMemory, TextIndex
 from kgedit.graph_memory.graph_memory import GraphMemory, Search
 from kgedit.llm.contexts import read_context

@@ -45,7 +45,7 @@ QUESTIONS: tuple[tuple[str, str, tuple[str, ...], tuple[str, ...]], ...] = (
         "the rarest facts with it. Either engine finds shared facts and who has them; `similar_facts.sql` then ranks "
         "them for both, choosing from the facts of `static_facts.sql`. wikifactdiff: the entities with the highest "
         "cosine of TF-IDF vectors. In Cypher that is one query; the store's features are multiplied as "
-        "sparse matrices (`kgedit/engines/nearest_entities.py`).",
+        "sparse matrices (`kgedit/engines/store.py`).",
         ("shared_facts", "nearest_entities"),
         ("edited_subjects", "static_facts", "shared_facts", "similar_facts", "entity_features"),
     ),

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 import click
 
 from kgedit.cli.progress import say
-from kgedit.near_names import near_names
+from kgedit.errors import near_names
 
 _WIDTH = 74
 """Columns of an example, so that it fits a terminal of 80 with its indentation and a backslash."""

@@ -56,7 +56,7 @@ def protocols(_: click.Context) -> Iterable[str]:
 def configs(_: click.Context) -> Iterable[str]:
     """METHOD/MODEL and METHOD/default."""
     from kgedit.editing import METHODS
-    from kgedit.hparams.published import published_configs
+    from kgedit.hparams.settings import published_configs
 
     for method in METHODS:
         yield from (f"{method}/{config.model}" for config in published_configs(method))
@@ -66,7 +66,7 @@ def configs(_: click.Context) -> Iterable[str]:
 @_offer
 def sweeps(_: click.Context) -> Iterable[str]:
     """Built-in specs of sweeps."""
-    from kgedit.runs.sweeps.shipped import shipped_sweeps
+    from kgedit.runs.sweeps.sweep_file import shipped_sweeps
 
     return [sweep.name for sweep in shipped_sweeps()]
 

@@ -77,7 +77,7 @@ def _tell_work(given: ScoreRuns, scored: ScoredRuns) -> None:
 
 
 def _show(runs: Sequence[Path], notes: dict[str, str]) -> None:
-    from kgedit.analysis.score_table import metric_table
+    from kgedit.analysis.results_files import metric_table
     from kgedit.analysis.tables import to_json
     from kgedit.metrics.text import BERTSCORES
     from kgedit.runs.run_files import read_runs

@@ -1,22 +1,27 @@
-"""Changes between any two snapshots: filtered, counted and paged."""
+"""Changes between any two snapshots: filtered, counted and paged, with their kinds."""
 
 from __future__ import annotations
 
 import hashlib
+import os
 import threading
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from kgedit.errors import StoreError
 from kgedit.explorer.explorer import Explorer
 from kgedit.explorer.indexes import manifest_hash
+from kgedit.files import put_in_place
 from kgedit.store.engine import literal
 from kgedit.store.files import only_writer
+from kgedit.timesteps.kinds import CHANGES, describe_kinds
 from kgedit.wikidata.times import not_before
 
 FACETS = {
@@ -205,3 +210,71 @@ def _counts() -> str:
             f"ORDER BY count DESC, value LIMIT {_MOST_VALUES})"
         )
     return " UNION ALL ".join(parts) + " ORDER BY facet, count DESC, value"
+
+
+# They cost more than the differences, because signals of each change are read from both snapshots. No view waits for
+# them.
+
+
+class Kinds:
+    """The kinds of the changes between two snapshots.
+
+    Args:
+        explorer: The snapshots.
+        windows: Tables of differences, which show the kinds once they are computed.
+    """
+
+    def __init__(self, explorer: Explorer, windows: Windows) -> None:
+        self._explorer, self._windows = explorer, windows
+        self._lock, self._worker = threading.Lock(), ThreadPoolExecutor(1, "kgedit-kinds")
+        self._states: dict[tuple[int, int], str] = {}
+
+    def state(self, older: int, newer: int) -> str:
+        """State of a window: "none" (not requested), "running", "done", or an error message."""
+        if self._windows.kinds_file(older, newer).is_file():
+            return "done"
+        with self._lock:
+            return self._states.get((older, newer), "none")
+
+    def start(self, older: int, newer: int) -> str:
+        """Start computing the kinds of a window unless that is done or running, and return the state.
+
+        Raises:
+            StoreError: if there is no such window.
+        """
+        self._windows.table_of(older, newer)
+        if self.state(older, newer) in ("done", "running"):
+            return self.state(older, newer)
+        with self._lock:
+            self._states[older, newer] = "running"
+        self._worker.submit(self._work_out, older, newer)
+        return "running"
+
+    def close(self) -> None:
+        """Start no further computation."""
+        self._worker.shutdown(wait=False, cancel_futures=True)
+
+    def _work_out(self, older: int, newer: int) -> None:
+        try:
+            self._write(older, newer)
+            self._windows.refresh(older, newer)
+        except Exception as error:  # shown on the page; the server continues
+            with self._lock:
+                self._states[older, newer] = str(error)
+
+    def _write(self, older: int, newer: int) -> None:
+        changes = self._explorer.table(
+            f"SELECT {', '.join(CHANGES.names)} FROM {self._windows.table_of(older, newer)} ORDER BY subject, property"
+        )
+        target = self._windows.kinds_file(older, newer)
+        target.parent.mkdir(exist_ok=True)
+        found = describe_kinds(
+            self._explorer.snapshot(older),
+            self._explorer.snapshot(newer),
+            [one for one in self._explorer.snapshots if one.date < older],
+            changes.cast(CHANGES),
+            spill=target.with_suffix(f".spill-{os.getpid()}"),
+        )
+        aside = target.with_suffix(".aside")
+        pq.write_table(found.select(["subject", "property", "kind", "confidence"]), aside)
+        put_in_place(aside, target)

@@ -92,7 +92,7 @@ class Indexes:
         terms: Files ``term``, ``name`` and ``word``.
         places: One per snapshot; file ``place``.
         changes: One per pair of consecutive snapshots; files ``change`` and ``presence``.
-        kinds: Folder of kinds of change, computed on request (kgedit.explorer.kinds).
+        kinds: Folder of kinds of change, computed on request (kgedit.explorer.differences).
         folder: Folder of all derived files.
     """
 

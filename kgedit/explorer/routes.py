@@ -15,12 +15,10 @@ from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
 
 from kgedit.errors import KgeditError
-from kgedit.explorer.differences import FACETS, Filters, Windows
-from kgedit.explorer.explorer import Explorer, is_entity_id
+from kgedit.explorer.differences import FACETS, Filters, Kinds, Windows
+from kgedit.explorer.explorer import Explorer, is_entity_id, search
 from kgedit.explorer.exports import Exports, ExportTask
 from kgedit.explorer.history import read_history
-from kgedit.explorer.kinds import Kinds
-from kgedit.explorer.searching import search
 from kgedit.graph.browser import saved_query
 from kgedit.proxy.http import ClosingResponse, UnreadableBodyError, read_body
 from kgedit.timesteps.selected import SELECTION

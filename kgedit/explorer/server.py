@@ -27,8 +27,7 @@ from kgedit.explorer.explorer import Explorer
 from kgedit.explorer.exports import Exports, ExportTimestep
 from kgedit.explorer.routes import Routes
 from kgedit.pages.shell import policy_of, render
-from kgedit.proxy.guard import with_headers
-from kgedit.proxy.http import TimedProtocol
+from kgedit.proxy.http import TimedProtocol, with_headers
 
 HOST = "127.0.0.1"
 _SECONDS_TO_STOP = 5  # for answers under way; Ctrl-C should not keep its user waiting

@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 import pyarrow as pa
 
 from kgedit.errors import GraphError
-from kgedit.graph.address import Address
 from kgedit.graph.bolt import (
     OUT_OF_MEMORY,
     SECONDS_OF_GRACE,
+    Address,
     about_time,
     as_graph_errors,
     ended_after,

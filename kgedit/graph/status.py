@@ -8,7 +8,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from kgedit.errors import GraphError
-from kgedit.graph.address import Address
+from kgedit.graph.bolt import Address
 from kgedit.graph.connection import Graph, external_address
 from kgedit.graph.finishing import missing_indexes
 from kgedit.graph.managed.server import ManagedServer, Status

@@ -14,6 +14,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Generic, Literal, TypeVar, Union, get_args, get_origin
 
 import yaml
@@ -21,13 +22,12 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails, PydanticUndefined
 
-from kgedit.errors import SpecError, UnknownNameError
-from kgedit.hparams.published import PublishedConfig, published_configs, published_for
-from kgedit.near_names import near_names
+from kgedit.errors import SpecError, UnknownNameError, near_names
 from kgedit.records.runs import Setting
 
 if TYPE_CHECKING:
     from kgedit.llm.language_model import LanguageModel
+
 
 _WORDS: dict[str, bool | None] = {"true": True, "false": False, "yes": True, "no": False, "none": None, "null": None}
 
@@ -321,3 +321,73 @@ def _published(method: str, model: str) -> PublishedConfig | None:
 
 def _scalar(value: Setting) -> str:
     return yaml.safe_dump(value, allow_unicode=True, width=1000).removesuffix("...\n").strip()
+
+
+# A model is recognised by its configuration (type, width, depth, vocabulary), never by its name.
+
+
+CONFIGS = Path(__file__).parent / "configs"
+
+# In C where PyYAML has it, ten times as fast: every editor reads its method's configs.
+_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedConfig:
+    """One config file.
+
+    Attributes:
+        model: File name without extension.
+        about: First line of the file: method, model and source.
+        applies_to: Fields of the model configuration with their required values.
+        settings: Hyperparameters.
+    """
+
+    model: str
+    about: str
+    applies_to: Mapping[str, Setting]
+    settings: Mapping[str, Setting]
+
+
+def published_configs(method: str) -> list[PublishedConfig]:
+    """All configs of a method, ordered by model name; empty for the method ""."""
+    return [read_config(path) for path in sorted((CONFIGS / method).glob("*.yaml"))]
+
+
+def read_config(path: Path) -> PublishedConfig:
+    """Read a config file.
+
+    Raises:
+        SpecError: if it is not a mapping with `settings`.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+        raw = yaml.load(text, Loader=_LOADER)
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise SpecError([why_unreadable(path, error)]) from error
+    if not isinstance(raw, dict) or not isinstance(raw.get("settings"), dict):
+        raise SpecError([f"{path} must be a mapping with 'settings' (and 'applies_to' for the models it is for)"])
+    about = text.partition("\n")[0].removeprefix("#").strip()
+    return PublishedConfig(path.stem, about, raw.get("applies_to") or {}, raw["settings"])
+
+
+def published_for(method: str, config: Any) -> PublishedConfig | None:
+    """Published config for a model with this transformers configuration, or None."""
+    own = config.get_text_config()
+    for published in published_configs(method):
+        if all(getattr(own, name, None) == value for name, value in published.applies_to.items()):
+            return published
+    return None
+
+
+def why_unreadable(path: Path, error: OSError | UnicodeDecodeError | yaml.YAMLError) -> str:
+    """Reason without error numbers, and the line where the YAML is invalid."""
+    if isinstance(error, FileNotFoundError):
+        return f"there is no file {path}"
+    if isinstance(error, OSError):
+        return f"{path} cannot be read: {error.strerror}"
+    if isinstance(error, UnicodeDecodeError):
+        return f"{path} is not UTF-8 text"
+    mark = getattr(error, "problem_mark", None)
+    where = f"{path}, line {mark.line + 1}" if mark else str(path)
+    return f"{where}: the YAML is broken: {getattr(error, 'problem', None) or str(error).partition(chr(10))[0]}"

@@ -20,10 +20,9 @@ from kgedit.llm.decoding import Decoding, decode, end_of_answer, up_to
 from kgedit.llm.devices import enough_memory
 from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.presets import PRESETS
-from kgedit.llm.replies import Reply, fed_reply, match_of, truncate
+from kgedit.llm.replies import Reply, Thinking, fed_reply, match_of, truncate
 from kgedit.llm.shared_reading import read_beginning, read_rows, shares_beginnings
 from kgedit.llm.surgery.frozen_products import frozen_products
-from kgedit.llm.thinking import Thinking
 from kgedit.llm.training import row_losses
 from kgedit.records.runs import Preset
 

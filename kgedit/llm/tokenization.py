@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kgedit.errors import ModelError
-from kgedit.llm.thinking import Thinking, find_thinking, is_open
+from kgedit.llm.replies import Thinking, find_thinking, is_open
 
 _ASKED, _ANSWERED = "ASKED", "ANSWERED"
 _OPTIONS: dict[str, Any] = {"date_string": "26 Jul 2024"}

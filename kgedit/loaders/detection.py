@@ -5,13 +5,17 @@ Also recognises formats that cannot be read, so that the message can give instru
 
 from __future__ import annotations
 
+import datetime
 import re
+from functools import partial
+from pathlib import Path
 
 from kgedit.errors import SourceError
 from kgedit.loaders import LOADERS
-from kgedit.rdf.documents import document_form
-from kgedit.rdf.text import TURTLE
+from kgedit.rdf.text import TURTLE, document_form
+from kgedit.store.builds import Load
 from kgedit.store.framing import without_mark
+from kgedit.store.schemas import LoaderOptions
 from kgedit.store.sources import DumpFile, is_page
 
 _HEAD = 8 << 20
@@ -84,3 +88,38 @@ def _not_read(head: bytes) -> str | None:
             "--source-format wikidata_rdf (full) or --source-format wikidata_truthy."
         )
     return None
+
+
+def load_with(
+    name: str,
+    options: LoaderOptions,
+    *,
+    date: datetime.date,
+    limit: int | None = None,
+    redirects: Path | None = None,
+    max_error_rate: float = 0.01,
+    slice_of: str | None = None,
+) -> Load:
+    """Create the options of a load with a loader of the registry.
+
+    Raises:
+        UnknownNameError: if there is no such loader.
+    """
+    loader = LOADERS[name]
+    return Load(
+        date=date,
+        loader=name,
+        loader_version=loader.version,
+        make_loader=partial(loader, options),
+        options={"languages": list(options.languages), "wiki": options.wiki},
+        limit=limit,
+        redirects=redirects,
+        bad_lines=loader.bad_lines,
+        bad_statements=loader.bad_statements,
+        notes=loader.notes,
+        max_error_rate=max_error_rate,
+        framing=loader.framing,
+        lacks=loader.lacks,
+        datatypes_by_property=loader.datatypes_by_property,
+        slice_of=slice_of,
+    )

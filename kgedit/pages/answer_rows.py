@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from kgedit.analysis.runs import Run
 from kgedit.metrics.answer_table import stage_of
-from kgedit.pages.embedding import NOTHING, Numbered
+from kgedit.pages.shell import NOTHING, Numbered
 from kgedit.records.answer_table import question_hash
 from kgedit.records.answers import ERROR_CLASSES
 from kgedit.records.cases import AXES, LOCALITY_AXES, Axis

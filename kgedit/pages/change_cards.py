@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from kgedit.pages.embedding import NOTHING, Numbered
+from kgedit.pages.shell import NOTHING, Numbered
 from kgedit.records.cases import Case, Fact, Probe
 from kgedit.timesteps.changes import read_dropped
 from kgedit.timesteps.edit_files import Edits

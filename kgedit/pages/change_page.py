@@ -11,10 +11,9 @@ from typing import Any
 from kgedit.graph.browser import saved_query
 from kgedit.pages.change_cards import Card, CardData, read_cards, shown_dropped
 from kgedit.pages.change_figures import ChangeFigure, change_figures, confidence_word
-from kgedit.pages.embedding import packed
 from kgedit.pages.report_page import Page
 from kgedit.pages.report_views import in_days
-from kgedit.pages.shell import render
+from kgedit.pages.shell import packed, render
 from kgedit.pages.verdict import Piece
 from kgedit.timesteps.edit_files import Edits
 from kgedit.timesteps.timestep import Timestep

@@ -13,8 +13,8 @@ from kgedit.analysis.knowledge_cutoffs import cutoff_table, year_estimates
 from kgedit.analysis.runs import Run
 from kgedit.analysis.tables import Table
 from kgedit.pages.charts.heat import HeatCell, HeatRow, heat_map
+from kgedit.pages.charts.lines import year_dots
 from kgedit.pages.charts.scales import estimate_text
-from kgedit.pages.charts.years import year_dots
 from kgedit.pages.marks import Drawing, Figure
 from kgedit.pages.report_views import Exhibit, View, in_days, run_names
 from kgedit.records.cases import SPECIFICITY

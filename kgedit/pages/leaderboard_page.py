@@ -10,11 +10,10 @@ from urllib.parse import quote
 
 from kgedit.analysis.cells import Estimate, as_text
 from kgedit.analysis.comparisons import Placed
-from kgedit.analysis.leaderboard import HEADINGS, standings_tables, title_of
+from kgedit.analysis.leaderboard import HEADINGS, MEASURES, Measure, Standing, Standings, standings_tables, title_of
 from kgedit.analysis.overviews import kinds_of
-from kgedit.analysis.standings import MEASURES, Measure, Standing, Standings
 from kgedit.analysis.tables import Table
-from kgedit.pages.charts.forest import ForestRow, interval_strip
+from kgedit.pages.charts.points import ForestRow, interval_strip
 from kgedit.pages.charts.scales import estimate_text, percent, same_count
 from kgedit.pages.marks import Drawing
 from kgedit.pages.report_views import in_days

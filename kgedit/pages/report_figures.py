@@ -18,11 +18,10 @@ from kgedit.analysis.tables import Table, preset_names
 from kgedit.analysis.two_hops import found_hops_table, retrieval_table, single_hops_table
 from kgedit.analysis.wikifactdiff import neighbours_table
 from kgedit.pages.charts.bars import Cost, FoundBar, found_bars, memory_bars, time_dots
-from kgedit.pages.charts.forest import ForestRow, forest
 from kgedit.pages.charts.heat import HeatCell, HeatRow, heat_map
 from kgedit.pages.charts.lines import Slope, slopes
+from kgedit.pages.charts.points import ForestRow, Tradeoff, forest, tradeoffs
 from kgedit.pages.charts.scales import common_top, estimate_text
-from kgedit.pages.charts.tradeoff import Tradeoff, tradeoffs
 from kgedit.pages.figures_by_knowledge import specificity_exhibits, year_exhibits
 from kgedit.pages.figures_over_time import curve_exhibits, matrix_exhibits
 from kgedit.pages.marks import Drawing, Figure

@@ -9,14 +9,13 @@ from kgedit.analysis.cells import Estimate, as_text
 from kgedit.analysis.runs import Run
 from kgedit.analysis.tables import Table
 from kgedit.pages.answer_rows import AnswerBook
-from kgedit.pages.charts.forest import ForestRow, interval_strip
+from kgedit.pages.charts.points import ForestRow, interval_strip
 from kgedit.pages.charts.scales import percent, same_count
-from kgedit.pages.embedding import packed
 from kgedit.pages.marks import Drawing, Figure
 from kgedit.pages.report_figures import exhibits_of, forest_row
 from kgedit.pages.report_provenance import commands_of, provenance_of
 from kgedit.pages.report_views import AXIS_NAMES, Exhibit, MethodView, View, in_days, run_names, views_of
-from kgedit.pages.shell import render
+from kgedit.pages.shell import packed, render
 from kgedit.pages.verdict import Verdict, verdict_of
 from kgedit.records.cases import Axis
 

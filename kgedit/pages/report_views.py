@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kgedit.analysis.cells import Estimate, estimate
+from kgedit.analysis.leaderboard import empty_before
 from kgedit.analysis.runs import Run, RunGroup, comparable_groups
-from kgedit.analysis.standings import empty_before
 from kgedit.analysis.tables import COMPARED_STAGES, Table, asked_axes, main_score, preset_scale, presets_of
 from kgedit.pages.marks import Figure
 from kgedit.records.cases import AXES, Axis

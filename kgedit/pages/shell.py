@@ -1,21 +1,56 @@
-"""Renders pages from templates: styles, scripts and data in one file without network requests.
-
-The content security policy of a page allows the hashes of its own scripts, and nothing else.
-"""
+"""Frame of the HTML pages, and data and texts embedded in them."""
 
 from __future__ import annotations
 
 import base64
+import gzip
 import hashlib
-from collections.abc import Sequence
+import json
+from collections.abc import Hashable, Iterable, Sequence
 from functools import cache
 from importlib.resources import files
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import jinja2
 
 from kgedit import __version__
 from kgedit.pages.marks import DARK, LIGHT, Drawing, as_printed, as_variable, css_variables, to_svg
+
+# Base64 does not contain "<", so no label can close the element that contains it. The page unpacks the data with
+# DecompressionStream.
+
+
+Value = TypeVar("Value", bound=Hashable)
+
+NOTHING = -1
+"""Index of a missing value."""
+
+
+class Numbered(Generic[Value]):
+    """Distinct values, numbered in the order of first appearance."""
+
+    def __init__(self, first: Iterable[Value] = ()) -> None:
+        self._numbers: dict[Value, int] = {}
+        for value in first:
+            self.number(value)
+
+    def number(self, value: Value | None) -> int:
+        """Number of a value; NOTHING for None."""
+        if value is None:
+            return NOTHING
+        return self._numbers.setdefault(value, len(self._numbers))
+
+    @property
+    def values(self) -> list[Value]:
+        """Values in the order of their numbers."""
+        return list(self._numbers)
+
+
+def packed(data: Any) -> str:
+    """Compress data as JSON in base64; the same data gives the same text."""
+    written = json.dumps(data, ensure_ascii=False, separators=(",", ":")).encode()
+    return base64.b64encode(gzip.compress(written, compresslevel=9, mtime=0)).decode("ascii")
+
 
 _FOLDER = files("kgedit.pages")
 

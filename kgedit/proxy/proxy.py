@@ -27,13 +27,19 @@ from starlette.types import Receive, Scope, Send
 
 from kgedit.errors import KgeditError
 from kgedit.graph_memory.findings import Remembered, reading_order
-from kgedit.proxy.bodies import ASKING, turns_in, with_facts
-from kgedit.proxy.explaining import EXPLAIN_HEADER, explained_body, explained_stream, fact_headers
-from kgedit.proxy.guard import HostNames, OnlyOurPages
-from kgedit.proxy.http import ClosingResponse, UnreadableBodyError, read_body
+from kgedit.proxy.bodies import (
+    ASKING,
+    EXPLAIN_HEADER,
+    Placing,
+    explained_body,
+    explained_stream,
+    fact_headers,
+    turns_in,
+    with_facts,
+)
+from kgedit.proxy.http import ClosingResponse, HostNames, OnlyOurPages, UnreadableBodyError, read_body
 from kgedit.proxy.memories import ServedMemory
 from kgedit.proxy.metrics import CONTENT_TYPE, Metrics
-from kgedit.proxy.placing import Placing
 from kgedit.untrusted import is_web_address, split_credentials
 
 LOG = logging.getLogger("kgedit.proxy")

@@ -14,9 +14,8 @@ import yaml
 from kgedit.analysis.runs import Run, in_report_order
 from kgedit.checksums import SUMS, check_folder, decoding, sha256_of, write_checksums
 from kgedit.clustered_statistics import INTERVAL_METHOD
-from kgedit.errors import TimestepError
+from kgedit.errors import TimestepError, near_names
 from kgedit.files import read_lines, replace_file, sync
-from kgedit.near_names import near_names
 from kgedit.records.answer_table import ADDED_LATER, ANSWERS
 from kgedit.records.runs import (
     AbilityMeasurement,

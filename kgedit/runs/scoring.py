@@ -17,6 +17,7 @@ from kgedit.records.runs import Answer
 from kgedit.records.scores import RunScores
 from kgedit.runs.bert_scoring import read_bertscores
 from kgedit.runs.edited_cases import old_answers, read_edited_cases
+from kgedit.runs.judging import read_judged_errors, read_verdicts
 from kgedit.runs.run_files import (
     answers_sha256,
     forget_run_checksums,
@@ -28,7 +29,6 @@ from kgedit.runs.run_files import (
     read_spec,
     write_run_checksums,
 )
-from kgedit.runs.verdicts import read_judged_errors, read_verdicts
 
 
 def measure_run(run_folder: Path, *, also: Sequence[str] = ()) -> RunScores:

@@ -12,8 +12,7 @@ import yaml
 from kgedit.editing import METHODS, settings_type_of
 from kgedit.errors import ModelError, SpecError, TimestepError, UnknownNameError
 from kgedit.hparams.easyedit import GivenSpec, is_easyedit, translate
-from kgedit.hparams.published import why_unreadable
-from kgedit.hparams.settings import Settings, given_model, read_settings
+from kgedit.hparams.settings import Settings, given_model, read_settings, why_unreadable
 from kgedit.llm.backends import BACKENDS
 from kgedit.llm.contexts import BARE
 from kgedit.llm.load_options import parse_max_memory

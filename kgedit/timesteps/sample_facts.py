@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from functools import cache
 
 from kgedit.records.cases import Fact, KnownFact
-from kgedit.sample.values import mentioned
+from kgedit.sample.generate import mentioned
 from kgedit.sample.world import SampleEntity, World, read_world
 from kgedit.wording.names import name_rules
 from kgedit.wording.templates import ANY_CLASS, template_table

@@ -19,9 +19,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from kgedit.checksums import check_folder, decoding
-from kgedit.errors import DamagedFileError, TimestepError
+from kgedit.errors import DamagedFileError, TimestepError, did_you_mean
 from kgedit.html_tables import html_table
-from kgedit.near_names import did_you_mean
 from kgedit.records.cases import AXES, SPECIFICITY, Axis, Case, Chain, KnownFact, Probe, Specificity
 from kgedit.resources import as_typed, home
 from kgedit.timesteps.tables import CHANGED, OPTIONAL_TABLES, TABLES, answers_in, fact_in

@@ -43,7 +43,7 @@ class ListConfigs(Verb["list[ListedConfig]"]):
             UnknownNameError: if there is no such method.
         """
         from kgedit.editing import METHODS
-        from kgedit.hparams.published import published_configs
+        from kgedit.hparams.settings import published_configs
 
         if self.method is not None and self.method not in METHODS:
             raise UnknownNameError("editing method", self.method, METHODS)

@@ -11,7 +11,7 @@ from kgedit.verbs.live_progress import step_line
 from kgedit.verbs.options import HomeVerb, Names, OneOf, flag, options, python_only
 
 if TYPE_CHECKING:
-    from kgedit.graph.address import Address
+    from kgedit.graph.bolt import Address
     from kgedit.graph.projection import GraphContent
 
 

@@ -266,8 +266,7 @@ def load_dump_as_of(
 
 def read_load(source: DumpFile, date: datetime.date, options: ReadOptions) -> Load:
     """Options of a load of a dump, by its format."""
-    from kgedit.loaders.detection import checked_format
-    from kgedit.loaders.loads import load_with
+    from kgedit.loaders.detection import checked_format, load_with
     from kgedit.store.schemas import LoaderOptions
     from kgedit.store.slices import slice_note
 

@@ -358,7 +358,7 @@ class ServeMemory(SearchOptions, Verb["uvicorn.Server"]):
         Raises:
             KgeditError: if the file is not a memory, or a setting is invalid.
         """
-        from kgedit.proxy.placing import LAYOUTS, Placing
+        from kgedit.proxy.bodies import LAYOUTS, Placing
         from kgedit.proxy.proxy import ProxySettings
         from kgedit.proxy.server import make_server
 

@@ -34,8 +34,8 @@ from kgedit.verbs.shared_options import TIMESTEP_FORMS
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from kgedit.analysis.leaderboard import Standings
     from kgedit.analysis.runs import Run
-    from kgedit.analysis.standings import Standings
     from kgedit.analysis.tables import Table
     from kgedit.runs.submissions.board import Board
     from kgedit.runs.submissions.entries import WrittenEntry
@@ -252,7 +252,7 @@ class RankRuns(Verb[Leaderboard]):
         Raises:
             TimestepError: if a path contains no run, nothing can be ranked, or a file exists.
         """
-        from kgedit.analysis.standings import standings_of
+        from kgedit.analysis.leaderboard import standings_of
         from kgedit.runs.submissions.board import read_board
 
         files = (self.html, self.markdown, self.csv, self.json)

@@ -184,8 +184,8 @@ def scores(runs: Run | str | Path | Iterable[Run | str | Path]) -> pa.Table:
     Raises:
         TimestepError: if a folder contains no finished run.
     """
+    from kgedit.analysis.results_files import score_table
     from kgedit.analysis.runs import Run
-    from kgedit.analysis.score_table import score_table
 
     given = [runs] if isinstance(runs, Run | str | Path) else runs
     return score_table([one if isinstance(one, Run) else read_run(one) for one in given])

@@ -105,7 +105,7 @@ class JudgeOptions(CostOptions):
                 "--judge-errors requires a judge behind a server: give --metric judge --judge-model NAME. A model on "
                 "this machine only compares the scores of two words."
             )
-        from kgedit.runs.verdicts import VERDICTS_FILE
+        from kgedit.runs.judging import VERDICTS_FILE
 
         unjudged = [run for run in runs if not (run / VERDICTS_FILE).is_file()]
         if asked_for and not given and unjudged:

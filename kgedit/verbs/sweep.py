@@ -98,9 +98,8 @@ class RunSweep(InHome, Verb[Sweep]):
         """
         from kgedit.runs.sweeps.counting import SweepCounter
         from kgedit.runs.sweeps.execution import choose_runs, execute, in_order_of_work, inspect_runs
-        from kgedit.runs.sweeps.located_yaml import LocatedYaml, read_located
         from kgedit.runs.sweeps.planning import plan_sweep
-        from kgedit.runs.sweeps.shipped import find_sweep
+        from kgedit.runs.sweeps.sweep_file import LocatedYaml, find_sweep, read_located
 
         source = LocatedYaml(self.spec) if isinstance(self.spec, Mapping) else read_located(find_sweep(self.spec))
         with use_home(folder_of(self.home)):

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from kgedit.near_names import did_you_mean, near_names
+from kgedit.errors import did_you_mean, near_names
 
 METHODS = ("alphaedit", "ft_l", "ft_m", "lora", "lora_merge", "memit", "r_rome", "rome")
 COMMANDS = ("drop-snapshot", "explore", "export-timestep", "graph", "load-dump", "run-edit")

@@ -15,10 +15,14 @@ from safetensors.torch import load_file
 
 from kgedit.editing.editor import NO_RUN, AppliedEdits, EditorState, RunContext
 from kgedit.editing.locate_then_edit.accumulated_solve import AccumulatedSolve
-from kgedit.editing.locate_then_edit.anchored_norm import anchor_path, anchored, pilot_cases
+from kgedit.editing.locate_then_edit.closed_form_options import (
+    LeastInterference,
+    anchor_path,
+    anchored,
+    away_from_main_directions,
+    pilot_cases,
+)
 from kgedit.editing.locate_then_edit.editor import LocateThenEdit
-from kgedit.editing.locate_then_edit.least_interference import LeastInterference
-from kgedit.editing.locate_then_edit.sphere import away_from_main_directions
 from kgedit.editing.locate_then_edit.subject_prompts import outputs_at
 from kgedit.editing.locate_then_edit.value_search import EditRequest, FoundValues, search_stage
 from kgedit.editing.row_tables import RowTable, TableRows

@@ -12,8 +12,7 @@ import torch
 from kgedit.editing.editor import NO_RUN, AppliedEdits, Capabilities, Editor, EditorState, RunContext
 from kgedit.editing.locate_then_edit.answer_requests import answer_requests
 from kgedit.editing.locate_then_edit.value_search import EditRequest, ValueSearchSettings, search_values
-from kgedit.editing.training import seed_for
-from kgedit.editing.training_texts import UnrelatedPrompts
+from kgedit.editing.training import UnrelatedPrompts, seed_for
 from kgedit.hparams.locate_then_edit import UnkeSettings
 from kgedit.llm.contexts import Context
 from kgedit.llm.devices import BatchLimit

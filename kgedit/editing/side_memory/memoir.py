@@ -11,8 +11,7 @@ import torch
 from kgedit.editing.editor import NO_RUN, AppliedEdits, Capabilities, Editor, EditorState, RunContext
 from kgedit.editing.side_memory.masked_memory import MaskedMemory
 from kgedit.editing.side_memory.prompt_routes import mean_of
-from kgedit.editing.training import seed_for
-from kgedit.editing.training_texts import UnrelatedPrompts, generated_prefixes
+from kgedit.editing.training import UnrelatedPrompts, generated_prefixes, seed_for
 from kgedit.hparams.memory_based import MemoirSettings
 from kgedit.llm.callers import InstalledHook
 from kgedit.llm.contexts import Context

@@ -20,7 +20,7 @@ from pathlib import Path
 from urllib.parse import quote, urlsplit
 
 from kgedit.files import replace_file
-from kgedit.graph.address import Address
+from kgedit.graph.bolt import Address
 from kgedit.graph.browser import SETTINGS, parse_style, style_file
 from kgedit.graph.managed.install import jar_folder, read_lock
 

@@ -12,8 +12,7 @@ import sys
 import time
 from pathlib import Path
 
-from kgedit.graph.address import Address
-from kgedit.graph.bolt import open_driver
+from kgedit.graph.bolt import Address, open_driver
 from kgedit.graph.managed.processes import say
 from kgedit.graph.managed.server import ManagedServer
 

@@ -19,8 +19,7 @@ from pathlib import Path
 
 from kgedit.errors import GraphError
 from kgedit.files import replace_file, sync
-from kgedit.graph.address import Address
-from kgedit.graph.bolt import answers
+from kgedit.graph.bolt import Address, answers
 from kgedit.graph.managed import install
 from kgedit.graph.managed.disk import CANNOT_WRITE, about_full_disk, disk_errors
 from kgedit.graph.managed.entry import entry_jar

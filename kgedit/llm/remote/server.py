@@ -25,7 +25,7 @@ import msgspec
 
 from kgedit.errors import MissingExtraError, ModelError
 from kgedit.llm.remote.requests import ChatReply, ModelRequest
-from kgedit.llm.thinking import without_thoughts
+from kgedit.llm.replies import without_thoughts
 from kgedit.untrusted import split_credentials
 
 OPENAI = "https://api.openai.com/v1"

@@ -23,8 +23,16 @@ from kgedit.llm.presets import PRESETS, preset_by_name
 from kgedit.records.runs import RunSpec
 from kgedit.runs.given_run import GivenPreset, GivenRun
 from kgedit.runs.spec import problems_of, resolve, write_spec
-from kgedit.runs.sweeps.located_yaml import KeyPath, LocatedProblem, LocatedYaml
-from kgedit.runs.sweeps.sweep_file import FieldName, PlacedValue, SweepEntry, SweepFile, take_apart
+from kgedit.runs.sweeps.sweep_file import (
+    FieldName,
+    KeyPath,
+    LocatedProblem,
+    LocatedYaml,
+    PlacedValue,
+    SweepEntry,
+    SweepFile,
+    take_apart,
+)
 
 Combination = Mapping[FieldName, PlacedValue]
 

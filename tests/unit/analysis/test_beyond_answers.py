@@ -12,9 +12,7 @@ from kgedit.analysis.errors import beyond_answer_table
 from kgedit.analysis.tables import Table
 from kgedit.errors import TimestepError
 from kgedit.records.answer_table import ANSWERS
-from kgedit.runs.run_files import forget_run_checksums, read_answers, read_runs
-from kgedit.runs.scoring import write_scores
-from kgedit.runs.verdicts import (
+from kgedit.runs.judging import (
     ErrorLine,
     VerdictLine,
     judgement_of,
@@ -22,6 +20,8 @@ from kgedit.runs.verdicts import (
     write_verdicts,
     wrong_answers,
 )
+from kgedit.runs.run_files import forget_run_checksums, read_answers, read_runs
+from kgedit.runs.scoring import write_scores
 
 SAID = [
     ("Justin Trudeau", 1.0),

@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from kgedit.cli import main
-from kgedit.graph.address import Address
+from kgedit.graph.bolt import Address
 
 PAGE = "http://127.0.0.1:8/browser/"
 SNAPSHOTS = [20210104, 20230227]

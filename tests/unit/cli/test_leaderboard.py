@@ -15,7 +15,7 @@ from world.hostile import HOSTILE
 from world.page_runs import NAMES, write_page_run
 from world.submitted_runs import write_hashed_timestep, write_submittable
 
-from kgedit.analysis.standings import Standings, standings_of
+from kgedit.analysis.leaderboard import Standings, standings_of
 from kgedit.cli import main
 from kgedit.runs.run_files import read_runs
 

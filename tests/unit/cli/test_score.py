@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner, Result
 from world.small_runs import SYNTHETIC, T1, WILD, answer, write_run
 
-from kgedit.analysis.score_table import score_table
+from kgedit.analysis.results_files import score_table
 from kgedit.cli import main
 from kgedit.runs.run_files import read_runs, read_scores
 from kgedit.runs.scoring import write_scores

@@ -18,9 +18,8 @@ from world.explored import DATES, DAYS, LEADER, write_explored
 
 from kgedit.errors import StoreError
 from kgedit.explorer.differences import Differences, Filters, Windows
-from kgedit.explorer.explorer import Explorer
+from kgedit.explorer.explorer import Explorer, search
 from kgedit.explorer.history import History, read_history
-from kgedit.explorer.searching import search
 from kgedit.store.snapshots import Snapshot, drop_snapshot
 
 

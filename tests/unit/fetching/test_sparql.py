@@ -20,7 +20,7 @@ from world.shared_data import SHARED
 from kgedit.errors import SourceError
 from kgedit.fetching.manners import Manners
 from kgedit.fetching.sparql import FetchedSlice, SliceOrder, fetch_slice
-from kgedit.loaders.loads import load_with
+from kgedit.loaders.detection import load_with
 from kgedit.store.ingest import ingest
 from kgedit.store.schemas import LoaderOptions
 from kgedit.store.slices import slice_note

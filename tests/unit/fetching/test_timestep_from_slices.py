@@ -16,8 +16,7 @@ from world.updates import SCHEMA, VALUES, article, said
 
 from kgedit.fetching.manners import Manners
 from kgedit.fetching.sparql import SliceOrder, fetch_slice
-from kgedit.loaders.detection import checked_format
-from kgedit.loaders.loads import load_with
+from kgedit.loaders.detection import checked_format, load_with
 from kgedit.store.ingest import ingest
 from kgedit.store.schemas import LoaderOptions
 from kgedit.store.slices import slice_note

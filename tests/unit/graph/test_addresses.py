@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from kgedit.errors import GraphError
-from kgedit.graph.address import Address
+from kgedit.graph.bolt import Address
 from kgedit.graph.connection import Graph, external_address, find_address
 from kgedit.graph.managed.server import ManagedServer
 

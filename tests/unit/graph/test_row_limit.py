@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from kgedit.cli import main
-from kgedit.graph.address import Address
+from kgedit.graph.bolt import Address
 from kgedit.graph.connection import Graph
 
 

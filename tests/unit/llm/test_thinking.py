@@ -24,7 +24,7 @@ from kgedit.llm.decoding import Decoding, decode, up_to
 from kgedit.llm.generation import PresetQuestion, Question, ask, longest, reason
 from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.presets import PRESETS
-from kgedit.llm.thinking import without_thoughts
+from kgedit.llm.replies import without_thoughts
 from kgedit.llm.tokenization import chat_format, written_chat
 from kgedit.llm.training import encode_targets, target_loss
 from kgedit.records.runs import Preset

@@ -17,8 +17,7 @@ from world.rdf import RdfWriter
 
 from kgedit.errors import SourceError
 from kgedit.loaders import LOADERS
-from kgedit.loaders.detection import checked_format
-from kgedit.loaders.loads import load_with
+from kgedit.loaders.detection import checked_format, load_with
 from kgedit.store.ingest import ingest
 from kgedit.store.schemas import CLAIMS, ENTITIES, Loader, LoaderOptions
 from kgedit.store.snapshots import Snapshot, list_snapshots

@@ -18,8 +18,8 @@ from world.rdf import PREFIXES, RdfWriter, as_turtle
 from world.rows import rows_of
 from world.shared_data import SHARED
 
-from kgedit.loaders.loads import load_with
-from kgedit.rdf.documents import parse
+from kgedit.loaders.detection import load_with
+from kgedit.rdf.text import parse
 from kgedit.store.ingest import ingest
 from kgedit.store.schemas import LoaderOptions
 from kgedit.store.snapshots import Snapshot, SnapshotTable

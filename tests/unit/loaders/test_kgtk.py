@@ -12,7 +12,7 @@ from kgedit.loaders.kgtk import Edges, KgtkParser
 from world.dumps import Json
 from world.shared_data import SHARED
 
-from kgedit.loaders.loads import load_with
+from kgedit.loaders.detection import load_with
 from kgedit.store.ingest import ingest
 from kgedit.store.schemas import LoaderOptions
 from kgedit.store.sources import DumpFile

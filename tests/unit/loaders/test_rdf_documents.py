@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 
 from kgedit.errors import SourceError
-from kgedit.rdf import documents as rdf_documents
-from kgedit.rdf.documents import blocks_of_document, parse
-from kgedit.rdf.text import RDF
+from kgedit.rdf import text as rdf_documents
+from kgedit.rdf.text import RDF, blocks_of_document, parse
 
 WD = "http://www.wikidata.org"
 TRIPLES = f"""

@@ -12,7 +12,7 @@ from kgedit.loaders.wikidata_rdf import FullRdfParser
 from world.dumps import Json, entity, entity_value, quantity_value, snak, statement, time_value
 from world.rdf import RdfWriter
 
-from kgedit.loaders.loads import load_with
+from kgedit.loaders.detection import load_with
 from kgedit.store.ingest import ingest, ingest_as_of
 from kgedit.store.schemas import LoaderOptions
 from kgedit.store.snapshots import Snapshot

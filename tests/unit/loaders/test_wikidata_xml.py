@@ -14,8 +14,7 @@ from kgedit.loaders.wikidata_xml import XmlPages, XmlParser
 from world.dumps import Json, entity, entity_value, snak, statement
 
 from kgedit.errors import SourceError
-from kgedit.loaders.detection import checked_format
-from kgedit.loaders.loads import load_with
+from kgedit.loaders.detection import checked_format, load_with
 from kgedit.store.ingest import ingest
 from kgedit.store.schemas import LoaderOptions
 from kgedit.store.sources import DumpFile

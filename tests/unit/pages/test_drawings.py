@@ -25,14 +25,11 @@ from kgedit.pages.charts.bars import (
     time_dots,
     waterfall,
 )
-from kgedit.pages.charts.forest import ForestRow, forest
 from kgedit.pages.charts.heat import HeatCell, HeatRow, heat_map
-from kgedit.pages.charts.lines import Curve, Slope, curves, slopes
+from kgedit.pages.charts.lines import Curve, Slope, curves, slopes, year_dots
+from kgedit.pages.charts.points import ForestRow, Tradeoff, forest, tradeoffs
 from kgedit.pages.charts.scales import Scale, common_top, percent, ticks
-from kgedit.pages.charts.tradeoff import Tradeoff, tradeoffs
 from kgedit.pages.charts.word_cloud import word_cloud
-from kgedit.pages.charts.years import year_dots
-from kgedit.pages.embedding import NOTHING, Numbered, packed
 from kgedit.pages.figure_files import COLUMN_MM, PAGE_MM, figure_svg, write_figures
 from kgedit.pages.marks import (
     DARK,
@@ -46,6 +43,7 @@ from kgedit.pages.marks import (
     text_width,
     to_svg,
 )
+from kgedit.pages.shell import NOTHING, Numbered, packed
 
 HALF = Estimate(0.5, 0.25, 0.75, 20)
 

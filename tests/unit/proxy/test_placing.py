@@ -6,12 +6,12 @@ import json
 
 from world.small_memory import SPOUSE, edit
 
-from kgedit.editing.in_context.graph_rag import prefix_of
+from kgedit.editing.in_context.prompts import prefix_of
 from kgedit.graph_memory.findings import Finding, Search, reading_order
 from kgedit.graph_memory.graph_memory import GraphMemory
 from kgedit.hparams.memory_based import GraphRagSettings
 from kgedit.llm.embeddings import load_embedder
-from kgedit.proxy.placing import Placing
+from kgedit.proxy.bodies import Placing
 
 
 def _found(country: str = "Norway") -> Finding:

@@ -18,7 +18,7 @@ from world.patience import wait_until
 from world.small_memory import NORWAY, SPOUSE, edit, write_small_memory
 
 from kgedit.graph_memory.findings import Search
-from kgedit.proxy.placing import Placing
+from kgedit.proxy.bodies import Placing
 from kgedit.proxy.proxy import ProxySettings
 from kgedit.proxy.server import make_server
 

@@ -15,8 +15,7 @@ import pytest
 from world.shared_data import SHARED
 
 from kgedit.errors import SourceError
-from kgedit.sample.check import check_world
-from kgedit.sample.generate import SNAPSHOT_DATES
+from kgedit.sample.generate import SNAPSHOT_DATES, check_world
 from kgedit.sample.world import SOURCE, World, read_world
 
 SOME_OTHER_LABEL = {

@@ -12,7 +12,7 @@ import pytest
 from world.dumps import entity, lines, load, write_dump
 from world.rdf import RdfWriter
 
-from kgedit.loaders.loads import load_with
+from kgedit.loaders.detection import load_with
 from kgedit.store.ingest import ingest
 from kgedit.store.schemas import LoaderOptions
 from kgedit.store.snapshots import Snapshot

@@ -10,7 +10,7 @@ from world.small_models import changed, small_model, weights
 
 from kgedit.editing import make_editor
 from kgedit.editing.editor import Editor
-from kgedit.editing.fine_tuning.galore import ProjectedAdam, lifted, projected, singular_vectors
+from kgedit.editing.fine_tuning.selective import ProjectedAdam, lifted, projected, singular_vectors
 from kgedit.errors import SpecError
 from kgedit.llm.contexts import read_context
 from kgedit.llm.language_model import LanguageModel

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kgedit.editing.in_context.vector_index import VECTOR_INDEXES, HnswIndex, VectorIndex
+from kgedit.editing.in_context.text_index import VECTOR_INDEXES, HnswIndex, VectorIndex
 from kgedit.errors import MissingExtraError
 from kgedit.llm.embeddings import Vectors
 
@@ -72,7 +72,7 @@ def test_of_equal_vectors_the_later_is_better_however_many_are_asked_about_at_on
 def test_exact_search_gives_the_same_in_any_portions(monkeypatch: pytest.MonkeyPatch) -> None:
     vectors, queries = _clustered(500), _clustered(40, seed=1)
     at_once = _filled("exact", vectors).nearest(queries, k=7)
-    monkeypatch.setattr("kgedit.editing.in_context.vector_index._SCORES_AT_ONCE", 1500)
+    monkeypatch.setattr("kgedit.editing.in_context.text_index._SCORES_AT_ONCE", 1500)
     one_by_one = _filled("exact", *np.split(vectors, 500))
 
     assert one_by_one.nearest(queries, k=7) == at_once

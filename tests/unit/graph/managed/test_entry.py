@@ -15,7 +15,7 @@ from urllib.parse import unquote
 
 import pytest
 
-from kgedit.graph.address import Address
+from kgedit.graph.bolt import Address
 from kgedit.graph.managed import install
 from kgedit.graph.managed.entry import entry_jar, write_entry
 
