@@ -1,4 +1,8 @@
-"""Scores of runs as one flat table, and as files of results that other tools read."""
+"""Scores of runs as one flat table, and as files of results that other tools read.
+
+Scores reported in EasyEdit's results files come without answers: they cannot be rescored, paired or tested, so they
+are in a separate table.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Code shared by training methods: seeds, examples, texts, and resuming within a call."""
+"""Code shared by training methods: seeds, examples, texts, and resuming within a call.
+
+Seeds are derived from the cases being edited, so that a resumed run draws the same numbers as an uninterrupted one. A
+training state has weights, optimizer and random state at the end of an epoch.
+"""
 
 from __future__ import annotations
 

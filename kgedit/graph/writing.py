@@ -1,4 +1,9 @@
-"""Writes rows of Parquet files into the graph: over Bolt, or a whole graph as CSV files for the import tool."""
+"""Writes rows of Parquet files into the graph: over Bolt, or a whole graph as CSV files for the import tool.
+
+A batch over Bolt and its record are one transaction: a node `Load` counts the written rows of a part, and a batch
+whose first row is not the next one does nothing. The graph is therefore the same after an interruption, or if the
+driver sends a batch twice because a response was lost.
+"""
 
 from __future__ import annotations
 

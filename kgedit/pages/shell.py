@@ -1,4 +1,7 @@
-"""Frame of the HTML pages, and data and texts embedded in them."""
+"""Frame of the HTML pages, and data and texts embedded in them.
+
+A page needs no network requests. Its content security policy allows the hashes of its own scripts, and nothing else.
+"""
 
 from __future__ import annotations
 

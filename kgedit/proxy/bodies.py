@@ -1,4 +1,8 @@
-"""Facts in requests: where the question is in each API, how facts are worded and inserted, and reports of them."""
+"""Facts in requests: where the question is in each API, how facts are worded and inserted, and reports of them.
+
+APIs: OpenAI's chat completions, responses and completions, which vLLM and llama.cpp serve too, and Ollama's chat and
+generate. Everything else in a request, such as tools and images, is kept.
+"""
 
 from __future__ import annotations
 

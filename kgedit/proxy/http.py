@@ -1,4 +1,7 @@
-"""Limits of HTTP requests: timeouts, sizes, and only requests that name this server and come from no other page."""
+"""Limits of HTTP requests: timeouts, sizes, and only requests that name this server and come from no other page.
+
+uvicorn limits the pause between two requests of a connection, but not the time of an incomplete head or body.
+"""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import BeforeValidator
 
@@ -20,6 +20,7 @@ from kgedit.verbs.options import (
     ExistingPath,
     HomeVerb,
     Names,
+    PathType,
     Verb,
     argument,
     as_many,
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
     from kgedit.pages.report_page import Page
 
     Runs = Run | str | Path | Iterable[Run | str | Path]
+else:  # importing Run would import pyarrow
+    Runs = Annotated[Sequence[Annotated[Any, PathType()]], BeforeValidator(as_many)]
 
 
 _SENTENCES = 3
