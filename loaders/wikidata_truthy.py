@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from kgedit.rdf.blocks import RdfBlock, RdfEntity, RdfParser
+from kgedit.loaders.rdf_blocks import RdfBlock, RdfEntity, RdfParser
 from kgedit.store.rows import Statement
 from kgedit.wikidata.ids import is_property_id
 from kgedit.wikidata.rdf import parse_term, snak_of

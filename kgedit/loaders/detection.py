@@ -12,7 +12,7 @@ from pathlib import Path
 
 from kgedit.errors import SourceError
 from kgedit.loaders import LOADERS
-from kgedit.rdf.text import TURTLE, document_form
+from kgedit.loaders.rdf_text import TURTLE, document_form
 from kgedit.store.builds import Load
 from kgedit.store.framing import without_mark
 from kgedit.store.schemas import LoaderOptions

@@ -19,7 +19,7 @@ from world.rows import rows_of
 from world.shared_data import SHARED
 
 from kgedit.loaders.detection import load_with
-from kgedit.rdf.text import parse
+from kgedit.loaders.rdf_text import parse
 from kgedit.store.ingest import ingest
 from kgedit.store.schemas import LoaderOptions
 from kgedit.store.snapshots import Snapshot, SnapshotTable

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from kgedit.errors import SourceError
-from kgedit.rdf import text as rdf_documents
-from kgedit.rdf.text import RDF, blocks_of_document, parse
+from kgedit.loaders import rdf_text as rdf_documents
+from kgedit.loaders.rdf_text import RDF, blocks_of_document, parse
 
 WD = "http://www.wikidata.org"
 TRIPLES = f"""

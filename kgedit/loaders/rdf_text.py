@@ -2,7 +2,7 @@
 
 N-Triples need no library, because each line is a triple. Turtle is parsed with rdflib, entity by entity, which is far
 slower; the prefixes at the beginning of the file are added to every block. Documents of other forms are read as a
-whole (kgedit.rdf.text).
+whole.
 """
 
 from __future__ import annotations

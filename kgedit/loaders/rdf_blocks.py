@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from typing import Any, ClassVar, Literal
 from urllib.parse import unquote_to_bytes
 
-from kgedit.rdf.text import RDF, TRIPLE, triples_of
+from kgedit.loaders.rdf_text import RDF, TRIPLE, triples_of
 from kgedit.store.rows import (
     BAD_STATEMENTS,
     STATEMENT_NOTES,
