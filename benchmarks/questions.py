@@ -30,7 +30,7 @@ import numpy as np
 import pyarrow as pa
 from made_up_facts import make_world
 
-from kgedit.hparams.memory_based import RagSettings
+from kgedit.editing.hparams.memory_based import RagSettings
 from kgedit.store.engine import literal, select
 from kgedit.store.snapshots import open_snapshot
 from kgedit.timesteps.labels import describe_subjects, is_id, usable

@@ -19,7 +19,7 @@ import yaml
 from kgedit.editing import METHODS
 from kgedit.editing.deviations import Deviation, read_deviations
 from kgedit.editing.editor import Capabilities, Editor
-from kgedit.hparams.settings import Settings, defaults, meanings, published_configs
+from kgedit.editing.hparams.settings import Settings, defaults, meanings, published_configs
 
 FILE = Path(__file__).parent / "reference" / "methods.md"
 DEVIATIONS = Path(__file__).parent / "reference" / "deviations.md"

@@ -56,7 +56,7 @@ def protocols(_: click.Context) -> Iterable[str]:
 def configs(_: click.Context) -> Iterable[str]:
     """METHOD/MODEL and METHOD/default."""
     from kgedit.editing import METHODS
-    from kgedit.hparams.settings import published_configs
+    from kgedit.editing.hparams.settings import published_configs
 
     for method in METHODS:
         yield from (f"{method}/{config.model}" for config in published_configs(method))

@@ -11,7 +11,7 @@ from kgedit.registry import Registry
 
 if TYPE_CHECKING:
     from kgedit.editing.editor import Editor
-    from kgedit.hparams.settings import Settings
+    from kgedit.editing.hparams.settings import Settings
     from kgedit.llm.contexts import Context
     from kgedit.llm.language_model import LanguageModel
 
@@ -50,8 +50,10 @@ _METHODS = {
     "unke": ("locate_then_edit.unke:Unke", "locate_then_edit:UnkeSettings"),
     "alphaedit": ("locate_then_edit.memit:AlphaEdit", "locate_then_edit:AlphaEditSettings"),
 }
-"""Editor in kgedit.editing, and settings in kgedit.hparams, of each method. An editor also names its settings; they are
-repeated here because completion and `kgedit configs` read them without importing torch."""
+"""Editor (in kgedit.editing) and settings (in kgedit.editing.hparams) of each method.
+
+An editor also names its settings; they are repeated here because completion and `kgedit configs` read them without
+importing torch."""
 
 METHODS: Registry[type[Editor[Any]]] = Registry(
     "editing method",
@@ -61,7 +63,7 @@ METHODS: Registry[type[Editor[Any]]] = Registry(
 """All editing methods by name; other packages register theirs through the entry-point group."""
 
 _SETTINGS: Registry[type[Settings]] = Registry(
-    "editing method", {name: f"kgedit.hparams.{settings}" for name, (_, settings) in _METHODS.items()}
+    "editing method", {name: f"kgedit.editing.hparams.{settings}" for name, (_, settings) in _METHODS.items()}
 )
 
 
@@ -95,7 +97,7 @@ def make_editor(
         UnknownNameError: if there is no such method.
         SpecError: listing all problems with the settings.
     """
-    from kgedit.hparams.settings import read_settings
+    from kgedit.editing.hparams.settings import read_settings
     from kgedit.llm.contexts import BARE, read_context
 
     kind = METHODS[method]

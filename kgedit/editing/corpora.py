@@ -18,8 +18,8 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from kgedit.editing.hparams.locate_then_edit import KNOWN_FACTS, PROSE, SAMPLE
 from kgedit.errors import ModelError
-from kgedit.hparams.locate_then_edit import KNOWN_FACTS, PROSE, SAMPLE
 from kgedit.llm.language_model import LanguageModel
 from kgedit.records.cases import KnownFact
 from kgedit.timesteps.sample_facts import sample_facts

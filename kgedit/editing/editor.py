@@ -14,9 +14,9 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 import torch
 
+from kgedit.editing.hparams.settings import Settings
 from kgedit.editing.row_tables import TableRows
 from kgedit.errors import SpecError
-from kgedit.hparams.settings import Settings
 from kgedit.llm.contexts import Context
 from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.saving import save_pretrained

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kgedit.editing.editor import NO_RUN, AppliedEdits, Capabilities, Editor, EditorState, RunContext
-from kgedit.hparams.settings import NoSettings
+from kgedit.editing.hparams.settings import NoSettings
 from kgedit.records.cases import Case
 
 

@@ -8,8 +8,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kgedit.editing.hparams.settings import unknown
 from kgedit.errors import MissingExtraError, UnknownNameError
-from kgedit.hparams.settings import unknown
 from kgedit.llm.backends import BACKENDS
 from kgedit.records.runs import Preset
 

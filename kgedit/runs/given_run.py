@@ -11,8 +11,8 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag, ValidationError
 from pydantic_core import ErrorDetails
 
+from kgedit.editing.hparams.settings import as_given, explain, unknown
 from kgedit.errors import MissingExtraError
-from kgedit.hparams.settings import as_given, explain, unknown
 from kgedit.records.cases import Axis
 
 _FromOne = Annotated[Annotated[int, Field(ge=1)] | None, as_given(int)]

@@ -6,8 +6,8 @@ import random
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
+from kgedit.editing.hparams.settings import unknown
 from kgedit.errors import KgeditError, SpecError, TimestepError
-from kgedit.hparams.settings import unknown
 from kgedit.llm.contexts import CHAT, Context, read_context
 from kgedit.llm.presets import PRESETS, THINKING_TOKENS, preset_by_name
 from kgedit.metrics import METRICS

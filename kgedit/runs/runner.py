@@ -15,9 +15,9 @@ from typing import Any
 
 from kgedit.editing import METHODS
 from kgedit.editing.editor import NO_RUN, Editor, EditorState, RunContext
+from kgedit.editing.hparams.settings import Resolved, Settings, read_settings
 from kgedit.editing.saved import save_edited
 from kgedit.errors import SpecError
-from kgedit.hparams.settings import Resolved, Settings, read_settings
 from kgedit.llm.answer_cache import AnswerCache
 from kgedit.llm.backends import BACKENDS
 from kgedit.llm.backends.contract import NO_LIMIT, Backend, DevicePlacement

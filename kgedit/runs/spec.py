@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from kgedit.editing import METHODS, settings_type_of
+from kgedit.editing.hparams.easyedit import GivenSpec, is_easyedit, translate
+from kgedit.editing.hparams.settings import Settings, given_model, read_settings, why_unreadable
 from kgedit.errors import ModelError, SpecError, TimestepError, UnknownNameError
-from kgedit.hparams.easyedit import GivenSpec, is_easyedit, translate
-from kgedit.hparams.settings import Settings, given_model, read_settings, why_unreadable
 from kgedit.llm.backends import BACKENDS
 from kgedit.llm.contexts import BARE
 from kgedit.llm.load_options import parse_max_memory

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from kgedit.editing import METHODS, settings_type_of
+from kgedit.editing.hparams.easyedit import is_easyedit, translate
+from kgedit.editing.hparams.settings import given_model, read_settings, unknown
 from kgedit.errors import SpecError
-from kgedit.hparams.easyedit import is_easyedit, translate
-from kgedit.hparams.settings import given_model, read_settings, unknown
 from kgedit.runs.spec import NEED_TORCH, problems_of, read_mapping
 
 
@@ -79,7 +79,7 @@ def _check_easyedit(raw: Mapping[str, Any]) -> CheckedFile:
 
 
 def _check_published(raw: Mapping[str, Any], *, method: str) -> CheckedFile:
-    """A config file under kgedit/hparams/configs; its folder is named after the method."""
+    """A config file under kgedit/editing/hparams/configs; its folder is named after the method."""
     parts = ["applies_to", "settings"]
     problems = [unknown("part of a config", name, parts) for name in raw if name not in parts]
     applies_to, settings = raw["applies_to"], raw.get("settings")

@@ -43,7 +43,7 @@ class ListConfigs(Verb["list[ListedConfig]"]):
             UnknownNameError: if there is no such method.
         """
         from kgedit.editing import METHODS
-        from kgedit.hparams.settings import published_configs
+        from kgedit.editing.hparams.settings import published_configs
 
         if self.method is not None and self.method not in METHODS:
             raise UnknownNameError("editing method", self.method, METHODS)
@@ -71,7 +71,7 @@ class CopyConfig(Verb[Path]):
     @property
     def target(self) -> Path:
         """File to write, or the one that the spec would be written to."""
-        from kgedit.hparams.settings import DEFAULT
+        from kgedit.editing.hparams.settings import DEFAULT
 
         method, _, model = self.name.partition("/")
         given = None if self.file is None else Path(self.file)
@@ -84,7 +84,7 @@ class CopyConfig(Verb[Path]):
             UnknownNameError: if there is no such method or model.
         """
         from kgedit.editing import settings_type_of
-        from kgedit.hparams.settings import spec_text
+        from kgedit.editing.hparams.settings import spec_text
 
         method, _, model = self.name.partition("/")
         return spec_text(settings_type_of(method), method, model, file=str(self.target))

@@ -116,8 +116,8 @@ def _moments(
     model: Any, layers: Sequence[int], corpus: Any, *, tokens: int | None, length: int, progress: Steps
 ) -> list[Any]:
     from kgedit.editing.corpora import TextBudget
+    from kgedit.editing.hparams.locate_then_edit import statistics_tokens
     from kgedit.editing.locate_then_edit.second_moments import second_moments
-    from kgedit.hparams.locate_then_edit import statistics_tokens
 
     most = tokens or statistics_tokens(model.blocks[0].inner_width)
     update = progress(f"read {corpus.name}", most, "tokens")

@@ -19,7 +19,7 @@ from world.small_timestep import write_timestep
 
 from kgedit.editing import METHODS, make_editor, settings_type_of
 from kgedit.editing.editor import AppliedEdits, Editor, EditorState, Prefix, RunContext
-from kgedit.hparams.settings import Settings, meanings
+from kgedit.editing.hparams.settings import Settings, meanings
 from kgedit.llm import devices
 from kgedit.llm.contexts import read_context
 from kgedit.llm.generation import Question, ask

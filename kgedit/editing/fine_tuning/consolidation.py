@@ -16,8 +16,8 @@ import torch
 
 from kgedit.editing.editor import NO_RUN, AppliedEdits, Capabilities, EditorState, RunContext
 from kgedit.editing.fine_tuning.selective import SelectiveTuning
+from kgedit.editing.hparams.fine_tuning import ContinualSettings, EwcSettings, SynapticSettings
 from kgedit.editing.training import examples, seed_for
-from kgedit.hparams.fine_tuning import ContinualSettings, EwcSettings, SynapticSettings
 from kgedit.llm.contexts import Context
 from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.training import backward, encode_targets

@@ -15,9 +15,9 @@ from kgedit.editing.corpora import Corpus, TextBudget, corpus_of
 from kgedit.editing.editor import NO_RUN, AppliedEdits, Capabilities, EditorState, RunContext
 from kgedit.editing.fine_tuning.curvature import Curvature, Projection, curvatures, text_batches, text_curvatures
 from kgedit.editing.fine_tuning.editor import BreadthFirstTuning, MatrixTuning
+from kgedit.editing.hparams.fine_tuning import CrispEditSettings
 from kgedit.editing.training import examples
 from kgedit.errors import SpecError
-from kgedit.hparams.fine_tuning import CrispEditSettings
 from kgedit.llm.contexts import Context
 from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.training import encode_targets

@@ -19,8 +19,8 @@ from typing import Any, TypeVar
 import torch
 
 from kgedit.editing.editor import NO_RUN, AppliedEdits, Editor, EditorState, RunContext
+from kgedit.editing.hparams.fine_tuning import BreadthFirstSettings, TrainingSettings
 from kgedit.editing.training import examples, resume_training, seed_for, smaller_batch, training_state
-from kgedit.hparams.fine_tuning import BreadthFirstSettings, TrainingSettings
 from kgedit.llm.contexts import Context
 from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.surgery.forward_above import ForwardAbove, forward_above

@@ -12,7 +12,7 @@ from typing import Any
 
 from kgedit.editing.editor import Capabilities
 from kgedit.editing.fine_tuning.editor import BreadthFirstTuning, MatrixTuning, PromptLastTuning
-from kgedit.hparams.fine_tuning import FineTuningSettings, FtlSettings, FtmSettings, LocFtSettings
+from kgedit.editing.hparams.fine_tuning import FineTuningSettings, FtlSettings, FtmSettings, LocFtSettings
 from kgedit.llm.contexts import Context
 from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.surgery.matrices import EditedParameter

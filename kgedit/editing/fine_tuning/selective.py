@@ -11,8 +11,8 @@ from torch import nn
 
 from kgedit.editing.editor import Capabilities
 from kgedit.editing.fine_tuning.editor import BreadthFirstTuning, EpochSettings
+from kgedit.editing.hparams.fine_tuning import BitFitSettings, GaLoreSettings, LnTuningSettings
 from kgedit.errors import SpecError
-from kgedit.hparams.fine_tuning import BitFitSettings, GaLoreSettings, LnTuningSettings
 from kgedit.llm.contexts import Context
 from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.surgery.matrices import EditedParameter

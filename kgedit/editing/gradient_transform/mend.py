@@ -27,9 +27,9 @@ from kgedit.editing.gradient_transform.mend_training import (
     training_edits,
     vectors_of,
 )
+from kgedit.editing.hparams.gradient_transform import MendSettings
 from kgedit.editing.training import examples, seeded
 from kgedit.errors import SpecError
-from kgedit.hparams.gradient_transform import MendSettings
 from kgedit.llm.contexts import Context
 from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.saving import save_tensors

@@ -16,9 +16,9 @@ import torch
 
 from kgedit.editing.editor import NO_RUN, AppliedEdits, Capabilities, Editor, EditorState, RunContext
 from kgedit.editing.gradient_transform.running_statistics import RunningCovariance, RunningStatistics
+from kgedit.editing.hparams.gradient_transform import StableEditSettings, UltraEditSettings
 from kgedit.editing.training import examples
 from kgedit.errors import SpecError
-from kgedit.hparams.gradient_transform import StableEditSettings, UltraEditSettings
 from kgedit.llm.contexts import Context
 from kgedit.llm.devices import float64_device, in_float64
 from kgedit.llm.language_model import LanguageModel

@@ -20,8 +20,8 @@ from kgedit.editing.editor import (
     PrefixPart,
     RunContext,
 )
+from kgedit.editing.hparams.memory_based import IkeSettings
 from kgedit.editing.in_context.text_index import FactMemory, TextIndex, embedder_beside
-from kgedit.hparams.memory_based import IkeSettings
 from kgedit.llm.contexts import Context, read_template
 from kgedit.llm.language_model import LanguageModel
 from kgedit.progress import Advance, ignore

@@ -13,8 +13,8 @@ import torch
 from numpy.typing import NDArray
 
 from kgedit.editing.editor import EditorState
+from kgedit.editing.hparams.memory_based import EmbedOn
 from kgedit.errors import MissingExtraError
-from kgedit.hparams.memory_based import EmbedOn
 from kgedit.llm.embeddings import Embedder, Vectors, embedder_on_demand
 from kgedit.llm.language_model import LanguageModel
 from kgedit.records.cases import Case

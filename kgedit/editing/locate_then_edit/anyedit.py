@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kgedit.editing.editor import Capabilities
+from kgedit.editing.hparams.locate_then_edit import AnyEditSettings
 from kgedit.editing.locate_then_edit.answer_requests import answer_requests
 from kgedit.editing.locate_then_edit.memit import NullSpaceEditor
 from kgedit.editing.locate_then_edit.value_search import EditRequest
-from kgedit.hparams.locate_then_edit import AnyEditSettings
 from kgedit.records.cases import Case
 from kgedit.records.runs import EditFailure
 

@@ -12,6 +12,7 @@ import torch
 
 from kgedit.editing.corpora import Corpus, TextBudget, corpus_of
 from kgedit.editing.editor import NO_RUN, Editor, EditorState, RunContext
+from kgedit.editing.hparams.locate_then_edit import LocateSettings
 from kgedit.editing.locate_then_edit.second_moments import SecondMoment, damped, second_moments
 from kgedit.editing.locate_then_edit.subject_prompts import (
     SubjectPrompt,
@@ -22,7 +23,6 @@ from kgedit.editing.locate_then_edit.subject_prompts import (
 )
 from kgedit.editing.locate_then_edit.value_search import EditRequest, FoundValues, ValueSearchSettings, search_values
 from kgedit.errors import ModelError, SpecError
-from kgedit.hparams.locate_then_edit import LocateSettings
 from kgedit.llm.contexts import Context
 from kgedit.llm.decoding import sample_random_prefixes
 from kgedit.llm.devices import BatchLimit, float64_device, in_float64

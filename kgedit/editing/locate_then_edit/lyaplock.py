@@ -16,11 +16,11 @@ from typing import Any
 import torch
 
 from kgedit.editing.editor import Capabilities, EditorState
+from kgedit.editing.hparams.locate_then_edit import LyapLockSettings
 from kgedit.editing.locate_then_edit.accumulated_solve import inverse
 from kgedit.editing.locate_then_edit.memit import PreservingEditor
 from kgedit.editing.row_tables import TableRows
 from kgedit.errors import SpecError
-from kgedit.hparams.locate_then_edit import LyapLockSettings
 from kgedit.llm.contexts import Context
 from kgedit.llm.language_model import LanguageModel
 

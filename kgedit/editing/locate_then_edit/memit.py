@@ -13,10 +13,7 @@ from typing import Any, TypeVar
 import torch
 
 from kgedit.editing.editor import Capabilities
-from kgedit.editing.locate_then_edit.accumulated_solve import inverse
-from kgedit.editing.locate_then_edit.second_moments import null_space
-from kgedit.editing.locate_then_edit.several_layers import SeveralLayersEditor
-from kgedit.hparams.locate_then_edit import (
+from kgedit.editing.hparams.locate_then_edit import (
     RELATIVE_THRESHOLD,
     AlphaEditSettings,
     EncoreSettings,
@@ -25,6 +22,9 @@ from kgedit.hparams.locate_then_edit import (
     PreserveSettings,
     RlsEditSettings,
 )
+from kgedit.editing.locate_then_edit.accumulated_solve import inverse
+from kgedit.editing.locate_then_edit.second_moments import null_space
+from kgedit.editing.locate_then_edit.several_layers import SeveralLayersEditor
 
 _WITHDRAWING = (
     "A withdrawn edit leaves each layer with the solution over the keys and values of the others, but edits made with "

@@ -12,10 +12,10 @@ from collections.abc import Sequence
 import torch
 
 from kgedit.editing.editor import NO_RUN, AppliedEdits, Capabilities, EditorState, Prefix, PrefixPart, RunContext
+from kgedit.editing.hparams.locate_then_edit import RomeSettings
 from kgedit.editing.locate_then_edit.editor import LocateThenEdit
 from kgedit.editing.locate_then_edit.second_moments import Whitening
 from kgedit.editing.locate_then_edit.value_search import EditRequest
-from kgedit.hparams.locate_then_edit import RomeSettings
 from kgedit.llm.contexts import Context
 from kgedit.llm.devices import in_float64
 from kgedit.llm.language_model import LanguageModel

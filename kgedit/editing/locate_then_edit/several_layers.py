@@ -14,6 +14,7 @@ import torch
 from safetensors.torch import load_file
 
 from kgedit.editing.editor import NO_RUN, AppliedEdits, EditorState, RunContext
+from kgedit.editing.hparams.locate_then_edit import SeveralLayersSettings
 from kgedit.editing.locate_then_edit.accumulated_solve import AccumulatedSolve
 from kgedit.editing.locate_then_edit.closed_form_options import (
     LeastInterference,
@@ -27,7 +28,6 @@ from kgedit.editing.locate_then_edit.subject_prompts import outputs_at
 from kgedit.editing.locate_then_edit.value_search import EditRequest, FoundValues, search_stage
 from kgedit.editing.row_tables import RowTable, TableRows
 from kgedit.errors import ModelError, SpecError
-from kgedit.hparams.locate_then_edit import SeveralLayersSettings
 from kgedit.llm.contexts import Context
 from kgedit.llm.devices import in_float64
 from kgedit.llm.language_model import LanguageModel

@@ -10,10 +10,10 @@ from typing import Any
 import torch
 
 from kgedit.editing.editor import NO_RUN, AppliedEdits, Capabilities, Editor, EditorState, RunContext
+from kgedit.editing.hparams.locate_then_edit import UnkeSettings
 from kgedit.editing.locate_then_edit.answer_requests import answer_requests
 from kgedit.editing.locate_then_edit.value_search import EditRequest, ValueSearchSettings, search_values
 from kgedit.editing.training import UnrelatedPrompts, seed_for
-from kgedit.hparams.locate_then_edit import UnkeSettings
 from kgedit.llm.contexts import Context
 from kgedit.llm.devices import BatchLimit
 from kgedit.llm.language_model import LanguageModel

@@ -13,8 +13,8 @@ from peft import LoraConfig, PeftModel, get_peft_model
 from transformers.pytorch_utils import Conv1D
 
 from kgedit.editing.editor import RunContext
+from kgedit.editing.hparams.fine_tuning import LoraSettings
 from kgedit.editing.training import resume_training, smaller_batch, training_state
-from kgedit.hparams.fine_tuning import LoraSettings
 from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.surgery.matrices import keep_loaded
 from kgedit.llm.training import backward, encode_targets, loss_scaler, take_step, target_loss

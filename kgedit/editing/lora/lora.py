@@ -16,9 +16,9 @@ import torch
 from peft import PeftModel, get_peft_model_state_dict, set_peft_model_state_dict
 
 from kgedit.editing.editor import NO_RUN, AppliedEdits, Capabilities, Editor, EditorState, RunContext
+from kgedit.editing.hparams.fine_tuning import LoraMergeSettings, LoraSettings
 from kgedit.editing.lora.adapters import attach, detach, merge, targets_of, train
 from kgedit.editing.training import examples, seed_for, seeded
-from kgedit.hparams.fine_tuning import LoraMergeSettings, LoraSettings
 from kgedit.llm.contexts import Context
 from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.surgery.matrices import EditedMatrix

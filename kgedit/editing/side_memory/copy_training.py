@@ -12,9 +12,9 @@ from typing import Any, Literal
 
 import torch
 
+from kgedit.editing.hparams.memory_based import WiseSettings
 from kgedit.editing.side_memory.prompt_routes import SeenTokens, mean_of, prompt_tokens
 from kgedit.editing.side_memory.side_copies import Distance, product
-from kgedit.hparams.memory_based import WiseSettings
 from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.surgery.forward_above import forward_above
 from kgedit.llm.surgery.structure import by_row

@@ -14,10 +14,10 @@ from typing import Any
 import torch
 
 from kgedit.editing.editor import NO_RUN, AppliedEdits, Capabilities, Editor, EditorState, RunContext
+from kgedit.editing.hparams.memory_based import GraceSettings
 from kgedit.editing.row_tables import TableRows
 from kgedit.editing.side_memory.codebook import Codebook
 from kgedit.editing.training import examples, seed_for
-from kgedit.hparams.memory_based import GraceSettings
 from kgedit.llm.callers import InstalledHook
 from kgedit.llm.contexts import Context
 from kgedit.llm.language_model import LanguageModel

@@ -9,10 +9,10 @@ from typing import Any
 import torch
 
 from kgedit.editing.editor import NO_RUN, AppliedEdits, Capabilities, Editor, EditorState, RunContext
+from kgedit.editing.hparams.memory_based import MemoirSettings
 from kgedit.editing.side_memory.masked_memory import MaskedMemory
 from kgedit.editing.side_memory.prompt_routes import mean_of
 from kgedit.editing.training import UnrelatedPrompts, generated_prefixes, seed_for
-from kgedit.hparams.memory_based import MemoirSettings
 from kgedit.llm.callers import InstalledHook
 from kgedit.llm.contexts import Context
 from kgedit.llm.language_model import LanguageModel

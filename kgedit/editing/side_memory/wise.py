@@ -15,6 +15,7 @@ import torch
 from transformers.activations import ACT2FN
 
 from kgedit.editing.editor import NO_RUN, AppliedEdits, Capabilities, Editor, EditorState, RunContext
+from kgedit.editing.hparams.memory_based import WiseSettings
 from kgedit.editing.side_memory.copy_training import CopyTraining, EditedPrompts, Replay, TrainingScale
 from kgedit.editing.side_memory.prompt_routes import SeenTokens, mean_of
 from kgedit.editing.side_memory.side_copies import (
@@ -29,7 +30,6 @@ from kgedit.editing.side_memory.side_copies import (
 )
 from kgedit.editing.training import UnrelatedPrompts, generated_prefixes, seed_for, seeded
 from kgedit.errors import SpecError
-from kgedit.hparams.memory_based import WiseSettings
 from kgedit.llm.callers import InstalledHook
 from kgedit.llm.contexts import Context
 from kgedit.llm.language_model import LanguageModel

@@ -9,8 +9,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Literal
 
+from kgedit.editing.hparams.settings import unknown
 from kgedit.errors import KgeditError, SpecError, TimestepError
-from kgedit.hparams.settings import unknown
 from kgedit.llm.devices import forget_peak_memory
 from kgedit.progress import Listener
 from kgedit.records.runs import RunSpec

@@ -17,8 +17,8 @@ from typing import Any
 from pydantic import ValidationError
 
 from kgedit.editing import METHODS, settings_type_of
+from kgedit.editing.hparams.settings import explain, read_settings, unknown
 from kgedit.errors import SpecError
-from kgedit.hparams.settings import explain, read_settings, unknown
 from kgedit.llm.presets import PRESETS, preset_by_name
 from kgedit.records.runs import RunSpec
 from kgedit.runs.given_run import GivenPreset, GivenRun

@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 
 import yaml
 
+from kgedit.editing.hparams.settings import unknown, why_unreadable
 from kgedit.errors import SpecError, did_you_mean
-from kgedit.hparams.settings import unknown, why_unreadable
 from kgedit.runs.given_run import GivenRun
 
 KeyPath = tuple[str | int, ...]

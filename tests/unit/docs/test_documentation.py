@@ -17,7 +17,7 @@ import yaml
 from kgedit.cli import COMMANDS
 from kgedit.editing import METHODS
 from kgedit.editing.deviations import Deviation, Deviations, read_deviations
-from kgedit.hparams.settings import meanings
+from kgedit.editing.hparams.settings import meanings
 from kgedit.timesteps.chains import CHAIN_QUERIES
 from kgedit.timesteps.export import QUERIES
 

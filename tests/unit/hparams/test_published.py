@@ -15,8 +15,15 @@ from world.small_models import small_model
 from world.small_timestep import a_case
 
 from kgedit.editing import METHODS, make_editor
+from kgedit.editing.hparams.settings import (
+    CONFIGS,
+    Resolved,
+    published_configs,
+    published_for,
+    read_config,
+    read_settings,
+)
 from kgedit.errors import SpecError
-from kgedit.hparams.settings import CONFIGS, Resolved, published_configs, published_for, read_config, read_settings
 from kgedit.llm.contexts import read_context
 
 
@@ -82,7 +89,7 @@ def test_every_model_is_told_from_every_other() -> None:
 @pytest.fixture
 def publish(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, dict[str, Any]], None]:
     """Publishes values for models as small as those of the tests."""
-    monkeypatch.setattr("kgedit.hparams.settings.CONFIGS", tmp_path)
+    monkeypatch.setattr("kgedit.editing.hparams.settings.CONFIGS", tmp_path)
 
     def write(method: str, settings: dict[str, Any]) -> None:
         (tmp_path / method).mkdir()

@@ -8,9 +8,9 @@ import sys
 import pytest
 import yaml
 
-from kgedit.hparams.fine_tuning import FtmSettings
-from kgedit.hparams.memory_based import RagSettings
-from kgedit.hparams.settings import read_settings
+from kgedit.editing.hparams.fine_tuning import FtmSettings
+from kgedit.editing.hparams.memory_based import RagSettings
+from kgedit.editing.hparams.settings import read_settings
 
 
 def test_numbers_are_numbers_whatever_yaml_makes_of_them() -> None:

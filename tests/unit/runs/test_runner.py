@@ -530,7 +530,7 @@ def test_a_run_is_not_resumed_with_another_context_or_with_other_resolved_settin
 
     context.write_text("# another heading\n---\nQ: {question}\nA:\n", encoding="utf-8")
     assert run(spec, folder) == folder
-    monkeypatch.setattr("kgedit.hparams.fine_tuning._learning_rate", lambda width: 0.25)
+    monkeypatch.setattr("kgedit.editing.hparams.fine_tuning._learning_rate", lambda width: 0.25)
     with pytest.raises(SpecError, match=r"settings.learning_rate is 0\.0\d+ there and 0\.25 here"):
         run(spec, folder)
 

@@ -13,7 +13,7 @@ from world.small_timestep import write_timestep
 
 from kgedit.cli import main
 from kgedit.editing import METHODS, settings_type_of
-from kgedit.hparams.settings import CONFIGS, defaults, meanings, read_config, spec_text
+from kgedit.editing.hparams.settings import CONFIGS, defaults, meanings, read_config, spec_text
 from kgedit.runs.spec import read_spec, resolve
 from kgedit.runs.spec_files import check
 

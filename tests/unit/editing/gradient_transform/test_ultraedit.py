@@ -14,8 +14,8 @@ from kgedit.editing import METHODS, make_editor
 from kgedit.editing.editor import Editor
 from kgedit.editing.gradient_transform.running_statistics import RunningStatistics
 from kgedit.editing.gradient_transform.ultraedit import update_of
+from kgedit.editing.hparams.settings import read_settings
 from kgedit.errors import SpecError
-from kgedit.hparams.settings import read_settings
 from kgedit.llm.contexts import read_context
 from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.surgery.gradient_factors import gradient_factors

@@ -13,12 +13,12 @@ from world.small_timestep import write_timestep
 
 from kgedit.cli import main
 from kgedit.editing.corpora import Corpus, TextBudget, pack
+from kgedit.editing.hparams.locate_then_edit import statistics_tokens
 from kgedit.editing.locate_then_edit import second_moments as statistics
 from kgedit.editing.locate_then_edit.second_moments import (
     null_space,
     second_moments,
 )
-from kgedit.hparams.locate_then_edit import statistics_tokens
 from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.surgery.structure import by_row, hooks
 from kgedit.resources import home

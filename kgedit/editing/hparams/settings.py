@@ -3,8 +3,8 @@
 A method's settings are a pydantic model without open values. The settings given by a user are checked by a second
 model, derived from the first, in which every setting is optional; `GivenSettings.resolve` fills in the rest.
 
-In the name of a template, METHOD/MODEL is a published config under kgedit/hparams/configs; METHOD/default has the
-method's defaults.
+In the name of a template, METHOD/MODEL is a published config in the folder `configs`; METHOD/default has the method's
+defaults.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from kgedit.hparams.settings import Settings, readable_by, setting
+from kgedit.editing.hparams.settings import Settings, readable_by, setting
 from kgedit.llm.surgery.layers import choose_layer, parse_layers
 from kgedit.records.runs import Setting
 

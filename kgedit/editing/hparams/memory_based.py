@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
-from kgedit.hparams.settings import Settings, setting
+from kgedit.editing.hparams.settings import Settings, setting
 from kgedit.llm.surgery.layers import choose_layer
 from kgedit.records.runs import Setting
 

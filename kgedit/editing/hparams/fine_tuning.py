@@ -6,8 +6,8 @@ from abc import abstractmethod
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from kgedit.hparams.locate_then_edit import KNOWN_FACTS, LayerList
-from kgedit.hparams.settings import Settings, setting
+from kgedit.editing.hparams.locate_then_edit import KNOWN_FACTS, LayerList
+from kgedit.editing.hparams.settings import Settings, setting
 from kgedit.llm.surgery.layers import blocks_between, choose_layer, parse_layers
 from kgedit.records.runs import Setting
 

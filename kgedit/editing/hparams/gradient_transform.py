@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
-from kgedit.hparams.settings import Settings, readable_by, setting
+from kgedit.editing.hparams.settings import Settings, readable_by, setting
 from kgedit.llm.surgery.layers import MATRICES_MEANING, blocks_between, check_layers, parse_matrices, parse_roles
 from kgedit.records.runs import Setting
 

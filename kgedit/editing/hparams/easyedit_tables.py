@@ -1,4 +1,4 @@
-"""Conversion of each key of EasyEdit's hyperparameter files: one table per method, read by kgedit.hparams.easyedit.
+"""Conversion of each key of EasyEdit's hyperparameter files: one table per method, read by `easyedit`.
 
 A key maps to settings of kgedit, or must have the value that corresponds to kgedit's fixed behaviour, or restates
 something that kgedit finds by itself.

@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from kgedit.editing.hparams.easyedit_tables import FOUND_BY_ITSELF, METHODS_OF, TABLES, bound
+from kgedit.editing.hparams.settings import unknown
 from kgedit.errors import ModelError, SpecError
-from kgedit.hparams.easyedit_tables import FOUND_BY_ITSELF, METHODS_OF, TABLES, bound
-from kgedit.hparams.settings import unknown
 
 _WHOLE_SPEC = frozenset({"alg_name", "model_name", "device", "seed"})
 
