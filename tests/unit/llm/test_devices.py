@@ -1,4 +1,4 @@
-"""Peak memory of one run among several in a process."""
+"""Peak memory of one run among several in a process, and the device of each number format."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import sys
 import pytest
 import torch
 
-from kgedit.llm.devices import forget_peak_memory, peak_memory_bytes
+from kgedit.llm.devices import device_for, forget_peak_memory, peak_memory_bytes
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere the peak is that of the whole process")
@@ -33,3 +33,17 @@ def test_what_an_earlier_run_freed_does_not_count_for_the_next() -> None:
     del blocks[:-1]
     forget_peak_memory("cpu")
     assert peak_memory_bytes("cpu") - before < 90 * 2**20
+
+
+@pytest.mark.parametrize(
+    ("dtype", "device", "kept_on"),
+    [
+        (torch.float32, "mps", "mps"),
+        (torch.bfloat16, "mps", "mps"),
+        (torch.float64, "mps", "cpu"),
+        (torch.float64, "cuda:1", "cuda:1"),
+        (torch.float32, "cuda:1", "cuda:1"),
+    ],
+)
+def test_only_formats_that_a_device_lacks_are_kept_on_the_cpu(dtype: torch.dtype, device: str, kept_on: str) -> None:
+    assert device_for(dtype, torch.device(device)) == torch.device(kept_on)

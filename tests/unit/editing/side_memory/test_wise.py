@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 from peft.utils.merge_utils import dare_linear, magnitude_prune, task_arithmetic, ties
+from world.other_devices import other_devices
 from world.small_models import ARCHITECTURES, changed, small_model, weights
 from world.waits import counted_waits
 
@@ -474,3 +475,14 @@ def test_without_known_facts_the_model_writes_the_unrelated_prompts_and_no_probe
     assert not probed & set(written)
     assert written == make_editor("wise", small_model())._unrelated(cases)
     assert editor.apply(cases[:1]).loss is not None
+
+
+def test_copies_that_were_saved_are_loaded_to_the_device_of_their_matrix() -> None:
+    """Routing moves a copy to the device of its inputs; without this it would do so at every token."""
+    with other_devices() as (first, _):
+        model = small_model()
+        model.module.to(first)
+        editor = make_editor("wise", model, {"layer": 1})
+        record = {"thresholds": [1.0], "prompts": [["Who?"]], "shortest": [2], "counts": [1, 1, 1], "scale": None}
+        editor.load_state(EditorState({"0": torch.zeros(2, 2)}, record))
+        assert [copy.change.device for copy in editor.router.copies] == [first]
