@@ -85,8 +85,10 @@ def read_checksums(folder: Path) -> dict[str, str] | None:
 
 @lru_cache(maxsize=8)
 def _list_at(folder: Path, _stamp: _Stamp) -> Mapping[str, str]:
-    """Checksums as read while the list had this stamp: a snapshot has three files per bucket, each checked when its
-    bucket is read, and a list of 4,096 buckets takes longer to parse than most of them to check."""
+    """Checksums of a folder, read again only if the list's stamp changes.
+
+    A snapshot has three files per bucket, each checked when its bucket is read. Parsing a list of 4,096 buckets takes
+    longer than checking most of them."""
     return MappingProxyType(read_checksums(folder) or {})
 
 

@@ -152,7 +152,7 @@ class Engine(Protocol):
             items: Column id.
             properties: Properties that may be a hop.
             fan: Maximum number of facts of an item, each with a different property.
-            max_df: Items that more facts name in the newer snapshot have none.
+            max_df: Items to which more facts of the newer snapshot lead are left out.
         """
         ...
 

@@ -35,7 +35,7 @@ class ExportTask:
         out: Folder of the timestep.
         selected: Number of rows in the selection.
         state: "waiting", "running", "done" or "failed".
-        said: Error message or summary of the result.
+        message: Error message or summary of the result.
     """
 
     number: int
@@ -46,7 +46,7 @@ class ExportTask:
     out: Path
     selected: int
     state: str = "waiting"
-    said: str = ""
+    message: str = ""
 
     @property
     def command(self) -> str:
@@ -120,11 +120,11 @@ class Exports:
     def _make(self, task: ExportTask) -> None:
         self._set(replace(task, state="running"))
         try:
-            said = self._export(task)
+            message = self._export(task)
         except Exception as error:  # shown on the page; the server continues
-            self._set(replace(task, state="failed", said=str(error)))
+            self._set(replace(task, state="failed", message=str(error)))
         else:
-            self._set(replace(task, state="done", said=said))
+            self._set(replace(task, state="done", message=message))
 
     def _set(self, task: ExportTask) -> None:
         with self._lock:

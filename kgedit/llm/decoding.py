@@ -158,18 +158,18 @@ class _Text:
     Attributes:
         prompt: Token ids.
         asking: Unfinished rows with this prompt, with their indexes.
-        said: New tokens.
+        new: New tokens.
     """
 
     prompt: list[int]
     asking: list[tuple[int, Decoding]] = field(default_factory=list)
-    said: list[int] = field(default_factory=list)
+    new: list[int] = field(default_factory=list)
 
     @property
     def limit(self) -> int:
         return max(row.limit for _, row in self.asking)
 
-    def say(self, token: int, entropy: float, replies: list[list[int]]) -> bool:
+    def add(self, token: int, entropy: float, replies: list[list[int]]) -> bool:
         """Add a token and store the replies of rows that it ends. Returns whether any row is left.
 
         Args:
@@ -177,13 +177,13 @@ class _Text:
         """
         going = []
         for index, row in self.asking:
-            reply = list(self.said)
+            reply = list(self.new)
             if _goes_on(row, reply, token, entropy):
                 going.append((index, row))
             else:
                 replies[index] = reply
         self.asking = going
-        self.said.append(token)
+        self.new.append(token)
         return bool(going)
 
 
@@ -255,7 +255,7 @@ class _Pool:
             going = [
                 row
                 for row, (at,) in zip(read.rows, read.found, strict=True)
-                if texts[row].say(tokens[at], entropies[at], self._replies)
+                if texts[row].add(tokens[at], entropies[at], self._replies)
             ]
             if not going:
                 continue
@@ -280,15 +280,15 @@ class _Pool:
         at, count = self._model.device, len(self.texts)
         starts = torch.tensor(self._starts, device=at)[:, None]
         output = self._model.forward_tree(
-            torch.tensor([text.said[-1:] for text in self.texts], device=at),
+            torch.tensor([text.new[-1:] for text in self.texts], device=at),
             (torch.arange(cache.length + 1, device=at) >= starts)[:, None],
             cache.length - starts,
             picks=(torch.arange(count), torch.zeros(count, dtype=torch.long)),
             cache=cache,
         )
         entropies = _entropies(output.logits, _asking(self.texts))
-        said = enumerate(zip(output.logits.argmax(-1).tolist(), entropies, strict=True))
-        going = [slot for slot, (token, entropy) in said if self.texts[slot].say(token, entropy, self._replies)]
+        chosen = enumerate(zip(output.logits.argmax(-1).tolist(), entropies, strict=True))
+        going = [slot for slot, (token, entropy) in chosen if self.texts[slot].add(token, entropy, self._replies)]
         self._keep(going, cache)
 
     def _keep(self, going: list[int], cache: RoomyCache) -> None:

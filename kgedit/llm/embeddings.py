@@ -54,7 +54,7 @@ class EmbedderOnDemand:
     def stored(self, texts: Sequence[str]) -> Vectors:
         """Vectors of a list of texts that is the same in every process: from disk, if they were computed before.
 
-        Only for models in a folder, on the CPU: nothing else says whether a later process would compute the same.
+        Only for models in a folder, on the CPU: otherwise a later process might compute others.
         """
         check_embedder(self._name)
         folder = Path(_path_or_name(self._name))
@@ -64,7 +64,7 @@ class EmbedderOnDemand:
 
 
 def stored_vectors(embed: Embedder, texts: Sequence[str]) -> Vectors:
-    """Vectors of a list of texts that is the same in every process, from disk if the embedder can say so."""
+    """Vectors of a list of texts that is the same in every process, from disk if the embedder guarantees that."""
     return embed.stored(texts) if isinstance(embed, EmbedderOnDemand) else embed(texts)
 
 

@@ -251,7 +251,7 @@ def _closed_thoughts(model: LanguageModel, one: Reasoned, ids: Sequence[int], ma
 
 
 def free_reply(model: LanguageModel, reasoned: Reasoned, ids: Sequence[int], gold: Sequence[int]) -> Reply:
-    """Reply from freely generated tokens; `seconds` is filled in later."""
+    """Reply from generated tokens; `seconds` is filled in later."""
     truncation, question = reasoned.asked.preset.truncation, reasoned.asked.question
     text = truncate(model.decode(ids), truncation)
     # Decoding continues past a sentence until its end is known.

@@ -174,7 +174,7 @@ def stage_of(model_state: ModelState, timestep: str, timesteps: Sequence[str]) -
 _LONGEST_REPEATED = 8
 """Maximum words of a phrase that is looked for three times in a row; longer loops show in repeated pairs."""
 _WORDS_OF_A_LONG_TEXT = 12
-"""Minimum words for a verdict by pairs: in shorter texts a name said twice is half of them."""
+"""Minimum words for a verdict by pairs: in shorter texts a repeated name is half of the words."""
 _FUNCTION_WORD = re.compile(
     "and|are|as|at|be|been|by|did|do|does|for|from|had|has|have|he|her|his|i|in|is|it|its|me|my|no|not|of|on|one|or|our|"
     "she|so|some|that|their|them|there|these|they|this|those|to|up|us|was|we|were|what|when|where|which|who|whom|whose|"

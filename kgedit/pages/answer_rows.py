@@ -33,7 +33,7 @@ FLAGS: Mapping[str, int] = {
 }
 """Properties of an answer, as bits.
 
-right, right before: by the preset's own metric. forced only: wrong when generated freely, all tokens correct under
+right, right before: by the preset's own metric. forced only: wrong with free generation, all tokens correct under
 teacher forcing. old: contains the old answer. kept, changed: an unrelated answer that is unchanged, or not. broken:
 right before the edit, wrong after it. inexact: the answer with additional words.
 """

@@ -29,11 +29,11 @@ class Piece:
     """Part of a sentence.
 
     Attributes:
-        said: The text.
+        text: The text.
         role: Colour role that refers to the charts, or "".
     """
 
-    said: str
+    text: str
     role: str = ""
 
 
@@ -43,12 +43,12 @@ class VerdictSentence:
 
     Attributes:
         title: The claim.
-        said: The numbers that support it.
+        text: The numbers that support it.
         section: Section of the page with the evidence.
     """
 
     title: str
-    said: str
+    text: str
     section: str
 
 
@@ -69,8 +69,8 @@ class Verdict:
     @property
     def sentences(self) -> tuple[str, ...]:
         """All of it as plain text, the most important first."""
-        lead = "".join(piece.said for piece in self.lead).strip()
-        found = (lead, *(f"{one.title} {one.said}" for one in self.findings), *self.cautions)
+        lead = "".join(piece.text for piece in self.lead).strip()
+        found = (lead, *(f"{one.title} {one.text}" for one in self.findings), *self.cautions)
         return tuple(sentence for sentence in found if sentence)
 
 
@@ -214,17 +214,17 @@ def _updates(view: View, tests: Sequence[_Test]) -> Iterator[VerdictSentence]:
         )
         return
     nearest, significant = tests[0], sum(test.is_significant and test.first is best for test in tests)
-    said = (
+    text = (
         f"Updates: {estimate_text(asked.after)}; {nearest.first.name} less {nearest.second.name}: "
         f"{_difference(nearest)}{_counts(nearest.result)}, {_probability(nearest.p)} after Holm."
     )
     if not significant:
-        said += f" {best.name} has the highest score; no difference is significant."
-        yield VerdictSentence("No significant difference in updates.", said, "comparison")
+        text += f" {best.name} has the highest score; no difference is significant."
+        yield VerdictSentence("No significant difference in updates.", text, "comparison")
         return
     others = "the other method" if len(tests) == 1 else f"{significant} of {len(tests)} other methods"
-    said += f" Significantly higher than {others}."
-    yield VerdictSentence(f"{best.name} has the highest update score.", said, "comparison")
+    text += f" Significantly higher than {others}."
+    yield VerdictSentence(f"{best.name} has the highest update score.", text, "comparison")
 
 
 def _counts(result: PairedResult) -> str:
@@ -241,14 +241,14 @@ def _damages(tests: Sequence[_Test]) -> Iterator[VerdictSentence]:
     significant = [test for test in tests if test.is_significant]
     largest = max(significant or tests, key=lambda test: test.result.difference.mean)
     kept = [f"{one.name} {estimate_text(one.kept)}" for one in (largest.first, largest.second)]
-    said = (
+    text = (
         f"Unrelated answers unchanged: {kept[0]}; {kept[1]}. Difference {_difference(largest)}, "
         f"{_probability(largest.p)} after Holm."
     )
     if len(tests) > 1:
-        said += f" {len(significant)} of {len(tests)} pairs of methods differ significantly."
+        text += f" {len(significant)} of {len(tests)} pairs of methods differ significantly."
     title = "The methods differ in damage." if significant else "No significant difference in damage."
-    yield VerdictSentence(title, said, "tradeoff")
+    yield VerdictSentence(title, text, "tradeoff")
 
 
 def _difference(test: _Test) -> str:
@@ -273,12 +273,12 @@ def _wear(view: View) -> Iterator[VerdictSentence]:
         alone, together = (asked.after if asked else None for asked in found)
         if alone and together and alone.mean - together.mean >= 0.1:
             edits = piled.run.scores.edits.edits
-            said = (
+            text = (
                 f"{name} scores {_share(alone.mean, alone.n)} with each edit alone and "
                 f"{_share(together.mean, together.n)} after {edits:,} edits"
                 f"{' under teacher forcing' if piled.forced else ''}."
             )
-            yield VerdictSentence("Sequential edits overwrite one another.", said, "comparison")
+            yield VerdictSentence("Sequential edits overwrite one another.", text, "comparison")
             return
 
 
@@ -313,10 +313,10 @@ def _retrieval(view: View) -> Iterator[VerdictSentence]:
             )
             if item.accuracy_when_found is not None and item.accuracy_when_found > 0.9 and item.first_hop > 0.8:
                 title = "The fact is found and used."
-            said = (
+            text = (
                 f"{method.name} put the fact into the prompt of {_share(item.first_hop, item.n)} of update questions."
             )
-            yield VerdictSentence(title, said + used, "retrieval")
+            yield VerdictSentence(title, text + used, "retrieval")
             return
 
 

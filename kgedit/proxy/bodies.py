@@ -88,7 +88,7 @@ class Placing:
         return "".join(_ESCAPED.get(letter, letter) for letter in text)
 
     def _value(self, value: MemoryValue) -> dict[str, Any]:
-        """A value with its dates; an ended one says so."""
+        """A value with its dates, marked if it has ended."""
         dates = {name: date for name, date in (("since", value.since), ("until", value.until)) if date}
         marks = {"ended": True} if value.until else {"newer": True} if self._is_newer(value) else {}
         return {"answer": tame(value.label, self.label_length), **dates, **marks}

@@ -352,5 +352,5 @@ def _read_upstream(given: str) -> tuple[str, tuple[str, str] | None]:
 
 
 def _path_label(path: str) -> str:
-    """Path as a metric label, without parts that clients choose freely, which would create unlimited labels."""
+    """Path as a metric label, without the parts that clients choose, which would create unlimited labels."""
     return "/v1/models/…" if path.startswith("/v1/models/") else path

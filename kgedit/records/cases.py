@@ -18,7 +18,7 @@ Axis = Literal[
     "locality",
     "random_locality",
 ]
-"""What a probe tests. Five are WikiBigEdit's (section 3); mhop_rephrase is a rewording of its two-hop questions.
+"""Property that a probe tests. Five are WikiBigEdit's (section 3); mhop_rephrase rewords its two-hop questions.
 
 crosslingual queries the edited fact in another language. hop queries each fact of a chain alone (MQuAKE's single hops).
 Two are KnowEdit's: alias (the subject by another name) and consequence (implied by the fact alone). locality queries

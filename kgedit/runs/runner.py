@@ -82,7 +82,7 @@ def run(
         The run's folder.
 
     Raises:
-        KgeditError: for every error that the user can fix; the message says how.
+        KgeditError: for every error that the user can fix; the message explains how.
     """
     report = progress or (lambda stage, done, total: None)  # noqa: ARG005 - the shape of Listener
     if save_model is not None:

@@ -285,8 +285,8 @@ def read_load(source: DumpFile, date: datetime.date, options: ReadOptions) -> Lo
 class LoadChanges(ForGraph, HomeVerb["tuple[Snapshot, Snapshot]"]):
     """Take what changed between two snapshots out of a larger store.
 
-    What an export between them reads comes along. The home must contain no other snapshots. The same command repeats
-    an interrupted one.
+    The new home has everything that an export between them reads. It must contain no other snapshots. The same command
+    repeats an interrupted one.
     """
 
     store: ExistingFolder = argument(kw_only=False, help="Home folder of the other store.")

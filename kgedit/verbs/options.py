@@ -200,7 +200,7 @@ class OneOf:
 
 
 Marker = PathType | DayType | OneOf
-"""Marks in an annotation that say how the command line reads a value."""
+"""Marks in an annotation that control how the command line reads a value."""
 
 
 def _as_path(given: str | Path) -> Path:

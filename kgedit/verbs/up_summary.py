@@ -244,7 +244,7 @@ def _what_changed(counts: ChangeCounts) -> str:
 
 
 def _what_was_known(effects: Sequence[MethodEffect]) -> str:
-    """What each model knew before its edits, and which questions were left out as a result."""
+    """Prior knowledge of each model, and which questions were left out as a result."""
     of_models = {effect.model: effect for effect in reversed(effects)}
     known = [_known(of_models[model]) for model in dict.fromkeys(effect.model for effect in effects)]
     left_out = [

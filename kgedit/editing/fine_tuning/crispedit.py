@@ -177,7 +177,7 @@ class CrispEdit(BreadthFirstTuning[CrispEditSettings], MatrixTuning[CrispEditSet
 
     @contextmanager
     def _training(self) -> Iterator[torch.optim.Optimizer]:
-        """As in the base class, with gradients, and if set also whole steps, projected out of closed directions."""
+        """Optimizer whose gradients, and whole steps if set, are projected out of the closed directions."""
         own = [] if self.settings.project == "none" else [self.projection(layer) for layer in self.layers]
         with super()._training() as optimizer:
             weights = [matrix.weight for matrix in self._matrices.values()]

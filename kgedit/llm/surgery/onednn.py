@@ -1,8 +1,8 @@
 """Matrix products by oneDNN, through operators that torch keeps private.
 
 torch.compile multiplies by these operators, but no public function calls them. Only this module does: if a release of
-torch renames them or changes their arguments, `problem` says so, models multiply by torch's public operator, which is
-slower, and `tests/unit/llm/surgery/test_onednn.py` fails.
+torch renames them or changes their arguments, `problem` reports it, models multiply by torch's public operator, which
+is slower, and `tests/unit/llm/surgery/test_onednn.py` fails.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ explore.selection = (dates, chosenFilters, redraw) => {
     const id = "command-" + one.number;
     return element("div", { class: "task" },
       element("p", {}, element("b", {}, { waiting: "Waiting", running: "Being made …", done: "Made", failed: "Failed" }[one.state]), " " + one.older + " to " + one.newer + ", " + explore.number(one.selected) + " selected, profile " + one.profile),
-      one.said ? element("p", { class: one.state === "failed" ? "wrong" : "" }, one.said) : null,
+      one.message ? element("p", { class: one.state === "failed" ? "wrong" : "" }, one.message) : null,
       element("p", { class: "meta" }, "Timestep: ", one.out), element("p", { class: "meta" }, "Selection: ", one.only),
       element("div", { class: "command" }, element("pre", { id }, one.command), explore.button("Copy", (button) => page.copy(one.command, button))));
   };

@@ -167,7 +167,7 @@ def test_a_selection_becomes_a_timestep(client: TestClient, export: MadeUpExport
     answered = client.post(f"/{TOKEN}/api/exports", json=asked)
     assert answered.status_code == 202
     task = wait(client)
-    assert (task["state"], task["said"], task["selected"]) == ("done", "2 cases", 3)
+    assert (task["state"], task["message"], task["selected"]) == ("done", "2 cases", 3)
     assert task["out"].endswith("20210104_20230227_wikifactdiff_mine")
     assert task["command"].startswith("kgedit export-timestep --from 2021-01-04 --to 2023-02-27 --profile wikifactdiff")
     assert read_selection(Path(task["only"])).to_pylist() == [
@@ -195,7 +195,7 @@ def test_an_export_that_fails_says_why_and_the_server_goes_on(client: TestClient
         task = wait(client)
     finally:
         export.error = None
-    assert (task["state"], task["said"]) == ("failed", "The graph lacks the snapshot of 2021-01-04.")
+    assert (task["state"], task["message"]) == ("failed", "The graph lacks the snapshot of 2021-01-04.")
     assert ask(client, "overview")
 
 

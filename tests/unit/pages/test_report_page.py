@@ -78,7 +78,7 @@ def test_the_verdict_tells_forced_from_free_and_what_stayed(page: Page) -> None:
 def test_where_nothing_is_answered_freely_no_method_is_called_the_best(tmp_path: Path) -> None:
     """Both say nothing freely; under teacher forcing they reach 62 %, so that names decide the order."""
     runs = [write_page_run(tmp_path / name, NAMES, method=name, right=100, free=False) for name in ("rag", "ft_m")]
-    lead = "".join(piece.said for piece in verdict_of(views_of(read_runs(runs))[0]).lead)
+    lead = "".join(piece.text for piece in verdict_of(views_of(read_runs(runs))[0]).lead)
     assert "No method answers any update with free generation." in lead
     assert "the most of all" not in lead
 
@@ -88,7 +88,7 @@ def test_a_difference_that_may_be_chance_is_called_so(runs: list[Path]) -> None:
     (view,) = views_of(read_runs(runs))
     verdict = verdict_of(view)
     assert verdict.findings[0].title == "No significant difference in updates."
-    assert "(4 right that the other misses, 1 the other way round), p = 0.25 after Holm" in verdict.findings[0].said
+    assert "(4 right that the other misses, 1 the other way round), p = 0.25 after Holm" in verdict.findings[0].text
     assert "12 update questions: a difference of 8 points is one answer." in verdict.cautions
     assert "With 3 relations p cannot be below 0.25." in verdict.cautions
 
@@ -113,7 +113,7 @@ def test_a_significant_difference_is_stated_with_its_test(tmp_path: Path) -> Non
     (view,) = views_of(read_runs(runs))
     first = verdict_of(view).findings[0]
     assert first.title == "rag has the highest update score."
-    assert "p < 0.001 after Holm. Significantly higher than the other method." in first.said
+    assert "p < 0.001 after Holm. Significantly higher than the other method." in first.text
 
 
 def test_methods_that_differ_in_damage_alone_are_not_called_equal(tmp_path: Path) -> None:
@@ -129,10 +129,10 @@ def test_methods_that_differ_in_damage_alone_are_not_called_equal(tmp_path: Path
         "The methods differ in damage.",
     ]
     assert "Unrelated answers unchanged: grace 100 % [71–100], n = 12; ft_m 0 % [0–29], n = 12." in (
-        verdict.findings[1].said
+        verdict.findings[1].text
     )
-    assert "Difference +100.0 points [" in verdict.findings[1].said
-    assert "p < 0.001 after Holm." in verdict.findings[1].said
+    assert "Difference +100.0 points [" in verdict.findings[1].text
+    assert "p < 0.001 after Holm." in verdict.findings[1].text
 
 
 def test_the_verdict_says_what_the_best_method_damages(tmp_path: Path) -> None:
@@ -140,7 +140,7 @@ def test_the_verdict_says_what_the_best_method_damages(tmp_path: Path) -> None:
         write_page_run(tmp_path / "ft_m", NAMES, method="ft_m", changed=1, relations=12),
         write_page_run(tmp_path / "grace", NAMES, method="grace", right=6, changed=0, relations=12),
     ]
-    lead = "".join(piece.said for piece in verdict_of(views_of(read_runs(runs))[0]).lead)
+    lead = "".join(piece.text for piece in verdict_of(views_of(read_runs(runs))[0]).lead)
     assert lead.endswith("ft_m left 0 of 12 unrelated answers unchanged; grace left significantly more unchanged.")
 
 
@@ -149,9 +149,9 @@ def test_the_verdict_tells_empty_answers_and_whether_what_was_found_was_used(run
     (view,) = views_of(read_runs(runs))
     found = {finding.section: finding for finding in verdict_of(view).findings}
     assert found["answers"].title == "Most answers are empty."
-    assert found["answers"].said == "ft_m returns an empty answer for 50 % of the updates, 0 % before any edit."
+    assert found["answers"].text == "ft_m returns an empty answer for 50 % of the updates, 0 % before any edit."
     assert found["retrieval"].title == "The fact is found, and not always used."
-    assert found["retrieval"].said.endswith("100 % of update questions. Where it was, 50 % are right.")
+    assert found["retrieval"].text.endswith("100 % of update questions. Where it was, 50 % are right.")
 
 
 def test_empty_answers_are_a_finding_from_a_tenth_on(tmp_path: Path) -> None:
@@ -179,7 +179,7 @@ def test_edits_in_a_row_that_lose_a_tenth_of_what_each_alone_reaches_are_a_findi
     ]
     (view,) = views_of(read_runs(runs))
     found = verdict_of(view).findings
-    assert [one.said for one in found if one.title == "Sequential edits overwrite one another."] == said
+    assert [one.text for one in found if one.title == "Sequential edits overwrite one another."] == said
 
 
 def test_the_comparison_has_the_baseline_last_and_an_interval_where_all_is_alike(page: Page) -> None:
