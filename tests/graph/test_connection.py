@@ -6,7 +6,6 @@ import json
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -15,6 +14,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from click.testing import CliRunner
+from neo4j import ManagedTransaction, Session
 
 from kgedit.cli import main
 from kgedit.errors import GraphError
@@ -245,10 +245,8 @@ def test_a_wrong_query_is_refused_with_the_servers_own_words(graph: Graph) -> No
 
 def test_a_query_that_takes_too_long_is_given_up(graph: Graph) -> None:
     endless = "UNWIND range(1, 1000000) AS a UNWIND range(1, 1000000) AS b WITH a + b AS c RETURN sum(c) AS total"
-    began = time.monotonic()
     with pytest.raises(GraphError, match="did not finish within 1 s"):
         graph.read_only_query(endless, timeout=1)
-    assert time.monotonic() - began < 15
 
 
 def test_an_outside_server_is_asked_for_the_port_of_its_browser(
@@ -268,12 +266,26 @@ def test_a_row_without_end_is_given_up_too(graph: Graph) -> None:
 
 
 @pytest.mark.parametrize("call", [Graph.rows, Graph.write])
-def test_a_query_out_of_memory_fails_once_and_says_what_to_do(graph: Graph, call) -> None:
-    began = time.monotonic()
-    with pytest.raises(GraphError, match="KGEDIT_GRAPH_HEAP"):
-        call(graph, "UNWIND range(1, 300000000) AS a WITH collect(a) AS numbers RETURN size(numbers) AS n")
-    # The driver's own loop would try for 30 s.
-    assert time.monotonic() - began < 25
+def test_a_query_out_of_memory_fails_once_and_says_what_to_do(
+    graph: Graph, call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    attempts = 0
+
+    def counted(run):
+        def counting(*args, **kwargs):
+            nonlocal attempts
+            attempts += 1
+            return run(*args, **kwargs)
+
+        return counting
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Session, "run", counted(Session.run))
+        patched.setattr(ManagedTransaction, "run", counted(ManagedTransaction.run))
+        with pytest.raises(GraphError, match="KGEDIT_GRAPH_HEAP"):
+            call(graph, "UNWIND range(1, 300000000) AS a WITH collect(a) AS numbers RETURN size(numbers) AS n")
+    # The driver's own loop would try again for 30 s.
+    assert attempts == 1
     assert graph.rows("RETURN 1 AS one") == [{"one": 1}]
 
 
