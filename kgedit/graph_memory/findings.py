@@ -15,7 +15,8 @@ class Search:
 
     Attributes:
         k: Maximum number of facts for a question.
-        hops: Maximum number of relations in a path.
+        hops: Maximum number of relations in a path, at most 4. Paths of three and four relations are only for questions
+            that name as many (kgedit.graph_memory.chains), and need the relation matcher.
         gate: Least probability that the best path answers the question (kgedit.graph_memory.gate); 0 accepts any path.
         near: Paths whose score is at most this much below the best are returned too.
         word_weight: Weight of the share of shared content words, relative to the cosine.
@@ -24,12 +25,17 @@ class Search:
     """
 
     k: int = 8
-    hops: int = 2
+    hops: int = 4
     gate: float = 0.5
     near: float = 0.05
     word_weight: float = 0.4
     misspelt: bool = True
     dated: bool = True
+
+    @property
+    def plain_hops(self) -> int:
+        """Maximum number of relations in a path for a question that is not about a chain."""
+        return min(self.hops, 2)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kgedit.graph_memory.chains import steps_of
 from kgedit.graph_memory.conflicts import conflicting_rows, find_conflicts
 from kgedit.graph_memory.dates import UNKNOWN_END, date_number, period_of, read_date
 from kgedit.graph_memory.facts import FactTable
@@ -370,8 +371,11 @@ class GraphMemory:
         retriever = self._retriever()
         periods = [period_of(as_of or (date.as_of if date else "")) for date in dated]
         walks = [
-            [retriever.walks(mention, search.hops, period) for mention in several]
-            for several, period in zip(mentions, periods, strict=True)
+            [
+                retriever.walks(mention, self._hops_for(own, search), period)
+                for mention, own in zip(several, each, strict=True)
+            ]
+            for several, each, period in zip(mentions, windows, periods, strict=True)
         ]
         # Paths that are new to the memory are embedded in one call for all questions.
         self._relations.vectors([path for several in walks for each in several for path in each])
@@ -385,6 +389,11 @@ class GraphMemory:
             )
             for several, each, walked, period in zip(mentions, windows, walks, periods, strict=True)
         ]
+
+    def _hops_for(self, windows: Sequence[str], search: Search) -> int:
+        """Length of the paths whose wordings are compared with a question; the matcher has its own way with chains."""
+        chain = self._matcher is None and any(steps_of(window) for window in windows)
+        return search.hops if chain else search.plain_hops
 
     def _mentions(self, text: str, *, misspelt: bool) -> list[Mention]:
         found = self._names.find(text)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from kgedit.graph_memory.chains import SHORTEST, ChainSearch, FoundChain, steps_of
 from kgedit.graph_memory.dates import Period, period_of
 from kgedit.graph_memory.facts import FactTable
 from kgedit.graph_memory.findings import Finding, Search
@@ -40,6 +41,11 @@ _SHORT_FOLLOW_UP = 9
 """Words of a follow-up that repeats the earlier question about another name or time."""
 _NEAR = 0.35
 """Second relations of the best name are given too if they are at least 70 % as probable (the logarithm is 0.35)."""
+_ABBREVIATED = re.compile(rf"\b{MASK}\.(?=\s[a-z])")
+_LEAST_OF_CHAIN = 0.5
+"""Geometric mean of the probabilities of a chain's relations, from which on it is what a question asks for."""
+_CHAIN_BEHIND = 1.0
+"""A chain may be this much less probable than the best shorter path, as a logarithm: more relations, more factors."""
 _PRONOUN = re.compile(
     r"\b(?P<of>his|her(?=\s+\w)|their|its|whose|seine?r?|ihre?r?)\b|\b(?:he|she|they|him|her|them|it|there|er|sie|dort"
     r"|(?:that|this|the) (?:country|city|club|team|company|corporation|group|party|man|woman|person|firm|place))\b",
@@ -119,7 +125,8 @@ class MatchedSearch:
             for several, time, mine in zip(turns, times, own, strict=True)
         ]
         everything = [each for group in (own, asked_before, with_names) for several in group for each in several]
-        vectors = self._embedded({window for each in everything for window in (*each.windows, each.whole)})
+        texts = {window for each in everything for window in (*each.windows, each.whole)}
+        vectors = self._embedded(texts | _texts_of_chains(own, search))
         return [
             self._found(_Asked(time, period_of(as_of or time.as_of), *groups), vectors, search)
             for time, *groups in zip(times, own, asked_before, with_names, strict=True)
@@ -139,6 +146,10 @@ class MatchedSearch:
             return self._ranked(masked, vectors, search, asked.period)
 
         tried = [rank(asked.own)]
+        chain = self._chain(asked, vectors, search)
+        if chain is not None and _is_asked(chain, tried[0], search):
+            paths = self._retriever.taken(chain.ranked(self._facts), search, asked.period, ended=True)
+            return Finding(paths, chain.probability)
         if not _passes(tried[0], search) and (asked.before or asked.with_names):
             earlier = rank(asked.before)
             repeated = self._repeated(earlier, asked, search) if _passes(earlier, search) else []
@@ -156,6 +167,18 @@ class MatchedSearch:
         )
         return Finding(paths, chosen[0][1], chosen[0][0].evidence)
 
+    def _chain(self, asked: _Asked, vectors: Mapping[str, Vectors], search: Search) -> FoundChain | None:
+        """The best chain of three or more facts from a name of the question."""
+        if search.hops < SHORTEST:
+            return None
+        chains = ChainSearch(self._facts, self._relations, self._matcher)
+        found = [
+            chains.find(each.mention, _chain_window(each), vectors, search, asked.period)
+            for each in asked.own
+            if not each.mention.nested
+        ]
+        return max((each for each in found if each is not None), key=lambda each: each.score, default=None)
+
     def _history(self, asked: _Asked, chosen: Ranked) -> _History:
         whole = asked.time.asks_history or chosen[0][0].path[0].startswith(BACK)
         things = frozenset(thing for each in asked.own for thing in each.mention.subjects)
@@ -171,7 +194,7 @@ class MatchedSearch:
         path = tuple(name.removeprefix(BACK) for name in best.path)
         found = []
         for each in asked.own:
-            walks = self._retriever.walks(each.mention, search.hops, asked.period, ended=True, returning=True)
+            walks = self._retriever.walks(each.mention, search.plain_hops, asked.period, ended=True, returning=True)
             for numbers, several in walks.items():
                 if tuple(self._relations.identifiers[number] for number in numbers) == path:
                     named = replace(best.named, mention=each.mention)
@@ -188,7 +211,7 @@ class MatchedSearch:
             readings = [self._matcher.read(window, vectors[window]) for window in each.windows]
             whole = self._matcher.read(each.whole, vectors[each.whole])
             named = NamedText(each.mention, each.text, readings, whole)
-            walks = self._retriever.walks(each.mention, search.hops, period, ended=True, returning=True)
+            walks = self._retriever.walks(each.mention, search.plain_hops, period, ended=True, returning=True)
             found = candidates_of(named, walks, self._facts, self._relations.identifiers)
             if found:
                 evidence = evidence_of(found[0], found)
@@ -332,6 +355,30 @@ class _History:
 
     def __call__(self, row: int) -> bool:
         return self.whole or any(self.facts.thing_of(value) in self.things for value in self.facts.values_of(row))
+
+
+def _texts_of_chains(own: Iterable[Sequence[_Masked]], search: Search) -> set[str]:
+    if search.hops < SHORTEST:
+        return set()
+    return {
+        step.text
+        for several in own
+        for each in several
+        if not each.mention.nested
+        for step in steps_of(_chain_window(each))
+    }
+
+
+def _chain_window(masked: _Masked) -> str:
+    """The sentence with the name; the dot of an abbreviation after it ("Celtic F.C.") does not end the sentence."""
+    abbreviated = _ABBREVIATED.search(masked.whole)
+    return masked.windows[0] if abbreviated is None else _ABBREVIATED.sub(MASK, masked.whole)
+
+
+def _is_asked(chain: FoundChain, ranked: Ranked, search: Search) -> bool:
+    """Whether a question is about a chain rather than about the best shorter path."""
+    shorter = ranked[0][0].score if ranked else -np.inf
+    return chain.probability >= max(search.gate, _LEAST_OF_CHAIN) and chain.score >= shorter - _CHAIN_BEHIND
 
 
 def _passes(ranked: Ranked, search: Search) -> bool:

@@ -237,7 +237,7 @@ class SearchOptions:
     """How facts are found for a question."""
 
     k: Annotated[int, Le(64)] = flag(default=8, ge=1, group="Questions", help="Maximum facts.")
-    hops: Annotated[int, Le(4)] = flag(default=2, ge=1, group="Questions", help="Maximum hops.")
+    hops: Annotated[int, Le(4)] = flag(default=4, ge=1, group="Questions", help="Maximum hops.")
     gate: float = flag(
         default=0.5,
         ge=0,

@@ -57,7 +57,9 @@ class GraphRagSettings(Settings):
     """Hyperparameters of the graph memory."""
 
     k: int = setting("maximum facts prepended to a question", default=8, ge=1)
-    hops: int = setting("maximum number of relations in a path", default=2, ge=1)
+    hops: int = setting(
+        "maximum number of relations in a path; three or more only for questions about chains", default=4, ge=1, le=4
+    )
     gate: float = setting(
         "minimum probability that a path matches the question; below it nothing is prepended", default=0.5, ge=0, le=1
     )
