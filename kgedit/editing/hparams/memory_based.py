@@ -58,7 +58,7 @@ class GraphRagSettings(Settings):
 
     k: int = setting("maximum facts prepended to a question", default=8, ge=1)
     hops: int = setting(
-        "maximum number of relations in a path; three or more only for questions about chains", default=4, ge=1, le=4
+        "maximum number of relations in a path; three or more only for questions about chains", default=4, ge=1
     )
     gate: float = setting(
         "minimum probability that a path matches the question; below it nothing is prepended", default=0.5, ge=0, le=1
