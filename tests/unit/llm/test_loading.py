@@ -140,6 +140,27 @@ def test_smollm2_is_loaded_without_a_hub_and_answers_in_words() -> None:
     assert reply.text == "Paris"
 
 
+@pytest.mark.models
+@pytest.mark.slow
+def test_the_gguf_is_read_once_for_the_tokenizer_the_configuration_and_the_weights(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    gguf = pytest.importorskip("gguf")
+    read: list[str] = []
+
+    class CountedReader(gguf.GGUFReader):  # type: ignore[misc]  # gguf has no types
+        def __init__(self, path: str) -> None:
+            read.append(path)
+            super().__init__(path)
+
+    monkeypatch.setattr(gguf, "GGUFReader", CountedReader)
+    monkeypatch.setenv("KGEDIT_CACHE", str(tmp_path))
+    load_model("smollm2-135m", device="cpu", dtype="float32")
+    assert len(read) == 1
+    assert gguf.GGUFReader is CountedReader
+    assert "Converting" not in capsys.readouterr().err
+
+
 def test_memory_of_each_device_is_read_and_a_wrong_size_is_named() -> None:
     assert parse_max_memory("0=20GiB, 1=40GiB,cpu=100GiB") == {0: "20GiB", 1: "40GiB", "cpu": "100GiB"}
     assert LoadOptions("0=20GiB").arguments(torch.float32) == {"trust_remote_code": False, "max_memory": {0: "20GiB"}}
