@@ -290,6 +290,8 @@ class Wise(Editor[WiseSettings]):
         older, filled = self.router.copies[:-fresh], self.router.copies[-fresh:]
         weights = [1 / fresh] * fresh
         if older and not settings.retrieve:
+            # Weights of the released code (zjunlp/EasyEdit, WISE.py): a merge
+            # keeps 60 % of the copy that contains all earlier edits.
             older, filled, weights = [], [*older, *filled], [0.6, *(0.4 / fresh for _ in filled)]
         changes = [copy.change for copy in filled]
         if settings.merge == "slerp":

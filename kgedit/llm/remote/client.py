@@ -36,7 +36,10 @@ class Effort:
         seed: Seed of the jitter between attempts.
     """
 
+    # A guess: below the concurrency limits of hosted models; --workers raises it for a server of one's own.
     workers: int = 4
+    # Five pauses of 0.5 to 8 seconds, 15.5 in total, bridge a restarted worker; a limit per minute comes with a
+    # Retry-After, which replaces them.
     attempts: int = 6
     seed: int = 0
 
