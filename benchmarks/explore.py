@@ -25,9 +25,9 @@ from typing import Any
 import duckdb
 from starlette.testclient import TestClient
 
-from kgedit.explorer.explorer import Explorer
-from kgedit.explorer.exports import ExportTask
-from kgedit.explorer.server import explore_app
+from kgedit.pages.explorer.explorer import Explorer
+from kgedit.pages.explorer.exports import ExportTask
+from kgedit.pages.explorer.server import explore_app
 from kgedit.store.engine import literal
 from kgedit.store.snapshots import Snapshot
 

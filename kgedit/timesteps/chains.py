@@ -30,6 +30,8 @@ CHAIN_QUERIES = ("hops_from", "hops_to")
 MOST_HOPS = 4
 """Longest chain, as in MQuAKE; longer questions are hard to read."""
 
+# FAN and _CANDIDATES are guesses that bound the search around items with hundreds of facts: three facts a step
+# are 27 paths of four facts in one direction, and only one path of each length is asked.
 FAN = 3
 """Maximum number of facts by which a chain continues from an item, in either direction."""
 

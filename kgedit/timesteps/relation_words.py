@@ -139,6 +139,7 @@ def _pairs(text: str, left_out: frozenset[str]) -> frozenset[str]:
 
 @lru_cache(maxsize=100_000)
 def _stem(word: str) -> str:
-    # "heading" becomes "head" and "government" "govern", but "headquarters" and "heart" stay.
+    # "heading" becomes "head" and "government" "govern", but "headquarters" and "heart" stay. Five letters are a guess:
+    # they join derivations that no ending covers ("president", "presides"), and keep most unrelated words apart.
     ending = next((end for end in _ENDINGS if word.endswith(end) and len(word) - len(end) > 2), "")
     return word.removesuffix(ending)[:5]

@@ -13,8 +13,8 @@ from kgedit.verbs.home import Home
 from kgedit.verbs.options import Verb, flag, function_of, options, python_only
 
 if TYPE_CHECKING:
-    from kgedit.explorer.exports import ExportTask
-    from kgedit.explorer.server import ExploreServer
+    from kgedit.pages.explorer.exports import ExportTask
+    from kgedit.pages.explorer.server import ExploreServer
 
 
 @options
@@ -53,9 +53,9 @@ class Explore(Verb["ExploreServer"]):
             KgeditError: if the port is in use, or `browser` is not an http address.
             MissingExtraError: if kgedit[serve] is not installed.
         """
-        from kgedit.explorer.explorer import Explorer
-        from kgedit.explorer.server import make_server
         from kgedit.graph.status import browser_of_home
+        from kgedit.pages.explorer.explorer import Explorer
+        from kgedit.pages.explorer.server import make_server
         from kgedit.untrusted import is_web_address
 
         if self.browser is not None and not is_web_address(self.browser):

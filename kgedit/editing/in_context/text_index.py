@@ -27,6 +27,8 @@ _SCORES_AT_ONCE = 2**24  # 64 MB of float32
 _ROUNDING = 1e-5
 """Upper bound of the error of a matrix product of unit vectors in float32."""
 
+# More than separated vectors need: among 20,000 in 2,000 clusters (384 dimensions), a search with 32 candidates finds
+# 99.9 % of the five nearest in 0.25 ms, and one with 128 all of them in 0.8 ms. The rest is spare for sentences.
 _LINKS, _BUILD_WIDTH, _SEARCH_WIDTH = 32, 100, 128
 """HNSW parameters: neighbours per vector, and number of candidates while adding and while searching."""
 

@@ -139,6 +139,7 @@ def _names_nothing(token: Token, words: EnglishWords) -> bool:
 def _describes_a_name(tokens: Sequence[Token], end: int, words: EnglishWords) -> bool:
     """Whether a run precedes a role with a name: "Tory candidate Ann Vale"."""
     index = end
+    # At most four words, as in "Tory shadow cabinet member Ann Vale": a guess; a longer gap is another phrase.
     while index < len(tokens) and tokens[index].is_word and not tokens[index].is_capital and index < end + 4:
         if words.ends_phrase(tokens[index].lower):
             return False
@@ -180,6 +181,7 @@ def _continued(tokens: Sequence[Token], end: int, words: EnglishWords) -> int:
     if end + 1 == len(tokens):
         return end
     if token.text == ".":
+        # Initials and short titles ("J.", "St.", "Mrs."); after a longer word a full stop ends the sentence.
         return end + 1 if len(ahead.text) <= 3 else end
     if token.text == ",":
         return end + 2 if _NOBLE.fullmatch(tokens[end + 1].text) else _behind_place(tokens, end, words)

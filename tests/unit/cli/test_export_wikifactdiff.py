@@ -8,8 +8,6 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-import datasets
-import mlcroissant
 import pytest
 from click.testing import CliRunner, Result
 from world.documented_scenarios import cells, documented
@@ -121,6 +119,9 @@ def test_the_replacement_set_is_the_same_in_the_timestep_and_in_its_published_fo
 def test_a_published_timestep_is_read_by_datasets_and_mlcroissant_on_every_axis(
     home: Path, results: list[Result], tmp_path: Path
 ) -> None:
+    import datasets
+    import mlcroissant
+
     timestep = kgedit.Home(home).timestep("2021-01-04", "2023-02-27", profile="wikifactdiff")
     name = timestep.folder.name
     published = command(home, "publish", str(tmp_path / "changes"), "--timestep", str(timestep.folder))

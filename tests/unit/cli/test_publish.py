@@ -9,8 +9,6 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-import datasets
-import mlcroissant
 import msgspec
 import pyarrow.parquet as pq
 import pytest
@@ -56,6 +54,8 @@ def published(timesteps: list[Path], tmp_path_factory: pytest.TempPathFactory) -
 
 
 def test_the_hubs_own_loader_reads_every_configuration_and_split(published: Path, tmp_path: Path) -> None:
+    import datasets
+
     assert datasets.get_dataset_config_names(str(published)) == [FIRST, SECOND]
     for config, towns in ((FIRST, 4), (SECOND, 2)):
         loaded = datasets.load_dataset(str(published), config, cache_dir=str(tmp_path))
@@ -69,6 +69,8 @@ def test_the_hubs_own_loader_reads_every_configuration_and_split(published: Path
 
 
 def test_croissants_own_reader_finds_no_fault_and_reads_every_row(published: Path, timesteps: list[Path]) -> None:
+    import mlcroissant
+
     croissant = mlcroissant.Dataset(jsonld=published / "croissant.json")
     assert croissant.metadata.ctx.issues.errors == set()
     # The day of publication is written only if it is given: the same input gives the same bytes.
@@ -85,6 +87,8 @@ def test_croissants_own_reader_finds_no_fault_and_reads_every_row(published: Pat
 
 
 def test_other_forms_are_read_by_their_readers(published: Path, timesteps: list[Path], tmp_path: Path) -> None:
+    import datasets
+
     folder = published / "timesteps" / FIRST
     asked = [case.question for case in Timestep.open(timesteps[0]).cases()]
     for name in ("easyedit.json", "wikibigedit.json"):
@@ -260,6 +264,9 @@ def run_on(timestep: Path, folder: Path) -> Path:
 
 @pytest.mark.slow
 def test_scores_of_runs_go_with_the_timesteps_that_they_were_made_on(timesteps: list[Path], tmp_path: Path) -> None:
+    import datasets
+    import mlcroissant
+
     run = run_on(timesteps[0], tmp_path / "runs" / "first")
     result = publish(tmp_path / "mayors", timesteps[0], more=("--runs", str(run)))
     assert result.exit_code == 0, result.output

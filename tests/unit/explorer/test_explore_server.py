@@ -20,10 +20,10 @@ from world.patience import wait_until
 
 from kgedit.cli import main
 from kgedit.errors import KgeditError, TimestepError
-from kgedit.explorer.explorer import Explorer
-from kgedit.explorer.exports import ExportTask
-from kgedit.explorer.server import ExploreServer, explore_app
 from kgedit.graph.status import browser_of_home
+from kgedit.pages.explorer.explorer import Explorer
+from kgedit.pages.explorer.exports import ExportTask
+from kgedit.pages.explorer.server import ExploreServer, explore_app
 from kgedit.timesteps.selected import read_selection
 from kgedit.verbs.explore import explore_server
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
-from kgedit.explorer.index_queries import make_changes, make_places, make_terms, make_window
+from kgedit.pages.explorer.index_queries import make_changes, make_places, make_terms, make_window
 from kgedit.store.engine import literal, open_engine
 from kgedit.store.files import only_writer, replace_folder, write_json
 from kgedit.store.snapshots import Snapshot
@@ -92,7 +92,7 @@ class Indexes:
         terms: Files ``term``, ``name`` and ``word``.
         places: One per snapshot; file ``place``.
         changes: One per pair of consecutive snapshots; files ``change`` and ``presence``.
-        kinds: Folder of kinds of change, computed on request (kgedit.explorer.differences).
+        kinds: Folder of kinds of change, computed on request (kgedit.pages.explorer.differences).
         folder: Folder of all derived files.
     """
 

@@ -12,8 +12,8 @@ from typing import Any
 import pyarrow as pa
 
 from kgedit.errors import StoreError
-from kgedit.explorer.index_queries import words_of
-from kgedit.explorer.indexes import Announce, Indexes, make_indexes
+from kgedit.pages.explorer.index_queries import words_of
+from kgedit.pages.explorer.indexes import Announce, Indexes, make_indexes
 from kgedit.store.engine import literal, open_engine
 from kgedit.store.snapshots import Snapshot, list_snapshots
 

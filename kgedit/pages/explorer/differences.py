@@ -16,9 +16,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from kgedit.errors import StoreError
-from kgedit.explorer.explorer import Explorer
-from kgedit.explorer.indexes import manifest_hash
 from kgedit.files import put_in_place
+from kgedit.pages.explorer.explorer import Explorer
+from kgedit.pages.explorer.indexes import manifest_hash
 from kgedit.store.engine import literal
 from kgedit.store.files import only_writer
 from kgedit.timesteps.kinds import CHANGES, describe_kinds

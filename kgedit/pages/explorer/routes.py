@@ -15,11 +15,11 @@ from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
 
 from kgedit.errors import KgeditError
-from kgedit.explorer.differences import FACETS, Filters, Kinds, Windows
-from kgedit.explorer.explorer import Explorer, is_entity_id, search
-from kgedit.explorer.exports import Exports, ExportTask
-from kgedit.explorer.history import read_history
 from kgedit.graph.browser import saved_query
+from kgedit.pages.explorer.differences import FACETS, Filters, Kinds, Windows
+from kgedit.pages.explorer.explorer import Explorer, is_entity_id, search
+from kgedit.pages.explorer.exports import Exports, ExportTask
+from kgedit.pages.explorer.history import read_history
 from kgedit.proxy.http import ClosingResponse, UnreadableBodyError, read_body
 from kgedit.timesteps.selected import SELECTION
 

@@ -23,9 +23,9 @@ from starlette.routing import Mount
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from kgedit.errors import KgeditError
-from kgedit.explorer.explorer import Explorer
-from kgedit.explorer.exports import Exports, ExportTimestep
-from kgedit.explorer.routes import Routes
+from kgedit.pages.explorer.explorer import Explorer
+from kgedit.pages.explorer.exports import Exports, ExportTimestep
+from kgedit.pages.explorer.routes import Routes
 from kgedit.pages.shell import policy_of, render
 from kgedit.proxy.http import TimedProtocol, with_headers
 
