@@ -49,6 +49,7 @@ class Recipe:
     layers: int = 2
     width: int = 128
     heads: int = 4
+    # Of the sample's 194 facts, 5 % are answered after 6 epochs, 88 % after 12, 95 % after 18 and 96 % after 24.
     epochs: int = 18
     batch: int = 64
     learning_rate: float = 2e-3
