@@ -10,7 +10,7 @@ Changes that became no case are written to dropped.parquet with their reason; no
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -291,7 +291,7 @@ DROPPED = pa.schema(
 item without a label in the requested languages). reason: a reason of the funnel in timestep.json."""
 
 
-def dropped_changes(changes: pa.Table, labels: pa.Table, parts: Sequence[Filtered]) -> pa.Table:
+def dropped_changes(changes: pa.Table, labels: pa.Table, parts: Sequence[Filtered]) -> Iterator[pa.Table]:
     """List every dropped change with labels and its reason.
 
     Args:
@@ -300,16 +300,14 @@ def dropped_changes(changes: pa.Table, labels: pa.Table, parts: Sequence[Filtere
         labels: From kgedit.timesteps.labels.read_labels.
         parts: Results of the filters, in order.
 
-    Returns:
-        A table with the schema DROPPED, ordered by subject and property.
+    Yields:
+        Tables with the schema DROPPED, at least one, ordered by subject and property.
     """
     reasons = pa.concat_tables([part.dropped.select(["subject", "property", "reason"]) for part in parts])
     changes = changes.select(["subject", "property", "old_objects", "new_objects"])
     labels = labels.select(["id", "label", "old_label"])
-    return pa.concat_tables(
-        _dropped_among(changes.slice(start, _CHANGES_AT_ONCE), labels, reasons)
-        for start in range(0, max(changes.num_rows, 1), _CHANGES_AT_ONCE)
-    )
+    for start in range(0, max(changes.num_rows, 1), _CHANGES_AT_ONCE):
+        yield _dropped_among(changes.slice(start, _CHANGES_AT_ONCE), labels, reasons)
 
 
 _CHANGES_AT_ONCE = 20_000

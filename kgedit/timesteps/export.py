@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -13,7 +12,6 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from kgedit import __version__
 from kgedit.checksums import sha256_of, write_checksums
@@ -23,6 +21,7 @@ from kgedit.errors import TimestepError
 from kgedit.graph.queries import read_query
 from kgedit.llm.embeddings import load_embedder
 from kgedit.progress import step
+from kgedit.records.cases import SPECIFICITY
 from kgedit.store.engine import select
 from kgedit.store.files import replace_folder, write_json
 from kgedit.store.snapshots import Snapshot
@@ -57,13 +56,15 @@ from kgedit.timesteps.profiles import FUNCTIONAL_BY, PERSONA_STYLES
 from kgedit.timesteps.relation_words import RelationWords
 from kgedit.timesteps.selected import keep_selected, read_selection
 from kgedit.timesteps.specificity import measure_specificity, read_case_views, specificity_provenance
+from kgedit.timesteps.table_files import write_table
 from kgedit.timesteps.tables import OPTIONAL_TABLES, TABLES
 from kgedit.timesteps.timestep import Timestep
 from kgedit.timesteps.two_hops import find_shortcuts, make_two_hops
 from kgedit.timesteps.wording import choose_templates, word_cases, word_facts, word_probes
+from kgedit.timesteps.written import WrittenCases, WrittenProbes, count_values, write_cases, write_probes
 from kgedit.wikidata.times import not_before
 from kgedit.wording.dates import date_templates, dates_version
-from kgedit.wording.languages import ENGLISH, MARK, Language, language_catalogue, read_language
+from kgedit.wording.languages import ENGLISH, Language, language_catalogue, read_language
 from kgedit.wording.names import names_version
 from kgedit.wording.personas import persona_version, shipped_personas
 from kgedit.wording.templates import template_version
@@ -173,10 +174,10 @@ def export_timestep(
             engine.check(window)
             spilled = aside / "spill-of-kinds"
             finding = partial(_find_cases, selection=selection, classifier=classifier, spill=spilled)
-            # Not a variable, so that _make can release the cases once it has the worded ones.
-            made = _make(engine, window, settings, finding(engine, window, settings, earlier), other)
+            # Not a variable, so that _write_tables can release what it has written.
+            made = _write_tables(engine, window, settings, finding(engine, window, settings, earlier), other, aside)
         about = describe_export(old, new, earlier, settings=settings) | {"engine": engine.name}
-        write_json(aside / "timestep.json", about | made.counts | {"tables": _write_tables(made.tables, aside)})
+        write_json(aside / "timestep.json", about | made.counts | {"tables": made.tables})
         written = Timestep.open(aside)
         step("writing other forms", 6, _STEPS)
         for write in writers:
@@ -236,62 +237,85 @@ _STEPS = 7
 
 @dataclass(frozen=True, slots=True)
 class _Made:
-    tables: Mapping[str, pa.Table]
+    """Entries of the manifest: tables with their rows and hashes, and counts of all steps."""
+
+    tables: dict[str, Any]
     counts: dict[str, Any]
 
 
-def _make(
+def _write_tables(
     engine: Engine,
     window: Window,
     settings: WikiBigEditSettings,
     found: _FoundCases,
     other: Timestep | None,
+    folder: Path,
 ) -> _Made:
-    """Create every table of a timestep, and the counts of its manifest."""
+    """Write every table of a timestep; cases and probes are worded and written in parts, and not held together."""
     language = read_language(settings.language)
+    tables: dict[str, Any] = {}
     undated = choose_templates(found.cases, catalogue=_catalogue(settings))
     templates, old_templates = (_dated(undated, snapshot, settings) for snapshot in (window.new, window.old))
     step("wording cases", 2, _STEPS)
     speaking = voices(_personas(settings)) if settings.persona_style == "reworded" else ()
     words = RelationWords(undated, speaking, language=language)
     translated = _keep_translated(found.cases, undated, language)
-    worded = _word_cases(window, translated.kept, templates, words, settings)
-    # The worded cases repeat them.
-    found = replace(found, cases=found.cases.schema.empty_table())
-    translated = translated._replace(kept=found.cases)
+    asked, measured = _add_specificity(window, translated.kept, settings)
+    # The cases with questions, of which only some columns are held, replace them.
+    found, translated = replace(found, cases=asked.schema.empty_table()), _without_kept(translated)
+    worded = write_cases(
+        _word_cases(window, asked, templates, words, settings),
+        folder / "cases.parquet",
+        as_of=window.new.name,
+        language=language,
+    )
+    del asked
+    tables["cases"] = worded.written
+    filters = (*found.filters, *(() if language.is_english else (translated,)), worded.filtered)
+    tables["dropped"] = write_table(
+        folder / "dropped.parquet", DROPPED, dropped_changes(found.changes, found.labels, filters)
+    )
+    changed = find_changed_facts(window, found.changes, worded.cases) if settings.changed_locality else None
+    number_changed = found.changes.num_rows
+    del found
     step("finding locality probes", 3, _STEPS)
-    locality = _find_locality(engine, window, found.changes, worded.kept, settings)
+    locality = _find_locality(engine, window, changed, worded.cases, settings)
     near_subjects = describe_subjects(window.connection, locality.probes, language=language)
-    near = word_probes(locality.probes, templates, near_subjects, words)
+    near = write_probes(word_probes(locality.probes, templates, near_subjects, words), folder / "locality.parquet")
+    tables["locality"] = near.written
     step("choosing known facts", 4, _STEPS)
-    chains_of_facts = _find_chains(engine, window, worded.kept, templates, words, settings)
+    chains_of_facts = _find_chains(engine, window, worded.cases, templates, words, settings)
     unchanged = None if chains_of_facts is None else unchanged_hops(chains_of_facts.kept)
-    known_facts = choose_known_facts(window, worded.kept, locality, limit=settings.known_facts, hops=unchanged)
+    known_facts = choose_known_facts(window, worded.cases, locality, limit=settings.known_facts, hops=unchanged)
     known_subjects = describe_subjects(window.connection, known_facts, language=language)
     step("finding two hops", 5, _STEPS)
-    chains = find_shortcuts(window, engine.two_hops(window), worded.kept)
-    hops = make_two_hops(chains, worded.kept, templates, words, seed=settings.seed)
-    filters = (*found.filters, *(() if language.is_english else (translated,)), worded)
-    cases, measured = _add_specificity(window, worded.kept, settings)
-    tables = {
-        "cases": cases.append_column("as_of", pa.repeat(window.new.name, cases.num_rows)),
-        "locality": near.kept.append_column("similarity", pc.round(near.kept["score"], 6)),
+    chains = find_shortcuts(window, engine.two_hops(window), worded.cases)
+    hops = make_two_hops(chains, worded.cases, templates, words, seed=settings.seed)
+    others = {
         "two_hops": hops.kept,
         "known_facts": word_facts(known_facts, old_templates, known_subjects, language=language),
-        "dropped": dropped_changes(found.changes, found.labels, filters),
     }
-    counted = _counted(found.changes.num_rows, filters, near, chains.num_rows, hops) | measured
+    counted = _counted(number_changed, filters, worded, near, chains.num_rows, hops) | measured
+    if settings.pageviews or settings.counts:
+        counted |= {"specificity": worded.specificity}
     if not language.is_english:
-        names = pc.replace_substring(tables["cases"]["name"], MARK, "")
-        tables["cases"] = tables["cases"].drop_columns(["name"]).append_column("name", names)
-        counted |= _untranslated(window, worded.kept, translated.dropped, language)
+        counted |= _untranslated(window, worded.cases, translated.dropped, language)
     if chains_of_facts is not None:
-        tables["chains"] = chains_of_facts.kept
+        others["chains"] = chains_of_facts.kept
         counted |= {"chains": chains_of_facts.counts | {"final_filters": chains_of_facts.questions}}
     if other is not None:
-        tables["crosslingual"] = ask_in_other_language(cases, other)
-        counted |= {"crosslingual": describe_crosslingual(cases, tables["crosslingual"], other)}
-    return _Made(tables, counted)
+        others["crosslingual"] = ask_in_other_language(worded.cases, other)
+        counted |= {"crosslingual": describe_crosslingual(worded.cases, others["crosslingual"], other)}
+    for name, rows in others.items():
+        tables[name] = write_table(folder / f"{name}.parquet", (TABLES | OPTIONAL_TABLES)[name], [rows])
+    order = [*TABLES, *(name for name in OPTIONAL_TABLES if name in tables), "dropped"]
+    return _Made({name: tables[name] for name in order}, counted)
+
+
+def _without_kept(filtered: Filtered) -> Filtered:
+    """Counts of a filter and what it dropped; the next filter has the rows that it kept."""
+    dropped = filtered.dropped.select(["subject", "property", "reason"])
+    return filtered._replace(kept=filtered.kept.schema.empty_table(), dropped=dropped)
 
 
 def _catalogue(settings: WikiBigEditSettings) -> Path | None:
@@ -308,7 +332,7 @@ def _personas(settings: WikiBigEditSettings) -> Path:
 def _keep_translated(cases: pa.Table, templates: pa.Table, language: Language) -> Filtered:
     """Keep cases whose property has a template; in English every property has one."""
     if language.is_english:
-        return Filtered(cases, cases.schema.empty_table(), {})
+        return Filtered(cases, cases.schema.empty_table().append_column("reason", pa.nulls(0, pa.string())), {})
     filters = (("no template in the language", "t.property IS NULL"),)
     judged = select(
         f"""
@@ -332,7 +356,7 @@ def _untranslated(window: Window, cases: pa.Table, dropped: pa.Table, language: 
         cases=cases.select(["subject", "object"]),
     )
     return {
-        "without_template": _counts(dropped["property"]),
+        "without_template": count_values(dropped["property"]),
         "labels_in_other_languages": foreign["cases"][0].as_py(),
     }
 
@@ -389,16 +413,13 @@ def _find_cases(
     kinds = describe_kinds(window.old, window.new, earlier, functional.kept, spill=spill, classifier=classifier)
     wanted = keep_kinds(functional.kept, kinds, settings.kinds)
     cases = make_cases(wanted.kept, labels, read_statements(window, wanted.kept))
-    # Only the last of the filters' results becomes cases; the others would hold all changes several times.
-    filters = tuple(
-        part._replace(kept=part.kept.schema.empty_table()) for part in (selected, filtered, functional, wanted)
-    )
+    filters = tuple(map(_without_kept, (selected, filtered, functional, wanted)))
     return _FoundCases(changes, labels, filters, cases)
 
 
 def _word_cases(
     window: Window, cases: pa.Table, templates: pa.Table, words: RelationWords, settings: WikiBigEditSettings
-) -> Filtered:
+) -> Iterator[Filtered]:
     return word_cases(
         cases,
         templates,
@@ -412,7 +433,7 @@ def _word_cases(
 
 
 def _add_specificity(window: Window, cases: pa.Table, settings: WikiBigEditSettings) -> tuple[pa.Table, dict[str, Any]]:
-    """Add the columns of SPECIFICITY to the cases; returns these and their entry in the manifest."""
+    """Add the columns of SPECIFICITY to the cases; returns these, and the page views' entry in the manifest."""
     counted: dict[str, Any] = {}
     window.run("CREATE VIEW known AS SELECT id, wiki_title FROM new_entities WHERE kind = 'item'")
     if settings.pageviews:
@@ -420,14 +441,14 @@ def _add_specificity(window: Window, cases: pa.Table, settings: WikiBigEditSetti
         counted["page_views"] = read_case_views(
             window.connection, cases, settings.pageviews, wiki=wiki, date=window.new.date
         )
-    found, cases_with = measure_specificity(window.connection, cases, counts=settings.counts)
-    for name in found.schema.names[1:]:
+    found, _ = measure_specificity(window.connection, cases, counts=settings.counts)
+    for name in SPECIFICITY:
         cases = cases.append_column(name, found[name])
-    return cases, counted | ({"specificity": cases_with} if settings.pageviews or settings.counts else {})
+    return cases, counted
 
 
 def _find_locality(
-    engine: Engine, window: Window, changes: pa.Table, cases: pa.Table, settings: WikiBigEditSettings
+    engine: Engine, window: Window, changed: pa.Table | None, cases: pa.Table, settings: WikiBigEditSettings
 ) -> Locality:
     return find_locality(
         engine,
@@ -436,23 +457,24 @@ def _find_locality(
         pool=settings.pool,
         max_df=settings.max_df,
         max_uses=settings.locality_uses,
-        changed=find_changed_facts(window, changes, cases) if settings.changed_locality else None,
+        changed=changed,
         language=read_language(settings.language),
     )
 
 
-def _counted(changed: int, filters: Sequence[Filtered], near: Filtered, chains: int, hops: Filtered) -> dict[str, Any]:
+def _counted(
+    changed: int, filters: Sequence[Filtered], worded: WrittenCases, near: WrittenProbes, chains: int, hops: Filtered
+) -> dict[str, Any]:
     """Counts for the manifest; the last of the filters is the one that worded cases passed."""
-    worded, probes = filters[-1], near.kept
     dropped = {reason: count for part in filters for reason, count in part.funnel.items()}
     return {
-        "funnel": {"changed": changed, "dropped": dropped, "kept": worded.kept.num_rows},
-        "cases": _counts(worded.kept["tag"]),
-        "kinds": _counts(worded.kept["kind"]),
-        "generic_templates": pc.sum(pc.ends_with(worded.kept["template"], ":generic")).as_py() or 0,
-        "final_filters": {**worded.questions, **near.questions, **hops.questions},
-        "locality": _counts(probes["basis"]),
-        "without_locality": worded.kept.num_rows - probes.num_rows,
+        "funnel": {"changed": changed, "dropped": dropped, "kept": worded.cases.num_rows},
+        "cases": worded.tags,
+        "kinds": worded.kinds,
+        "generic_templates": worded.generic,
+        "final_filters": {**worded.filtered.questions, **near.questions, **hops.questions},
+        "locality": near.bases,
+        "without_locality": worded.cases.num_rows - near.written["rows"],
         "two_hops": {"found": chains}
         | hops.funnel
         | {"kept": hops.kept.num_rows, "asked": pc.sum(hops.kept["chosen"]).as_py() or 0},
@@ -471,17 +493,6 @@ def _classifier(settings: WikiBigEditSettings, snapshots: Sequence[Snapshot], *,
     embed = None if settings.kind_embedder is None else load_embedder(settings.kind_embedder, device="cpu")
     step("training the classifier of kinds", 0, _STEPS)
     return train_classifier(labelled, signals=signals, seed=settings.seed, embed=embed)
-
-
-def _write_tables(tables: Mapping[str, pa.Table], folder: Path) -> dict[str, Any]:
-    written = {}
-    optional = {name: schema for name, schema in OPTIONAL_TABLES.items() if name in tables}
-    for name, schema in (TABLES | optional | {"dropped": DROPPED}).items():
-        path = folder / f"{name}.parquet"
-        rows = tables[name].select(schema.names).cast(schema)
-        pq.write_table(rows, path, compression="zstd")
-        written[name] = {"rows": rows.num_rows, "sha256": sha256_of(path)}
-    return written
 
 
 def _provenance(settings: WikiBigEditSettings) -> dict[str, Any]:
@@ -520,7 +531,3 @@ def _classifier_provenance(settings: WikiBigEditSettings) -> dict[str, Any]:
     if settings.labelled_changes is None:
         return {}
     return {"labelled_changes": sha256_of(settings.labelled_changes), "kind_embedder": settings.kind_embedder}
-
-
-def _counts(values: pa.ChunkedArray) -> dict[str, int]:
-    return dict(sorted(Counter(values.to_pylist()).items()))

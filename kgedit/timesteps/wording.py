@@ -8,6 +8,7 @@ preposition ("the coach of {subject} is").
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from datetime import date
 from pathlib import Path
 
@@ -15,7 +16,7 @@ import pyarrow as pa
 
 from kgedit.errors import TimestepError
 from kgedit.store.engine import select
-from kgedit.timesteps.final_filters import add_counts, faults_as_filters, gives_away, judge_cases, keep_probes
+from kgedit.timesteps.final_filters import faults_as_filters, gives_away, judge_cases, keep_probes
 from kgedit.timesteps.funnel import Filter, Filtered, reason_column, split_by_reason
 from kgedit.timesteps.labels import is_id
 from kgedit.timesteps.profiles import PERSONA_STYLES
@@ -170,8 +171,8 @@ def word_cases(
     personas: Path | None,
     persona_style: str = PERSONA_STYLES[0],
     as_of: date | None = None,
-) -> Filtered:
-    """Add to cases every question about their own fact.
+) -> Iterator[Filtered]:
+    """Add to cases every question about their own fact, in parts.
 
     Args:
         cases: From make_cases, ordered by case_id.
@@ -183,12 +184,11 @@ def word_cases(
         persona_style: One of PERSONA_STYLES.
         as_of: Day that the templates name; None means that they name none.
 
-    Returns:
-        The cases with the columns of word_facts, statement (the update as a sentence), persona and personas (the
-        question in its voice), ordered by case_id, without questions that fail a final filter
+    Yields:
+        At least one part, in order: the cases with the columns of word_facts, statement (the update as a sentence),
+        persona and personas (the question in its voice), ordered by case_id, without questions that fail a final filter
         (kgedit.timesteps.final_filters.judge_cases).
     """
-    rows, counts = [], []
     for start in range(0, max(cases.num_rows, 1), _FACTS_AT_ONCE):
         worded = word_facts(cases.slice(start, _FACTS_AT_ONCE), templates, subjects, language=words.language)
         worded = worded.append_column("statement", _statements(worded, words.language))
@@ -197,9 +197,7 @@ def word_cases(
         )
         judged = judge_cases(worded, words)
         reasoned = f"SELECT * EXCLUDE (fault), {reason_column(FILTERS)} FROM judged ORDER BY case_id"
-        rows.append(select(reasoned, judged=judged.rows))
-        counts.append(judged.counts)
-    return split_by_reason(pa.concat_tables(rows), FILTERS)._replace(questions=add_counts(counts))
+        yield split_by_reason(select(reasoned, judged=judged.rows), FILTERS)._replace(questions=judged.counts)
 
 
 _BEFORE_ARTICLES = re.compile(
@@ -287,20 +285,11 @@ def persona_voiced(
     return worded.append_column("persona", asked["persona"]).append_column("personas", asked["question"])
 
 
-def word_probes(probes: pa.Table, templates: pa.Table, subjects: pa.Table, words: RelationWords) -> Filtered:
-    """Add questions to facts, in order; facts whose question fails a final filter are dropped."""
-    parts = [
-        keep_probes(
-            word_facts(probes.slice(start, _FACTS_AT_ONCE), templates, subjects, language=words.language), words
-        )
-        for start in range(0, max(probes.num_rows, 1), _FACTS_AT_ONCE)
-    ]
-    return Filtered(
-        pa.concat_tables(part.kept for part in parts),
-        pa.concat_tables(part.dropped for part in parts),
-        {reason: sum(part.funnel[reason] for part in parts) for reason in parts[0].funnel},
-        add_counts([dict(part.questions) for part in parts]),
-    )
+def word_probes(probes: pa.Table, templates: pa.Table, subjects: pa.Table, words: RelationWords) -> Iterator[Filtered]:
+    """Add questions to facts, in order, without facts whose question fails a final filter; yields at least one part."""
+    for start in range(0, max(probes.num_rows, 1), _FACTS_AT_ONCE):
+        facts = probes.slice(start, _FACTS_AT_ONCE)
+        yield keep_probes(word_facts(facts, templates, subjects, language=words.language), words)
 
 
 _VERBS = (("is", "are"), ("was", "were"), ("has", "have"), ("does", "do"))

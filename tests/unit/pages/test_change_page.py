@@ -112,7 +112,8 @@ def test_dropped_changes_have_labels_in_the_order_of_objects_and_their_reason() 
         schema=LABELS,
     )
     dropped = changes.slice(0, 1).append_column("reason", pa.array(["not entity to entity"]))
-    (row,) = dropped_changes(changes, labels, [Filtered(changes, dropped, {})]).to_pylist()
+    (rows,) = dropped_changes(changes, labels, [Filtered(changes, dropped, {})])
+    (row,) = rows.to_pylist()
     assert row == {
         "subject": "Q1",
         "subject_label": "Gone",
@@ -124,7 +125,8 @@ def test_dropped_changes_have_labels_in_the_order_of_objects_and_their_reason() 
         "new_labels": [None],
         "reason": "not entity to entity",
     }
-    assert dropped_changes(changes, labels, [Filtered(changes, dropped.slice(0, 0), {})]).schema == DROPPED
+    (none,) = dropped_changes(changes, labels, [Filtered(changes, dropped.slice(0, 0), {})])
+    assert none.schema == DROPPED
 
 
 def test_describe_writes_page_and_figures(timestep: Timestep, tmp_path: Path) -> None:

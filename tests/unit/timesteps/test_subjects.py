@@ -11,6 +11,7 @@ from world.dumps import Json, entity
 from world.two_days import about, item, two_snapshots
 
 from kgedit.store.window import Window
+from kgedit.timesteps.final_filters import join_filtered
 from kgedit.timesteps.labels import describe_subjects
 from kgedit.timesteps.relation_words import RelationWords
 from kgedit.timesteps.wording import choose_templates, word_cases
@@ -87,7 +88,8 @@ def worded(window: Window, property_id: str, label: str, answer: str, subject: s
     cases = pa.Table.from_pylist([case]).append_column("object_aliases", pa.array([[]], pa.list_(pa.string())))
     templates = choose_templates(cases, catalogue=None)
     subjects = describe_subjects(window.connection, cases)
-    return word_cases(cases, templates, subjects, RelationWords(templates, voices()), seed=0, personas=None)
+    words = RelationWords(templates, voices())
+    return join_filtered(word_cases(cases, templates, subjects, words, seed=0, personas=None))
 
 
 def test_a_hint_that_gives_the_answer_away_is_left_out(window: Window) -> None:
