@@ -7,7 +7,7 @@ new content or the old one.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -45,12 +45,12 @@ def sync(path: Path) -> None:
         os.close(descriptor)
 
 
-def replace_file(path: Path, content: str | bytes, *, mode: int = 0o666, durable: bool = True) -> Path:
+def replace_file(path: Path, content: str | bytes | Iterable[str], *, mode: int = 0o666, durable: bool = True) -> Path:
     """Write a file under another name and rename it, so that readers find either the old or the new content.
 
     Args:
         path: Path of the file; its folder exists.
-        content: Content of the file; text is written as UTF-8.
+        content: Content of the file; text is written as UTF-8, and of several texts one after the other.
         mode: Permission bits, reduced by the process's umask; they apply from the first byte on.
         durable: Whether to wait for the disk (some milliseconds). False is meant for files in a folder that is put in
             place later, and for files that are checked before use.
@@ -62,7 +62,11 @@ def replace_file(path: Path, content: str | bytes, *, mode: int = 0o666, durable
     aside.unlink(missing_ok=True)
     try:
         with os.fdopen(os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
-            file.write(content.encode() if isinstance(content, str) else content)
+            if isinstance(content, bytes):
+                file.write(content)
+            else:
+                for text in (content,) if isinstance(content, str) else content:
+                    file.write(text.encode())
         return put_in_place(aside, path) if durable else aside.replace(path)
     except BaseException:
         aside.unlink(missing_ok=True)

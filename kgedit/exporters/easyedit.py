@@ -6,11 +6,10 @@ kgedit's. EasyEdit reads groups and fields by name and ignores unknown ones.
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 from kgedit.records.cases import Axis, Case, Probe
-from kgedit.store.files import write_text
+from kgedit.store.files import array_text, write_text
 from kgedit.timesteps.edit_files.easyedit import PORTABILITY_AXES
 from kgedit.timesteps.timestep import Timestep
 
@@ -20,9 +19,8 @@ _GROUPS = {axis: group for group, axis in PORTABILITY_AXES.items()}
 def export(timestep: Timestep) -> Path:
     """Write easyedit.json into the timestep's folder: a JSON array, one object per line, in case order."""
     mark = {"projected": True} if timestep.is_projected else {}
-    rows = ",\n".join(json.dumps(_row(case) | mark, ensure_ascii=False) for case in timestep.cases())
     path = timestep.folder / "easyedit.json"
-    write_text(path, f"[\n{rows}\n]\n" if rows else "[]\n")
+    write_text(path, array_text(_row(case) | mark for case in timestep.cases()))
     return path
 
 

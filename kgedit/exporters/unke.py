@@ -6,14 +6,13 @@ The form has one answer per question, so aliases are left out; locality and mult
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 from kgedit.resources import data_folder
-from kgedit.store.files import write_text
+from kgedit.store.files import array_text, write_text
 from kgedit.timesteps.timestep import Timestep
 from kgedit.wording.catalogues import read_catalogue
 from kgedit.wording.languages import Language, read_language
@@ -23,14 +22,23 @@ def export(timestep: Timestep) -> Path:
     """Write unke.json into the timestep's folder: a JSON array, one object per item with a case, ordered by its id."""
     language = read_language(timestep.manifest.get("settings", {}).get("language", "en"))
     words = read_catalogue(data_folder("prompts") / "paragraphs" / f"{language.code}.yaml")
-    cases = sorted(timestep.table("cases").to_pylist(), key=lambda row: (row["subject"], row["case_id"]))
-    rows = ",\n".join(
-        json.dumps(_row(subject, list(own), timestep.name[:4], words, language), ensure_ascii=False)
-        for subject, own in groupby(cases, key=lambda row: str(row["subject"]))
-    )
+    cases = timestep.table("cases", columns=_READ).sort_by([("subject", "ascending"), ("case_id", "ascending")])
+    rows = (row for batch in cases.to_batches(_ROWS_AT_ONCE) for row in batch.to_pylist())
     path = timestep.folder / "unke.json"
-    write_text(path, f"[\n{rows}\n]\n" if rows else "[]\n")
+    items = (
+        _row(subject, list(own), timestep.name[:4], words, language)
+        for subject, own in groupby(rows, key=lambda row: str(row["subject"]))
+    )
+    write_text(path, array_text(items))
     return path
+
+
+_ROWS_AT_ONCE = 2_000
+
+_READ = [
+    *("case_id", "subject", "subject_label", "name", "object_label", "old_answers"),
+    *("question", "statement", "cloze"),
+]
 
 
 def _row(

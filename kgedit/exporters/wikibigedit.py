@@ -5,20 +5,18 @@ It has two hops at most: longer chains are in the timestep's own tables only.
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 from kgedit.records.cases import Case
-from kgedit.store.files import write_text
+from kgedit.store.files import array_text, write_text
 from kgedit.timesteps.timestep import Timestep
 
 
 def export(timestep: Timestep) -> Path:
     """Write wikibigedit.json into the timestep's folder: a JSON array, one object per line, in case order."""
     mark = {"projected": True} if timestep.is_projected else {}
-    rows = ",\n".join(json.dumps(_row(case) | mark, ensure_ascii=False) for case in timestep.cases())
     path = timestep.folder / "wikibigedit.json"
-    write_text(path, f"[\n{rows}\n]\n" if rows else "[]\n")
+    write_text(path, array_text(_row(case) | mark for case in timestep.cases()))
     return path
 
 

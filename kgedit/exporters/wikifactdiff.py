@@ -26,7 +26,7 @@ def export(timestep: Timestep) -> Path:
     records = _updates(timestep) if has_own_tables(timestep) else (_case(case) for case in timestep.cases())
     mark = {"projected": True} if timestep.is_projected else {}
     path = timestep.folder / "wikifactdiff.jsonl"
-    write_text(path, "".join(json.dumps(record | mark, ensure_ascii=False) + "\n" for record in records))
+    write_text(path, (json.dumps(record | mark, ensure_ascii=False) + "\n" for record in records))
     return path
 
 

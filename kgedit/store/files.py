@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -13,8 +13,11 @@ from kgedit.errors import StoreError
 from kgedit.files import put_in_place, replace_file
 
 
-def write_text(path: Path, text: str) -> None:
-    """Write a text file in a folder that `replace_folder` will put in place; elsewhere use `replace_file`."""
+def write_text(path: Path, text: str | Iterable[str]) -> None:
+    """Write a text file in a folder that `replace_folder` will put in place; elsewhere use `replace_file`.
+
+    Of several texts, one after the other is written, without holding all of them.
+    """
     replace_file(path, text, durable=False)
 
 
@@ -26,6 +29,15 @@ def write_json(path: Path, content: Mapping[str, Any]) -> None:
 def json_text(content: Mapping[str, Any]) -> str:
     """JSON in a fixed layout; keys keep their order."""
     return json.dumps(content, indent=2, ensure_ascii=False) + "\n"
+
+
+def array_text(rows: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+    """Texts of a JSON array with an object per line, for `write_text`."""
+    before = "[\n"
+    for row in rows:
+        yield before + json.dumps(row, ensure_ascii=False)
+        before = ",\n"
+    yield "[]\n" if before == "[\n" else "\n]\n"
 
 
 def replace_folder(aside: Path, folder: Path) -> None:

@@ -16,12 +16,13 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
 from kgedit.checksums import check_folder, decoding
 from kgedit.errors import DamagedFileError, TimestepError, did_you_mean
 from kgedit.html_tables import html_table
-from kgedit.records.cases import AXES, SPECIFICITY, Axis, Case, Chain, KnownFact, Probe, Specificity
+from kgedit.records.cases import AXES, SPECIFICITY, Axis, Case, Chain, Fact, KnownFact, Probe, Specificity
 from kgedit.resources import as_typed, home
 from kgedit.timesteps.tables import CHANGED, OPTIONAL_TABLES, TABLES, answers_in, fact_in
 from kgedit.timesteps.wikifactdiff.tables import (
@@ -36,6 +37,9 @@ from kgedit.wikidata.times import day_number, read_day
 
 EXPORT_AGAIN = "Export it again: kgedit export-timestep with --overwrite, or fetch it again from where it was published"
 """Remedy for a damaged timestep, for error messages."""
+
+
+Rows = list[dict[str, Any]]
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -104,13 +108,49 @@ class Timestep:
         counts = [(name, pq.read_metadata(self.folder / f"{name}.parquet").num_rows) for name in TABLES]
         return html_table(f"Timestep {self.name}", ("table", "rows"), counts, note=str(self.folder))
 
-    def table(self, name: str) -> pa.Table:
-        """Read one of TABLES, or one of OPTIONAL_TABLES, which is empty if the export did not write it."""
-        path = self.folder / f"{name}.parquet"
-        if name in OPTIONAL_TABLES and name not in self.manifest.get("tables", {}):
-            return OPTIONAL_TABLES[name].empty_table()
+    def table(self, name: str, columns: Sequence[str] | None = None) -> pa.Table:
+        """Read one of TABLES, or one of OPTIONAL_TABLES, which is empty if the export did not write it.
+
+        Args:
+            name: Name of the table.
+            columns: Columns to read; None means all.
+        """
+        path, schema = self._path(name), (TABLES | OPTIONAL_TABLES)[name]
+        wanted = schema if columns is None else pa.schema([schema.field(column) for column in columns])
+        if path is None:
+            return wanted.empty_table()
         with decoding(path, fix=EXPORT_AGAIN):
-            return pq.read_table(path, schema=(TABLES | OPTIONAL_TABLES)[name])
+            return pq.read_table(path, schema=wanted)
+
+    def _path(self, name: str) -> Path | None:
+        """Path of a table; None if the export did not write it."""
+        is_missing = name in OPTIONAL_TABLES and name not in self.manifest.get("tables", {})
+        return None if is_missing else self.folder / f"{name}.parquet"
+
+    def _parts_of_cases(self) -> Iterator[Rows]:
+        """Yield the rows of cases.parquet, in order, in lists of at most _CASES_AT_ONCE."""
+        path = self.folder / "cases.parquet"
+        with decoding(path, fix=EXPORT_AGAIN):
+            scanned = ds.dataset(path, schema=TABLES["cases"]).to_batches(
+                batch_size=_CASES_AT_ONCE, batch_readahead=0, fragment_readahead=0
+            )
+        while True:
+            with decoding(path, fix=EXPORT_AGAIN):
+                batch = next(scanned, None)
+            if batch is None:
+                return
+            yield batch.to_pylist()
+
+    def _rows_of(self, name: str, case_ids: Sequence[str]) -> Rows:
+        """Rows of a table about some cases, in the table's order."""
+        path, case = self._path(name), ds.field("case_id")
+        if path is None or not case_ids:
+            return []
+        # By their range, whole row groups are skipped.
+        wanted = (case >= min(case_ids)) & (case <= max(case_ids)) & case.isin(case_ids)
+        with decoding(path, fix=EXPORT_AGAIN):
+            rows: Rows = ds.dataset(path, schema=(TABLES | OPTIONAL_TABLES)[name]).to_table(filter=wanted).to_pylist()
+        return rows
 
     def known_facts(self) -> list[KnownFact]:
         """Facts of the older snapshot with questions, in file order."""
@@ -136,10 +176,51 @@ class Timestep:
         """
         popularity, replacements = subject_popularities(self), replaced(self)
         scenarios = update_scenarios(self)
-        rows = self.table("cases").to_pylist()
-        facts = {row["case_id"]: fact_in(row) for row in rows}
+        near = self._neighbour_probes(neighbours) if has_neighbours(self) else None
+        for rows in self._parts_of_cases():
+            facts = {row["case_id"]: fact_in(row) for row in rows}
+            probes = self._probes_of(facts, near, two_hop_rephrases=two_hop_rephrases)
+            for row in rows:
+                fact = facts[row["case_id"]]
+                about = {"update": row["question"], "rephrase": row["rephrase"], "personas": row["personas"]}
+                own = tuple(Probe(axis, about[axis], answers_in(row), (fact,)) for axis in AXES if about.get(axis))
+                yield Case(
+                    case_id=row["case_id"],
+                    timestep=self.name,
+                    tag=row["tag"],
+                    fact=fact,
+                    question=row["question"],
+                    answer=row["object_label"],
+                    cloze=row["cloze"],
+                    old_objects=tuple(row["old_objects"]),
+                    old_answers=tuple(row["old_answers"]),
+                    probes=own + tuple(probes[row["case_id"]]),
+                    start_time=row["start_time"],
+                    point_in_time=row["point_in_time"],
+                    kind=row["kind"],
+                    as_of=row["as_of"],
+                    clozes=tuple(row["clozes"] or ()),
+                    popularity=popularity.get((row["subject"], row["property"])),
+                    scenario=row["scenario"] or scenarios.get((row["subject"], row["property"])),
+                    subject_aliases=tuple(row["subject_aliases"] or ()),
+                    subject_description=row["subject_description"] or "",
+                    in_replacement_set=replacements.get((row["subject"], row["property"])),
+                    specificity=Specificity(*(row[name] for name in SPECIFICITY)),
+                )
+
+    def _probes_of(
+        self, facts: Mapping[str, Fact], near: Mapping[str, Sequence[Probe]] | None, *, two_hop_rephrases: bool
+    ) -> dict[str, list[Probe]]:
+        """Probes of some cases beside those about their own facts, by case id.
+
+        Args:
+            facts: Facts of the cases.
+            near: Locality probes of all cases; None means those of locality.parquet.
+            two_hop_rephrases: As in `cases`.
+        """
         probes: dict[str, list[Probe]] = defaultdict(list)
-        for row in self.table("two_hops").to_pylist():
+        case_ids = list(facts)
+        for row in self._rows_of("two_hops", case_ids):
             if row["chosen"]:
                 hops = (facts[row["case_id"]], fact_in(row))
                 asked: list[tuple[Axis, str]] = [("mhop", row["question"])]
@@ -148,59 +229,41 @@ class Timestep:
                 probes[row["case_id"]] += [
                     Probe(axis, question, answers_in(row), hops, row["second_case_id"]) for axis, question in asked
                 ]
-        for row in self.table("chains").to_pylist():
+        for row in self._rows_of("chains", case_ids):
             probes[row["case_id"]] += _chain_probes(row, probes[row["case_id"]], rephrased=two_hop_rephrases)
-        for row in self.table("crosslingual").to_pylist():
+        for row in self._rows_of("crosslingual", case_ids):
             probes[row["case_id"]].append(_crosslingual_probe(row))
-        for case_id, probe in self._locality_probes(neighbours):
-            probes[case_id].append(probe)
-        for row in rows:
-            fact = facts[row["case_id"]]
-            about = {"update": row["question"], "rephrase": row["rephrase"], "personas": row["personas"]}
-            own = tuple(Probe(axis, about[axis], answers_in(row), (fact,)) for axis in AXES if about.get(axis))
-            yield Case(
-                case_id=row["case_id"],
-                timestep=self.name,
-                tag=row["tag"],
-                fact=fact,
-                question=row["question"],
-                answer=row["object_label"],
-                cloze=row["cloze"],
-                old_objects=tuple(row["old_objects"]),
-                old_answers=tuple(row["old_answers"]),
-                probes=own + tuple(probes[row["case_id"]]),
-                start_time=row["start_time"],
-                point_in_time=row["point_in_time"],
-                kind=row["kind"],
-                as_of=row["as_of"],
-                clozes=tuple(row["clozes"] or ()),
-                popularity=popularity.get((row["subject"], row["property"])),
-                scenario=row["scenario"] or scenarios.get((row["subject"], row["property"])),
-                subject_aliases=tuple(row["subject_aliases"] or ()),
-                subject_description=row["subject_description"] or "",
-                in_replacement_set=replacements.get((row["subject"], row["property"])),
-                specificity=Specificity(*(row[name] for name in SPECIFICITY)),
-            )
+        if near is not None:
+            for case_id in case_ids:
+                probes[case_id] += near.get(case_id, ())
+            return probes
+        for row in self._rows_of("locality", case_ids):
+            probes[row["case_id"]].append(_locality_probe(row))
+        return probes
 
-    def _locality_probes(self, neighbours: int | None) -> Iterator[tuple[str, Probe]]:
-        """Yield locality probes with their case ids."""
-        if has_neighbours(self):
-            yield from neighbour_probes(self, 1 if neighbours is None else neighbours)
-            return
-        for row in self.table("locality").to_pylist():
-            yield (
-                row["case_id"],
-                Probe(
-                    "locality",
-                    row["question"],
-                    answers_in(row),
-                    (fact_in(row),),
-                    changed=row["basis"] == CHANGED,
-                    similarity=row["similarity"],
-                    basis=row["basis"],
-                    evidence=row["evidence"],
-                ),
-            )
+    def _neighbour_probes(self, most: int | None) -> dict[str, list[Probe]]:
+        """Locality probes of the profile WikiFactDiff by case id."""
+        probes: dict[str, list[Probe]] = defaultdict(list)
+        for case_id, probe in neighbour_probes(self, 1 if most is None else most):
+            probes[case_id].append(probe)
+        return probes
+
+
+_CASES_AT_ONCE = 2_000
+"""Cases that are read at once; as Python objects, each takes some kilobytes with its probes."""
+
+
+def _locality_probe(row: dict[str, Any]) -> Probe:
+    return Probe(
+        "locality",
+        row["question"],
+        answers_in(row),
+        (fact_in(row),),
+        changed=row["basis"] == CHANGED,
+        similarity=row["similarity"],
+        basis=row["basis"],
+        evidence=row["evidence"],
+    )
 
 
 def _chain_probes(row: dict[str, Any], earlier: Sequence[Probe], *, rephrased: bool) -> Iterator[Probe]:
