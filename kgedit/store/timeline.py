@@ -211,8 +211,7 @@ def with_ids(name: str, k: int, rows: str, subjects: str) -> str:
     """
     if name != "fact":
         return rows
-    ids = f"WITH ids AS MATERIALIZED (SELECT place, statement_id FROM statement_{k} WHERE {subjects})"
-    return f"{ids} {with_statement_ids(f'({rows})', 'ids')}"
+    return with_statement_ids(f"({rows})", f"(FROM statement_{k} WHERE {subjects})")
 
 
 def property_labels(connection: duckdb.DuckDBPyConnection, snapshots: Sequence[Snapshot]) -> pa.Table:
