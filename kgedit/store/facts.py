@@ -95,8 +95,8 @@ def with_statement_ids(facts: str, claims: str) -> str:
         facts: SQL relation of facts, or its name.
         claims: SQL relation of claims of the same snapshot, at least those of these facts.
     """
-    # By subject too, although places are unique: for a single whole number, DuckDB builds a table of all numbers between
-    # the least and the greatest, 110 MB for the facts of a full bucket however few there are.
+    # By subject too, although places are unique: to join by one number, DuckDB takes a table of all numbers between the
+    # least and the greatest of the facts, 120 MB in a full bucket however few facts there are.
     ids = f"SELECT subject, place AS statement_place, statement_id FROM {claims}"
     return f"SELECT f.*, statement_id FROM {facts} f JOIN ({ids}) USING (subject, statement_place)"
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -238,3 +241,27 @@ def test_facts_are_what_a_second_opinion_says_in_whatever_order(
     facts = current_facts(engine, pa.Table.from_pylist(rows, CLAIMS_KEPT), DAY)
     assert len(facts) == len(set(facts["object"].to_pylist()))
     assert set(facts["object"].to_pylist()) == second_opinion(statements)
+
+
+_FEW_FACTS_OF_FAR_PLACES = """
+    import resource, sys
+    import duckdb
+    from kgedit.store.facts import with_statement_ids
+
+    connection = duckdb.connect(config={"threads": 1})
+    columns = ", ".join(f"'a text of the column {number} ' || n AS column_{number}" for number in range(14))
+    subject = "'Q' || n AS subject, n * 999 AS"
+    connection.execute(f"CREATE TABLE fact AS SELECT {subject} statement_place, {columns} FROM range(1000) r(n)")
+    connection.execute(f"CREATE TABLE claim AS SELECT {subject} place, n AS statement_id FROM range(20000) r(n)")
+    query = f"SELECT max(COLUMNS(*)) FROM ({with_statement_ids('fact', 'claim')})"
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    assert connection.execute(query).fetchall()[0][-1] == 999
+    print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems measure the peak of memory in other units")
+def test_ids_of_few_statements_take_little_memory_however_far_apart_their_places_are() -> None:
+    script = textwrap.dedent(_FEW_FACTS_OF_FAR_PLACES)
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=300, check=True)
+    assert int(done.stdout) < 40, "megabytes; a table of all places takes 60 and more"
