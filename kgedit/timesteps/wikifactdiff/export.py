@@ -6,7 +6,6 @@ snapshots and settings give the same bytes.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import date
@@ -15,7 +14,6 @@ from typing import Any
 
 import duckdb
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from kgedit import __version__
 from kgedit.checksums import sha256_of, write_checksums
@@ -34,6 +32,7 @@ from kgedit.timesteps.profiles import FUNCTIONAL_BY, PERSONA_STYLES, behaviour
 from kgedit.timesteps.relation_words import RelationWords
 from kgedit.timesteps.selected import read_selection
 from kgedit.timesteps.specificity import measure_specificity, specificity_provenance
+from kgedit.timesteps.table_files import ROWS_IN_GROUP, write_table
 from kgedit.timesteps.tables import TABLES, find_evidence
 from kgedit.timesteps.timestep import Timestep
 from kgedit.timesteps.wikifactdiff.cases import make_cases
@@ -351,9 +350,9 @@ def _write_tables(workspace: duckdb.DuckDBPyConnection, folder: Path) -> dict[st
     schemas: Mapping[str, pa.Schema] = OWN_TABLES | TABLES | {"dropped": DROPPED}
     for name, schema in schemas.items():
         path = folder / f"{name}.parquet"
-        rows = read_table(workspace, f"SELECT {_columns(workspace, name, schema)} FROM {name} ORDER BY {_ORDERS[name]}")
-        pq.write_table(rows.cast(schema), path, compression="zstd")
-        written[name] = {"rows": rows.num_rows, "sha256": hashlib.sha256(path.read_bytes()).hexdigest()}
+        query = f"SELECT {_columns(workspace, name, schema)} FROM {name} ORDER BY {_ORDERS[name]}"
+        batches = workspace.sql(query).to_arrow_reader(ROWS_IN_GROUP)
+        written[name] = write_table(path, schema, (pa.Table.from_batches([batch]) for batch in batches))
     return written
 
 
