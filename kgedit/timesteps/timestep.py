@@ -130,16 +130,19 @@ class Timestep:
     def _parts_of_cases(self) -> Iterator[Rows]:
         """Yield the rows of cases.parquet, in order, in lists of at most _CASES_AT_ONCE."""
         path = self.folder / "cases.parquet"
+        # A scan of a data set would read on until a gigabyte waits, whatever its limits.
         with decoding(path, fix=EXPORT_AGAIN):
-            scanned = ds.dataset(path, schema=TABLES["cases"]).to_batches(
-                batch_size=_CASES_AT_ONCE, batch_readahead=0, fragment_readahead=0
-            )
-        while True:
-            with decoding(path, fix=EXPORT_AGAIN):
-                batch = next(scanned, None)
-            if batch is None:
-                return
-            yield batch.to_pylist()
+            file = pq.ParquetFile(path)
+        with file:
+            stored = [name for name in TABLES["cases"].names if name in file.schema_arrow.names]
+            missing = dict.fromkeys(set(TABLES["cases"].names).difference(stored))
+            batches = file.iter_batches(_CASES_AT_ONCE, columns=stored)
+            while True:
+                with decoding(path, fix=EXPORT_AGAIN):
+                    batch = next(batches, None)
+                if batch is None:
+                    return
+                yield [missing | row for row in batch.to_pylist()]
 
     def _rows_of(self, name: str, case_ids: Sequence[str]) -> Rows:
         """Rows of a table about some cases, in the table's order."""
@@ -149,7 +152,8 @@ class Timestep:
         # By their range, whole row groups are skipped.
         wanted = (case >= min(case_ids)) & (case <= max(case_ids)) & case.isin(case_ids)
         with decoding(path, fix=EXPORT_AGAIN):
-            rows: Rows = ds.dataset(path, schema=(TABLES | OPTIONAL_TABLES)[name]).to_table(filter=wanted).to_pylist()
+            found = ds.dataset(path, schema=(TABLES | OPTIONAL_TABLES)[name], format=_IN_PARTS)
+            rows: Rows = found.to_table(filter=wanted).to_pylist()
         return rows
 
     def known_facts(self) -> list[KnownFact]:
@@ -248,6 +252,9 @@ class Timestep:
             probes[case_id].append(probe)
         return probes
 
+
+_IN_PARTS = ds.ParquetFileFormat(default_fragment_scan_options=ds.ParquetFragmentScanOptions(pre_buffer=False))
+"""By default, a whole file is read into memory before its first row."""
 
 _CASES_AT_ONCE = 2_000
 """Cases that are read at once; as Python objects, each takes some kilobytes with its probes."""
