@@ -22,8 +22,7 @@ from kgedit.pages.charts.heat import HeatCell, HeatRow, heat_map
 from kgedit.pages.charts.lines import Slope, slopes
 from kgedit.pages.charts.points import ForestRow, Tradeoff, forest, tradeoffs
 from kgedit.pages.charts.scales import common_top, estimate_text
-from kgedit.pages.figures_by_knowledge import specificity_exhibits, year_exhibits
-from kgedit.pages.figures_over_time import curve_exhibits, matrix_exhibits
+from kgedit.pages.figures_over_time import curve_exhibits, matrix_exhibits, specificity_exhibits, year_exhibits
 from kgedit.pages.marks import Drawing, Figure
 from kgedit.pages.report_views import ASKED_AXES, AXIS_NAMES, Exhibit, MethodView, View, run_names
 from kgedit.records.cases import TWO_HOP_AXES, Axis

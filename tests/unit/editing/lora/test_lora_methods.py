@@ -11,8 +11,8 @@ from world.small_models import changed, mean_loss, small_model, weights
 
 from kgedit.editing import make_editor
 from kgedit.editing.editor import NO_RUN, Editor, EditorState
-from kgedit.editing.lora import adapters
-from kgedit.editing.lora.adapters import attach, detach, rate, train
+from kgedit.editing.lora import lora
+from kgedit.editing.lora.lora import attach, detach, rate, train
 from kgedit.editing.training import seed_for, seeded
 from kgedit.llm.contexts import read_context
 from kgedit.llm.language_model import LanguageModel
@@ -57,7 +57,7 @@ def test_examples_come_in_their_own_order_only_where_asked_to(
         seen.extend(prompt for prompt, _ in pairs)
         return encode_targets(model, pairs, learn_end=learn_end)
 
-    monkeypatch.setattr(adapters, "encode_targets", noted)
+    monkeypatch.setattr(lora, "encode_targets", noted)
     _editor("lora", small_model(), epochs=2, batch=2, shuffle=shuffle).apply(cases[:6])
 
     questions = [case.question for case in cases[:6]]
