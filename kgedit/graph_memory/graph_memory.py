@@ -26,8 +26,8 @@ from kgedit.graph_memory.matched_search import MatchedSearch
 from kgedit.graph_memory.matching import RelationMatcher
 from kgedit.graph_memory.other_names import OtherNames, is_written_as_name
 from kgedit.graph_memory.relations import SLOT, CatalogueWordings, RelationIndex
-from kgedit.graph_memory.retrieval import Retriever
-from kgedit.graph_memory.scoring import QuestionWindow
+from kgedit.graph_memory.retrieval import Retriever, Walk
+from kgedit.graph_memory.scoring import QuestionWindow, RelationPath
 from kgedit.graph_memory.windows import windows_of
 from kgedit.llm.embeddings import Embedder, Vectors
 from kgedit.names.columns import NumberColumn, TextColumn
@@ -40,6 +40,8 @@ __all__ = ["Finding", "FoundPath", "GraphMemory", "Remembered", "Search"]
 _MOST_MENTIONS = 12
 _AT_ONCE = 256
 _LEARNED_AT_ONCE = 65_536
+_MOST_PATHS = 200
+"""Paths of relations from a name that are compared with a question about a chain."""
 _USUAL = Search()
 
 
@@ -372,7 +374,7 @@ class GraphMemory:
         periods = [period_of(as_of or (date.as_of if date else "")) for date in dated]
         walks = [
             [
-                retriever.walks(mention, self._hops_for(own, search), period)
+                _few(retriever.walks(mention, _hops_for(own, search), period), search.plain_hops)
                 for mention, own in zip(several, each, strict=True)
             ]
             for several, each, period in zip(mentions, windows, periods, strict=True)
@@ -390,11 +392,6 @@ class GraphMemory:
             for several, each, walked, period in zip(mentions, windows, walks, periods, strict=True)
         ]
 
-    def _hops_for(self, windows: Sequence[str], search: Search) -> int:
-        """Length of the paths whose wordings are compared with a question; the matcher has its own way with chains."""
-        chain = self._matcher is None and any(steps_of(window) for window in windows)
-        return search.hops if chain else search.plain_hops
-
     def _mentions(self, text: str, *, misspelt: bool) -> list[Mention]:
         found = self._names.find(text)
         if not found and misspelt:
@@ -411,3 +408,13 @@ class GraphMemory:
     def _embedded(self, texts: set[str]) -> dict[str, Vectors]:
         ordered = sorted(texts)
         return dict(zip(ordered, self._embed(ordered), strict=True)) if ordered else {}
+
+
+def _hops_for(windows: Sequence[str], search: Search) -> int:
+    """Length of the paths whose wordings are compared with a question."""
+    return search.hops if any(steps_of(window) for window in windows) else search.plain_hops
+
+
+def _few(walks: Mapping[RelationPath, list[Walk]], hops: int) -> Mapping[RelationPath, list[Walk]]:
+    """Walks along paths of any length if these are few, because their wordings are embedded; else the short ones."""
+    return walks if len(walks) <= _MOST_PATHS else {path: each for path, each in walks.items() if len(path) <= hops}

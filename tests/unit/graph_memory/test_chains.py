@@ -156,6 +156,21 @@ def test_the_walk_goes_along_the_relations_of_the_steps() -> None:
     assert found.probability == pytest.approx(np.exp(-0.1))
 
 
+def test_of_two_chains_the_one_that_reads_more_of_the_question_is_found() -> None:
+    window = "On which continent is the town of the leader of the land of X?"
+    texts = {
+        "the land of X": "P27",
+        "the leader of X": "P6",
+        "the town of X": "P551",
+        "On which continent is X?": "P30",
+    }
+    # Read without the town, too: Erna's continent.
+    texts["On which continent is the town of X?"] = "P106"
+    found = _found(window, texts, start="jonas")
+    assert found is not None
+    assert found.path == ("P27", "P6", "P551", "P30")
+
+
 def test_the_last_two_relations_may_be_in_one_text() -> None:
     window = "On which continent does the leader of the land of X live?"
     texts = {"the land of X": "P27", "the leader of X": "P6", "On which continent does X live?": "P30"}
@@ -181,6 +196,22 @@ def test_no_walk_comes_back_to_an_entity() -> None:
     found = _found(window, texts | {"What is the state of X?": "P106"}, start="jonas")
     assert found is not None
     assert found.path == ("P27", "P6", "P106")
+
+
+def test_without_a_matcher_the_wordings_of_whole_chains_are_compared() -> None:
+    question = "On which continent is the country of which the head coach of Ajax is a citizen?"
+    memory = _memory("character-ngrams", FACTS)
+    [finding] = memory.find([question], Search(gate=0.0))
+    assert [row.relation for row in finding.paths[0].rows] == ["P286", "P27", "P30"]
+    [short] = memory.find([question], Search(gate=0.0, hops=2))
+    assert [len(path.rows) for path in short.paths] == [2]
+
+
+def test_a_name_with_too_many_paths_is_compared_with_short_ones_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kgedit.graph_memory.graph_memory._MOST_PATHS", 3)
+    question = "On which continent is the country of which the head coach of Ajax is a citizen?"
+    [finding] = _memory("character-ngrams", FACTS).find([question], Search(gate=0.0))
+    assert max(len(path.rows) for path in finding.paths) == 2
 
 
 @pytest.mark.models
