@@ -23,6 +23,8 @@ UNDIVIDED = (
     "sixth_pat",
     "seventh",
     "seventh_pat",
+    "tuning",
+    "tuning_pat",
     "de",
     "fr",
     "es",
@@ -78,7 +80,8 @@ def read_nothing(name: str) -> list[EverydayQuestion]:
     sections = (name, "both") if name in ("sample", "pat") else (name,)
     return [
         EverydayQuestion(kind.partition(": ")[2], (line.replace(r"\n", "\n"),), ())
-        for kind, line in _lines("nothing.txt")
+        for file in ("nothing.txt", "tuning_nothing.txt")
+        for kind, line in _lines(file)
         if kind.partition(": ")[0] in sections
     ]
 
