@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import astuple, dataclass
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -37,10 +38,12 @@ from matcher_frames import (
     SOMETHING,
     STATED_FIRST,
     THAT,
+    WORDS_OF_TALK,
 )
 
 from kgedit.graph_memory.matching import BACK, BUCKETS, DIRECT, LEADING, NOTHING, OTHER, text_features
-from kgedit.graph_memory.relations import SLOT
+from kgedit.graph_memory.relations import SLOT, stem
+from kgedit.graph_memory.unexplained import ANY_RELATION, IN_PAIRS, tokens_of
 from kgedit.llm.embeddings import Vectors, load_embedder
 from kgedit.resources import data_folder
 from kgedit.wording.templates import template_table
@@ -48,6 +51,8 @@ from kgedit.wording.templates import template_table
 ANY = ""
 """Label of a head that a text does not train."""
 DENSE_SCALE, SPARSE_SCALE = 4.0, 1.5
+WORDINGS = ("nouns", "asks", "says", "back", "de")
+"""Parts of an entry with wordings."""
 PRONOUNS = {"person": ("he", "she", "they"), "place": ("it", "that country")}
 POSSESSIVES = {"he": "his", "she": "her", "they": "their"}
 WHOLE_QUESTION = re.compile(
@@ -292,6 +297,35 @@ def _misspelt(word: str, draw: random.Random) -> str:
     return word[:at] + draw.choice("aeiourst") + word[at + 1 :]
 
 
+def explained_words() -> dict[str, Any]:
+    """Words of each relation's wordings and of all frames, as the arrays of kgedit.graph_memory.unexplained."""
+    frames = (*NOUN_FRAMES, *ROLE_FRAMES, *PERSON_FRAMES, *PLACE_FRAMES, *FORM_FRAMES, *NESTED_FORMS, *STATED_FIRST)
+    frames += (*ABOUT_FRAMES, *ASK_FRAMES, *SAY_FRAMES)
+    pronouns = [text for several in (*SOMETHING.values(), *THAT.values(), *PRONOUNS.values()) for text in several]
+    entries = read_paraphrases()
+    texts = {ANY_RELATION: [*(re.sub(r"\{\w+\}", "X", each) for each in frames), *pronouns, *WORDS_OF_TALK]}
+    for name, entry in entries["relations"].items():
+        own = [entry, *(each for each in entries["shared"] if name in each["relations"])]
+        texts[name] = [text for each in own for kind in WORDINGS for text in each.get(kind, ())]
+        texts[name] += [*_catalogue(name), *_relative_clauses(entry)]
+    stems = {name: [[stem(each.lower()) for each in tokens_of(text)] for text in own] for name, own in texts.items()}
+    other_nouns = [re.sub(r"\{\w+\}", "X", each) for each in (*OTHER_HOLDERS, *OTHER_OFFICERS)]
+    modifiers = {stem(word.lower()) for text in other_nouns for word in tokens_of(text)}
+    found = {
+        name: {word for text in own for word in text}
+        | {f"{one} {other}" for text in own for one, other in pairwise(text) if one in modifiers}
+        for name, own in stems.items()
+    }
+    found[IN_PAIRS] = modifiers
+    rows = template_table(None).to_pylist()
+    catalogue = [text for row in rows for text in (row["question"], *row["rephrases"], row["phrase"])]
+    known = {stem(word.lower()) for text in (*entries["nothing"], *catalogue) for word in tokens_of(text)}
+    words, relations = sorted(known.union(*found.values())), list(found)
+    places = {word: place for place, word in enumerate(words)}
+    pairs = [(places[word], place) for place, name in enumerate(relations) for word in sorted(found[name])]
+    return {"words": np.array(words), "relations": np.array(relations), "explained": np.array(pairs, dtype=np.int32)}
+
+
 def embed_cached(texts: list[str], embedder: str, cache_file: Path | None, *, reduced: bool) -> Vectors:
     """Vectors of texts; those in the cache file are not computed again."""
     known: dict[str, Vectors] = {}
@@ -349,6 +383,7 @@ def train(examples: list[Example], vectors: Vectors, *, epochs: int, decay: floa
         "dense": (DENSE_SCALE * model.weight.detach().T).numpy().astype(np.float16),
         "sparse": (SPARSE_SCALE * bag.weight.detach()).numpy().astype(np.float16),
         "intercept": model.bias.detach().numpy(),
+        **explained_words(),
     }
 
 

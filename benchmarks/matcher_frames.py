@@ -191,3 +191,22 @@ OTHER_OFFICERS = (
     ),
 )
 """Offices that are no relation: "the finance minister of X"."""
+WORDS_OF_TALK = (
+    "a an the of at in on for to from by with about as than then and or but not no yes so if that this these those",
+    "there i me my we us our you your he him his she her hers it its they them their one ones who whom whose which",
+    "what where when why how is are was were be been being am do does did done has have had having can could may",
+    "might must shall should will would just only also too very really actually exactly even still again already",
+    "ever yet now nowadays today tonight tomorrow yesterday currently presently present recent recently lately",
+    "latest new newest moment time year month week day date since until till before after during while ago later",
+    "early please thanks thank sorry hello hi hey ok okay well oh hmm um er right correct true false wrong sure",
+    "know think believe guess hear heard say said tell told ask asked asking question answer call called name named",
+    "thought mean meant remember forgot wonder wondering need needed want wanted like look looking find check",
+    "confirm let see give show get got go goes going led ran headed governed managed won became become took taken",
+    "once used former ex previous old football soccer basketball baseball cycling sports club team country city",
+    "town village state nation company firm corporation group party organisation organization association",
+    "university college school institute politician player footballer singer actor actress scientist author",
+    "businessman athlete mr mrs ms dr sir surname forename initials whatever anyway quick short simple brief exact",
+    "full official serving acting sitting reigning incumbent somebody someone anyone anybody everyone person people",
+    "man woman guy lady gentleman fellow chap lad thing way kind sort bit lot",
+)
+"""Words that say nothing about which relation is asked for, kinds of entities among them ("the club X")."""

@@ -131,6 +131,15 @@ class MatchEvidence:
         continued: 1 if a capitalized word is next to the name, as in "Paris Hilton".
         small: 1 for a name without capitals in a text that has some, besides abbreviations.
         words: Number of words of the name, at most 3.
+        odd_leading: Number of words that nothing explains (kgedit.graph_memory.unexplained) in the noun phrases that
+            lead to the name in that window, at most 2.
+        odd_after: Number of them after the name, at most 2.
+        odd_owned: 1 if one of them follows the name's genitive ("X's dentist").
+        odd_asking: Number of them that are asked about ("Who guards the president of X?"), at most 1.
+        odd_elsewhere: Number of them in the rest of the sentence, at most 3.
+        odd_names: Number of other names in those noun phrases or beside the name, at most 2.
+        odd_any: 1 if any of these but odd_elsewhere is not 0.
+        stated: 1 if the text is written as a statement that asks for no confirmation.
     """
 
     score: float
@@ -146,6 +155,14 @@ class MatchEvidence:
     continued: float
     small: float
     words: float
+    odd_leading: float
+    odd_after: float
+    odd_owned: float
+    odd_asking: float
+    odd_elsewhere: float
+    odd_names: float
+    odd_any: float
+    stated: float
 
 
 _LEAST_SCORE = math.log(0.02)

@@ -21,6 +21,7 @@ from kgedit.graph_memory.matching import BACK, NOTHING, OTHER, TextReading
 from kgedit.graph_memory.other_names import BACK_FROM
 from kgedit.graph_memory.retrieval import RankedWalk, Walk
 from kgedit.names.index import Mention
+from kgedit.names.nicknames import titles
 
 _THROUGH = "P1308"
 """Officeholder: "the chancellor's wife" names the office only, so the step to its holder is not worded."""
@@ -30,6 +31,12 @@ _UNLIKELY, _ABSENT = -6.0, -4.0
 """Lower bounds of features (logarithms). Smaller values carry no further information."""
 _BEFORE = re.compile(r"(\w+)[\s-]+$")
 _AFTER = re.compile(r"^[\s-]+(\w+)")
+_ASKS = re.compile(
+    r"\b(?:who\w*|what\w*|which|where|how|tell|give|name|list|find|look|remind|say|state|know|need|want|please|kindly|provide|indicate"
+    r"|right|correct|true|think|sure|certain|read|heard|believe|notes?)\b",
+    re.IGNORECASE,
+)
+"""Words of requests, and of statements to confirm."""
 _ABBREVIATION = re.compile(r"\b[A-Z]{2,}\b")
 
 
@@ -113,6 +120,7 @@ def evidence_of(best: Candidate, others: Sequence[Candidate]) -> MatchEvidence:
     # Those of the subject that the path ends at: a club has no mayor because its country has a head of government.
     held = {each.path[-1] for each in others if each.path[:-1] == best.path[:-1]} & names.keys()
     mass = sum(math.exp(reading.asked[names[name]]) for name in held)
+    odd, sentence = (each.unexplained(best.path) for each in (reading, best.named.readings[0]))
     return MatchEvidence(
         score=max(best.score, _UNLIKELY),
         nothing=max(float(reading.asked[names[NOTHING]]), _ABSENT),
@@ -125,9 +133,27 @@ def evidence_of(best: Candidate, others: Sequence[Candidate]) -> MatchEvidence:
         misspelt=float(mention.misspelt),
         nested=float(mention.nested),
         continued=float(_is_continued(text, mention)),
-        small=float(written.islower() and _has_capitals(text)),
+        small=float(is_written_small(text, mention)),
         words=float(min(3, len(written.split()))),
+        odd_leading=float(min(2, odd.leading)),
+        odd_after=float(min(2, odd.after)),
+        odd_owned=float(odd.owned),
+        odd_asking=float(min(1, odd.asking)),
+        odd_elsewhere=float(min(3, odd.elsewhere)),
+        odd_names=float(min(2, max(odd.names, sentence.names))),
+        odd_any=float(odd.leading + odd.after + odd.asking + max(odd.names, sentence.names) > 0),
+        stated=float(_is_stated(text)),
     )
+
+
+def _is_stated(text: str) -> bool:
+    """Whether a text is written as a statement: it ends with a full stop, and nothing in it asks."""
+    return text.rstrip().endswith((".", "!")) and "?" not in text and _ASKS.search(text) is None
+
+
+def is_written_small(text: str, mention: Mention) -> bool:
+    """Whether a name is in lower case in a text that has capital letters."""
+    return text[mention.start : mention.end].islower() and _has_capitals(text)
 
 
 def _has_capitals(text: str) -> bool:
@@ -141,7 +167,7 @@ def _is_continued(text: str, mention: Mention) -> bool:
     before, after = _BEFORE.search(text[: mention.start]), _AFTER.match(text[mention.end :])
     starts = before is not None and not text[: before.start()].strip()
     capital = [found.group(1) for found in (None if starts else before, after) if found is not None]
-    return any(word[0].isupper() and not word.isupper() for word in capital)
+    return any(word[0].isupper() and not word.isupper() and word.lower() not in titles() for word in capital)
 
 
 def selected(

@@ -17,7 +17,7 @@ from kgedit.graph_memory.dates import Period, period_of
 from kgedit.graph_memory.facts import FactTable
 from kgedit.graph_memory.findings import Finding, Search
 from kgedit.graph_memory.gate import MatchGate
-from kgedit.graph_memory.matched import Candidate, NamedText, candidates_of, evidence_of, selected
+from kgedit.graph_memory.matched import Candidate, NamedText, candidates_of, evidence_of, is_written_small, selected
 from kgedit.graph_memory.matching import BACK, RelationMatcher
 from kgedit.graph_memory.other_names import OtherNames, combined, is_written_as_name
 from kgedit.graph_memory.relations import MASK, RelationIndex, content_stems
@@ -225,7 +225,11 @@ class MatchedSearch:
         mentions = self.mentions(text, misspelt=search.misspelt)
         stated = [each for each in mentions if _is_stated_before(text, each, mentions)]
         mentions = [each for each in mentions if each not in stated]
-        proper = [each for each in mentions if self._is_proper(each) and not self._is_wording(text, each)]
+        proper = [
+            each
+            for each in mentions
+            if self._is_proper(each) and not self._is_wording(text, each) and not is_written_small(text, each)
+        ]
         found = []
         for each in mentions:
             others = [(one.start, one.end) for one in proper if not one.nested and _apart(one, each)]

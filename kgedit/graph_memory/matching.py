@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kgedit.errors import KgeditError
+from kgedit.graph_memory.unexplained import Unexplained, Vocabulary, read_vocabulary
 from kgedit.llm.embeddings import Vectors
 from kgedit.resources import data_folder
 
@@ -52,11 +53,18 @@ class TextReading:
         asked: By class of the asked relation, (classes,).
         before: By class of the relation before it, (classes,).
         matcher: Matcher that read the text; it has the names of the classes.
+        text: The text.
     """
 
     asked: Scores
     before: Scores
     matcher: RelationMatcher
+    text: str
+
+    def unexplained(self, path: Sequence[str]) -> Unexplained:
+        """Words of the text that belong to none of the relations of a path, nor to the ways of asking."""
+        names = {name.removeprefix(BACK) for name in path}
+        return self.matcher.vocabulary.unexplained(self.text, names | {_INSTEAD.get(name, name) for name in names})
 
     def score(self, path: Sequence[str], held: Container[str] = ()) -> float | None:
         """Score of a path of one or two relations; None if the matcher does not know one of them.
@@ -97,11 +105,19 @@ class RelationMatcher:
         dense: Weights of the vector, (dimensions, asked + before).
         sparse: Weights of words and letters, (BUCKETS, asked + before).
         intercept: Intercepts, (asked + before,).
+        vocabulary: Words by relation.
     """
 
     def __init__(
-        self, asked: Sequence[str], before: Sequence[str], dense: Vectors, sparse: Vectors, intercept: Vectors
+        self,
+        asked: Sequence[str],
+        before: Sequence[str],
+        dense: Vectors,
+        sparse: Vectors,
+        intercept: Vectors,
+        vocabulary: Vocabulary,
     ) -> None:
+        self.vocabulary = vocabulary
         self.asked = {name: place for place, name in enumerate(asked)}
         self.before = {name: place for place, name in enumerate(before)}
         self._dense, self._sparse, self._intercept = dense, sparse, intercept
@@ -111,7 +127,7 @@ class RelationMatcher:
         places, weights = text_features(text)
         scores = vector @ self._dense + weights @ self._sparse[places] + self._intercept
         split = len(self.asked)
-        return TextReading(_log_softmax(scores[:split]), _log_softmax(scores[split:]), self)
+        return TextReading(_log_softmax(scores[:split]), _log_softmax(scores[split:]), self, text)
 
 
 def text_features(text: str) -> tuple[NDArray[np.int64], Vectors]:
@@ -159,7 +175,12 @@ def read_matcher(embedder: str, folder: Path | None = None) -> RelationMatcher |
     try:
         with np.load(path, allow_pickle=False) as stored:
             dense, sparse, intercept = (stored[name].astype(np.float32) for name in ("dense", "sparse", "intercept"))
-            return RelationMatcher(stored["asked"].tolist(), stored["before"].tolist(), dense, sparse, intercept)
+            vocabulary = read_vocabulary(
+                stored["words"].tolist(), stored["relations"].tolist(), stored["explained"].tolist()
+            )
+            return RelationMatcher(
+                stored["asked"].tolist(), stored["before"].tolist(), dense, sparse, intercept, vocabulary
+            )
     except (OSError, ValueError, KeyError) as error:
         raise KgeditError(f"{path} holds no relation matcher ({error}). Install kgedit again.") from error
 
