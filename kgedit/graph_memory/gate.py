@@ -139,6 +139,7 @@ class MatchEvidence:
         odd_elsewhere: Number of them in the rest of the sentence, at most 3.
         odd_names: Number of other names in those noun phrases or beside the name, at most 2.
         odd_any: 1 if any of these but odd_elsewhere is not 0.
+        odd_style: odd_elsewhere if odd_any is 1, else 0: in an unusual style an unusual word says less.
         stated: 1 if the text is written as a statement that asks for no confirmation.
     """
 
@@ -162,6 +163,7 @@ class MatchEvidence:
     odd_elsewhere: float
     odd_names: float
     odd_any: float
+    odd_style: float
     stated: float
 
 

@@ -121,6 +121,8 @@ def evidence_of(best: Candidate, others: Sequence[Candidate]) -> MatchEvidence:
     held = {each.path[-1] for each in others if each.path[:-1] == best.path[:-1]} & names.keys()
     mass = sum(math.exp(reading.asked[names[name]]) for name in held)
     odd, sentence = (each.unexplained(best.path) for each in (reading, best.named.readings[0]))
+    beside = odd.leading + odd.after + odd.asking + max(odd.names, sentence.names) > 0
+    elsewhere = float(min(3, max(odd.elsewhere, sentence.elsewhere)))
     return MatchEvidence(
         score=max(best.score, _UNLIKELY),
         nothing=max(float(reading.asked[names[NOTHING]]), _ABSENT),
@@ -139,9 +141,10 @@ def evidence_of(best: Candidate, others: Sequence[Candidate]) -> MatchEvidence:
         odd_after=float(min(2, odd.after)),
         odd_owned=float(odd.owned),
         odd_asking=float(min(1, odd.asking)),
-        odd_elsewhere=float(min(3, odd.elsewhere)),
+        odd_elsewhere=elsewhere,
         odd_names=float(min(2, max(odd.names, sentence.names))),
-        odd_any=float(odd.leading + odd.after + odd.asking + max(odd.names, sentence.names) > 0),
+        odd_any=float(beside),
+        odd_style=elsewhere * beside,
         stated=float(_is_stated(text)),
     )
 

@@ -27,6 +27,7 @@ IN_PAIRS = "!"
 """Marks words that are explained only together with the next word: the first lady, but not the first mayor."""
 
 _TOKEN = re.compile(r"[^\W_]+|['’][^\W_]+|[,;:.?!()\"“”–—>]")
+_CLIPPED = re.compile(r"\bo['’](?=\s)")
 _ARTICLES = frozenset(["the", "a", "an"])
 _DETERMINERS = _ARTICLES | {"which", "what", "whose", "my", "your", "his", "her", "their", "our", "its", "this", "that"}
 _LINKS = frozenset(["of", "at", "in", "for", "from", "on", "to", "with", "by"])
@@ -121,6 +122,7 @@ class Vocabulary:
 def tokens_of(text: str) -> list[str]:
     """Words, endings after an apostrophe and marks of a text, without accents."""
     plain = "".join(each for each in unicodedata.normalize("NFKD", text) if not unicodedata.combining(each))
+    plain = _CLIPPED.sub("of", plain)
     return _TOKEN.findall(plain)
 
 
@@ -139,9 +141,11 @@ def _others(tokens: Sequence[str]) -> set[int]:
 
 def _names_beside(tokens: Sequence[str], place: int, leading: set[int]) -> set[int]:
     """Places where another name makes it another question: "head of the Y office of X", "X, Y", "X Y", "of Y, X"."""
-    found = {at for at in leading if at > 0 and tokens[at - 1].lower() in _NAMING}
+    linked = {at for at in leading if any(token.lower() in _LINKS for token in tokens[at + 1 : place])}
+    found = {at for at in linked if at > 0 and tokens[at - 1].lower() in _NAMING}
+    # "Krasnodar, FC Krasnodar" names one thing twice; a name that is not known is another thing: "Bremen, X".
     if place >= 3 and tokens[place - 1] == "," and tokens[place - 3].lower() in _NAMING:
-        found.add(place - 2)
+        found |= {place - 2} - _others(tokens)
     following = place + 1
     if following < len(tokens) and tokens[following].lower() in _NAME_GOES_ON:
         following += 1
