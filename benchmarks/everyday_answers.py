@@ -25,7 +25,7 @@ from openai import OpenAI
 
 from kgedit.graph_memory.findings import Search
 from kgedit.llm.loading import BUILT_IN
-from kgedit.proxy.placing import LAYOUTS, Placing
+from kgedit.proxy.bodies import LAYOUTS, Placing
 from kgedit.proxy.proxy import ProxySettings
 from kgedit.proxy.server import make_server
 

@@ -49,12 +49,14 @@ class NamedText:
         text: The text, with the name where the mention says.
         readings: Readings of the windows; the sentence first.
         whole: TextReading of the whole text.
+        qualified: Whether the name is followed by the country of its subject: "Vienna, Austria".
     """
 
     mention: Mention
     text: str
     readings: Sequence[TextReading]
     whole: TextReading
+    qualified: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +122,8 @@ def evidence_of(best: Candidate, others: Sequence[Candidate]) -> MatchEvidence:
     # Those of the subject that the path ends at: a club has no mayor because its country has a head of government.
     held = {each.path[-1] for each in others if each.path[:-1] == best.path[:-1]} & names.keys()
     mass = sum(math.exp(reading.asked[names[name]]) for name in held)
-    odd, sentence = (each.unexplained(best.path) for each in (reading, best.named.readings[0]))
+    qualified = best.named.qualified
+    odd, sentence = (each.unexplained(best.path, qualified=qualified) for each in (reading, best.named.readings[0]))
     beside = odd.leading + odd.after + odd.asking + max(odd.names, sentence.names) > 0
     elsewhere = float(min(3, max(odd.elsewhere, sentence.elsewhere)))
     return MatchEvidence(

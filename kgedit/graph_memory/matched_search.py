@@ -210,7 +210,7 @@ class MatchedSearch:
         for each in masked:
             readings = [self._matcher.read(window, vectors[window]) for window in each.windows]
             whole = self._matcher.read(each.whole, vectors[each.whole])
-            named = NamedText(each.mention, each.text, readings, whole)
+            named = NamedText(each.mention, each.text, readings, whole, self._is_qualified(each.text, each.mention))
             walks = self._retriever.walks(each.mention, search.plain_hops, period, ended=True, returning=True)
             found = candidates_of(named, walks, self._facts, self._relations.identifiers)
             if found:
@@ -282,6 +282,11 @@ class MatchedSearch:
         there = [each for each in mention.subjects if countries[each] & allowed]
         kept = there or [each for each in mention.subjects if not countries[each]]
         return replace(mention, subjects=tuple(kept)) if kept else None
+
+    def _is_qualified(self, text: str, mention: Mention) -> bool:
+        """Whether a name is followed by the country of one of its entities."""
+        allowed = qualifying_countries(text, mention.start, mention.end)
+        return bool(allowed) and any(self._countries(each) & allowed for each in mention.subjects)
 
     def _countries(self, thing: int) -> frozenset[str]:
         """Keys of the countries of an entity: itself, or among its values, or among those of its values."""

@@ -59,12 +59,16 @@ class TextReading:
     asked: Scores
     before: Scores
     matcher: RelationMatcher
-    text: str
+    text: str = ""
 
-    def unexplained(self, path: Sequence[str]) -> Unexplained:
-        """Words of the text that belong to none of the relations of a path, nor to the ways of asking."""
+    def unexplained(self, path: Sequence[str], *, qualified: bool) -> Unexplained:
+        """Words of the text that belong to none of the relations of a path, nor to the ways of asking.
+
+        `qualified`: see kgedit.graph_memory.unexplained.
+        """
         names = {name.removeprefix(BACK) for name in path}
-        return self.matcher.vocabulary.unexplained(self.text, names | {_INSTEAD.get(name, name) for name in names})
+        own = names | {_INSTEAD.get(name, name) for name in names}
+        return self.matcher.vocabulary.unexplained(self.text, own, qualified=qualified)
 
     def score(self, path: Sequence[str], held: Container[str] = ()) -> float | None:
         """Score of a path of one or two relations; None if the matcher does not know one of them.

@@ -86,8 +86,14 @@ class Vocabulary:
         self._spellings = Spellings()
         self._spellings.extend(sorted(word for word in explained if " " not in word))
 
-    def unexplained(self, text: str, relations: Iterable[str]) -> Unexplained:
-        """Count the words of a masked text that belong to none of some relations, nor to the frames."""
+    def unexplained(self, text: str, relations: Iterable[str], *, qualified: bool = False) -> Unexplained:
+        """Count the words of a masked text that belong to none of some relations, nor to the frames.
+
+        Args:
+            text: The text.
+            relations: Ids of the relations.
+            qualified: Whether the words after the name are known to belong to it: "Vienna, Austria".
+        """
         tokens = tokens_of(text)
         wanted = {ANY_RELATION, *relations}
         odd = {at for at in range(len(tokens)) if not self._is_explained(tokens, at, wanted)}
@@ -103,7 +109,7 @@ class Vocabulary:
             owned=int(_is_genitive(tokens, place + 1) and place + 2 in plain),
             asking=len(asking),
             elsewhere=len(odd - leading - after - asking),
-            names=len((named | _others(tokens)) & _names_beside(tokens, place, leading)),
+            names=len((named | _others(tokens)) & _names_beside(tokens, place, leading, qualified=qualified)),
         )
 
     def _is_explained(self, tokens: Sequence[str], at: int, wanted: set[str]) -> bool:
@@ -139,7 +145,7 @@ def _others(tokens: Sequence[str]) -> set[int]:
     return {at for at, token in enumerate(tokens) if token == OTHER_MASK}
 
 
-def _names_beside(tokens: Sequence[str], place: int, leading: set[int]) -> set[int]:
+def _names_beside(tokens: Sequence[str], place: int, leading: set[int], *, qualified: bool) -> set[int]:
     """Places where another name makes it another question: "head of the Y office of X", "X, Y", "X Y", "of Y, X"."""
     linked = {at for at in leading if any(token.lower() in _LINKS for token in tokens[at + 1 : place])}
     found = {at for at in linked if at > 0 and tokens[at - 1].lower() in _NAMING}
@@ -153,7 +159,7 @@ def _names_beside(tokens: Sequence[str], place: int, leading: set[int]) -> set[i
     before = place - 1
     if before > 0 and tokens[before - 1].lower() not in _ENDS and not _is_genitive(tokens, following):
         found.add(before)
-    return found | {following}
+    return found if qualified else found | {following}
 
 
 def _asking(tokens: Sequence[str]) -> set[int]:
