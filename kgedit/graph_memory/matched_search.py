@@ -26,7 +26,7 @@ from kgedit.graph_memory.spelling import read_misspelt
 from kgedit.graph_memory.times_asked import TimedQuestion, read_time
 from kgedit.graph_memory.windows import windows_of
 from kgedit.llm.embeddings import Embedder, Vectors
-from kgedit.names.index import Mention, NameIndex, composed, words_of
+from kgedit.names.index import Mention, NameIndex, composed, name_key, words_of
 from kgedit.names.longer_names import name_goes_on
 from kgedit.names.nicknames import is_bare_team, titles
 from kgedit.names.qualified_names import country_keys, means_another, qualifying_countries
@@ -284,9 +284,13 @@ class MatchedSearch:
         return replace(mention, subjects=tuple(kept)) if kept else None
 
     def _is_qualified(self, text: str, mention: Mention) -> bool:
-        """Whether a name is followed by the country of one of its entities."""
+        """Whether a name is followed by the country of one of its entities, or by a country if theirs are not known."""
         allowed = qualifying_countries(text, mention.start, mention.end)
-        return bool(allowed) and any(self._countries(each) & allowed for each in mention.subjects)
+        if not allowed:
+            return False
+        countries = frozenset[str]().union(*(self._countries(each) for each in mention.subjects))
+        following = f"{name_key(text[mention.end :])} "
+        return bool(countries & allowed) if countries else any(following.startswith(f"{each} ") for each in allowed)
 
     def _countries(self, thing: int) -> frozenset[str]:
         """Keys of the countries of an entity: itself, or among its values, or among those of its values."""

@@ -24,7 +24,7 @@ def vocabulary() -> Vocabulary:
         ("What is X's head office?", "P159"),
         ("Who coaches the club X?", "P286"),
         ("Who is Y's coach, I mean X's coach?", "P286"),
-        ("whos the coash of X", "P286"),
+        ("who is the coash of X", "P286"),
     ],
 )
 def test_usual_questions_are_explained(vocabulary: Vocabulary, text: str, relation: str) -> None:
