@@ -21,14 +21,14 @@ import pyarrow as pa
 from generated_dumps import DATES, write_dumps
 from graph_costs import Meter
 
-from kgedit.engines.graph import GraphEngine
-from kgedit.engines.protocol import Engine
-from kgedit.engines.store import StoreEngine
 from kgedit.graph.finishing import open_finished
 from kgedit.graph.managed.server import ManagedServer
 from kgedit.store.snapshots import list_snapshots
 from kgedit.store.window import Window
 from kgedit.timesteps.changes import BOUNDS
+from kgedit.timesteps.engines.graph import GraphEngine
+from kgedit.timesteps.engines.protocol import Engine
+from kgedit.timesteps.engines.store import StoreEngine
 
 Question = Callable[[Engine, Window], pa.Table]
 

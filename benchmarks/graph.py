@@ -36,7 +36,6 @@ from graph_costs import Cost, Meter, peak_memory
 from kgedit.loaders.wikidata_json import JsonParser
 
 import kgedit
-from kgedit.engines.graph import GraphEngine
 from kgedit.graph.connection import Graph
 from kgedit.graph.managed.server import ManagedServer
 from kgedit.graph.projection import bring_up_to_date
@@ -46,6 +45,7 @@ from kgedit.store.ingest import ingest
 from kgedit.store.schemas import LoaderOptions
 from kgedit.store.snapshots import list_snapshots
 from kgedit.store.sources import DumpFile
+from kgedit.timesteps.engines.graph import GraphEngine
 from kgedit.timesteps.export import WikiBigEditSettings, export_timestep
 
 OLD, NEW = DATES[:2]

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from kgedit.engines.sparse_cosine import (
+from kgedit.timesteps.engines.sparse_cosine import (
     COSINE_UNIT,
     NeighbourIndex,
     inverse_frequencies,

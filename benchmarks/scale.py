@@ -110,8 +110,8 @@ def _graph_files(home: Path, out: Path, **scope: bool) -> None:
 
 
 def _functionality(home: Path, _dumps: Path, _out: Path, _workers: int) -> None:
-    from kgedit.engines.functionality import measure_functionality
     from kgedit.store.snapshots import list_snapshots
+    from kgedit.timesteps.engines.functionality import measure_functionality
 
     measure_functionality(list_snapshots(home)[-1])
 

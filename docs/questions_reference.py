@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from kgedit.engines.store import read_sql
 from kgedit.graph.queries import read_query
+from kgedit.timesteps.engines.store import read_sql
 
 FILE = Path(__file__).parent / "reference" / "questions.md"
 
@@ -45,7 +45,7 @@ QUESTIONS: tuple[tuple[str, str, tuple[str, ...], tuple[str, ...]], ...] = (
         "the rarest facts with it. Either engine finds shared facts and who has them; `similar_facts.sql` then ranks "
         "them for both, choosing from the facts of `static_facts.sql`. wikifactdiff: the entities with the highest "
         "cosine of TF-IDF vectors. In Cypher that is one query; the store's features are multiplied as "
-        "sparse matrices (`kgedit/engines/store.py`).",
+        "sparse matrices (`kgedit/timesteps/engines/store.py`).",
         ("shared_facts", "nearest_entities"),
         ("edited_subjects", "static_facts", "shared_facts", "similar_facts", "entity_features"),
     ),
@@ -72,7 +72,7 @@ def reference() -> str:
 
 def _section(title: str, meaning: str, cypher: tuple[str, ...], sql: tuple[str, ...]) -> str:
     texts = [("cypher", f"cypher/read/{name}.cypher", read_query(name).text) for name in cypher]
-    texts += [("sql", f"kgedit/engines/sql/{name}.sql", read_sql(name)) for name in sql]
+    texts += [("sql", f"kgedit/timesteps/engines/sql/{name}.sql", read_sql(name)) for name in sql]
     blocks = "".join(f"\n`{path}`\n\n```{language}\n{text.strip()}\n```\n" for language, path, text in texts)
     return f"\n## {title}\n\n{meaning}\n{blocks}"
 

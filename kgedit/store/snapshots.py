@@ -23,7 +23,7 @@ SnapshotTable = Literal["claims", "facts", "entities"]
 
 RELATIONS = "relations"
 """Measure of the relations of a whole snapshot: property, subjects and single (functional_counts.sql); stated, dated,
-facts and dated_facts (kgedit.engines.functionality)."""
+facts and dated_facts (kgedit.timesteps.engines.functionality)."""
 
 SIMILAR_FACTS = "similar"
 """Measure of whole snapshots: subject and property of a change; by place (from 1) subject_like, object and score."""

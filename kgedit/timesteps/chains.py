@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kgedit.engines.protocol import HOPS, Engine
 from kgedit.store.engine import select
 from kgedit.store.window import Window
+from kgedit.timesteps.engines.protocol import HOPS, Engine
 from kgedit.timesteps.final_filters import faults_as_filters, gives_away, judge_chains, judge_probes
 from kgedit.timesteps.funnel import Filter, Filtered, reason_column, split_by_reason
 from kgedit.timesteps.labels import describe_subjects, pages_among, usable
@@ -25,7 +25,7 @@ from kgedit.wikidata.ids import OFFICES, POSITION_HELD, TWO_HOP_STOP_LIST
 from kgedit.wording.languages import Language
 
 CHAIN_QUERIES = ("hops_from", "hops_to")
-"""Each is a file of cypher/read and one of kgedit/engines/sql."""
+"""Each is a file of cypher/read and one of kgedit/timesteps/engines/sql."""
 
 MOST_HOPS = 4
 """Longest chain, as in MQuAKE; longer questions are hard to read."""

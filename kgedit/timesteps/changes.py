@@ -16,11 +16,17 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from kgedit.engines.functionality import BOUNDS, bounds_record, declared_relations, measured_relations, stated_relations
-from kgedit.engines.protocol import CHANGED_EDGES, Engine
 from kgedit.store.engine import select
 from kgedit.store.facts import with_statement_ids
 from kgedit.store.window import Window
+from kgedit.timesteps.engines.functionality import (
+    BOUNDS,
+    bounds_record,
+    declared_relations,
+    measured_relations,
+    stated_relations,
+)
+from kgedit.timesteps.engines.protocol import CHANGED_EDGES, Engine
 from kgedit.timesteps.funnel import Filter, Filtered, reason_column, split_by_reason
 from kgedit.timesteps.labels import is_id, likened, not_roman, too_long
 from kgedit.timesteps.timestep import Timestep

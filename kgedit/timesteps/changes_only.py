@@ -15,8 +15,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from kgedit.checksums import write_checksums
-from kgedit.engines.functionality import current_relations, stated_relations
-from kgedit.engines.store import StoreEngine, read_sql
 from kgedit.errors import StoreError
 from kgedit.progress import step
 from kgedit.store.bucket_files import bucket_file
@@ -29,6 +27,8 @@ from kgedit.store.row_groups import RowGroups
 from kgedit.store.schemas import CLAIMS_KEPT, FACTS
 from kgedit.store.snapshots import RELATIONS, SIMILAR_FACTS, Snapshot, list_snapshots, read_snapshot
 from kgedit.store.window import Window
+from kgedit.timesteps.engines.functionality import current_relations, stated_relations
+from kgedit.timesteps.engines.store import StoreEngine, read_sql
 from kgedit.timesteps.export import WikiBigEditSettings
 from kgedit.timesteps.kinds.properties import BEGINNINGS, ENDINGS
 from kgedit.timesteps.kinds.snapshot_tables import MAX_DEPTH

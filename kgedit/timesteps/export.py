@@ -15,8 +15,6 @@ import pyarrow.compute as pc
 
 from kgedit import __version__
 from kgedit.checksums import sha256_of, write_checksums
-from kgedit.engines.protocol import Engine
-from kgedit.engines.store import read_sql
 from kgedit.errors import TimestepError
 from kgedit.graph.queries import read_query
 from kgedit.llm.embeddings import load_embedder
@@ -41,6 +39,8 @@ from kgedit.timesteps.changes import (
     verdict_record,
 )
 from kgedit.timesteps.crosslingual import ask_in_other_language, describe_crosslingual, open_other
+from kgedit.timesteps.engines.protocol import Engine
+from kgedit.timesteps.engines.store import read_sql
 from kgedit.timesteps.funnel import Filtered, reason_column, split_by_reason
 from kgedit.timesteps.kinds import (
     KindClassifier,
@@ -74,10 +74,10 @@ QUERIES = (
     *("changed_edges", "two_hop_changes", "functional_by_data", "functional_by_constraint"),
     "shared_facts",
 )
-"""Each is a file of cypher/read and one of kgedit/engines/sql."""
+"""Each is a file of cypher/read and one of kgedit/timesteps/engines/sql."""
 
 _SQL_ALONE = ("functional_counts", "begun_facts", "edited_subjects", "static_facts", "similar_facts")
-"""Files of kgedit/engines/sql without a counterpart in cypher/read."""
+"""Files of kgedit/timesteps/engines/sql without a counterpart in cypher/read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

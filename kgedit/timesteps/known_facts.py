@@ -5,8 +5,8 @@ from __future__ import annotations
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kgedit.engines.protocol import HOPS
 from kgedit.store.window import Window
+from kgedit.timesteps.engines.protocol import HOPS
 from kgedit.timesteps.locality import Locality
 from kgedit.timesteps.tables import CHANGED
 

@@ -2,11 +2,11 @@
 
 Neither its subject nor its object was edited in the window. If changed facts are enabled, one of these that is not a
 case is preferred (kgedit.timesteps.changes). Three searches follow, each for the cases that the previous one left
-without a probe: subjects that share rare facts with the edited one (kgedit.engines); the subject with the most similar
-label, as in WikiBigEdit; and a fact of another relation of the same family (kgedit.timesteps.locality), about
-a subject of the same class. If all fail, the case has no probe: a fact of an unrelated relation would stay correct
-whatever an edit damages. Each fact is used for a few cases at most. Among equally similar facts, those with evidence
-are preferred (kgedit.timesteps.tables).
+without a probe: subjects that share rare facts with the edited one (kgedit.timesteps.engines); the subject with the
+most similar label, as in WikiBigEdit; and a fact of another relation of the same family, about a subject of the same
+class. If all fail, the case has no probe: a fact of an unrelated relation would stay correct whatever an edit damages.
+Each fact is used for a few cases at most. Among equally similar facts, those with evidence are preferred
+(kgedit.timesteps.tables).
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import yaml
 
-from kgedit.engines.protocol import Engine, SimilarSubjects
 from kgedit.store.engine import select
 from kgedit.store.window import Window
+from kgedit.timesteps.engines.protocol import Engine, SimilarSubjects
 from kgedit.timesteps.labels import pages_among, usable
 from kgedit.timesteps.tables import ALIKE, CHANGED, EVIDENCE_RANK, FACT, find_evidence
 from kgedit.wording.languages import ENGLISH, Language

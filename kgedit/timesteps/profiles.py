@@ -22,7 +22,7 @@ COMPATS = ("wikifactdiff-2024",)
 FUNCTIONAL_BY = {"wikibigedit": ("values", "data", "constraints"), "wikifactdiff": ("constraints", "data")}
 """Profile -> sources of evidence that a relation is functional; the first is the default.
 
-values: each subject's own current values; data: the newer snapshot's statements (kgedit.engines.functionality);
+values: each subject's own current values; data: the newer snapshot's statements (engines.functionality);
 constraints: declarations of Wikidata's editors.
 """
 

@@ -28,7 +28,7 @@ def find_shortcuts(window: Window, chains: pa.Table, cases: pa.Table) -> pa.Tabl
 
     Args:
         window: Window with the facts of both snapshots.
-        chains: From an engine; columns kgedit.engines.protocol.TWO_HOPS.
+        chains: From an engine; columns kgedit.timesteps.engines.protocol.TWO_HOPS.
         cases: From word_cases.
 
     Returns:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import TYPE_CHECKING, Annotated, Any
 
-from kgedit.engines import ENGINES
 from kgedit.errors import TimestepError
+from kgedit.timesteps.engines import ENGINES
 from kgedit.timesteps.profiles import COMPATS, PERSONA_STYLES, PROFILES, check_profile, functional_by
 from kgedit.verbs.options import (
     AnyFolder,

@@ -10,9 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from kgedit.checksums import SUMS, write_checksums
-from kgedit.engines.graph import GraphEngine
-from kgedit.engines.protocol import Engine
-from kgedit.engines.store import StoreEngine
 from kgedit.errors import TimestepError
 from kgedit.exporters import EXPORTERS
 from kgedit.files import sync
@@ -24,6 +21,9 @@ from kgedit.store.scope import Scope
 from kgedit.store.snapshots import Snapshot, list_snapshots
 from kgedit.store.window import Window
 from kgedit.timesteps import export as wikibigedit
+from kgedit.timesteps.engines.graph import GraphEngine
+from kgedit.timesteps.engines.protocol import Engine
+from kgedit.timesteps.engines.store import StoreEngine
 from kgedit.timesteps.stream import Stream, write_stream
 from kgedit.timesteps.timestep import Timestep, timestep_folder
 from kgedit.timesteps.wikifactdiff import export as wikifactdiff

@@ -79,8 +79,8 @@ class Relations(HomeVerb["pa.Table"]):
         Raises:
             StoreError: if the snapshot is not loaded, or a share is invalid.
         """
-        from kgedit.engines.functionality import Bounds, measure_functionality
         from kgedit.store.snapshots import open_snapshot
+        from kgedit.timesteps.engines.functionality import Bounds, measure_functionality
 
         bounds = Bounds(subjects=self.min_subjects, functional=self.min_functional, dated=self.min_dated)
         snapshot = open_snapshot(home, read_date(self.date))

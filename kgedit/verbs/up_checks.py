@@ -11,9 +11,9 @@ from pathlib import Path
 import pyarrow.parquet as pq
 
 from kgedit.editing import METHODS, settings_type_of
-from kgedit.engines.store import StoreEngine
 from kgedit.errors import KgeditError, MissingExtraError, SpecError, StoreError, TimestepError
 from kgedit.store.snapshots import open_snapshot
+from kgedit.timesteps.engines.store import StoreEngine
 from kgedit.timesteps.profiles import PROFILES
 from kgedit.timesteps.timestep import timesteps_folder
 from kgedit.verbs.home import Home

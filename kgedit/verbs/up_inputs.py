@@ -17,11 +17,11 @@ from pathlib import Path
 from typing import Any
 
 from kgedit.editing import settings_type_of
-from kgedit.engines.store import StoreEngine
 from kgedit.errors import SourceError, TimestepError, UnknownNameError
 from kgedit.llm.presets import PRESETS
 from kgedit.runs.presets import ASKED, DEFAULT_CHAT_PRESETS
 from kgedit.sample.generate import SNAPSHOT_DATES
+from kgedit.timesteps.engines.store import StoreEngine
 from kgedit.timesteps.timestep import timestep_folder, timesteps_folder
 from kgedit.verbs.export_options import ExportOptions
 from kgedit.verbs.home import Date, read_date

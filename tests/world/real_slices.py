@@ -10,10 +10,10 @@ import pytest
 from world.dumps import load
 from world.shared_data import SHARED
 
-from kgedit.engines.store import StoreEngine
 from kgedit.exporters.wikibigedit import export as wikibigedit
 from kgedit.exporters.wikifactdiff import export as wikifactdiff
 from kgedit.store.snapshots import Snapshot
+from kgedit.timesteps.engines.store import StoreEngine
 from kgedit.timesteps.export import WikiBigEditSettings, export_timestep
 from kgedit.timesteps.timestep import Timestep
 from kgedit.timesteps.wikifactdiff.export import WikiFactDiffSettings

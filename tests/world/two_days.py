@@ -12,9 +12,9 @@ from pathlib import Path
 import pyarrow as pa
 from world.dumps import Json, entity, entity_value, load, snak, statement, write_dump
 
-from kgedit.engines.store import StoreEngine
 from kgedit.store.snapshots import Snapshot, open_snapshot, snapshot_folder
 from kgedit.store.window import Window
+from kgedit.timesteps.engines.store import StoreEngine
 
 OLD, NEW = "2021-01-04", "2023-02-27"
 

@@ -9,8 +9,8 @@ import duckdb
 from world.dumps import Json, entity, entity_value, quantity_value, snak, statement, text_value, time_value
 from world.two_days import NEW, OLD, two_snapshots
 
-from kgedit.engines.store import StoreEngine
 from kgedit.store.snapshots import Snapshot
+from kgedit.timesteps.engines.store import StoreEngine
 from kgedit.timesteps.profiles import PAPER, Behaviour
 from kgedit.timesteps.wikifactdiff.classification import classify, find_functional
 from kgedit.timesteps.wikifactdiff.difference import compare, find_new_entities

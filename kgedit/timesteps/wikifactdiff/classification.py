@@ -16,10 +16,16 @@ from typing import Literal
 import duckdb
 import pyarrow as pa
 
-from kgedit.engines.functionality import BOUNDS, EXCEPTIONS, declared_relations, measured_relations, stated_relations
-from kgedit.engines.protocol import Engine
 from kgedit.store.schemas import TIME_FIELDS
 from kgedit.store.window import Window
+from kgedit.timesteps.engines.functionality import (
+    BOUNDS,
+    EXCEPTIONS,
+    declared_relations,
+    measured_relations,
+    stated_relations,
+)
+from kgedit.timesteps.engines.protocol import Engine
 from kgedit.timesteps.profiles import Behaviour
 from kgedit.timesteps.wikifactdiff.difference import VALUE
 from kgedit.timesteps.wikifactdiff.workspace import count_by, count_rows

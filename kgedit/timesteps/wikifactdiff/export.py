@@ -17,8 +17,6 @@ import pyarrow as pa
 
 from kgedit import __version__
 from kgedit.checksums import sha256_of, write_checksums
-from kgedit.engines.protocol import Engine
-from kgedit.engines.store import StoreEngine
 from kgedit.errors import TimestepError
 from kgedit.progress import step
 from kgedit.records.cases import SPECIFICITY
@@ -27,6 +25,8 @@ from kgedit.store.snapshots import Snapshot
 from kgedit.store.window import Window
 from kgedit.store.working_folder import working_folder
 from kgedit.timesteps.changes import DROPPED, verdict_record
+from kgedit.timesteps.engines.protocol import Engine
+from kgedit.timesteps.engines.store import StoreEngine
 from kgedit.timesteps.labels import is_id
 from kgedit.timesteps.profiles import FUNCTIONAL_BY, PERSONA_STYLES, behaviour
 from kgedit.timesteps.relation_words import RelationWords

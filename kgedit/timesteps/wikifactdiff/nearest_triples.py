@@ -1,6 +1,6 @@
 """Neighbours of an update: triples of its relation about similar subjects that an edit must not change.
 
-For each subject the 500 most similar entities are found (kgedit.engines.sparse_cosine); of these, the
+For each subject the 500 most similar entities are found (kgedit.timesteps.engines.sparse_cosine); of these, the
 ten most similar ones with an unchanged fact of the relation give one triple each (WikiFactDiff, section 4.4). They are
 complemented by random triples from the neighbours of all updates.
 """
@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import duckdb
 
-from kgedit.engines.protocol import Engine
-from kgedit.engines.sparse_cosine import COSINE_UNIT
 from kgedit.store.window import Window
+from kgedit.timesteps.engines.protocol import Engine
+from kgedit.timesteps.engines.sparse_cosine import COSINE_UNIT
 from kgedit.timesteps.final_filters import gives_away
 
 NEAREST_ENTITIES = 500

@@ -11,11 +11,11 @@ from collections.abc import Iterable
 
 import duckdb
 
-from kgedit.engines.protocol import Engine
 from kgedit.store.engine import literal
 from kgedit.store.facts import VALUE_TYPE
 from kgedit.store.schemas import TIME_FIELDS
 from kgedit.store.window import Window
+from kgedit.timesteps.engines.protocol import Engine
 from kgedit.timesteps.profiles import Behaviour
 from kgedit.timesteps.wikifactdiff.values import CANONICAL_VALUE, prepare_moments
 from kgedit.timesteps.wikifactdiff.workspace import SIDES, count_by, count_rows

@@ -17,8 +17,6 @@ from click.testing import CliRunner
 
 from graph.worlds import kgedit
 from kgedit.cli import main
-from kgedit.engines import ENGINES
-from kgedit.engines.graph import GraphEngine
 from kgedit.errors import GraphError, TimestepError
 from kgedit.graph.connection import Graph, Parameters
 from kgedit.graph.queries import read_queries
@@ -28,6 +26,8 @@ from kgedit.store.scope import Scope
 from kgedit.store.snapshots import list_snapshots
 from kgedit.store.window import Window
 from kgedit.timesteps.changes import filter_changes, find_changes
+from kgedit.timesteps.engines import ENGINES
+from kgedit.timesteps.engines.graph import GraphEngine
 from kgedit.timesteps.labels import read_labels
 from kgedit.timesteps.locality import read_families
 from kgedit.timesteps.profiles import PROFILES

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from kgedit.engines.store import StoreEngine
 from kgedit.graph.connection import Graph
 from kgedit.graph.queries import read_query
 from kgedit.store.snapshots import list_snapshots
+from kgedit.timesteps.engines.store import StoreEngine
 from kgedit.timesteps.wikifactdiff.nearest_triples import UNCHANGED_TRIPLES, find_neighbours
 from kgedit.timesteps.wikifactdiff.workspace import open_workspace
 

@@ -11,16 +11,16 @@ import pyarrow as pa
 import pytest
 
 from graph.oracle import Oracle
-from kgedit.engines import graph as graph_engine
-from kgedit.engines.functionality import Bounds, measure_functionality
-from kgedit.engines.graph import GraphEngine
-from kgedit.engines.store import StoreEngine
 from kgedit.graph.connection import Graph
 from kgedit.graph.queries import read_queries, read_query, write_query
 from kgedit.store.delta import DELTA_STEPS
 from kgedit.store.engine import literal
 from kgedit.store.snapshots import Snapshot, list_snapshots
 from kgedit.store.window import Window
+from kgedit.timesteps.engines import graph as graph_engine
+from kgedit.timesteps.engines.functionality import Bounds, measure_functionality
+from kgedit.timesteps.engines.graph import GraphEngine
+from kgedit.timesteps.engines.store import StoreEngine
 from kgedit.wikidata.ids import TWO_HOP_STOP_LIST
 
 pytestmark = pytest.mark.graph

@@ -38,7 +38,7 @@ def test_the_questions_of_an_export_are_all_shown_in_both_languages() -> None:
     of_wikifactdiff = {"changed_statements", "nearest_entities"}
     assert {name for *_, cypher, _ in questions for name in cypher} == {*QUERIES, *CHAIN_QUERIES} | of_wikifactdiff
     assert {name for *_, sql in questions for name in sql} == {
-        path.stem for path in (ROOT / "kgedit/engines/sql").iterdir()
+        path.stem for path in (ROOT / "kgedit/timesteps/engines/sql").iterdir()
     }
 
 

@@ -8,8 +8,8 @@ from world.dumps import Json
 from world.two_days import about, item, two_snapshots
 from world.updates import said
 
-from kgedit.engines.store import StoreEngine
 from kgedit.store.window import Window
+from kgedit.timesteps.engines.store import StoreEngine
 
 CASES = {
     "a label alone": ((about("P6", "Q50"),), (about("P6", "Q50"),), False),

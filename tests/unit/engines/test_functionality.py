@@ -11,9 +11,9 @@ from world.dumps import Json, load, snak, statement, write_dump
 from world.updates import article, functional, said
 
 from kgedit.cli import main
-from kgedit.engines.functionality import Bounds, measure_functionality
 from kgedit.errors import StoreError
 from kgedit.store.snapshots import Snapshot
+from kgedit.timesteps.engines.functionality import Bounds, measure_functionality
 
 DATE = "2021-01-04"
 FEW = Bounds(subjects=2)

@@ -9,11 +9,11 @@ import pyarrow as pa
 import pytest
 from world.two_days import about, item, two_snapshots
 
-from kgedit.engines.graph import GraphEngine
-from kgedit.engines.store import StoreEngine
 from kgedit.errors import TimestepError
 from kgedit.graph.connection import Graph
 from kgedit.store.window import Window
+from kgedit.timesteps.engines.graph import GraphEngine
+from kgedit.timesteps.engines.store import StoreEngine
 
 
 class ScopedGraph:

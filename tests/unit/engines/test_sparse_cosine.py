@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from kgedit.engines import sparse_cosine
-from kgedit.engines.sparse_cosine import COSINE_UNIT, NeighbourIndex, inverse_frequencies, weigh
+from kgedit.timesteps.engines import sparse_cosine
+from kgedit.timesteps.engines.sparse_cosine import COSINE_UNIT, NeighbourIndex, inverse_frequencies, weigh
 
 DOCUMENTS, FEATURES = 700, 300
 

@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 from world.two_days import about, item, two_snapshots
 
-from kgedit.engines.store import StoreEngine
 from kgedit.timesteps.changes import read_dropped
+from kgedit.timesteps.engines.store import StoreEngine
 from kgedit.timesteps.export import WikiBigEditSettings, export_timestep
 from kgedit.timesteps.final_filters import judge_cases, keep_probes
 from kgedit.timesteps.relation_words import RelationWords

@@ -12,11 +12,11 @@ import pytest
 from world.dumps import Json
 from world.two_days import about, item, two_snapshots
 
-from kgedit.engines.store import StoreEngine
 from kgedit.errors import TimestepError
 from kgedit.exporters.wikibigedit import export as wikibigedit
 from kgedit.store.window import Window
 from kgedit.timesteps.chains import find_paths, judge_paths
+from kgedit.timesteps.engines.store import StoreEngine
 from kgedit.timesteps.export import WikiBigEditSettings, export_timestep
 from kgedit.timesteps.funnel import Filtered
 from kgedit.timesteps.timestep import Timestep

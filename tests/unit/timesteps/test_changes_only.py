@@ -11,13 +11,13 @@ from world.dumps import load, write_dump
 from world.real_slices import DATES, EDITS, RealSlice, tables_of
 from world.two_days import about, item, two_snapshots
 
-from kgedit.engines.functionality import measure_functionality
-from kgedit.engines.store import StoreEngine
 from kgedit.errors import StoreError, TimestepError
 from kgedit.sample.generate import write_world
 from kgedit.store.engine import literal
 from kgedit.store.snapshots import Snapshot
 from kgedit.timesteps.changes_only import take_changes
+from kgedit.timesteps.engines.functionality import measure_functionality
+from kgedit.timesteps.engines.store import StoreEngine
 from kgedit.timesteps.export import WikiBigEditSettings, export_timestep
 from kgedit.timesteps.wikifactdiff.export import WikiFactDiffSettings
 from kgedit.timesteps.wikifactdiff.export import export_timestep as export_wikifactdiff

@@ -11,12 +11,12 @@ from world.dumps import Json, entity, load, write_dump
 from world.small_runs import answer
 from world.two_days import NEW, OLD, about
 
-from kgedit.engines.store import StoreEngine
 from kgedit.errors import TimestepError
 from kgedit.metrics.answer_table import answer_table
 from kgedit.store.schemas import LoaderOptions
 from kgedit.store.snapshots import Snapshot
 from kgedit.timesteps.crosslingual import languages_of
+from kgedit.timesteps.engines.store import StoreEngine
 from kgedit.timesteps.export import WikiBigEditSettings, describe_export, export_timestep
 from kgedit.timesteps.timestep import Timestep
 

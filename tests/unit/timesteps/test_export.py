@@ -11,10 +11,10 @@ import pytest
 from world.dumps import Json
 from world.two_days import about, item, two_snapshots
 
-from kgedit.engines.store import StoreEngine
 from kgedit.errors import StoreError, TimestepError
 from kgedit.records.cases import Case, Specificity
 from kgedit.store.working_folder import working_folder
+from kgedit.timesteps.engines.store import StoreEngine
 from kgedit.timesteps.export import WikiBigEditSettings, export_timestep
 from kgedit.timesteps.timestep import Timestep
 from kgedit.verbs.export_options import KIND_EMBEDDER, ExportOptions

@@ -11,11 +11,11 @@ from world.dumps import Json
 from world.two_days import about, item, two_snapshots
 from world.updates import article, functional, said
 
-from kgedit.engines.store import StoreEngine
 from kgedit.errors import TimestepError
 from kgedit.exporters.wikibigedit import export as wikibigedit
 from kgedit.timesteps.audit import audit_edits
 from kgedit.timesteps.edit_files import open_edits
+from kgedit.timesteps.engines.store import StoreEngine
 from kgedit.timesteps.export import WikiBigEditSettings, export_timestep
 from kgedit.timesteps.timestep import Timestep
 from kgedit.timesteps.wikifactdiff.export import WikiFactDiffSettings

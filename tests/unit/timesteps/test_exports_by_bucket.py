@@ -14,14 +14,14 @@ import pytest
 from world.dumps import load
 from world.real_slices import DATES, EDITS, RealSlice, tables_of
 
-from kgedit.engines.functionality import measure_functionality
-from kgedit.engines.store import StoreEngine
 from kgedit.sample.generate import write_world
 from kgedit.store.delta import write_delta
 from kgedit.store.engine import literal
 from kgedit.store.scope import Scope
 from kgedit.store.snapshots import Snapshot
 from kgedit.store.timeline import open_timeline, term_parts
+from kgedit.timesteps.engines.functionality import measure_functionality
+from kgedit.timesteps.engines.store import StoreEngine
 from kgedit.timesteps.export import WikiBigEditSettings, export_timestep
 from kgedit.timesteps.wikifactdiff.export import WikiFactDiffSettings
 from kgedit.timesteps.wikifactdiff.export import export_timestep as export_wikifactdiff
@@ -111,7 +111,7 @@ def test_exports_do_not_depend_on_how_many_rows_are_taken_at_once(
     settings = WikiBigEditSettings(changed_locality=True)
     tables = exported(snapshots, tmp_path / "at once", settings)
     sizes = {
-        "kgedit.engines.store._EDITS_AT_ONCE": 3,
+        "kgedit.timesteps.engines.store._EDITS_AT_ONCE": 3,
         "kgedit.timesteps.changes._CHANGES_AT_ONCE": 5,
         "kgedit.timesteps.locality._CASES_AT_ONCE": 2,
         "kgedit.timesteps.locality._FACTS_AT_ONCE": 7,

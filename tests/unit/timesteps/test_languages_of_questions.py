@@ -17,11 +17,11 @@ from world.how_to import block
 from world.two_days import NEW, OLD, about
 
 from kgedit.cli import main
-from kgedit.engines.store import StoreEngine
 from kgedit.errors import TimestepError
 from kgedit.exporters.unke import export as unke
 from kgedit.store.schemas import LoaderOptions
 from kgedit.store.snapshots import Snapshot
+from kgedit.timesteps.engines.store import StoreEngine
 from kgedit.timesteps.export import WikiBigEditSettings, export_timestep
 from kgedit.timesteps.timestep import Timestep
 from kgedit.wording.personas import persona_table, shipped_personas

@@ -14,8 +14,8 @@ from world.dumps import entity, entity_value, snak, statement, time_value
 from world.small_timestep import write_timestep
 from world.two_days import about, item, two_snapshots
 
-from kgedit.engines.store import StoreEngine
 from kgedit.store.window import Window
+from kgedit.timesteps.engines.store import StoreEngine
 from kgedit.timesteps.locality import assign, choose_probes, find_locality, read_families, related_relations
 from kgedit.timesteps.tables import find_evidence
 

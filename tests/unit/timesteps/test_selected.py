@@ -9,9 +9,9 @@ import pytest
 from world.explored import write_explored
 from world.two_days import about, item, two_snapshots
 
-from kgedit.engines.store import StoreEngine
 from kgedit.errors import TimestepError
 from kgedit.timesteps.changes import read_dropped
+from kgedit.timesteps.engines.store import StoreEngine
 from kgedit.timesteps.export import WikiBigEditSettings, export_timestep
 from kgedit.timesteps.selected import SELECTION, keep_selected, read_selection, write_selection
 from kgedit.verbs.home import Home

@@ -11,11 +11,11 @@ from world.two_days import two_snapshots
 from world.updates import article, said
 
 from kgedit.cli import main
-from kgedit.engines.store import StoreEngine
 from kgedit.exporters.easyedit import export as easyedit
 from kgedit.exporters.wikibigedit import export as wikibigedit
 from kgedit.timesteps.audit import audit_edits
 from kgedit.timesteps.edit_files import open_edits
+from kgedit.timesteps.engines.store import StoreEngine
 from kgedit.timesteps.export import WikiBigEditSettings, export_timestep
 from kgedit.timesteps.wikifactdiff.export import WikiFactDiffSettings
 from kgedit.timesteps.wikifactdiff.export import export_timestep as export_wikifactdiff

@@ -1,4 +1,4 @@
-"""The engine that runs the queries in SQL over the two snapshots' Parquet files: kgedit/engines/sql."""
+"""The engine that runs the queries in SQL over the two snapshots' Parquet files: kgedit/timesteps/engines/sql."""
 
 from __future__ import annotations
 
@@ -10,7 +10,11 @@ import numpy as np
 import pyarrow as pa
 from scipy import sparse
 
-from kgedit.engines.protocol import (
+from kgedit.errors import TimestepError
+from kgedit.store.engine import literal
+from kgedit.store.snapshots import RELATIONS, SIMILAR_FACTS
+from kgedit.store.window import Window
+from kgedit.timesteps.engines.protocol import (
     CHANGED_EDGES,
     CHANGED_STATEMENTS,
     FUNCTIONAL_BY_CONSTRAINT,
@@ -22,11 +26,7 @@ from kgedit.engines.protocol import (
     TWO_HOPS,
     SimilarSubjects,
 )
-from kgedit.engines.sparse_cosine import Nearest, NeighbourIndex, inverse_frequencies, weigh
-from kgedit.errors import TimestepError
-from kgedit.store.engine import literal
-from kgedit.store.snapshots import RELATIONS, SIMILAR_FACTS
-from kgedit.store.window import Window
+from kgedit.timesteps.engines.sparse_cosine import Nearest, NeighbourIndex, inverse_frequencies, weigh
 from kgedit.wikidata.ids import TWO_HOP_STOP_LIST
 
 _ROWS_AT_ONCE = 1_000_000

@@ -1,6 +1,6 @@
 -- Finds: Features of documents and subjects, which are compared by the cosine of TF-IDF vectors (WikiFactDiff, section
 -- 4.4): an entity's id, each (property, item) pair and each item in its facts in the older snapshot. A subject that is
--- missing from the older snapshot is described by the newer one. kgedit/engines/store.py computes the sparse
+-- missing from the older snapshot is described by the newer one. kgedit/timesteps/engines/store.py computes the sparse
 -- product; same result as cypher/read/nearest_entities.cypher.
 -- Reads: asked_subject (id), asked_document (id), old_facts, new_facts, old_entities
 -- Returns: numbered (number, id), documents by the number of their id; sought (place, id), subjects likewise;

@@ -8,7 +8,14 @@ from typing import Any, ClassVar
 
 import pyarrow as pa
 
-from kgedit.engines.protocol import (
+from kgedit.errors import TimestepError
+from kgedit.graph.connection import Graph
+from kgedit.graph.queries import read_query
+from kgedit.graph.reading import changed_edges
+from kgedit.graph.status import graph_scope
+from kgedit.store.scope import Scope
+from kgedit.store.window import Window
+from kgedit.timesteps.engines.protocol import (
     CHANGED_EDGES,
     CHANGED_STATEMENTS,
     FUNCTIONAL_BY_CONSTRAINT,
@@ -18,14 +25,7 @@ from kgedit.engines.protocol import (
     TWO_HOPS,
     SimilarSubjects,
 )
-from kgedit.engines.store import StoreEngine, find_static_facts, rank_similar, sorted_edits
-from kgedit.errors import TimestepError
-from kgedit.graph.connection import Graph
-from kgedit.graph.queries import read_query
-from kgedit.graph.reading import changed_edges
-from kgedit.graph.status import graph_scope
-from kgedit.store.scope import Scope
-from kgedit.store.window import Window
+from kgedit.timesteps.engines.store import StoreEngine, find_static_facts, rank_similar, sorted_edits
 from kgedit.wikidata.ids import TWO_HOP_STOP_LIST
 
 _EDITED_AT_ONCE = 5_000

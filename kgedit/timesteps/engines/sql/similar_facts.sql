@@ -4,7 +4,7 @@
 -- cypher/read/similar_static_facts.cypher.
 -- Parameters: $k, the maximum number of probes for each edit
 -- Reads: batch (case_id, subject, property) and the tables of static_facts.sql and shared_facts.sql
--- Returns: kgedit.engines.protocol.SIMILAR
+-- Returns: kgedit.timesteps.engines.protocol.SIMILAR
 WITH static_here AS MATERIALIZED (
     FROM static_fact WHERE untouched AND property IN (SELECT property FROM batch)
 ), own AS (
