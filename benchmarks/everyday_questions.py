@@ -23,6 +23,8 @@ UNDIVIDED = (
     "sixth_pat",
     "seventh",
     "seventh_pat",
+    "eighth",
+    "eighth_pat",
     "tuning",
     "tuning_pat",
     "de",
