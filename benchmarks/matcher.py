@@ -311,12 +311,16 @@ def explained_words() -> dict[str, Any]:
     stems = {name: [[stem(each.lower()) for each in tokens_of(text)] for text in own] for name, own in texts.items()}
     other_nouns = [re.sub(r"\{\w+\}", "X", each) for each in (*OTHER_HOLDERS, *OTHER_OFFICERS)]
     modifiers = {stem(word.lower()) for text in other_nouns for word in tokens_of(text)}
+    # "Coach" in "goalkeeper coach" is explained without a pair, too: "Where did X's coach study?".
+    modifiers -= {stem(head.lower().split()[-1]) for entry in entries["relations"].values() for head in _heads(entry)}
+    # "Captain" is an office of its own, also where a metaphor calls the coach one.
+    officers = {stem(each) for each in OTHER_OFFICERS if " " not in each}
     found = {
-        name: {word for text in own for word in text}
+        name: {word for text in own for word in text} - officers
         | {f"{one} {other}" for text in own for one, other in pairwise(text) if one in modifiers}
         for name, own in stems.items()
     }
-    found[IN_PAIRS] = modifiers
+    found[IN_PAIRS] = modifiers - officers
     rows = template_table(None).to_pylist()
     catalogue = [text for row in rows for text in (row["question"], *row["rephrases"], row["phrase"])]
     known = {stem(word.lower()) for text in (*entries["nothing"], *catalogue) for word in tokens_of(text)}

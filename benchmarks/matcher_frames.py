@@ -207,6 +207,7 @@ WORDS_OF_TALK = (
     "university college school institute politician player footballer singer actor actress scientist author",
     "businessman athlete mr mrs ms dr sir surname forename initials whatever anyway quick short simple brief exact",
     "full official serving acting sitting reigning incumbent somebody someone anyone anybody everyone person people",
-    "man woman guy lady gentleman fellow chap lad thing way kind sort bit lot",
+    "man woman guy lady gentleman fellow chap lad thing way kind sort bit lot bunch come comes came coming",
+    "pls plz plss thx ty gimme lemme dunno yo u ur big great main dear beloved famous mighty good noble whole",
 )
 """Words that say nothing about which relation is asked for, kinds of entities among them ("the club X")."""

@@ -141,6 +141,7 @@ class MatchEvidence:
         odd_any: 1 if any of these but odd_elsewhere is not 0.
         odd_style: odd_elsewhere if odd_any is 1, else 0: in an unusual style an unusual word says less.
         stated: 1 if the text is written as a statement that asks for no confirmation.
+        past_event: 1 if it asks for the time of an event ("Who was king when …?"), which no fact is dated by.
     """
 
     score: float
@@ -165,6 +166,7 @@ class MatchEvidence:
     odd_any: float
     odd_style: float
     stated: float
+    past_event: float
 
 
 _LEAST_SCORE = math.log(0.02)

@@ -32,11 +32,18 @@ _UNLIKELY, _ABSENT = -6.0, -4.0
 _BEFORE = re.compile(r"(\w+)[\s-]+$")
 _AFTER = re.compile(r"^[\s-]+(\w+)")
 _ASKS = re.compile(
-    r"\b(?:who\w*|what\w*|which|where|how|tell|give|name|list|find|look|remind|say|state|know|need|want|please|kindly|provide|indicate"
-    r"|right|correct|true|think|sure|certain|read|heard|believe|notes?)\b",
+    r"(?:^|[,;:.!–—-]\s*|\b(?:and|so|but|of|to|in|for|at) )(?:who|whom|whose|what|which|where|how)\b"
+    r"|\b(?:who|what)['’]?s\b|\b(?:tell|give|name|list|find|look|remind|say|state|know|need|want|please|kindly|provide"
+    r"|indicate|ask|asks|asking|wonder|learn|out|right|correct|true|think|sure|certain|read|heard|believe|notes?)\b",
     re.IGNORECASE,
 )
-"""Words of requests, and of statements to confirm."""
+"""Questions within a sentence, words of requests, and of statements to confirm."""
+_PAST_EVENT = re.compile(
+    r"\b(?:was|were|had|did|led|ran|headed|governed|ruled|reigned|coached|managed|owned)\b[^.?!]*?\b(?:during|throughout"
+    r"|when (?!was|were|did|is)|while|under (?:the|king|queen)|at the (?:time|start|end|beginning|outbreak|height) of"
+    r"|back when|in the (?:days|age|time|era|years) of|(?:before|after|until) (?:it|the|they))\b",
+    re.IGNORECASE,
+)
 _ABBREVIATION = re.compile(r"\b[A-Z]{2,}\b")
 
 
@@ -149,6 +156,7 @@ def evidence_of(best: Candidate, others: Sequence[Candidate]) -> MatchEvidence:
         odd_any=float(beside),
         odd_style=elsewhere * beside,
         stated=float(_is_stated(text)),
+        past_event=float(_PAST_EVENT.search(text) is not None),
     )
 
 

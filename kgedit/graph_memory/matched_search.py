@@ -29,7 +29,7 @@ from kgedit.llm.embeddings import Embedder, Vectors
 from kgedit.names.index import Mention, NameIndex, composed, name_key, words_of
 from kgedit.names.longer_names import name_goes_on
 from kgedit.names.nicknames import is_bare_team, titles
-from kgedit.names.qualified_names import country_keys, means_another, qualifying_countries
+from kgedit.names.qualified_names import country_keys, is_another_side, means_another, qualifying_countries
 
 _MOST_MENTIONS = 8
 _MOST_EARLIER_TURNS = 6
@@ -52,6 +52,7 @@ _PRONOUN = re.compile(
     re.IGNORECASE,
 )
 
+_OF = re.compile(r"^(?:of|in) (?:the )?")
 _YEAR = re.compile(r"\b[12]\d{3}\b")
 _ENDS_SENTENCE = re.compile(r"(?<=[\w\"')])[.!?](?=\s)")
 _SPORT = re.compile(
@@ -275,6 +276,14 @@ class MatchedSearch:
         """A mention without the entities that the words around it exclude; None if they exclude all."""
         if means_another(text, mention.start, mention.end):
             return None
+        sides = [
+            each
+            for each in mention.subjects
+            if not is_another_side(text, mention.start, mention.end, [self._facts.label(each)])
+        ]
+        if not sides:
+            return None
+        mention = replace(mention, subjects=tuple(sides))
         allowed = qualifying_countries(text, mention.start, mention.end)
         if not allowed:
             return mention
@@ -289,7 +298,7 @@ class MatchedSearch:
         if not allowed:
             return False
         countries = frozenset[str]().union(*(self._countries(each) for each in mention.subjects))
-        following = f"{name_key(text[mention.end :])} "
+        following = f"{_OF.sub('', name_key(text[mention.end :]))} "
         return bool(countries & allowed) if countries else any(following.startswith(f"{each} ") for each in allowed)
 
     def _countries(self, thing: int) -> frozenset[str]:

@@ -204,6 +204,10 @@ def _after(tokens: Sequence[str], place: int) -> set[int]:
     at = place + 1
     if _is_genitive(tokens, at):
         at += 1
+        # "X's minister of culture" is one noun phrase.
+        owned = next((link for link in range(at, len(tokens)) if not _is_noun(tokens, link)), len(tokens))
+        if at < owned < len(tokens) and tokens[owned].lower() in ("of", "for") and _is_noun(tokens, owned + 1):
+            found.add(owned + 1)
     while _is_noun(tokens, at):
         found.add(at)
         at += 1

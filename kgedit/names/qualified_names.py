@@ -7,7 +7,7 @@ and only for an entity whose country is known. What is near an entity is another
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -17,7 +17,9 @@ from kgedit.errors import KgeditError
 from kgedit.names.index import name_key
 from kgedit.resources import data_folder
 
-_QUALIFIER = re.compile(r"^(?P<link>, | \(|, in | in )(?P<words>[^\W\d_][\w.'’-]*(?: [^\W\d_][\w.'’-]*){0,4})")
+_QUALIFIER = re.compile(
+    r"^(?P<link>, | \(|, in | in | of (?:the )?)(?P<words>[^\W\d_][\w.'’-]*(?: [^\W\d_][\w.'’-]*){0,4})"
+)
 _ENDS_WITH = re.compile(r"^.* (?:of|in) (?:the )?")
 _LIST_GOES_ON = re.compile(r"^,? (?:and|or|&) |^, [A-ZÀ-Þ]")
 _OF = re.compile(r"\b(?:of|at|for) (?:the )?(?:(?:city|town|village) of )?$", re.IGNORECASE)
@@ -33,6 +35,13 @@ _SECOND_TEAM = (
 )
 _PART_BEFORE = re.compile(rf"\b{_SECOND_TEAM}(?: team| side| squad)? (?:of|at|from) (?:the )?$", re.IGNORECASE)
 _PART_AFTER = re.compile(rf"^(?:['’]s?|s)? {_SECOND_TEAM}\b", re.IGNORECASE)
+_WOMEN = r"(?:wom[ae]n|ladies|girls|femen[ií]n?[oa]?|f[eé]minines?|femminile|frauen)"
+_SPORT = (
+    r"(?:(?:hand|basket|volley|base|net)ball|futsal|beach (?:soccer|football)|(?:ice |field )?hockey|rugby|cricket"
+    r"|water polo|e-?sports|table tennis|cycling|rowing|swimming|athletics|chess)"
+)
+_SIDE = r"(?:team|side|squad|section|department|coach|manager|trainer)"
+_FOOTBALL = re.compile(r"football|soccer|f[uú]tbol|\b(?:A\.?)?F\.? ?C\b|\bCF\b", re.IGNORECASE)
 _OWN = re.compile(
     r"\b(?:my|our|his|her|their) (?:\w+ )?"
     r"(?:dog|puppy|cat|kitten|parrot|budgie|hamster|rabbit|horse|pony|goldfish|tortoise|pet|baby|boat|yacht|car|bike|robot|doll)"
@@ -52,6 +61,29 @@ def means_another(text: str, start: int, end: int) -> bool:
         any(pattern.search(before) is not None for pattern in (_BESIDE, _PART_BEFORE, _OWN))
         or _PART_AFTER.match(text[end:]) is not None
     )
+
+
+def is_another_side(text: str, start: int, end: int, labels: Sequence[str]) -> bool:
+    """Whether the words beside a club's name mean its women's team or another sport, which no label does.
+
+    "Who coaches Arsenal's women?", "the handball team of PSG".
+    """
+    before, after = text[:start], text[end:]
+
+    def beside(kind: str) -> bool:
+        return (
+            re.match(rf"(?:['’]s?|s)? (?:national )?{kind}\b", after, re.IGNORECASE) is not None
+            or re.search(
+                rf"\b{kind}(?:['’]?s?|s['’]) (?:national )?(?:{_SIDE} )?(?:of|at|from|for) (?:the )?$",
+                before,
+                re.IGNORECASE,
+            )
+            is not None
+        )
+
+    if beside(_WOMEN) and not any(re.search(_WOMEN, label, re.IGNORECASE) for label in labels):
+        return True
+    return all(_FOOTBALL.search(label) for label in labels) and beside(_SPORT)
 
 
 def qualifying_countries(text: str, start: int, end: int) -> frozenset[str]:

@@ -35,3 +35,11 @@ from kgedit.graph_memory.windows import windows_of
 def test_a_clause_is_a_window_alone_and_with_the_one_before(text: str, windows: list[str]) -> None:
     start = text.index("Oslo")
     assert windows_of(text, start, start + 4) == windows
+
+
+def test_a_name_with_two_meanings_is_masked_once() -> None:
+    assert windows_of("Who ruled Lyon under Oslo?", 21, 25, [(10, 14), (10, 14)])[0] == "Who ruled Y under X?"
+
+
+def test_the_dot_of_an_abbreviated_name_ends_no_sentence() -> None:
+    assert windows_of("Who coaches Oslo F.C. of Xanten?", 12, 20)[0] == "Who coaches X of Xanten?"

@@ -62,3 +62,13 @@ def test_words_far_from_the_name_count_apart() -> None:
     found = vocabulary.unexplained("Thunder and lightning: who governs X?", ["P6"])
     assert found == Unexplained(leading=0, after=0, owned=0, asking=0, elsewhere=3, names=0)
     assert vocabulary.unexplained("who governs X", ["P36"]).asking == 1
+
+
+def test_offices_that_a_subject_owns_count_with_their_field(vocabulary: Vocabulary) -> None:
+    assert vocabulary.unexplained("Who is X's minister of fisheries?", ["P6"]).after == 1
+    assert vocabulary.unexplained("Who is X's head of government?", ["P6"]).after == 0
+
+
+def test_an_office_before_a_verb_is_explained(vocabulary: Vocabulary) -> None:
+    assert vocabulary.unexplained("Where did X's coach study?", ["P286", "P69"]).after == 0
+    assert vocabulary.unexplained("Who is the captain of X?", ["P286"]).leading == 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kgedit.names.qualified_names import country_keys, means_another, qualifying_countries
+from kgedit.names.qualified_names import country_keys, is_another_side, means_another, qualifying_countries
 
 US, GEORGIA = "united states of america", "georgia"
 
@@ -64,3 +64,24 @@ def test_labels_that_are_no_countries_have_no_country() -> None:
         "kingdom of the netherlands",
     }
     assert country_keys(["city of the United States", "town in Norway"]) == {US, "norway"}
+
+
+@pytest.mark.parametrize(
+    ("text", "label", "another"),
+    [
+        ("Who coaches Oslo's women?", "Oslo FC", True),
+        ("Who coaches the women's team of Oslo?", "Oslo FC", True),
+        ("the handball team of Oslo", "Oslo FC", True),
+        ("Oslo basketball coach", "Oslo FC", True),
+        ("Oslo basketball coach", "Oslo Sharks", False),
+        ("Who coaches the Oslo women's team?", "Oslo women's national football team", False),
+        ("Who coaches Oslo?", "Oslo FC", False),
+    ],
+)
+def test_womens_teams_and_other_sports_are_other_sides(text: str, label: str, another: bool) -> None:
+    start = text.index("Oslo")
+    assert is_another_side(text, start, start + 4, [label]) is another
+
+
+def test_a_country_may_follow_with_of() -> None:
+    assert qualifying_countries("the Reform Party of the Netherlands?", 4, 16) == {"kingdom of the netherlands"}
