@@ -28,7 +28,7 @@ from kgedit.graph_memory.windows import windows_of
 from kgedit.llm.embeddings import Embedder, Vectors
 from kgedit.names.index import Mention, NameIndex, composed, name_key, words_of
 from kgedit.names.longer_names import name_goes_on
-from kgedit.names.nicknames import is_bare_team, titles
+from kgedit.names.nicknames import initials_of, is_bare_team, titles
 from kgedit.names.qualified_names import country_keys, is_another_side, means_another, qualifying_countries
 
 _MOST_MENTIONS = 8
@@ -269,7 +269,10 @@ class MatchedSearch:
     def _is_meant(self, text: str, mention: Mention) -> bool:
         """Whether a country's name may mean its national team, where the mention is of the team."""
         written = text[mention.start : mention.end]
-        teams = mention.derived and all(is_bare_team(written, self._facts.label(each)) for each in mention.subjects)
+        labels = [self._facts.label(each) for each in mention.subjects]
+        if mention.derived and not written.isupper() and all(initials_of(each) == written.upper() for each in labels):
+            return False  # "mit", "who"
+        teams = mention.derived and all(is_bare_team(written, each) for each in labels)
         return not teams or _SPORT.search(text) is not None
 
     def _qualified(self, text: str, mention: Mention) -> Mention | None:
@@ -315,9 +318,14 @@ class MatchedSearch:
         return name_goes_on(text, mention, labels, others)
 
     def _may_be_misspelt(self, written: str) -> bool:
-        """Whether a word is in no wording: a misspelt name is not made of the words of questions alone."""
+        """Whether a word is in no wording: a misspelt name is not made of the words of questions alone.
+
+        A short word with a capital letter is a name of its own: "Intel" is not Inter.
+        """
         known = self._relations.catalogue.postings
-        return len(written) >= _LEAST_MISSPELT and not all(stem in known for stem in content_stems(written))
+        return len(written) >= _LEAST_MISSPELT + written[0].isupper() and not all(
+            stem in known for stem in content_stems(written)
+        )
 
     def _is_wording(self, text: str, mention: Mention) -> bool:
         """Whether a name is written like the words of a question: "chancellor", "PM", "party", an alias or not."""
@@ -328,7 +336,9 @@ class MatchedSearch:
         return (
             written.islower()
             and len(written.split()) == 1
-            and any(len(known.get(stem, ())) >= _LEAST_WORDINGS for stem in content_stems(written))
+            and (all if "-" in written else any)(
+                len(known.get(stem, ())) >= _LEAST_WORDINGS for stem in content_stems(written)
+            )
         )
 
     def _is_proper(self, mention: Mention) -> bool:

@@ -19,7 +19,10 @@ from kgedit.resources import data_folder
 
 _CLUB_LETTERS = "|".join(
     r"\.?".join(letters) + r"\.?"
-    for letters in ("FC", "SC", "SV", "AC", "AS", "AFC", "RC", "FK", "KV", "SK", "CD", "UD", "PFC", "CF", "BC", "IF")
+    for letters in (
+        *("FC", "SC", "SV", "AC", "AS", "AFC", "RC", "FK", "KV", "SK", "CD", "UD", "PFC", "CF", "BC", "IF", "ES", "AJ"),
+        *("OGC", "RCD", "SSC", "FSV", "TSG", "TSV", "BK", "IK", "KRC", "KAA", "RSC", "NK", "HNK", "GNK", "CFR", "SCO"),
+    )
 )
 _CLUB = re.compile(
     rf"^(?:\d\.\s*)?(?:{_CLUB_LETTERS}|VfL|VfB)\s+"
@@ -29,6 +32,8 @@ _CLUB = re.compile(
 _COMPANY = re.compile(r",?\s+(?:Inc|Ltd|LLC|PLC|plc|Corp|Corporation|Group|Company|Platforms|AG|SE|GmbH|N\.V|S\.A)\.?$")
 _TEAM = re.compile(r"^(?P<country>.+?) (?P<women>women's )?national (?:association )?football team$")
 _TITLE = re.compile(r",? (?:Jr|Sr)\.?$|,.*$|\s+of [A-Z]\w+$")
+_INITIAL = re.compile(r"[^\W\d_]+")
+_LEAST_INITIALS, _LONGEST_LINK = 3, 4
 _LEAST_SURNAME = 4  # shorter ones (Li, May) are shared by many people, or are words
 _PARTS = ("names", "capital", "titles", "sentence", "asking", "ordinary")
 _PARTICLES = frozenset(
@@ -121,6 +126,18 @@ def nicknames_of(label: str, *, person: bool) -> list[str]:
     return [name for name in dict.fromkeys(found) if name and name_key(name) != name_key(label)]
 
 
+def initials_of(label: str) -> str:
+    """Initials of a label's capitalized words: "FIA"; "" if there are fewer than three, or words without a capital.
+
+    Short words such as "of" and "de l'" have none, nor do abbreviations.
+    """
+    words = _INITIAL.findall(label)
+    if len(words) < _LEAST_INITIALS or any(len(word) > _LONGEST_LINK and word[0].islower() for word in words):
+        return ""
+    found = "".join(word[0] for word in words if word[0].isupper() and not word.isupper())
+    return found if len(found) >= _LEAST_INITIALS else ""
+
+
 def is_bare_team(written: str, label: str) -> bool:
     """Whether a national team is written as its country alone, which means the team only where sport is mentioned."""
     found = _TEAM.match(label)
@@ -142,6 +159,8 @@ def _surnames(label: str) -> Iterator[str]:
 def _short_forms(label: str) -> Iterator[str]:
     if "." in label:
         yield label.replace(".", "")  # "FC Nantes" for "F.C. Nantes"
+    if initials := initials_of(label):
+        yield initials
     for pattern in (_CLUB, _COMPANY):
         short = pattern.sub("", label)
         if short != label and len(short) > 3:

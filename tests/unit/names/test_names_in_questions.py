@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kgedit.names.index import NameIndex, composed
+from kgedit.names.nicknames import initials_of, nicknames_of
 
 
 def _index(*names: str) -> NameIndex:
@@ -85,3 +86,18 @@ def test_short_words_are_not_guessed_at() -> None:
 def test_a_genitive_s_without_an_apostrophe_follows_the_name(name: str, text: str, found: list[str]) -> None:
     mentions = _index(name).find_genitives(composed(text))
     assert [text[each.start : each.end] for each in mentions] == found
+
+
+@pytest.mark.parametrize(
+    ("label", "initials"),
+    [
+        ("Fédération Internationale de l'Automobile", "FIA"),
+        ("World Trade Organization", "WTO"),
+        ("Real Madrid CF", ""),
+        ("mayor of New York City", ""),
+        ("Oslo", ""),
+    ],
+)
+def test_organizations_have_initials(label: str, initials: str) -> None:
+    assert initials_of(label) == initials
+    assert (initials in nicknames_of(label, person=False)) is bool(initials)
