@@ -1,6 +1,7 @@
-"""Fits the gate behind the relation matcher on the parts of tests/everyday that are tuned on, and on the check set.
+r"""Fits the gate behind the relation matcher on the parts of tests/everyday that are tuned on, and on whole sets.
 
-    OMP_NUM_THREADS=1 python benchmarks/match_gate.py sample=sample.kgmemory pat=pat.kgmemory check=sample.kgmemory
+    OMP_NUM_THREADS=1 python benchmarks/match_gate.py sample=sample.kgmemory pat=pat.kgmemory check=sample.kgmemory \\
+        tuning=sample.kgmemory tuning_pat=pat.kgmemory seventh=sample.kgmemory seventh_pat=pat.kgmemory
 
 Accepting is right if the best path has the facts that the question needs, and wrong for texts that need none. Questions
 about which the best path is wrong count as texts that need none. The threshold is shifted to 0.5.
@@ -44,7 +45,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("memories", nargs="+", help="name=FILE, where the name is that of the questions")
     parser.add_argument("--embedder", default="all-minilm-l6-v2")
-    parser.add_argument("--threshold", type=float, default=0.45, help="probability that becomes 0.5")
+    parser.add_argument("--threshold", type=float, default=0.34, help="probability that becomes 0.5")
     parser.add_argument("--write", action="store_true")
     given = parser.parse_args()
     rows: list[list[float]] = []

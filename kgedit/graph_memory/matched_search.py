@@ -122,7 +122,9 @@ class MatchedSearch:
             for several in turns
         ]
         with_names = [
-            self._with_earlier_names(several, time) if not mine or len(several) > 1 else []
+            self._with_earlier_names(several, time)
+            if not mine or len(several) > 1
+            else self._with_earlier_names(*_divided(time))
             for several, time, mine in zip(turns, times, own, strict=True)
         ]
         everything = [each for group in (own, asked_before, with_names) for several in group for each in several]
@@ -444,6 +446,15 @@ def _is_stated_before(text: str, mention: Mention, mentions: Sequence[Mention]) 
         and _PRONOUN.search(asked) is None
         and _ASKS.match(text[begun : ended.end()]) is None
     )
+
+
+def _divided(time: TimedQuestion) -> tuple[list[str], TimedQuestion]:
+    """A text before its last sentence, and that sentence, as two turns: "I read about Fiat. Where is its seat?"."""
+    ends = [found.end() for found in _ENDS_SENTENCE.finditer(time.text)]
+    asked = time.text[ends[-1] :].strip() if ends else ""
+    if not asked.endswith("?") or "?" in time.text[: ends[-1]]:
+        return [time.text], time
+    return [time.text[: ends[-1]], asked], replace(time, text=asked)
 
 
 def _is_within(one: Mention, other: Mention) -> bool:

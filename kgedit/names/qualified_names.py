@@ -35,6 +35,12 @@ _SECOND_TEAM = (
 )
 _PART_BEFORE = re.compile(rf"\b{_SECOND_TEAM}(?: team| side| squad)? (?:of|at|from) (?:the )?$", re.IGNORECASE)
 _PART_AFTER = re.compile(rf"^(?:['’]s?|s)? {_SECOND_TEAM}\b", re.IGNORECASE)
+_EDITED = re.compile(
+    r"^\W*(?:please |can you |could you )*(?:correct|fix|shorten|summari[sz]e|translate|proofread|rewrite|rephrase"
+    r"|paraphrase)(?: (?:the|this|my|these|that|it|into|to)\b[^:\"“]*)? ?[:\"“]",
+    re.IGNORECASE,
+)
+"""Instructions about a text, in which a name asks for nothing."""
 _WOMEN = r"(?:wom[ae]n|ladies|girls|femen[ií]n?[oa]?|f[eé]minines?|femminile|frauen)"
 _SPORT = (
     r"(?:(?:hand|basket|volley|base|net)ball|futsal|beach (?:soccer|football)|(?:ice |field )?hockey|rugby|cricket"
@@ -58,7 +64,8 @@ def means_another(text: str, start: int, end: int) -> bool:
     """
     before = text[:start]
     return (
-        any(pattern.search(before) is not None for pattern in (_BESIDE, _PART_BEFORE, _OWN))
+        _EDITED.search(before) is not None
+        or any(pattern.search(before) is not None for pattern in (_BESIDE, _PART_BEFORE, _OWN))
         or _PART_AFTER.match(text[end:]) is not None
     )
 
@@ -74,7 +81,8 @@ def is_another_side(text: str, start: int, end: int, labels: Sequence[str]) -> b
         return (
             re.match(rf"(?:['’]s?|s)? (?:national )?{kind}\b", after, re.IGNORECASE) is not None
             or re.search(
-                rf"\b{kind}(?:['’]?s?|s['’]) (?:national )?(?:{_SIDE} )?(?:of|at|from|for) (?:the )?$",
+                rf"\b{kind}(?:['’]?s?|s['’]) (?:national )?(?:{_SIDE} )?(?:of|at|from|for) (?:the )?"
+                r"(?:[A-Z.]{1,5} )?$",
                 before,
                 re.IGNORECASE,
             )

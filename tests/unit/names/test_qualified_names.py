@@ -72,6 +72,7 @@ def test_labels_that_are_no_countries_have_no_country() -> None:
         ("Who coaches Oslo's women?", "Oslo FC", True),
         ("Who coaches the women's team of Oslo?", "Oslo FC", True),
         ("the handball team of Oslo", "Oslo FC", True),
+        ("the women's team of FC Oslo", "Oslo FC", True),
         ("Oslo basketball coach", "Oslo FC", True),
         ("Oslo basketball coach", "Oslo Sharks", False),
         ("Who coaches the Oslo women's team?", "Oslo women's national football team", False),
@@ -85,3 +86,10 @@ def test_womens_teams_and_other_sports_are_other_sides(text: str, label: str, an
 
 def test_a_country_may_follow_with_of() -> None:
     assert qualifying_countries("the Reform Party of the Netherlands?", 4, 16) == {"kingdom of the netherlands"}
+
+
+def test_names_in_a_text_to_edit_ask_for_nothing() -> None:
+    text = 'Shorten this: "Oslo is the capital."'
+    assert means_another(text, text.index("Oslo"), text.index("Oslo") + 4)
+    assert not means_another("Translate the capital of Oslo", 25, 29)
+    assert not means_another("Correct or not: Oslo is the capital.", 16, 20)
