@@ -1,6 +1,6 @@
 r"""Fits the gate behind the relation matcher on the parts of tests/everyday that are tuned on, and on whole sets.
 
-    OMP_NUM_THREADS=1 python benchmarks/match_gate.py sample=sample.kgmemory pat=pat.kgmemory check=sample.kgmemory \\
+    OMP_NUM_THREADS=1 python benchmarks/match_gate.py sample=sample.kgmemory pat=pat.kgmemory check=sample.kgmemory \
         tuning=sample.kgmemory tuning_pat=pat.kgmemory seventh=sample.kgmemory seventh_pat=pat.kgmemory
 
 Accepting is right if the best path has the facts that the question needs, and wrong for texts that need none. Questions
