@@ -24,7 +24,6 @@ import contextlib
 import difflib
 import re
 from collections import abc
-from collections.abc import Iterable
 
 _LIKENESS = 0.65
 """Minimum ratio of difflib: "lod-dump" has .94 with load-dump; "rouge", with .6, does not mean "judge"."""
@@ -33,7 +32,7 @@ _LEAST_BEGINNING = 3
 """Minimum number of letters with which the beginning of a name identifies it."""
 
 
-def near_names(given: str, names: Iterable[str], *, limit: int = 3) -> list[str]:
+def near_names(given: str, names: abc.Iterable[str], *, limit: int = 3) -> list[str]:
     """Names nearest to the given one, best first.
 
     Ignores case and separators. Names that begin with the given one, or contain it as a word, exclude those that are
@@ -54,7 +53,7 @@ def near_names(given: str, names: Iterable[str], *, limit: int = 3) -> list[str]
     return list(dict.fromkeys(spelled))[:limit]
 
 
-def did_you_mean(given: str, names: Iterable[str]) -> str:
+def did_you_mean(given: str, names: abc.Iterable[str]) -> str:
     """The sentence " Did you mean 'memit'?" for the nearest name, or "" if none is near."""
     near = near_names(given, names, limit=1)
     return f" Did you mean '{near[0]}'?" if near else ""

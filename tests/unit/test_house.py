@@ -88,3 +88,11 @@ def test_no_two_classes_have_one_name() -> None:
     trees = [ast.parse(path.read_text(encoding="utf-8")) for path in files]
     names = Counter(node.name for tree in trees for node in tree.body if isinstance(node, ast.ClassDef))
     assert [name for name, count in names.items() if count > 1 and not name.startswith("_")] == []
+
+
+def test_no_two_test_files_outside_packages_have_one_name() -> None:
+    """pytest imports such files by their name alone and refuses the second one."""
+    files = Counter(
+        path.name for path in (ROOT / "tests").rglob("test_*.py") if not (path.parent / "__init__.py").exists()
+    )
+    assert [name for name, count in files.items() if count > 1] == []
