@@ -313,7 +313,7 @@ def explained_words() -> dict[str, Any]:
     modifiers = {stem(word.lower()) for text in other_nouns for word in tokens_of(text)}
     # "Coach" in "goalkeeper coach" is explained without a pair, too: "Where did X's coach study?".
     modifiers -= {stem(head.lower().split()[-1]) for entry in entries["relations"].values() for head in _heads(entry)}
-    # "Captain" is an office of its own, also where a metaphor calls the coach one.
+    # A captain holds another office, although a metaphor may call a coach one.
     officers = {stem(each) for each in OTHER_OFFICERS if " " not in each}
     found = {
         name: {word for text in own for word in text} - officers

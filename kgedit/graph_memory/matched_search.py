@@ -43,9 +43,9 @@ _NEAR = 0.35
 """Second relations of the best name are given too if they are at least 70 % as probable (the logarithm is 0.35)."""
 _ABBREVIATED = re.compile(rf"\b{MASK}\.(?=\s[a-z])")
 _LEAST_OF_CHAIN = 0.5
-"""Geometric mean of the probabilities of a chain's relations, from which on it is what a question asks for."""
+"""Least geometric mean of the probabilities of a chain's relations at which a question is taken to ask for it."""
 _CHAIN_BEHIND = 1.0
-"""A chain may be this much less probable than the best shorter path, as a logarithm: more relations, more factors."""
+"""How far, as a logarithm, a chain may be below the best shorter path: its probability has more factors."""
 _PRONOUN = re.compile(
     r"\b(?P<of>his|her(?=\s+\w)|their|its|whose|seine?r?|ihre?r?)\b|\b(?:he|she|they|him|her|them|it|there|er|sie|dort"
     r"|(?:that|this|the) (?:country|city|club|team|company|corporation|group|party|man|woman|person|firm|place))\b",
@@ -254,7 +254,7 @@ class MatchedSearch:
         genitives = [*self._names.find_genitives(text), *self._others.find_genitives(text)]
         found += [each for each in genitives if all(_apart(each, one) for one in found)]
         found = [each for each in found if is_written_as_name(text, each) and not self._is_wording(text, each)]
-        for _ in range(2):  # without a mention that was a part of a longer name, its neighbour may be one, too
+        for _ in range(2):  # once a part of a longer name is gone, the mention beside it may turn out to be one as well
             found = [each for each in found if not self._goes_on(text, each, found)]
         found = [each for each in found if self._is_meant(text, each)]
         if misspelt:
@@ -322,7 +322,7 @@ class MatchedSearch:
     def _may_be_misspelt(self, written: str) -> bool:
         """Whether a word is in no wording: a misspelt name is not made of the words of questions alone.
 
-        A short word with a capital letter is a name of its own: "Intel" is not Inter.
+        A short capitalized word is taken for another name: "Intel" is not a misspelt Inter.
         """
         known = self._relations.catalogue.postings
         return len(written) >= _LEAST_MISSPELT + written[0].isupper() and not all(

@@ -225,5 +225,5 @@ def _from_turtle(block: bytes) -> Iterator[bytes]:
 def _parse_turtle(text: bytes) -> list[bytes]:
     try:
         return lines_of(parse(text, "turtle"))
-    except Exception:
+    except Exception:  # rdflib's parser has no error of its own; the line is counted as unreadable
         return [b"malformed Turtle"]
