@@ -38,7 +38,10 @@ class MemoryAnswer:
             return "no subject of the memory is named in the question"
         if self.closest is None or self.finding.probability is None:
             when = f" as of {self.as_of}" if self.as_of else " at that time"
-            return f"the memory contains no fact of {', '.join(name for name, _ in self.names)}{when}"
+            return (
+                f"the memory contains no fact of {', '.join(name for name, _ in self.names)}{when}, or the words "
+                "beside the name mean another subject"
+            )
         path = " > ".join(row.question for row in self.closest.rows)
         return (
             f"no known fact is likely to be what is asked for: the nearest is '{path}', with probability "

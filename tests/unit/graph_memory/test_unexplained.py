@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from kgedit.graph_memory.asking import MemoryAnswer
+from kgedit.graph_memory.findings import Finding
 from kgedit.graph_memory.matching import read_matcher
 from kgedit.graph_memory.unexplained import Unexplained, Vocabulary
 
@@ -72,3 +74,11 @@ def test_offices_that_a_subject_owns_count_with_their_field(vocabulary: Vocabula
 def test_an_office_before_a_verb_is_explained(vocabulary: Vocabulary) -> None:
     assert vocabulary.unexplained("Where did X's coach study?", ["P286", "P69"]).after == 0
     assert vocabulary.unexplained("Who is the captain of X?", ["P286"]).leading == 1
+
+
+def test_names_that_mean_another_subject_are_a_reason_for_nothing() -> None:
+    names = (("VfB Stuttgart", ("Q4512",)),)
+    answer = MemoryAnswer("Who coaches the women's team of VfB Stuttgart?", "", Finding(), None, names, 0.5)
+    assert answer.why_nothing == (
+        "the memory contains no fact of VfB Stuttgart at that time, or the words beside the name mean another subject"
+    )
