@@ -31,7 +31,8 @@ class Language:
     Attributes:
         code: Code as in Wikidata, "de".
         articles: Label -> name in the nominative with its article.
-        patterns: Patterns of labels, each with a replacement of the match; never used for persons and works.
+        patterns: Patterns of labels, each with a replacement of the match and the class of subjects it is for ("" for
+            all but persons and works).
         joins: Regular expressions (RE2) with replacements, applied in order to a text whose slot is filled.
         marks_names: Whether names without an article begin with the mark, too.
         needed: Regular expressions with replacements, which reduce a name to what a question must contain: without
@@ -43,7 +44,7 @@ class Language:
 
     code: str = "en"
     articles: Mapping[str, str] = field(default_factory=dict)
-    patterns: tuple[tuple[re.Pattern[str], str], ...] = ()
+    patterns: tuple[tuple[re.Pattern[str], str, str], ...] = ()
     joins: tuple[tuple[str, str], ...] = ()
     marks_names: bool = False
     needed: tuple[tuple[str, str], ...] = (("^the ", ""),)
@@ -79,8 +80,8 @@ class Language:
         if label in self.articles:
             return MARK + self.articles[label]
         if subject_class != "work":
-            for pattern, replacement in self.patterns:
-                if pattern.search(label):
+            for pattern, replacement, only in self.patterns:
+                if only in ("", subject_class) and pattern.search(label):
                     return MARK + pattern.sub(replacement, label, count=1)
         return bare
 
@@ -162,7 +163,7 @@ def read_language(code: str) -> Language:
     return Language(
         code=code,
         articles=content["articles"],
-        patterns=tuple((re.compile(row["labels"]), row["name"]) for row in content["patterns"]),
+        patterns=tuple((re.compile(row["labels"]), row["name"], row.get("class", "")) for row in content["patterns"]),
         joins=_rules(content["joins"]),
         marks_names=content.get("marks_names", False),
         needed=_rules(content["needed"]),

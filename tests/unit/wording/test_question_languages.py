@@ -64,6 +64,15 @@ GERMAN = [
     ("Was gilt für {subject}?", "Sudan", "Was gilt für den Sudan?"),
     ("Der Baustil von {subject} ist", "Kölner Dom", "Der Baustil des Kölner Doms ist"),
     ("Der Startpunkt von {subject} ist", "Tour de France 2021", "Der Startpunkt der Tour de France 2021 ist"),
+    ("Wer hat das Amt von {subject}?", "Bundeskanzler", "Wer hat das Amt des Bundeskanzlers?"),
+    (
+        "Wer hat das Amt von {subject}?",
+        "Ministerpräsident von Rumänien",
+        "Wer hat das Amt des Ministerpräsidenten von Rumänien?",
+    ),
+    ("Wer hat das Amt von {subject}?", "Vorsitzender der CDU", "Wer hat das Amt des Vorsitzenden der CDU?"),
+    ("Wer hat das Amt von {subject}?", "Fürst von Monaco", "Wer hat das Amt des Fürsten von Monaco?"),
+    ("Wer hat das Amt von {subject}?", "Königin von Dänemark", "Wer hat das Amt der Königin von Dänemark?"),
 ]
 
 
@@ -99,6 +108,35 @@ def test_names_are_inflected_by_the_words_before_them(code: str, examples: list[
     language = read_language(code)
     filled = [w.replace("{subject}", language.in_sentence(name)) for w, name in zip(wordings, labels, strict=True)]
     assert [language.join(text) for text in filled] == expected
+
+
+@pytest.mark.parametrize(
+    ("code", "wording", "label", "of_team", "of_place"),
+    [
+        (
+            "fr",
+            "Qui entraîne {subject} ?",
+            "Real Madrid",
+            "Qui entraîne le Real Madrid ?",
+            "Qui entraîne Real Madrid ?",
+        ),
+        (
+            "fr",
+            "L'entraîneur de {subject}",
+            "Inter Milan",
+            "L'entraîneur de l'Inter Milan",
+            "L'entraîneur d'Inter Milan",
+        ),
+        ("fr", "L'entraîneur de {subject}", "Arsenal", "L'entraîneur d'Arsenal", "L'entraîneur d'Arsenal"),
+        ("es", "¿Quién entrena a {subject}?", "Everton", "¿Quién entrena al Everton?", "¿Quién entrena a Everton?"),
+        ("es", "El dueño de {subject}", "Juventus", "El dueño de la Juventus", "El dueño de Juventus"),
+        ("es", "El dueño de {subject}", "Phoenix Suns", "El dueño de Phoenix Suns", "El dueño de Phoenix Suns"),
+    ],
+)
+def test_clubs_take_an_article_that_a_place_of_that_name_does_not(
+    code: str, wording: str, label: str, of_team: str, of_place: str
+) -> None:
+    assert (said(code, wording, label, "team"), said(code, wording, label, "place")) == (of_team, of_place)
 
 
 def test_the_names_of_persons_are_not_inflected() -> None:
