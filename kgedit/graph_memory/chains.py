@@ -300,7 +300,7 @@ class _Reading:
     def may_lead(self, relation: str) -> bool:
         """Whether a relation may be the one before the one that the text asks for."""
         place = self._reading.matcher.before.get(relation)
-        return place is not None and float(self._reading.before[place]) >= _UNLIKELY
+        return place is not None and self._reading.before[place] >= _UNLIKELY
 
     def scores(self, held: Mapping[str, object], *before: str) -> Iterator[tuple[str, float]]:
         """Relations that the text may ask for, of those that a subject has, with logarithms of their probabilities.
@@ -318,7 +318,7 @@ class _Reading:
 
     def _unknown(self, relation: str, before: str) -> float:
         matcher = self._reading.matcher
-        other = float(self._reading.asked[matcher.asked[OTHER]] + self._reading.before[matcher.before[before]])
+        other = self._reading.asked[matcher.asked[OTHER]] + self._reading.before[matcher.before[before]]
         if other < _UNLIKELY:
             return -math.inf
         if self._shares is None:

@@ -245,6 +245,8 @@ class FactTable:
         """Mask of the value that ended last, of each row without a kept value."""
         without = np.ones(rows, dtype=bool)
         without[of_row[kept]] = False
+        if not without.any():
+            return np.zeros(len(values), dtype=bool)
         order = np.lexsort((self._until.view[values], of_row))
         last = np.zeros(len(values), dtype=bool)
         if len(order):

@@ -20,7 +20,7 @@ from kgedit.graph_memory.dates import UNKNOWN_END, date_number, period_of, read_
 from kgedit.graph_memory.facts import FactTable
 from kgedit.graph_memory.findings import Finding, FoundPath, Remembered, Search
 from kgedit.graph_memory.gate import Gate, read_gate, read_match_gate
-from kgedit.graph_memory.languages import ENGLISH, guess_language, read_lexicon
+from kgedit.graph_memory.languages import ENGLISH, guess_language, has_marks, read_lexicon
 from kgedit.graph_memory.learning import Learner, MemoryChange, fresh_rows, table_of_cases
 from kgedit.graph_memory.matched_search import MatchedSearch
 from kgedit.graph_memory.matching import RelationMatcher
@@ -231,8 +231,10 @@ class GraphMemory:
 
     def _read(self, turn: str) -> str:
         """A text with the words around its names in English; it is in the memory's language, or in a guessed one."""
-        self._other_names.catch_up()
         text, indexes = composed(turn), (self._names, self._other_names)
+        if self._lexicon is None and not has_marks(text):
+            return text
+        self._other_names.catch_up()
         found = [each for names in indexes for each in (*names.find(text), *names.find_genitives(text))]
         lexicon = self._lexicon or read_lexicon(guess_language(text, found))
         return text if lexicon is None else lexicon.read_around(text, found)
@@ -249,7 +251,8 @@ class GraphMemory:
             for place, (one, several) in enumerate(zip(read, turns, strict=True))
             if not found[place].paths and one[-1] != composed(several[-1])
         ]
-        for place, each in zip(again, self._find_matched([turns[one] for one in again], search, as_of), strict=True):
+        others = self._find_matched([turns[one] for one in again], search, as_of) if again else []
+        for place, each in zip(again, others, strict=True):
             if each.paths or (each.probability or 0.0) > (found[place].probability or 0.0):
                 found[place] = each
         return found

@@ -204,13 +204,21 @@ def guess_language(text: str, names: Sequence[Mention] = ()) -> str:
     """
     words = [word.text for word in words_of(text) if not any(_covers(text, name, word) for name in names)]
     english = sum(word in _ENGLISH_MARKS for word in words)
-    counts = {
-        code: sum(word in lexicon.marks for word in words)
-        for code in languages()
-        if (lexicon := read_lexicon(code)) is not None
-    }
+    counts = {code: sum(word in marks for word in words) for code, marks in _marks().items()}
     best = max(counts, key=lambda code: counts[code])
     return best if counts[best] >= max(_LEAST_MARKS, english + 1) else ENGLISH
+
+
+def has_marks(text: str) -> bool:
+    """Whether a composed text has enough marks of a language for `guess_language` to guess it, names included."""
+    words = [word.text for word in words_of(text)]
+    return any(sum(word in marks for word in words) >= _LEAST_MARKS for marks in _marks().values())
+
+
+@cache
+def _marks() -> Mapping[str, frozenset[str]]:
+    """Marks of each language besides English."""
+    return {code: lexicon.marks for code in languages() if (lexicon := read_lexicon(code)) is not None}
 
 
 def _covers(text: str, name: Mention, word: Word) -> bool:

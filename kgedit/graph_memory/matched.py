@@ -93,10 +93,12 @@ def candidates_of(
     """Candidates from one name, best first: paths from its subjects, and rows that have it as a value."""
     found = []
     paths = {tuple(relation_ids[number] for number in numbers): several for numbers, several in walks.items()}
+    held: dict[tuple[str, ...], set[str]] = {}
+    for path in paths:
+        held.setdefault(path[:-1], set()).add(path[-1])
     for path, several in paths.items():
         worded = path[1:] if len(path) == 2 and path[0] == _THROUGH else path
-        held = {other[-1] for other in paths if other[:-1] == path[:-1]}
-        if (best := _best_reading(named, worded, held)) is not None:
+        if (best := _best_reading(named, worded, held[path[:-1]])) is not None:
             found.append(Candidate(named, path, *best, several))
     back: dict[str, list[Walk]] = {}
     for subject in named.mention.subjects:
@@ -130,14 +132,16 @@ def evidence_of(best: Candidate, others: Sequence[Candidate]) -> MatchEvidence:
     held = {each.path[-1] for each in others if each.path[:-1] == best.path[:-1]} & names.keys()
     mass = sum(math.exp(reading.asked[names[name]]) for name in held)
     qualified = best.named.qualified
-    odd, sentence = (each.unexplained(best.path, qualified=qualified) for each in (reading, best.named.readings[0]))
+    odd = reading.unexplained(best.path, qualified=qualified)
+    first = best.named.readings[0]
+    sentence = odd if first is reading else first.unexplained(best.path, qualified=qualified)
     beside = odd.leading + odd.after + odd.asking + max(odd.names, sentence.names) > 0
     elsewhere = float(min(3, max(odd.elsewhere, sentence.elsewhere)))
     return MatchEvidence(
         score=max(best.score, _UNLIKELY),
-        nothing=max(float(reading.asked[names[NOTHING]]), _ABSENT),
-        other=max(float(reading.asked[names[OTHER]]), _ABSENT),
-        whole=max(float(best.named.whole.asked[names[NOTHING]]), _ABSENT),
+        nothing=max(reading.asked[names[NOTHING]], _ABSENT),
+        other=max(reading.asked[names[OTHER]], _ABSENT),
+        whole=max(best.named.whole.asked[names[NOTHING]], _ABSENT),
         held=math.log(mass + math.exp(_ABSENT)),
         two_hops=float(len(best.path) > 1 and best.path[0] != _THROUGH),
         back=float(best.path[0].startswith(BACK)),

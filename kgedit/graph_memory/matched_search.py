@@ -211,9 +211,11 @@ class MatchedSearch:
         bests: Ranked = []
         rest: list[tuple[int, Candidate]] = []
         for each in masked:
-            readings = [self._matcher.read(window, vectors[window]) for window in each.windows]
-            whole = self._matcher.read(each.whole, vectors[each.whole])
-            named = NamedText(each.mention, each.text, readings, whole, self._is_qualified(each.text, each.mention))
+            texts = dict.fromkeys((*each.windows, each.whole))
+            read = {text: self._matcher.read(text, vectors[text]) for text in texts}
+            readings = [read[window] for window in each.windows]
+            qualified = self._is_qualified(each.text, each.mention)
+            named = NamedText(each.mention, each.text, readings, read[each.whole], qualified)
             walks = self._retriever.walks(each.mention, search.plain_hops, period, ended=True, returning=True)
             found = candidates_of(named, walks, self._facts, self._relations.identifiers)
             if found:

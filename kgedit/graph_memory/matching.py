@@ -9,11 +9,10 @@ prompts/memory/paraphrases.yaml, for one embedder; a memory with another embedde
 from __future__ import annotations
 
 import re
-import unicodedata
 import zlib
 from collections.abc import Container, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -22,6 +21,7 @@ from numpy.typing import NDArray
 from kgedit.errors import KgeditError
 from kgedit.graph_memory.unexplained import Unexplained, Vocabulary, read_vocabulary
 from kgedit.llm.embeddings import Vectors
+from kgedit.names.index import without_accents
 from kgedit.resources import data_folder
 
 OTHER, NOTHING, DIRECT = "other", "nothing", "direct"
@@ -35,6 +35,7 @@ _ALIKE = (LEADING, ("P39", "P106"))
 """Relations that one word may ask for: "who runs X?", "what is X's job?"."""
 _INSTEAD = {"P54": "P108"}
 """Relations that answer for one that the subject lacks: the employer of a player is the club."""
+_ALIKE_TO = {name: group for group in _ALIKE for name in group}
 _LIKELY = 0.1
 """Probability from which on a relation of _ALIKE counts in full for those that the subject lacks."""
 
@@ -42,22 +43,20 @@ BUCKETS = 8192
 _GRAM = 4
 _WORD = re.compile(r"[^\W_]+")
 
-Scores = NDArray[np.float64]
-
 
 @dataclass(frozen=True, slots=True)
 class TextReading:
     """What one text asks for, as logarithms of probabilities.
 
     Attributes:
-        asked: By class of the asked relation, (classes,).
-        before: By class of the relation before it, (classes,).
+        asked: By class of the asked relation.
+        before: By class of the relation before it.
         matcher: Matcher that read the text; it has the names of the classes.
         text: The text.
     """
 
-    asked: Scores
-    before: Scores
+    asked: Sequence[float]
+    before: Sequence[float]
     matcher: RelationMatcher
     text: str = ""
 
@@ -82,9 +81,8 @@ class TextReading:
         asked, before = self.matcher.asked.get(last), self.matcher.before.get(first)
         if asked is None or before is None or len(path) > 2:
             return None
-        score = float(self.asked[asked])
-        alike = next((group for group in _ALIKE if last in group), ())
-        if alike:
+        score = self.asked[asked]
+        if alike := _ALIKE_TO.get(last):
             own = float(np.exp(score))
             lacking = [name for name in alike if name not in held and name in self.matcher.asked]
             others = sum(self.asks(name) for name in lacking if name != last)
@@ -93,7 +91,7 @@ class TextReading:
         lacked = _INSTEAD.get(last)
         if lacked and lacked not in held:
             score = float(np.logaddexp(score, self.asked[self.matcher.asked[lacked]]))
-        return score + float(self.before[before])
+        return score + self.before[before]
 
     def asks(self, name: str) -> float:
         """Probability that the question asks for a class of relations."""
@@ -136,22 +134,27 @@ class RelationMatcher:
 
 def text_features(text: str) -> tuple[NDArray[np.int64], Vectors]:
     """Buckets of the words, pairs of words and runs of letters of a text, and their weights."""
-    plain = "".join(each for each in unicodedata.normalize("NFKD", text) if not unicodedata.combining(each))
-    words = [word.lower() for word in _WORD.findall(plain)]
-    pairs = [f"{one} {other}" for one, other in zip(["^", *words], [*words, "$"], strict=True)]
-    grams = [
-        f"#{marked[start : start + _GRAM]}"
-        for word in words
-        if len(word) >= _GRAM
-        for marked in (f"<{word}>",)
-        for start in range(len(marked) - _GRAM + 1)
-    ]
+    words = [word.lower() for word in _WORD.findall(without_accents(text))]
+    pairs = [_bucket(f"{one} {other}") for one, other in zip(["^", *words], [*words, "$"], strict=True)]
+    grams = [place for word in words for place in _gram_buckets(word)]
     places: list[int] = []
     weights: list[float] = []
-    for group in (words, pairs, grams):
-        places += [zlib.crc32(each.encode()) % BUCKETS for each in group]
+    for group in ([_bucket(word) for word in words], pairs, grams):
+        places += group
         weights += [1 / max(1, len(group)) ** 0.5] * len(group)
     return np.array(places, dtype=np.int64), np.array(weights, dtype=np.float32)
+
+
+def _bucket(text: str) -> int:
+    return zlib.crc32(text.encode()) % BUCKETS
+
+
+@lru_cache(maxsize=8192)
+def _gram_buckets(word: str) -> tuple[int, ...]:
+    """Buckets of a word's runs of letters; cached, because questions share most of their words."""
+    marked = f"<{word}>"
+    starts = range(len(marked) - _GRAM + 1) if len(word) >= _GRAM else ()
+    return tuple(_bucket(f"#{marked[start : start + _GRAM]}") for start in starts)
 
 
 def shipped_matchers() -> Path:
@@ -189,7 +192,7 @@ def read_matcher(embedder: str, folder: Path | None = None) -> RelationMatcher |
         raise KgeditError(f"{path} holds no relation matcher ({error}). Install kgedit again.") from error
 
 
-def _log_softmax(scores: Vectors) -> Scores:
+def _log_softmax(scores: Vectors) -> list[float]:
     shifted = scores.astype(np.float64) - float(scores.max())
-    logs: Scores = shifted - np.log(np.exp(shifted).sum())
+    logs: list[float] = (shifted - np.log(np.exp(shifted).sum())).tolist()
     return logs

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -133,16 +133,16 @@ class Retriever:
         for _ in range(hops):
             places, more, things = self.facts.steps(seen[-1], period, ended=ended)
             avoided = seen[1:] if returning and len(seen) > 1 else seen
-            fresh = np.all([things != before[places] for before in avoided], axis=0)
+            fresh = np.logical_and.reduce([things != before[places] for before in avoided])
             places, more, things = places[fresh], more[fresh], things[fresh]
             rows, seen = [*(before[places] for before in rows), more], [*(before[places] for before in seen), things]
             if not len(more) or count >= _MOST_WALKS:
                 break
-            walked = np.unique(np.stack(rows, axis=1), axis=0)[: _MOST_WALKS - count]
-            relations = np.stack([self.facts.relations_of(column) for column in walked.T], axis=1)
-            for path, walk in zip(map(tuple, relations.tolist()), map(tuple, walked.tolist()), strict=True):
+            walked = [column[: _MOST_WALKS - count] for column in _distinct(rows)]
+            relations = [self.facts.relations_of(column) for column in walked]
+            for path, walk in zip(_tuples(relations), _tuples(walked), strict=True):
                 found.setdefault(path, []).append(walk)
-            count += len(walked)
+            count += len(walked[0])
         return found
 
     def _ranked(self, scored: _Scored, near: float) -> list[RankedWalk]:
@@ -242,3 +242,17 @@ class Retriever:
 
     def _relation_of(self, row: int) -> int:
         return int(self.facts.relations_of(np.array([row]))[0])
+
+
+def _distinct(columns: Sequence[Numbers]) -> list[Numbers]:
+    """Columns of the distinct walks, sorted by their rows."""
+    if len(columns) == 1:
+        return [np.unique(columns[0])]
+    if len(columns) == 2:  # one key for both rows: sorting tuples takes several times as long
+        keys = np.unique(columns[0].astype(np.int64) << 32 | columns[1])
+        return [(keys >> 32).astype(np.int32), (keys & 0xFFFF_FFFF).astype(np.int32)]
+    return list(np.unique(np.stack(columns, axis=1), axis=0).T)
+
+
+def _tuples(columns: Sequence[Numbers]) -> Iterator[tuple[int, ...]]:
+    return zip(*(column.tolist() for column in columns), strict=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Container
-from functools import cache
+from functools import cache, lru_cache
 
 from kgedit.graph_memory.relations import stem
 from kgedit.names.index import Spellings
@@ -28,14 +28,19 @@ def read_misspelt(text: str, known: Container[str]) -> str:
 
 
 def _corrected(word: str, known: Container[str]) -> str:
+    meant = _meant(word)
+    # "mayer" has the stem of "mayor", and says nothing about being known.
+    return meant if meant == word or stem(word) not in known or stem(word) == stem(meant) else word
+
+
+@lru_cache(maxsize=8192)
+def _meant(word: str) -> str:
+    """The word that a word is a misspelling of, or the word itself; cached, because questions share most words."""
     if any(word in words for words in _not_corrected()):
         return word
     # The first letter is hardly ever wrong, except for being exchanged with the second.
     near = [other for other in _spellings().near(word) if word[0] in (other[0], other[1])]
-    if len({stem(other) for other in near}) != 1 or word.startswith(near[0]):
-        return word
-    # "mayer" has the stem of "mayor", and says nothing about being known.
-    return word if stem(word) in known and stem(word) != stem(near[0]) else near[0]
+    return word if len({stem(other) for other in near}) != 1 or word.startswith(near[0]) else near[0]
 
 
 @cache

@@ -13,13 +13,13 @@ of the frames around them ("please", "these days"), which say nothing about what
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from kgedit.graph_memory.relations import MASK, stem
 from kgedit.graph_memory.windows import OTHER_MASK
-from kgedit.names.index import Spellings
+from kgedit.names.index import Spellings, without_accents
 
 ANY_RELATION = ""
 """Stands for all relations: its words are those of frames."""
@@ -83,8 +83,9 @@ class Vocabulary:
 
     def __init__(self, explained: Mapping[str, frozenset[str]]) -> None:
         self._explained = explained
-        self._spellings = Spellings()
-        self._spellings.extend(sorted(word for word in explained if " " not in word))
+        spellings = Spellings()
+        spellings.extend(sorted(word for word in explained if " " not in word))
+        self._near = lru_cache(maxsize=8192)(spellings.near)
 
     def unexplained(self, text: str, relations: Iterable[str], *, qualified: bool = False) -> Unexplained:
         """Count the words of a masked text that belong to none of some relations, nor to the frames.
@@ -119,7 +120,7 @@ class Vocabulary:
         key = stem(word.lower())
         found = self._explained.get(key)
         if found is None:
-            return any(not wanted.isdisjoint(self._explained[near]) for near in self._spellings.near(key))
+            return any(not wanted.isdisjoint(self._explained[near]) for near in self._near(key))
         if IN_PAIRS in found and ANY_RELATION not in found and _is_noun(tokens, at + 1):
             found = self._explained.get(f"{key} {stem(tokens[at + 1].lower())}", frozenset())
         return not wanted.isdisjoint(found)
@@ -127,9 +128,7 @@ class Vocabulary:
 
 def tokens_of(text: str) -> list[str]:
     """Words, endings after an apostrophe and marks of a text, without accents."""
-    plain = "".join(each for each in unicodedata.normalize("NFKD", text) if not unicodedata.combining(each))
-    plain = _CLIPPED.sub("of", plain)
-    return _TOKEN.findall(plain)
+    return _TOKEN.findall(_CLIPPED.sub("of", without_accents(text)))
 
 
 def _is_noun(tokens: Sequence[str], at: int) -> bool:

@@ -127,34 +127,37 @@ class KeyedNumbers:
         Returns:
             Indices of the keys, ascending, and the numbers: one entry per number found.
         """
-        return self.between(keys, keys)
+        places, numbers = [], []
+        for own, several in self._runs:
+            starts = own.searchsorted(keys)
+            # Most words of a question are in no index: only the ends of known keys are looked up.
+            known = np.flatnonzero(own.take(starts, mode="clip") == keys)
+            if len(known):
+                first = starts[known]
+                counts = own.searchsorted(keys[known], side="right") - first
+                places.append(np.repeat(known, counts))
+                numbers.append(several[_ranges(first, counts)])
+        return _together(places, numbers)
 
     def between(self, lows: Keys, highs: Keys) -> tuple[NDArray[np.int64], Numbers]:
         """Find all numbers in closed ranges of keys; within a run, numbers are ordered by key."""
         places, numbers = [], []
         for keys, own in self._runs:
-            starts = np.searchsorted(keys, lows, side="left")
-            counts = np.searchsorted(keys, highs, side="right") - starts
-            whole = int(counts.sum())
-            if whole:
-                before = np.cumsum(counts) - counts
+            starts = keys.searchsorted(lows)
+            counts = keys.searchsorted(highs, side="right") - starts
+            if counts.any():
                 places.append(np.repeat(np.arange(len(lows)), counts))
-                numbers.append(own[np.arange(whole) + np.repeat(starts - before, counts)])
-        if not places:
-            return np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int32)
-        if len(places) == 1:
-            return places[0], numbers[0]
-        together = np.concatenate(places)
-        order = np.argsort(together, kind="stable")
-        return together[order], np.concatenate(numbers)[order]
+                numbers.append(own[_ranges(starts, counts)])
+        return _together(places, numbers)
 
     def first(self, keys: Keys) -> Numbers:
         """The first number of each key, (keys,); -1 if there is none."""
         found: Numbers = np.full(len(keys), -1, dtype=np.int32)
         for own, numbers in reversed(self._runs):
-            places = np.minimum(np.searchsorted(own, keys, side="left"), len(own) - 1)
-            there = own[places] == keys
-            found[there] = numbers[places[there]]
+            places = own.searchsorted(keys)
+            there = np.flatnonzero(own.take(places, mode="clip") == keys)
+            if len(there):
+                found[there] = numbers[places[there]]
         return found
 
     def to_arrow(self) -> pa.Table:
@@ -162,6 +165,23 @@ class KeyedNumbers:
         keys = np.concatenate([np.empty(0, dtype=np.uint64), *(keys for keys, _ in self._runs)])
         numbers = np.concatenate([np.empty(0, dtype=np.int32), *(numbers for _, numbers in self._runs)])
         return pa.table({"key": keys, "number": numbers})
+
+
+def _ranges(starts: NDArray[np.int64], counts: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Indices of several ranges, one after the other."""
+    ends = counts.cumsum()
+    return np.arange(int(ends[-1])) + np.repeat(starts - (ends - counts), counts)
+
+
+def _together(places: Sequence[NDArray[np.int64]], numbers: Sequence[Numbers]) -> tuple[NDArray[np.int64], Numbers]:
+    """Findings of all runs, ordered by place; those of one place keep the order of the runs."""
+    if not places:
+        return np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int32)
+    if len(places) == 1:
+        return places[0], numbers[0]
+    together = np.concatenate(places)
+    order = np.argsort(together, kind="stable")
+    return together[order], np.concatenate(numbers)[order]
 
 
 def _sorted(keys: Keys, numbers: Numbers) -> tuple[Keys, Numbers]:

@@ -9,6 +9,7 @@ import re
 import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import groupby
 from operator import itemgetter
 
@@ -19,6 +20,8 @@ from numpy.typing import NDArray
 from kgedit.names.columns import KeyedNumbers, Keys, Numbers, TextColumn, hashed
 
 _WORD = re.compile(r"\w+")
+_SHORT_TEXT = 2000
+"""Characters of a text whose words are cached."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,14 +59,30 @@ def composed(text: str) -> str:
     return unicodedata.normalize("NFC", text)
 
 
-def words_of(text: str) -> list[Word]:
+def words_of(text: str) -> tuple[Word, ...]:
     """Words of a composed text, normalized in case and accents."""
-    return [Word(_plain(found.group()), *found.span()) for found in _WORD.finditer(text)]
+    return _keyed_words(text)[0]
+
+
+def _keyed_words(text: str) -> tuple[tuple[Word, ...], Keys]:
+    """Words of a composed text, and their keys."""
+    return _read_short(text) if len(text) <= _SHORT_TEXT else _read(text)
+
+
+@lru_cache(maxsize=64)
+def _read_short(text: str) -> tuple[tuple[Word, ...], Keys]:
+    """Cached, because each index of names reads a question several times."""
+    return _read(text)
+
+
+def _read(text: str) -> tuple[tuple[Word, ...], Keys]:
+    words = tuple(Word(_plain(found.group()), *found.span()) for found in _WORD.finditer(text))
+    return words, hashed(word.text for word in words)
 
 
 def name_key(name: str) -> str:
     """Key shared by spellings of a name such as "São  Paulo" and "sao paulo"."""
-    return " ".join(word.text for word in words_of(composed(name)))
+    return " ".join(_plain(word) for word in _WORD.findall(composed(name)))
 
 
 class NameIndex:
@@ -104,27 +123,29 @@ class NameIndex:
 
     def find(self, text: str) -> list[Mention]:
         """All names in a composed text, including nested ones, ordered by start, longer ones first."""
-        return _marked(self._runs(words_of(text)))
+        return _marked(self._runs(*_keyed_words(text)))
 
     def find_genitives(self, text: str) -> list[Mention]:
         """Names followed by a genitive s without an apostrophe, which the mention does not include: "norways king"."""
-        words = words_of(text)
+        words, keys = _keyed_words(text)
         found = []
         for index, word in enumerate(words):
             if len(word.text) > _LEAST_GENITIVE and word.text.endswith("s"):
                 bare = Word(word.text[:-1], word.start, word.end - 1)
-                runs = self._runs([*words[:index], bare])
-                found += [run for run in runs if run.end == bare.end]
+                bare_keys = np.append(keys[:index], hashed([bare.text]))
+                found += self._runs([*words[:index], bare], bare_keys, least=index + 1)
         return _marked(found)
 
     def find_misspelt(self, text: str) -> list[Mention]:
         """Names with one misspelt word: one letter added, missing or wrong, or two letters exchanged."""
-        words = words_of(text)
+        words, keys = _keyed_words(text)
         found = []
-        for index, word in enumerate(words):
-            for near in self._spellings.near(word.text):
+        for index, several in self._spellings.near_each([word.text for word in words], keys).items():
+            word = words[index]
+            for near in several:
                 changed = [*words[:index], Word(near, word.start, word.end), *words[index + 1 :]]
-                found += [run for run in self._runs(changed) if run.start <= word.start and word.end <= run.end]
+                runs = self._runs(changed, hashed(each.text for each in changed))
+                found += [run for run in runs if run.start <= word.start and word.end <= run.end]
         return _marked(sorted(dict.fromkeys(found), key=lambda run: (run.start, -run.end)))
 
     def tables(self) -> dict[str, pa.Table]:
@@ -137,11 +158,13 @@ class NameIndex:
             index.add(tables[name]["key"].to_numpy(), tables[name]["number"].to_numpy())
         self._spellings.load(tables)
 
-    def _runs(self, words: Sequence[Word]) -> list[Mention]:
-        """All runs of words that are names."""
-        places, sizes = self._sizes.find(hashed(word.text for word in words))
+    def _runs(self, words: Sequence[Word], keys: Keys, *, least: int = 0) -> list[Mention]:
+        """All runs of words that are names and end after at least so many words; `keys` are those of the words."""
+        places, sizes = self._sizes.find(keys)
         found = sorted(zip(places.tolist(), sizes.tolist(), strict=True), key=lambda run: (run[0], -run[1]))
-        runs = [words[first : first + size] for first, size in found if first + size <= len(words)]
+        runs = [words[first : first + size] for first, size in found if least <= first + size <= len(words)]
+        if not runs:
+            return []
         where, subjects = self._subjects.find(hashed(" ".join(word.text for word in run) for run in runs))
         return [
             Mention(tuple(number for _, number in group), runs[place][0].start, runs[place][-1].end, nested=False)
@@ -169,8 +192,14 @@ def _marked(mentions: list[Mention]) -> list[Mention]:
 
 
 def _plain(word: str) -> str:
-    apart = unicodedata.normalize("NFKD", word.casefold())
-    return "".join(letter for letter in apart if not unicodedata.combining(letter))
+    return word.lower() if word.isascii() else without_accents(word.casefold())
+
+
+def without_accents(text: str) -> str:
+    """A text without combining characters, such as accents."""
+    if text.isascii():
+        return text
+    return "".join(each for each in unicodedata.normalize("NFKD", text) if not unicodedata.combining(each))
 
 
 _LEAST_GENITIVE = 4
@@ -206,12 +235,37 @@ class Spellings:
 
     def near(self, word: str) -> list[str]:
         """Words of names one step away from a word, in alphabetical order; empty if it is itself such a word."""
-        if len(word) < _LEAST_MISSPELT - 1 or self._numbers.first(hashed([word]))[0] >= 0:
-            return []
+        return self.near_each([word], hashed([word])).get(0, [])
+
+    def near_each(self, words: Sequence[str], keys: Keys) -> dict[int, list[str]]:
+        """Result of `near` for each word that has one, by its index; one look-up for all of them.
+
+        Args:
+            words: The words.
+            keys: Keys of the words (kgedit.names.columns.hashed).
+        """
+        known = self._numbers.first(keys).tolist()
+        unknown = [
+            index
+            for index, (word, number) in enumerate(zip(words, known, strict=True))
+            if number < 0 and len(word) >= _LEAST_MISSPELT - 1
+        ]
+        if not unknown:
+            return {}
         self._catch_up()
-        _, found = self._forms.find(hashed(_without_one_letter(word)))
-        others = {self._words[number] for number in np.unique(found).tolist()}
-        return sorted(other for other in others if _one_step(word, other))
+        forms = [_form_keys(words[index]) for index in unknown]
+        places, found = self._forms.find(np.concatenate(forms))
+        if not len(found):
+            return {}
+        of_word = np.repeat(unknown, [len(keys) for keys in forms])[places]
+        others: dict[int, set[int]] = {}
+        for index, number in zip(of_word.tolist(), found.tolist(), strict=True):
+            others.setdefault(index, set()).add(number)
+        near = {
+            index: sorted(other for other in map(self._words.__getitem__, numbers) if _one_step(words[index], other))
+            for index, numbers in others.items()
+        }
+        return {index: several for index, several in near.items() if several}
 
     def tables(self) -> dict[str, pa.Table]:
         """The words, as tables to save; the deletions are derived from them."""
@@ -232,6 +286,12 @@ class Spellings:
             ]
             self._forms.add(hashed(form for form, _ in forms), [number for _, number in forms])
             self._in_forms = last
+
+
+@lru_cache(maxsize=8192)
+def _form_keys(word: str) -> Keys:
+    """Keys of a word and its forms with one letter deleted; cached, because questions share most of their words."""
+    return hashed(_without_one_letter(word))
 
 
 def _without_one_letter(word: str) -> set[str]:

@@ -119,9 +119,9 @@ class _Reader:
         self._texts, self._before = texts, before
 
     def read(self, text: str, _vector: Any) -> TextReading:
-        asked = np.full(len(self.asked), -9.0)
+        asked = [-9.0] * len(self.asked)
         asked[self.asked[self._texts.get(text, NOTHING)]] = -0.1
-        before = np.full(len(self.before), -9.0)
+        before = [-9.0] * len(self.before)
         before[self.before[self._before.get(text, DIRECT)]] = 0.0
         return TextReading(asked, before, cast(RelationMatcher, self))
 
