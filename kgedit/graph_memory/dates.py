@@ -91,6 +91,9 @@ _DATES = (
     re.compile(rf"(?<=\w )(?:{_PART}\s*|{_MONTH}\s+)?(?P<year>(?:19|20)\d\d)(?=\s*[?.!]*\s*$)", re.IGNORECASE),
 )
 
+_HAS_YEAR = re.compile(rf"[12]\d{{3}}|{_any_of(_CENTURIES)}|two thousand", re.IGNORECASE)
+"""Occurs in every date; most questions have none."""
+
 
 @dataclass(frozen=True, slots=True)
 class Period:
@@ -152,7 +155,7 @@ def holding(since: NDArray[np.int32], until: NDArray[np.int32], period: Period |
 
 def read_date(question: str) -> DatedQuestion:
     """Remove the date from a question, and return both: one after "in", "as of" or a similar word, else a bare year."""
-    for pattern in _DATES:
+    for pattern in _DATES if _HAS_YEAR.search(question) else ():
         found = pattern.search(question)
         if found is None:
             continue

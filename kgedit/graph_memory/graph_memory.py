@@ -267,6 +267,8 @@ class GraphMemory:
         found = matched.find(turns, search, as_of)
         unknown = self._relations.identifiers_besides(self._matcher.asked)
         open_places = [place for place, each in enumerate(found) if not each.paths and unknown]
+        if not open_places:
+            return found
         worded = self._find_worded([composed(turns[place][-1]) for place in open_places], search, as_of)
         for place, each in zip(open_places, worded, strict=True):
             if each.paths and any(row.relation in unknown for row in each.paths[0].rows):

@@ -335,6 +335,7 @@ def question_word(text: str) -> str:
     return "" if found is None else {"many": "how many"}.get(found.lastgroup or "", found.lastgroup or "")
 
 
+@lru_cache(maxsize=16_384)
 def stem(word: str) -> str:
     """A word without common English endings: "governed", "governs" and "governing" become "govern"."""
     for ending, instead in (("sses", "ss"), ("ies", "y"), ("ments", ""), ("ment", ""), ("ings", ""), ("ing", "")):

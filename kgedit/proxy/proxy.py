@@ -109,6 +109,7 @@ class Proxy:
     def __init__(self, memory: ServedMemory, settings: ProxySettings, metrics: Metrics) -> None:
         self._memory, self._settings, self._metrics = memory, settings, metrics
         self._upstream, credentials = _read_upstream(settings.upstream)
+        self._address = httpx2.URL(self._upstream)
         self._in_flight = 0
         # Ignores proxies and passwords of the environment: the upstream receives only what the client sends.
         self._client = httpx2.AsyncClient(
@@ -226,8 +227,7 @@ class Proxy:
         target = request.scope.get("raw_path") or request.scope["path"].encode()
         if query := request.scope["query_string"]:
             target += b"?" + query
-        address = httpx2.URL(self._upstream)
-        address = address.copy_with(raw_path=address.raw_path.rstrip(b"/") + target)
+        address = self._address.copy_with(raw_path=self._address.raw_path.rstrip(b"/") + target)
         passed = self._client.build_request(request.method, address, headers=_passed(request.headers.raw), content=body)
         for name in ("user-agent", "accept", "accept-encoding"):
             if name not in request.headers:  # the library would add its own

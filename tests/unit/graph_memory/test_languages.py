@@ -15,7 +15,7 @@ from kgedit.errors import KgeditError, StoreError
 from kgedit.graph_memory.building import MemoryBuilder, open_memory
 from kgedit.graph_memory.findings import Search
 from kgedit.graph_memory.graph_memory import GraphMemory
-from kgedit.graph_memory.languages import guess_language, languages, read_lexicon
+from kgedit.graph_memory.languages import guess_language, has_marks, languages, read_lexicon
 from kgedit.graph_memory.memory_file import read_memory_file, write_memory_file
 from kgedit.graph_memory.relations import SLOT
 from kgedit.sample.generate import write_world
@@ -79,6 +79,11 @@ def test_every_lexicon_words_the_same_relations_around_their_subject(language: s
 )
 def test_the_language_of_a_question_is_guessed_by_its_words(text: str, language: str) -> None:
     assert guess_language(text) == language
+    assert has_marks(text) or language == "en"
+
+
+def test_most_english_questions_have_no_marks_of_another_language() -> None:
+    assert not has_marks("Who is the president of Chile?")
 
 
 @pytest.mark.models

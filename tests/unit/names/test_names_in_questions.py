@@ -61,6 +61,12 @@ def test_a_name_with_one_wrong_letter_is_found_when_asked_for(typed: str) -> Non
     assert [mention.subjects for mention in index.find_misspelt(text)] == ([(0,)] if one_step else [])
 
 
+def test_each_misspelt_word_of_a_text_is_near_its_own_name() -> None:
+    index, text = _index("Norway", "Sweden"), "Is Norwey or Swedn larger than Norway?"
+    found = [(text[each.start : each.end], each.subjects) for each in index.find_misspelt(text)]
+    assert found == [("Norwey", (0,)), ("Swedn", (1,))]
+
+
 def test_names_learned_after_a_misspelt_question_are_found_misspelt_too() -> None:
     index = _index("Norway")
     index.find_misspelt("anything")
