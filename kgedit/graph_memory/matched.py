@@ -130,7 +130,7 @@ def evidence_of(best: Candidate, others: Sequence[Candidate]) -> MatchEvidence:
     names = reading.matcher.asked
     # Those of the subject that the path ends at: a club has no mayor because its country has a head of government.
     held = {each.path[-1] for each in others if each.path[:-1] == best.path[:-1]} & names.keys()
-    mass = sum(math.exp(reading.asked[names[name]]) for name in held)
+    mass = sum(math.exp(reading.asked[names[name]]) for name in sorted(held))
     qualified = best.named.qualified
     odd = reading.unexplained(best.path, qualified=qualified)
     first = best.named.readings[0]

@@ -35,6 +35,14 @@ _ALIKE = (LEADING, ("P39", "P106"))
 """Relations that one word may ask for: "who runs X?", "what is X's job?"."""
 _INSTEAD = {"P54": "P108"}
 """Relations that answer for one that the subject lacks: the employer of a player is the club."""
+_IN_OWN_WORDS = {
+    "P31": re.compile(
+        r"\b(?:kind|sort|type|class|categor|thing|instance|example|specimen|city or|country or|art|ding|sache)",
+        re.IGNORECASE,
+    )
+}
+"""Words of relations that are asked for by such words only: everything is an instance of something, so that the class
+of a subject is near to "X, a Green, or am I wrong?"."""
 _ALIKE_TO = {name: group for group in _ALIKE for name in group}
 _LIKELY = 0.1
 """Probability from which on a relation of _ALIKE counts in full for those that the subject lacks."""
@@ -70,7 +78,8 @@ class TextReading:
         return self.matcher.vocabulary.unexplained(self.text, own, qualified=qualified)
 
     def score(self, path: Sequence[str], held: Container[str] = ()) -> float | None:
-        """Score of a path of one or two relations; None if the matcher does not know one of them.
+        """Score of a path of one or two relations; None if the matcher does not know one of them, or if the text has
+        none of the words that the last one is always asked with.
 
         Args:
             path: Ids of the relations.
@@ -80,6 +89,8 @@ class TextReading:
         first, last = (DIRECT if len(path) == 1 else path[0]), path[-1]
         asked, before = self.matcher.asked.get(last), self.matcher.before.get(first)
         if asked is None or before is None or len(path) > 2:
+            return None
+        if (words := _IN_OWN_WORDS.get(last)) is not None and words.search(self.text) is None:
             return None
         score = self.asked[asked]
         if alike := _ALIKE_TO.get(last):
