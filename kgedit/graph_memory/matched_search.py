@@ -210,9 +210,9 @@ class MatchedSearch:
         """The best candidates of each name, most probable first, and further ones of the best name."""
         bests: Ranked = []
         rest: list[tuple[int, Candidate]] = []
+        texts = dict.fromkeys(text for each in masked for text in (*each.windows, each.whole))
+        read = {text: self._matcher.read(text, vectors[text]) for text in texts}
         for each in masked:
-            texts = dict.fromkeys((*each.windows, each.whole))
-            read = {text: self._matcher.read(text, vectors[text]) for text in texts}
             readings = [read[window] for window in each.windows]
             qualified = self._is_qualified(each.text, each.mention)
             named = NamedText(each.mention, each.text, readings, read[each.whole], qualified)

@@ -83,9 +83,10 @@ class Vocabulary:
 
     def __init__(self, explained: Mapping[str, frozenset[str]]) -> None:
         self._explained = explained
-        spellings = Spellings()
-        spellings.extend(sorted(word for word in explained if " " not in word))
-        self._near = lru_cache(maxsize=8192)(spellings.near)
+        self._spellings = Spellings()
+        self._spellings.extend(sorted(word for word in explained if " " not in word))
+        # Questions share most of their words.
+        self._read_word = lru_cache(maxsize=8192)(self._read)
 
     def unexplained(self, text: str, relations: Iterable[str], *, qualified: bool = False) -> Unexplained:
         """Count the words of a masked text that belong to none of some relations, nor to the frames.
@@ -117,13 +118,19 @@ class Vocabulary:
         word = tokens[at]
         if word in (MASK, OTHER_MASK) or not word[0].isalnum():
             return True
+        key, found, in_pairs = self._read_word(word)
+        if in_pairs and _is_noun(tokens, at + 1):
+            found = self._explained.get(f"{key} {stem(tokens[at + 1].lower())}", frozenset())
+        return not wanted.isdisjoint(found)
+
+    def _read(self, word: str) -> tuple[str, frozenset[str], bool]:
+        """Stem of a word, relations that it or the words that it may be a misspelling of belong to, and whether it is
+        explained only together with the next word."""
         key = stem(word.lower())
         found = self._explained.get(key)
         if found is None:
-            return any(not wanted.isdisjoint(self._explained[near]) for near in self._near(key))
-        if IN_PAIRS in found and ANY_RELATION not in found and _is_noun(tokens, at + 1):
-            found = self._explained.get(f"{key} {stem(tokens[at + 1].lower())}", frozenset())
-        return not wanted.isdisjoint(found)
+            return key, frozenset().union(*(self._explained[near] for near in self._spellings.near(key))), False
+        return key, found, IN_PAIRS in found and ANY_RELATION not in found
 
 
 def tokens_of(text: str) -> list[str]:
