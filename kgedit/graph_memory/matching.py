@@ -37,7 +37,8 @@ _INSTEAD = {"P54": "P108"}
 """Relations that answer for one that the subject lacks: the employer of a player is the club."""
 _IN_OWN_WORDS = {
     "P31": re.compile(
-        r"\b(?:kind|sort|type|class|category|categories|thing|instance|example|specimen|city or|country or|art|ding|sache)",
+        r"\b(?:kinds?|sorts?|types?|class(?:es)?|categor(?:y|ies)|things?|instance|example|specimen|(?:city|country) or"
+        r"|art|ding|sache)\b",
         re.IGNORECASE,
     )
 }
