@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from itertools import chain, groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
 from kgedit.records.cases import Case
 from kgedit.store.files import write_text
-from kgedit.timesteps.timestep import Timestep
-from kgedit.timesteps.wikifactdiff.tables import has_own_tables, own_table
+from kgedit.timesteps.table_files import read_parts
+from kgedit.timesteps.timestep import EXPORT_AGAIN, Timestep
+from kgedit.timesteps.wikifactdiff.tables import OWN_TABLES, has_own_tables
 from kgedit.timesteps.wikifactdiff.values import BLANK
 
 Row = dict[str, Any]
@@ -31,15 +33,9 @@ def export(timestep: Timestep) -> Path:
 
 
 def _updates(timestep: Timestep) -> Iterator[Row]:
-    objects: dict[tuple[str, str], list[Row]] = defaultdict(list)
-    for row in own_table(timestep, "objects").to_pylist():
-        objects[row["subject"], row["property"]].append(row)
-    neighbours: dict[tuple[str, str], list[Row]] = defaultdict(list)
-    for row in own_table(timestep, "neighbours").to_pylist():
-        neighbours[row["subject"], row["property"]].append(row)
-    for update in own_table(timestep, "updates").to_pylist():
-        key = update["subject"], update["property"]
-        near, drawn = ([row for row in neighbours[key] if row["basis"] == basis] for basis in ("nearest", "random"))
+    objects, neighbours = (_Ordered(timestep, name) for name in ("objects", "neighbours"))
+    for update in _rows(timestep, "updates"):
+        near = neighbours.of(update)
         yield {
             "subject": _term(update, "subject"),
             "relation": _term(update, "property"),
@@ -48,12 +44,38 @@ def _updates(timestep: Timestep) -> Iterator[Row]:
             "relation_is_temp_func": update["temporal_functional"],
             "is_replace": update["scenario"] == "ReplaceObject",
             "subject_popularity": update["popularity"],
-            "objects": [_object(row) | {"decision": row["decision"]} for row in objects[key]],
-            "neighborhood": [_neighbour(row) for row in near],
+            "objects": [_object(row) | {"decision": row["decision"]} for row in objects.of(update)],
+            "neighborhood": [_neighbour(row) for row in near if row["basis"] == "nearest"],
             "scenario": update["scenario"],
             "in_replacement_set": update["in_replacement_set"],
-            "random_neighborhood": [_neighbour(row) for row in drawn],
+            "random_neighborhood": [_neighbour(row) for row in near if row["basis"] == "random"],
         }
+
+
+class _Ordered:
+    """Rows of a table about each update. They are in the order of the updates, so that none of them is held."""
+
+    def __init__(self, timestep: Timestep, name: str) -> None:
+        self._groups = groupby(_rows(timestep, name), key=_GROUP)
+        self._next = next(self._groups, None)
+
+    def of(self, update: Row) -> list[Row]:
+        """Rows about the next update."""
+        if self._next is None or self._next[0] != _GROUP(update):
+            return []
+        rows = list(self._next[1])
+        self._next = next(self._groups, None)
+        return rows
+
+
+_GROUP = itemgetter("subject", "property")
+
+
+def _rows(timestep: Timestep, name: str) -> Iterator[Row]:
+    """Rows of a table; none if an earlier version did not write it."""
+    path = timestep.folder / f"{name}.parquet"
+    if path.is_file():
+        yield from chain.from_iterable(read_parts(path, OWN_TABLES[name], fix=EXPORT_AGAIN))
 
 
 def _case(case: Case) -> Row:

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 
 import duckdb
@@ -93,6 +94,21 @@ def bucket_of(ids: pa.Array | pa.ChunkedArray, buckets: int) -> pa.Array:
     encoded = ids.dictionary_encode()  # the claims of a subject are neighbours, so that few texts are hashed
     low = _hashes(encoded.dictionary.cast(pa.binary())) & np.uint64(buckets - 1)
     return pa.array(low.astype(np.uint16)[encoded.indices.to_numpy(zero_copy_only=False)])
+
+
+def divide(rows: pa.Table, column: str, buckets: int) -> list[pa.Table]:
+    """Rows of each bucket, in their order.
+
+    Args:
+        rows: The rows.
+        column: Column of the ids whose bucket counts, none of them null.
+        buckets: Number of buckets, as in `bucket_of`.
+    """
+    of = bucket_of(rows[column], buckets).to_numpy()
+    order = np.argsort(of, kind="stable")
+    ends = np.searchsorted(of[order], np.arange(buckets + 1)).tolist()
+    by_bucket = rows.take(pa.array(order))
+    return [by_bucket.slice(start, end - start) for start, end in pairwise(ends)]
 
 
 def _hashes(texts: pa.Array) -> NDArray[np.uint64]:

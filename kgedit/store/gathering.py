@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from kgedit.files import put_in_place
-from kgedit.store.buckets import BLOCK, BUCKET_CLAIMS, BUCKET_ENTITIES, BucketRows, bucket_of
+from kgedit.store.buckets import BLOCK, BUCKET_CLAIMS, BUCKET_ENTITIES, BucketRows, divide
 from kgedit.store.schemas import CLAIMS, ENTITIES
 
 _ROWS_PER_RUN = 1_000_000
@@ -93,23 +93,14 @@ def _gather_run(parts: Path, numbers: range, folder: Path, buckets: int) -> Path
     for name, schema in _SCHEMAS.items():
         pieces: list[list[pa.Table]] = [[] for _ in range(buckets)]
         for number in numbers:
-            for piece, rows in zip(pieces, _split(_read(parts, name, [number]), name, buckets), strict=True):
+            by_bucket = divide(_read(parts, name, [number]), "subject" if name == "claims" else "id", buckets)
+            for piece, rows in zip(pieces, by_bucket, strict=True):
                 piece.append(rows)
         with pa.OSFile(str(aside / f"{name}.arrow"), "wb") as file, pa.ipc.new_file(file, schema, options=_ZSTD) as to:
             for piece in pieces:
                 to.write_batch(_one_batch(pa.concat_tables(piece), schema))
     put_in_place(aside, run)
     return run
-
-
-def _split(rows: pa.Table, name: str, buckets: int) -> Iterator[pa.Table]:
-    """Rows of each bucket, in their order."""
-    of = bucket_of(rows["subject" if name == "claims" else "id"], buckets).to_numpy()
-    order = np.argsort(of, kind="stable")
-    ends = np.searchsorted(of[order], np.arange(buckets + 1))
-    by_bucket = rows.take(pa.array(order))
-    for start, end in zip(ends[:-1].tolist(), ends[1:].tolist(), strict=True):
-        yield by_bucket.slice(start, end - start)
 
 
 def _one_batch(table: pa.Table, schema: pa.Schema) -> pa.RecordBatch:

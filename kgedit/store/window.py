@@ -10,18 +10,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from types import TracebackType
+from types import MappingProxyType, TracebackType
 from typing import Any, get_args
 
 import pyarrow as pa
 
 from kgedit.store.bucket_groups import bucket_groups
+from kgedit.store.buckets import divide
 from kgedit.store.digests import changed_entities
 from kgedit.store.engine import literal, open_engine, select
 from kgedit.store.snapshots import Snapshot, SnapshotTable
 
 _MEMORY = "128MB"
 """Memory limit of DuckDB for an export; the rest spills to disk."""
+
+
+_WHOLE: Mapping[str, str] = MappingProxyType({})
 
 
 def entities_with_labels(entities: str) -> str:
@@ -67,35 +71,51 @@ class Window:
         """A query's result; it may name the views and the tables given."""
         return select(query, parameters, connection=self.connection, **tables)
 
-    def select_by_bucket(self, query: str, parameters: Mapping[str, Any] | None = None, **tables: pa.Table) -> pa.Table:
-        """Results of a query for each bucket of both snapshots, one after the other; same arguments as `select`.
+    def select_by_bucket(
+        self,
+        query: str,
+        parameters: Mapping[str, Any] | None = None,
+        *,
+        divided: Mapping[str, str] = _WHOLE,
+        **tables: pa.Table,
+    ) -> pa.Table:
+        """Results of a query for each bucket of both snapshots, one after the other.
 
         The views of facts, claims and entities contain the rows of one bucket; new_redirects, and
         tables in the connection, are whole.
+
+        Args:
+            query: SQL that names views and tables, as in `select`.
+            parameters: Query parameters by name.
+            divided: Tables of which a query sees the rows of its bucket alone -> their column of subjects. Otherwise
+                the work grows with the rows times the buckets.
+            tables: Tables for the query.
         """
-        return pa.concat_tables(self.select(query, parameters, **tables) for _ in self._buckets())
+        return pa.concat_tables(self.select(query, parameters, **given) for given in self._buckets(divided, tables))
 
-    def run_by_bucket(self, statements: str, **tables: pa.Table) -> None:
+    def run_by_bucket(self, statements: str, *, divided: Mapping[str, str] = _WHOLE, **tables: pa.Table) -> None:
         """Run statements that add to tables in the connection, for each bucket as in `select_by_bucket`."""
-        for _ in self._buckets():
-            self.run(statements, **tables)
+        for given in self._buckets(divided, tables):
+            self.run(statements, **given)
 
-    def _buckets(self) -> Iterator[None]:
+    def _buckets(self, divided: Mapping[str, str], tables: Mapping[str, pa.Table]) -> Iterator[dict[str, pa.Table]]:
+        """Make the views of one bucket after the other; yields the tables for it."""
         groups = bucket_groups((self.old, self.new))
         if len(groups) == 1:
-            yield
+            yield dict(tables)
             return
+        parts = {name: divide(tables[name], column, len(groups)) for name, column in divided.items()}
         self.connection.execute("CREATE SCHEMA IF NOT EXISTS bucket; SET search_path = 'bucket,main'")
         try:
             for group in groups:
                 for name, snapshot in (("old", self.old), ("new", self.new)):
-                    rows = {table: group.rows(snapshot, table) for table in get_args(SnapshotTable)}
-                    rows["entities"] = f"({entities_with_labels(rows['entities'])} WHERE redirect_target IS NULL)"
-                    for table, relation in rows.items():
+                    files = {table: group.rows(snapshot, table) for table in get_args(SnapshotTable)}
+                    files["entities"] = f"({entities_with_labels(files['entities'])} WHERE redirect_target IS NULL)"
+                    for table, relation in files.items():
                         self._view(f"bucket.{name}_{table}", f"SELECT * FROM {relation}")
                 entities = changed_entities("bucket.old_entities", "bucket.new_entities")
                 self._view("bucket.changed_entities", entities)
-                yield
+                yield {**tables, **{name: rows[group.number] for name, rows in parts.items()}}
         finally:
             self.connection.execute("SET search_path = 'main'")
 

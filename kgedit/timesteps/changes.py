@@ -10,10 +10,11 @@ Changes that became no case are written to dropped.parquet with their reason; no
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from kgedit.store.engine import select
@@ -80,8 +81,8 @@ def filter_changes(changes: pa.Table, labels: pa.Table, language: Language = ENG
     """Judge changes by FILTERS.
 
     Args:
-        changes: From find_changes.
-        labels: From kgedit.timesteps.labels.read_labels.
+        changes: A part of those from find_changes.
+        labels: Labels of their entities (kgedit.timesteps.labels.labelled_parts).
         language: Language of the labels; Chinese characters are letters in Chinese only.
 
     Returns:
@@ -178,7 +179,7 @@ def make_cases(kept: pa.Table, labels: pa.Table, statements: pa.Table) -> pa.Tab
 
     Args:
         kept: From keep_kinds; each has one object.
-        labels: From kgedit.timesteps.labels.read_labels.
+        labels: Labels of their entities, with the schema kgedit.timesteps.labels.LABELS.
         statements: From read_statements.
     """
     return select(
@@ -297,57 +298,55 @@ DROPPED = pa.schema(
 item without a label in the requested languages). reason: a reason of the funnel in timestep.json."""
 
 
-def dropped_changes(changes: pa.Table, labels: pa.Table, parts: Sequence[Filtered]) -> Iterator[pa.Table]:
+def with_reasons(changes: pa.Table, filters: Sequence[Filtered]) -> pa.Table:
+    """Columns subject, property, old_objects and new_objects of changes, and ``reason``: null if none dropped them.
+
+    Args:
+        changes: The input of the first filter, ordered by subject and property.
+        filters: Results of the filters.
+    """
+    found = select(
+        "SELECT reason FROM changes LEFT JOIN reasons USING (subject, property) ORDER BY subject, property",
+        changes=changes.select(["subject", "property"]),
+        reasons=pa.concat_tables([part.dropped.select(["subject", "property", "reason"]) for part in filters]),
+    )
+    narrow = changes.select(["subject", "property", "old_objects", "new_objects"])
+    return narrow.append_column("reason", found["reason"].dictionary_encode())
+
+
+def dropped_changes(parts: Iterable[tuple[pa.Table, pa.Table]]) -> Iterator[pa.Table]:
     """List every dropped change with labels and its reason.
 
     Args:
-        changes: Columns subject, property, old_objects and new_objects, ordered by the first two: the input of the
-            first filter.
-        labels: From kgedit.timesteps.labels.read_labels.
-        parts: Results of the filters, in order.
+        parts: From kgedit.timesteps.labels.labelled_parts, for the result of `with_reasons`.
 
     Yields:
-        Tables with the schema DROPPED, at least one, ordered by subject and property.
+        Tables with the schema DROPPED, one for each part, ordered by subject and property.
     """
-    reasons = pa.concat_tables([part.dropped.select(["subject", "property", "reason"]) for part in parts])
-    changes = changes.select(["subject", "property", "old_objects", "new_objects"])
-    labels = labels.select(["id", "label", "old_label"])
-    for start in range(0, max(changes.num_rows, 1), _CHANGES_AT_ONCE):
-        yield _dropped_among(changes.slice(start, _CHANGES_AT_ONCE), labels, reasons)
+    for changes, labels in parts:
+        dropped = changes.filter(pc.is_valid(changes["reason"]))
+        yield select(_DROPPED, dropped=dropped, labels=labels.select(["id", "label", "old_label"])).cast(DROPPED)
 
 
-_CHANGES_AT_ONCE = 20_000
-"""Dropped changes that are labelled at once."""
-
-
-def _dropped_among(changes: pa.Table, labels: pa.Table, reasons: pa.Table) -> pa.Table:
-    return select(
-        """
-        WITH dropped AS (
-            SELECT subject, property, old_objects, new_objects, reason
-            FROM changes JOIN reasons USING (subject, property)
-        ), old_label AS (
-            SELECT subject, property, list(coalesce(old_label, label) ORDER BY place) AS old_labels
-            FROM (SELECT subject, property, unnest(old_objects) AS id, generate_subscripts(old_objects, 1) AS place
-                  FROM dropped)
-            LEFT JOIN labels USING (id) GROUP BY ALL
-        ), new_label AS (
-            SELECT subject, property, list(label ORDER BY place) AS new_labels
-            FROM (SELECT subject, property, unnest(new_objects) AS id, generate_subscripts(new_objects, 1) AS place
-                  FROM dropped)
-            LEFT JOIN labels USING (id) GROUP BY ALL
-        )
-        SELECT subject, coalesce(s.label, s.old_label) AS subject_label, property, p.label AS property_label,
-               old_objects, coalesce(old_labels, []) AS old_labels,
-               new_objects, coalesce(new_labels, []) AS new_labels, reason
-        FROM dropped LEFT JOIN old_label USING (subject, property) LEFT JOIN new_label USING (subject, property)
-        LEFT JOIN labels s ON s.id = subject LEFT JOIN labels p ON p.id = property
-        ORDER BY subject, property
-        """,
-        changes=changes,
-        labels=labels,
-        reasons=reasons,
-    ).cast(DROPPED)
+_DROPPED = """
+    WITH old_label AS (
+        SELECT subject, property, list(coalesce(old_label, label) ORDER BY place) AS old_labels
+        FROM (SELECT subject, property, unnest(old_objects) AS id, generate_subscripts(old_objects, 1) AS place
+              FROM dropped)
+        LEFT JOIN labels USING (id) GROUP BY ALL
+    ), new_label AS (
+        SELECT subject, property, list(label ORDER BY place) AS new_labels
+        FROM (SELECT subject, property, unnest(new_objects) AS id, generate_subscripts(new_objects, 1) AS place
+              FROM dropped)
+        LEFT JOIN labels USING (id) GROUP BY ALL
+    )
+    SELECT subject, coalesce(s.label, s.old_label) AS subject_label, property, p.label AS property_label,
+           old_objects, coalesce(old_labels, []) AS old_labels,
+           new_objects, coalesce(new_labels, []) AS new_labels, reason
+    FROM dropped LEFT JOIN old_label USING (subject, property) LEFT JOIN new_label USING (subject, property)
+    LEFT JOIN labels s ON s.id = subject LEFT JOIN labels p ON p.id = property
+    ORDER BY subject, property
+"""
 
 
 def read_dropped(timestep: Timestep) -> pa.Table | None:

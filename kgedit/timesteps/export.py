@@ -37,11 +37,12 @@ from kgedit.timesteps.changes import (
     make_cases,
     read_statements,
     verdict_record,
+    with_reasons,
 )
 from kgedit.timesteps.crosslingual import ask_in_other_language, describe_crosslingual, open_other
 from kgedit.timesteps.engines.protocol import Engine
 from kgedit.timesteps.engines.store import read_sql
-from kgedit.timesteps.funnel import Filtered, reason_column, split_by_reason
+from kgedit.timesteps.funnel import Filtered, join_parts, reason_column, split_by_reason
 from kgedit.timesteps.kinds import (
     KindClassifier,
     describe_kinds,
@@ -50,7 +51,7 @@ from kgedit.timesteps.kinds import (
     train_classifier,
 )
 from kgedit.timesteps.known_facts import choose_known_facts
-from kgedit.timesteps.labels import describe_subjects, read_labels
+from kgedit.timesteps.labels import describe_subjects, labelled_parts, write_labels
 from kgedit.timesteps.locality import Locality, families_version, find_locality
 from kgedit.timesteps.profiles import FUNCTIONAL_BY, PERSONA_STYLES
 from kgedit.timesteps.relation_words import RelationWords
@@ -173,7 +174,8 @@ def export_timestep(
         with Window(old, new, spill=aside / "spill") as window:
             engine.check(window)
             spilled = aside / "spill-of-kinds"
-            finding = partial(_find_cases, selection=selection, classifier=classifier, spill=spilled)
+            labels = aside / "labels.parquet"
+            finding = partial(_find_cases, selection=selection, classifier=classifier, labels=labels, spill=spilled)
             # Not a variable, so that _write_tables can release what it has written.
             made = _write_tables(engine, window, settings, finding(engine, window, settings, earlier), other, aside)
         about = describe_export(old, new, earlier, settings=settings) | {"engine": engine.name}
@@ -272,9 +274,9 @@ def _write_tables(
     del asked
     tables["cases"] = worded.written
     filters = (*found.filters, *(() if language.is_english else (translated,)), worded.filtered)
-    tables["dropped"] = write_table(
-        folder / "dropped.parquet", DROPPED, dropped_changes(found.changes, found.labels, filters)
-    )
+    labelled = labelled_parts(with_reasons(found.changes, filters), found.labels)
+    tables["dropped"] = write_table(folder / "dropped.parquet", DROPPED, dropped_changes(labelled))
+    found.labels.unlink()
     changed = find_changed_facts(window, found.changes, worded.cases) if settings.changed_locality else None
     number_changed = found.changes.num_rows
     del found
@@ -312,10 +314,13 @@ def _write_tables(
     return _Made({name: tables[name] for name in order}, counted)
 
 
+def _with_narrow_dropped(filtered: Filtered) -> Filtered:
+    return filtered._replace(dropped=filtered.dropped.select(["subject", "property", "reason"]))
+
+
 def _without_kept(filtered: Filtered) -> Filtered:
     """Counts of a filter and what it dropped; the next filter has the rows that it kept."""
-    dropped = filtered.dropped.select(["subject", "property", "reason"])
-    return filtered._replace(kept=filtered.kept.schema.empty_table(), dropped=dropped)
+    return _with_narrow_dropped(filtered)._replace(kept=filtered.kept.schema.empty_table())
 
 
 def _catalogue(settings: WikiBigEditSettings) -> Path | None:
@@ -382,13 +387,13 @@ class _FoundCases:
 
     Attributes:
         changes: All changes.
-        labels: Labels of their entities.
+        labels: File of the labels of their entities (kgedit.timesteps.labels.write_labels).
         filters: Results of the filters, in order.
         cases: Remaining cases, without questions.
     """
 
     changes: pa.Table
-    labels: pa.Table
+    labels: Path
     filters: tuple[Filtered, ...]
     cases: pa.Table
 
@@ -401,20 +406,42 @@ def _find_cases(
     *,
     selection: pa.Table | None,
     classifier: KindClassifier | None,
+    labels: Path,
     spill: Path,
 ) -> _FoundCases:
     step("finding changes", 0, _STEPS)
     changes = find_changes(engine, window)
-    labels = read_labels(window, changes)
-    selected = keep_selected(changes, selection)
-    filtered = filter_changes(selected.kept, labels, read_language(settings.language))
+    write_labels(window, changes, labels)
+    selected, filtered, named = _filter_parts(changes, labels, selection, read_language(settings.language))
     functional = keep_functional(engine, window, filtered.kept, settings.functional_by)
     step("judging kinds of change", 1, _STEPS)
     kinds = describe_kinds(window.old, window.new, earlier, functional.kept, spill=spill, classifier=classifier)
     wanted = keep_kinds(functional.kept, kinds, settings.kinds)
-    cases = make_cases(wanted.kept, labels, read_statements(window, wanted.kept))
+    cases = make_cases(wanted.kept, named, read_statements(window, wanted.kept))
     filters = tuple(map(_without_kept, (selected, filtered, functional, wanted)))
     return _FoundCases(changes, labels, filters, cases)
+
+
+def _filter_parts(
+    changes: pa.Table, labels: Path, selection: pa.Table | None, language: Language
+) -> tuple[Filtered, Filtered, pa.Table]:
+    """Select and filter changes part by part; returns both results, and the labels of the entities in kept changes."""
+    selected, filtered, named = [], [], []
+    for rows, of_rows in labelled_parts(changes, labels):
+        chosen = keep_selected(rows, selection)
+        judged = filter_changes(chosen.kept, of_rows, language)
+        selected.append(_without_kept(chosen))
+        filtered.append(_with_narrow_dropped(judged))
+        named.append(select(_NAMED, labels=of_rows, kept=judged.kept))
+    once = select("SELECT DISTINCT ON (id) * FROM named", named=pa.concat_tables(named))
+    return join_parts(selected), join_parts(filtered), once
+
+
+_NAMED = """
+    FROM labels WHERE id IN (
+        SELECT subject FROM kept UNION SELECT property FROM kept UNION SELECT added[1] FROM kept)
+"""
+"""Labels from which kgedit.timesteps.changes.make_cases makes cases."""
 
 
 def _word_cases(

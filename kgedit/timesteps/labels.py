@@ -7,14 +7,15 @@ then the class is inferred from the properties of an item (prompts/names).
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import Any
 
 import duckdb
 import pyarrow as pa
 
 from kgedit.store.closures import below, subclass_links
-from kgedit.store.engine import select
+from kgedit.store.engine import literal, select
 from kgedit.store.window import Window
 from kgedit.wikidata.ids import COUNTRY, INSTANCE_OF, WIKIMEDIA_PAGE_CLASSES
 from kgedit.wording.languages import ENGLISH, Language
@@ -33,7 +34,7 @@ LABELS = pa.schema(
         ("is_page", pa.bool_()),  # an instance of a Wikimedia page class, or of a subclass
     ]
 )
-"""One row per entity that occurs in a change and is in a snapshot."""
+"""One row per entity that occurs in some changes and is in a snapshot."""
 
 
 def not_roman(label: str, language: Language = ENGLISH) -> str:
@@ -66,38 +67,70 @@ def pages_among(ids: str) -> str:
     """
 
 
-def read_labels(window: Window, changes: pa.Table) -> pa.Table:
-    """Read the labels of all subjects, properties and objects of changes.
+def write_labels(window: Window, changes: pa.Table, path: Path) -> None:
+    """Write the labels of all subjects, properties and objects of changes to a file, which `labelled_parts` reads.
 
     Args:
         window: Both snapshots.
         changes: Columns subject, property, old_objects and new_objects.
-
-    Returns:
-        A table with the schema LABELS, ordered by id.
+        path: File to write.
     """
-    mentioned = select(
-        """
+    changes = changes.select(["subject", "property", "old_objects", "new_objects"])
+    mentioned = pa.concat_tables(
+        select(_MENTIONED, {"part": part}, changes=rows) for part, rows in enumerate(_parts(changes))
+    )
+    window.run(_NAMED_TABLE)
+    window.run_by_bucket(_NAMED, divided={"mentioned": "id"}, mentioned=mentioned)
+    window.run(f"CREATE TEMP TABLE page AS {pages_among('named')}")
+    marked = "SELECT *, id IN (FROM page) AS is_page FROM named ORDER BY part, id"
+    window.run(f"COPY ({marked}) TO {literal(path)} (FORMAT parquet); DROP TABLE named; DROP TABLE page")
+
+
+_MENTIONED = """
+    SELECT $part::INTEGER AS part, id FROM (
         SELECT subject AS id FROM changes UNION SELECT property FROM changes
         UNION SELECT unnest(old_objects) FROM changes UNION SELECT unnest(new_objects) FROM changes
-        """,
-        changes=changes,
     )
-    named = window.select_by_bucket(
-        """
-        WITH old AS (
-            SELECT id, label FROM old_entities WHERE id IN (FROM mentioned)
-        ), new AS (
-            SELECT id, label, aliases, description FROM new_entities WHERE id IN (FROM mentioned)
-        )
-        SELECT id, new.label, old.label AS old_label, coalesce(new.aliases, []) AS aliases, new.description
-        FROM old FULL JOIN new USING (id)
-        """,
-        mentioned=mentioned,
+"""
+
+_NAMED_TABLE = """
+    CREATE TEMP TABLE named
+        (part INTEGER, id VARCHAR, label VARCHAR, old_label VARCHAR, aliases VARCHAR[], description VARCHAR)
+"""
+
+_NAMED = """
+    INSERT INTO named
+    WITH old AS (
+        SELECT id, label FROM old_entities WHERE id IN (SELECT id FROM mentioned)
+    ), new AS (
+        SELECT id, label, aliases, description FROM new_entities WHERE id IN (SELECT id FROM mentioned)
     )
-    pages = window.select(pages_among("mentioned"), mentioned=mentioned)
-    marked = "SELECT *, id IN (FROM pages) AS is_page FROM named ORDER BY id"
-    return select(marked, named=named, pages=pages).cast(LABELS)
+    SELECT part, id, new.label, old.label, coalesce(new.aliases, []), new.description
+    FROM mentioned JOIN (old FULL JOIN new USING (id)) USING (id)
+"""
+
+
+def labelled_parts(changes: pa.Table, path: Path) -> Iterator[tuple[pa.Table, pa.Table]]:
+    """Yield changes in parts, at least one, each with the labels of its entities.
+
+    All changes and labels at once would take memory that grows with the dump.
+
+    Args:
+        changes: The changes that `write_labels` had, in the same order; they may have further columns.
+        path: File that `write_labels` wrote.
+    """
+    for part, rows in enumerate(_parts(changes)):
+        of_part = f"SELECT * EXCLUDE (part) FROM {literal(path)} WHERE part = {part} ORDER BY id"
+        yield rows, select(of_part).cast(LABELS)
+
+
+def _parts(changes: pa.Table) -> Iterator[pa.Table]:
+    for start in range(0, max(changes.num_rows, 1), _CHANGES_AT_ONCE):
+        yield changes.slice(start, _CHANGES_AT_ONCE)
+
+
+_CHANGES_AT_ONCE = 20_000
+"""Changes that are labelled at once."""
 
 
 SUBJECTS = pa.schema(

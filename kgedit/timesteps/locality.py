@@ -384,6 +384,7 @@ def _describe(window: Window, found: SimilarSubjects, pool: int, changed: pa.Tab
         SELECT id, label, aliases FROM new_entities
         WHERE id IN (FROM ends) AND id NOT IN (FROM pages) AND {usable("label", language)}
         """,
+        divided={"ends": "id"},
         ends=ends,
         pages=pages,
     )
@@ -391,7 +392,9 @@ def _describe(window: Window, found: SimilarSubjects, pool: int, changed: pa.Tab
     relation = window.select(
         "SELECT id, label FROM new_entities WHERE id IN (SELECT property FROM fact)", fact=properties
     )
-    evident = window.select_by_bucket(find_evidence("fact"), fact=fact.select(["subject", "property", "object"]))
+    evident = window.select_by_bucket(
+        find_evidence("fact"), divided={"fact": "subject"}, fact=fact.select(["subject", "property", "object"])
+    )
     return pa.concat_tables(
         select(_NAMED, fact=fact.slice(start, _FACTS_AT_ONCE), named=named, relation=relation, evident=evident)
         for start in range(0, max(fact.num_rows, 1), _FACTS_AT_ONCE)

@@ -1,8 +1,8 @@
-"""Tables of a timestep as files that are written in batches, so that no table has to fit in memory."""
+"""Tables of a timestep as files that are written and read in batches, so that no table has to fit in memory."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from kgedit.checksums import sha256_of
+from kgedit.checksums import decoding, sha256_of
 
 ROWS_IN_GROUP = 16_384
 """Rows that are held before they are written: 30 MB of cases. Readers skip groups by the range of their ids."""
@@ -63,3 +63,36 @@ def write_table(path: Path, schema: pa.Schema, parts: Iterable[pa.Table]) -> dic
         for part in parts:
             file.add(part)
         return file.finish()
+
+
+Rows = list[dict[str, Any]]
+
+
+def read_parts(path: Path, schema: pa.Schema, *, fix: str) -> Iterator[Rows]:
+    """Yield the rows of a file, in order, in lists of at most _ROWS_AT_ONCE.
+
+    Args:
+        path: The file.
+        schema: Its schema; columns that an earlier version of kgedit did not write are None.
+        fix: What to do if it is damaged, as a sentence for the message.
+
+    Raises:
+        DamagedFileError: if it cannot be decoded.
+    """
+    # A scan of a data set would read on until a gigabyte waits, whatever its limits.
+    with decoding(path, fix=fix):
+        file = pq.ParquetFile(path)
+    with file:
+        stored = [name for name in schema.names if name in file.schema_arrow.names]
+        missing = dict.fromkeys(set(schema.names).difference(stored))
+        batches = file.iter_batches(_ROWS_AT_ONCE, columns=stored)
+        while True:
+            with decoding(path, fix=fix):
+                batch = next(batches, None)
+            if batch is None:
+                return
+            yield [missing | row for row in batch.to_pylist()]
+
+
+_ROWS_AT_ONCE = 2_000
+"""Rows that are read at once; as Python objects, a case takes some kilobytes with its probes."""

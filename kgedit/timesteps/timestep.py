@@ -24,6 +24,7 @@ from kgedit.errors import DamagedFileError, TimestepError, did_you_mean
 from kgedit.html_tables import html_table
 from kgedit.records.cases import AXES, SPECIFICITY, Axis, Case, Chain, Fact, KnownFact, Probe, Specificity
 from kgedit.resources import as_typed, home
+from kgedit.timesteps.table_files import Rows, read_parts
 from kgedit.timesteps.tables import CHANGED, OPTIONAL_TABLES, TABLES, answers_in, fact_in
 from kgedit.timesteps.wikifactdiff.tables import (
     has_neighbours,
@@ -37,9 +38,6 @@ from kgedit.wikidata.times import day_number, read_day
 
 EXPORT_AGAIN = "Export it again: kgedit export-timestep with --overwrite, or fetch it again from where it was published"
 """Remedy for a damaged timestep, for error messages."""
-
-
-Rows = list[dict[str, Any]]
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -127,23 +125,6 @@ class Timestep:
         is_missing = name in OPTIONAL_TABLES and name not in self.manifest.get("tables", {})
         return None if is_missing else self.folder / f"{name}.parquet"
 
-    def _parts_of_cases(self) -> Iterator[Rows]:
-        """Yield the rows of cases.parquet, in order, in lists of at most _CASES_AT_ONCE."""
-        path = self.folder / "cases.parquet"
-        # A scan of a data set would read on until a gigabyte waits, whatever its limits.
-        with decoding(path, fix=EXPORT_AGAIN):
-            file = pq.ParquetFile(path)
-        with file:
-            stored = [name for name in TABLES["cases"].names if name in file.schema_arrow.names]
-            missing = dict.fromkeys(set(TABLES["cases"].names).difference(stored))
-            batches = file.iter_batches(_CASES_AT_ONCE, columns=stored)
-            while True:
-                with decoding(path, fix=EXPORT_AGAIN):
-                    batch = next(batches, None)
-                if batch is None:
-                    return
-                yield [missing | row for row in batch.to_pylist()]
-
     def _rows_of(self, name: str, case_ids: Sequence[str]) -> Rows:
         """Rows of a table about some cases, in the table's order."""
         path, case = self._path(name), ds.field("case_id")
@@ -181,7 +162,7 @@ class Timestep:
         popularity, replacements = subject_popularities(self), replaced(self)
         scenarios = update_scenarios(self)
         near = self._neighbour_probes(neighbours) if has_neighbours(self) else None
-        for rows in self._parts_of_cases():
+        for rows in read_parts(self.folder / "cases.parquet", TABLES["cases"], fix=EXPORT_AGAIN):
             facts = {row["case_id"]: fact_in(row) for row in rows}
             probes = self._probes_of(facts, near, two_hop_rephrases=two_hop_rephrases)
             for row in rows:
@@ -255,9 +236,6 @@ class Timestep:
 
 _IN_PARTS = ds.ParquetFileFormat(default_fragment_scan_options=ds.ParquetFragmentScanOptions(pre_buffer=False))
 """By default, a whole file is read into memory before its first row."""
-
-_CASES_AT_ONCE = 2_000
-"""Cases that are read at once; as Python objects, each takes some kilobytes with its probes."""
 
 
 def _locality_probe(row: dict[str, Any]) -> Probe:

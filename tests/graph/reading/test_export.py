@@ -28,7 +28,7 @@ from kgedit.store.window import Window
 from kgedit.timesteps.changes import filter_changes, find_changes
 from kgedit.timesteps.engines import ENGINES
 from kgedit.timesteps.engines.graph import GraphEngine
-from kgedit.timesteps.labels import read_labels
+from kgedit.timesteps.labels import labelled_parts, write_labels
 from kgedit.timesteps.locality import read_families
 from kgedit.timesteps.profiles import PROFILES
 from kgedit.timesteps.tables import TABLES
@@ -100,15 +100,20 @@ EXPECTED = {
 
 
 @pytest.fixture(scope="module")
-def judged(sample_home: Path) -> list[dict[str, tuple[list[str], list[str], str | None]]]:
+def judged(
+    sample_home: Path, tmp_path_factory: pytest.TempPathFactory
+) -> list[dict[str, tuple[list[str], list[str], str | None]]]:
     """For each step, every changed subject and property with what became of it."""
     snapshots = list_snapshots(sample_home)
+    labels = tmp_path_factory.mktemp("labels") / "labels.parquet"
     steps = []
     with Graph.open(sample_home) as graph:
         for old, new in pairwise(snapshots):
             with Window(old, new, spill=old.folder / "spill") as window:
                 changes = find_changes(GraphEngine(graph), window)
-                filtered = filter_changes(changes, read_labels(window, changes))
+                write_labels(window, changes, labels)
+            ((part, of_part),) = labelled_parts(changes, labels)
+            filtered = filter_changes(part, of_part)
             assert sum(filtered.funnel.values()) == filtered.dropped.num_rows
             rows = filtered.kept.to_pylist() + filtered.dropped.to_pylist()
             steps.append(

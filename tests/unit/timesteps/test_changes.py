@@ -12,7 +12,7 @@ from world.two_days import about, changed_edges, item, two_snapshots
 
 from kgedit.store.window import Window
 from kgedit.timesteps.changes import FILTERS, filter_changes, with_inherited
-from kgedit.timesteps.labels import LABELS, read_labels
+from kgedit.timesteps.labels import LABELS, labelled_parts, write_labels
 
 Judge = Callable[[list[Json], list[Json]], dict[str, str | None]]
 
@@ -25,7 +25,9 @@ def judge(tmp_path: Path) -> Judge:
         before, after = two_snapshots(tmp_path, old, new)
         with Window(before, after, spill=tmp_path / "spill") as window:
             changes = with_inherited(window, changed_edges(before, after))
-            filtered = filter_changes(changes, read_labels(window, changes))
+            write_labels(window, changes, tmp_path / "labels.parquet")
+        ((part, labels),) = labelled_parts(changes, tmp_path / "labels.parquet")
+        filtered = filter_changes(part, labels)
         reasons = dict.fromkeys(_keys(filtered.kept)) | dict(
             zip(_keys(filtered.dropped), filtered.dropped["reason"].to_pylist(), strict=True)
         )

@@ -61,7 +61,7 @@ def test_a_timestep_read_in_parts_has_the_same_cases_and_forms(tmp_path: Path, m
     assert len(cases) > 5
     assert {probe.axis for case in cases for probe in case.probes} >= {"update", "rephrase", "locality", "mhop"}
     forms = {write: write(timestep).read_bytes() for write in (easyedit, unke, wikibigedit)}
-    monkeypatch.setattr("kgedit.timesteps.timestep._CASES_AT_ONCE", 3)
+    monkeypatch.setattr("kgedit.timesteps.table_files._ROWS_AT_ONCE", 3)
     monkeypatch.setattr("kgedit.exporters.unke._ROWS_AT_ONCE", 2)
     assert list(timestep.cases(two_hop_rephrases=True)) == cases
     assert {write: write(timestep).read_bytes() for write in forms} == forms
