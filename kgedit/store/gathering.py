@@ -1,7 +1,7 @@
 """Gathers the rows of part files by bucket.
 
-Parts are read once, in runs of consecutive blocks. A run is written with one record batch per bucket, so that a bucket
-reads its own rows only, in the dump's order. A dump with one bucket needs no runs.
+Parts are read once, in runs of consecutive blocks. A run is written with one frame per bucket, so that a bucket reads
+its own rows only, in the dump's order. A dump with one bucket needs no runs.
 """
 
 from __future__ import annotations
@@ -16,12 +16,11 @@ import pyarrow.parquet as pq
 
 from kgedit.files import put_in_place
 from kgedit.store.buckets import BLOCK, BUCKET_CLAIMS, BUCKET_ENTITIES, BucketRows, divide
+from kgedit.store.frames import read_frame, write_frames
 from kgedit.store.schemas import CLAIMS, ENTITIES
 
 _ROWS_PER_RUN = 1_000_000
 """Claims and entities of a run, about 500 MB; a full dump has some 1,700 runs."""
-
-_ZSTD = pa.ipc.IpcWriteOptions(compression="zstd")
 
 _SCHEMAS = {"claims": BUCKET_CLAIMS, "entities": BUCKET_ENTITIES}
 
@@ -51,8 +50,7 @@ class Gathered:
     def _batches(self, name: str, number: int) -> Iterator[pa.Table]:
         yield _SCHEMAS[name].empty_table()
         for run in self.runs:
-            with pa.OSFile(str(run / f"{name}.arrow")) as file:
-                yield pa.Table.from_batches([pa.ipc.open_file(file).get_batch(number)])
+            yield read_frame(run / f"{name}.frames", number, _SCHEMAS[name])
 
 
 def gather(parts: Path, blocks: int, folder: Path, *, buckets: int) -> Gathered:
@@ -85,27 +83,20 @@ def _runs(parts: Path, blocks: int) -> Iterator[range]:
 
 
 def _gather_run(parts: Path, numbers: range, folder: Path, buckets: int) -> Path:
-    run = folder / f"{numbers.start:06d}-{numbers.stop:06d}-of-{buckets}"
+    run = folder / f"{numbers.start:06d}-{numbers.stop:06d}-in-{buckets}"
     if run.is_dir():
         return run
     aside = folder / f".{run.name}"
     aside.mkdir(exist_ok=True)
-    for name, schema in _SCHEMAS.items():
+    for name in _SCHEMAS:
         pieces: list[list[pa.Table]] = [[] for _ in range(buckets)]
         for number in numbers:
             by_bucket = divide(_read(parts, name, [number]), "subject" if name == "claims" else "id", buckets)
             for piece, rows in zip(pieces, by_bucket, strict=True):
                 piece.append(rows)
-        with pa.OSFile(str(aside / f"{name}.arrow"), "wb") as file, pa.ipc.new_file(file, schema, options=_ZSTD) as to:
-            for piece in pieces:
-                to.write_batch(_one_batch(pa.concat_tables(piece), schema))
+        write_frames(aside / f"{name}.frames", map(pa.concat_tables, pieces))
     put_in_place(aside, run)
     return run
-
-
-def _one_batch(table: pa.Table, schema: pa.Schema) -> pa.RecordBatch:
-    batches = table.combine_chunks().to_batches()
-    return batches[0] if batches else pa.RecordBatch.from_pylist([], schema)
 
 
 def _files(parts: Path, name: str, number: int) -> list[Path]:
