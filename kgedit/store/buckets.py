@@ -51,7 +51,7 @@ SHARED_IDS = pa.schema(
 REDIRECTS = pa.schema([("source", pa.string()), ("target", pa.string())])
 
 TEXT_PER_BUCKET = 512 * 2**20
-"""Bytes of JSON: 400,000 statements of a full dump, or a million thin ones, which take a gigabyte to finish."""
+"""Bytes of JSON: 400,000 statements of a full dump, or a million thin ones, which take 850 MB to finish."""
 
 _ROWS_AT_ONCE = 50_000
 """Claims and entities for which facts and digests are computed at once, about 50 MB; a block that has more is taken
