@@ -5,7 +5,9 @@ A registry maps names to ``"module:attribute"``; a module is imported only when 
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Mapping
+from functools import cache
 from importlib import import_module
 from importlib.metadata import entry_points
 from typing import Generic, TypeVar, cast
@@ -32,7 +34,7 @@ class Registry(Mapping[str, Part], Generic[Part]):
     def _targets(self) -> dict[str, str]:
         if self._group is None:
             return self._own
-        return {entry.name: entry.value for entry in entry_points(group=self._group)} | self._own
+        return _installed(self._group, tuple(sys.path)) | self._own
 
     def __getitem__(self, name: str) -> Part:
         """Import and return the part.
@@ -40,7 +42,7 @@ class Registry(Mapping[str, Part], Generic[Part]):
         Raises:
             UnknownNameError: with the nearest names, if there is no such part.
         """
-        # Entry points are searched on disk, about 10 ms each time: only for names of other packages.
+        # Entry points are searched on disk: only for names of other packages.
         targets = self._own if name in self._own else self._targets()
         if name not in targets:
             raise UnknownNameError(self.kind, name, targets)
@@ -56,3 +58,9 @@ class Registry(Mapping[str, Part], Generic[Part]):
 
     def __len__(self) -> int:
         return len(self._targets())
+
+
+@cache
+def _installed(group: str, _path: tuple[str, ...]) -> dict[str, str]:
+    """Targets that other packages register, searched once per ``sys.path``: a search takes 20 ms."""
+    return {entry.name: entry.value for entry in entry_points(group=group)}

@@ -33,11 +33,6 @@ from kgedit.records.runs import PROTOCOLS
 from kgedit.runs.checkpoints import CallCheckpoint, Checkpoint, Checkpoints
 from kgedit.timesteps.timestep import Timestep
 
-OFTEN_TRIED = [
-    name if name in ("none", "ft_m", "memit") else pytest.param(name, marks=pytest.mark.slow) for name in METHODS
-]
-"""For parametrize: plain pytest takes three methods, `make test` all."""
-
 SAME_LAYERS = {
     **dict.fromkeys(("ft_l", "ft_m"), "ft"),
     **dict.fromkeys(("r_rome", "c_rome"), "rome"),
@@ -60,6 +55,24 @@ EVERY_PAIR = [
     if architecture in ARCHITECTURES or name not in SAME_LAYERS
 ]
 """For parametrize: plain pytest takes every method on three architectures, `make test` those that differ on all."""
+
+IN_FLOAT64 = (
+    "rome", "r_rome", "c_rome", "memit", "encore", "rlsedit", "lyaplock", "anyedit", "alphaedit", "unke",
+    "crispedit", "mend", "stableedit", "ultraedit", "grace",
+)  # fmt: skip
+"""Methods that convert numbers to float64: on the model's device, or in main memory if the device has no such format.
+
+Both ways are tested. All other methods are tested on devices that refuse float64.
+"""
+
+OFFLOADED = [
+    pytest.param(name, architecture, disk, marks=[] if name in ("ft", "memit") else pytest.mark.slow)
+    for architecture, disk in (("llama", False), ("gpt2", True))
+    for name in METHODS
+    if disk or name not in SAME_LAYERS
+]
+"""For parametrize: every method with weights on disk, those that differ in their layers also with weights in main
+memory. Plain pytest takes two methods."""
 
 ASKED = tuple(read_context(name) for name in ("question_only", "instruction"))
 
@@ -193,8 +206,10 @@ def test_an_edit_touches_what_is_declared_and_restoring_gives_every_bit_back(
     assert _answers(editor, cases) == unedited
 
 
-@pytest.mark.parametrize(("architecture", "spread"), [("gptj", False), ("llama", True)])
-@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize(
+    ("name", "architecture", "spread"),
+    [*((name, "gptj", False) for name in IN_FLOAT64), *((name, "llama", True) for name in METHODS)],
+)
 @pytest.mark.slow
 def test_a_model_on_a_device_without_float64_or_spread_over_two_others_takes_the_same_edit(
     name: str,
@@ -213,7 +228,8 @@ def test_a_model_on_a_device_without_float64_or_spread_over_two_others_takes_the
     plain = plain_edit(name, architecture)
     if not spread:
         monkeypatch.setattr(devices, "_WITHOUT_FLOAT64", {KIND})
-    with gpus() if spread else other_devices(without=[torch.float64]) as (first, second):
+    without = [] if spread and name in IN_FLOAT64 else [torch.float64]
+    with gpus(without=without) if spread else other_devices(without=without) as (first, second):
         placed = small_model(architecture)
         if spread:
             spread_over(placed.module, first, second)
@@ -253,8 +269,7 @@ def _offload(module: Any, folder: Path, device: torch.device) -> None:
     dispatch_model(module, places, main_device=str(device), offload_dir=str(folder))
 
 
-@pytest.mark.parametrize(("architecture", "disk"), [("llama", False), ("gpt2", True)])
-@pytest.mark.parametrize("name", OFTEN_TRIED)
+@pytest.mark.parametrize(("name", "architecture", "disk"), OFFLOADED)
 def test_a_model_whose_weights_are_offloaded_takes_the_same_edit(
     name: str,
     architecture: str,

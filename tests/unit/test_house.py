@@ -96,3 +96,9 @@ def test_no_two_test_files_outside_packages_have_one_name() -> None:
         path.name for path in (ROOT / "tests").rglob("test_*.py") if not (path.parent / "__init__.py").exists()
     )
     assert [name for name, count in files.items() if count > 1] == []
+
+
+def test_folders_of_unit_tests_mirror_the_package() -> None:
+    unit = ROOT / "tests" / "unit"
+    folders = {path.parent.relative_to(unit) for path in unit.rglob("test_*.py")}
+    assert [folder for folder in folders - {Path("docs")} if not (PACKAGE / folder).is_dir()] == []

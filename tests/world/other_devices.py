@@ -257,13 +257,14 @@ def _renamed(value: Any, *, is_device: bool) -> Any:
 
 
 @contextmanager
-def gpus(*, memory: int = 2**34) -> Iterator[tuple[torch.device, torch.device]]:
+def gpus(*, memory: int = 2**34, without: Sequence[torch.dtype] = ()) -> Iterator[tuple[torch.device, torch.device]]:
     """Temporarily simulate two GPUs of type "cuda", so that code for CUDA runs too.
 
     Only for the caller's thread, in which transformers therefore loads weights.
 
     Args:
         memory: Bytes of each.
+        without: Number formats that they lack.
     """
     states: dict[str, torch.Tensor] = {}
 
@@ -298,7 +299,7 @@ def gpus(*, memory: int = 2**34) -> Iterator[tuple[torch.device, torch.device]]:
         stream = SimpleNamespace(is_capturing=lambda: False)
         stack.enter_context(patch.object(torch.accelerator, "current_stream", lambda *_: stream))
         stack.enter_context(patch.dict(os.environ, HF_DEACTIVATE_ASYNC_LOAD="1"))
-        stack.enter_context(other_devices())
+        stack.enter_context(other_devices(without=without))
         stack.enter_context(_Renamed())
         _reported.append("cuda")
         stack.callback(_reported.pop)

@@ -154,7 +154,9 @@ def test_all_timesteps_of_a_stream_are_the_same_bytes_as_each_alone(
     made = command(tmp_path / "home", *stream)
     folder = tmp_path / "home" / "timesteps" / "stream_wikifactdiff"
     assert (made.exit_code, made.stdout) == (0, f"{folder}\n"), made.output
-    assert made.stderr.splitlines()[:2] == ["20210104_20230227: written", "20230227_20240603: written"]
+    # A slow machine reports steps in between.
+    written = [line for line in made.stderr.splitlines() if line.endswith(": written")]
+    assert written[:2] == ["20210104_20230227: written", "20230227_20240603: written"]
     alone, together = hashes(home / "timesteps"), hashes(tmp_path / "home" / "timesteps")
     assert {name: digest for name, digest in together.items() if not name.startswith("stream")} == alone
 
