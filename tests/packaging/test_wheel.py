@@ -9,6 +9,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from uv import find_uv_bin
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -19,7 +20,8 @@ pytestmark = pytest.mark.slow
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Built the long way, checkout -> sdist -> wheel, as a release is."""
     folder = tmp_path_factory.mktemp("dist")
-    subprocess.run([sys.executable, "-m", "build", "--outdir", folder, ROOT], check=True, capture_output=True)
+    build = [sys.executable, "-m", "build", "--installer", "uv", "--outdir", folder, ROOT]
+    subprocess.run(build, check=True, capture_output=True)
     return next(folder.glob("*.whl"))
 
 
@@ -43,7 +45,7 @@ def test_an_installed_wheel_answers_as_the_checkout_does(wheel: Path, tmp_path: 
     venv.create(environment)
     python = environment / "bin" / "python"
     # Packages come from uv's cache as links; pip would unpack 300 MB again.
-    uv = [Path(sys.executable).with_name("uv"), "pip", "install", "--quiet", "--python", python]
+    uv = [find_uv_bin(), "pip", "install", "--quiet", "--python", python]
     subprocess.run([*uv, wheel], check=True, cwd=tmp_path)
     listing = ["-m", "kgedit", "query", "--list"]
     installed = subprocess.run([python, *listing], check=True, cwd=tmp_path, capture_output=True, text=True)
