@@ -1,4 +1,4 @@
-"""A load and an export of a million statements on machines with two, sixteen and sixty-four cores."""
+"""A load and an export of 300,000 statements on machines with two and with sixty-four cores."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ from generated_dumps import DATES, write_dumps
 
 import kgedit
 
-STATEMENTS = 1_000_000
+STATEMENTS = 300_000
+"""Three row groups, which DuckDB reads with three threads; without an order, each run gives other bytes."""
 
 
 @pytest.mark.slow
-def test_an_export_of_a_million_statements_is_the_same_with_any_number_of_threads(
+def test_an_export_is_the_same_with_any_number_of_threads(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     home = kgedit.Home(tmp_path / "home")
@@ -23,11 +24,10 @@ def test_an_export_of_a_million_statements_is_the_same_with_any_number_of_thread
         loaded = home.load_dump(path, day, redirects=redirects, workers=2, graph=False)
         assert loaded.manifest["claims"] > STATEMENTS
     written = []
-    for threads in (2, 16, 64):
+    for threads in (2, 64):
         monkeypatch.setenv("KGEDIT_STORE_THREADS", str(threads))
         out = tmp_path / f"with {threads}"
         home.export_timestep(*DATES[:2], out=out, engine="store", forms=())
         written.append({path.name: path.read_bytes() for path in out.iterdir()})
     assert len(written[0]) > 3
     assert written[1] == written[0]
-    assert written[2] == written[0]
