@@ -128,7 +128,7 @@ def wilson(right: int, count: int) -> str:
     z, share = 1.96, right / count
     middle, half = share + z * z / (2 * count), z * sqrt(share * (1 - share) / count + z * z / (4 * count * count))
     low, high = ((middle + sign * half) / (1 + z * z / count) for sign in (-1, 1))
-    return f"{100 * share:.1f} ({100 * low:.0f}–{100 * high:.0f})"
+    return f"{100 * share:.1f} ({100 * max(0.0, low):.0f}–{100 * high:.0f})"
 
 
 def rows_of(
