@@ -37,7 +37,7 @@ _INSTEAD = {"P54": "P108"}
 """Relations that answer for one that the subject lacks: the employer of a player is the club."""
 _IN_OWN_WORDS = {
     "P31": re.compile(
-        r"\b(?:kinds?|sorts?|types?|class(?:es)?|category|categories|things?|instance|example|(?:city|country) or"
+        r"\b(?:kinds?|sorts?|types?|class(?:es)?|category|categories|things?|instance|example of|(?:city|country) or"
         r"|art|ding|sache)\b",
         re.IGNORECASE,
     )
