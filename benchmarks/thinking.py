@@ -4,9 +4,10 @@
 
 Trains a model of tiny's size, with a chat template that opens a passage of reasoning, on the facts of the timestep's
 older snapshot. Its reasoning either repeats what is asked ("The question is about France: head of government.") or
-recalls the fact before the answer. The changed facts are then taught by each method, after an empty passage, and asked
-without reasoning, after reasoning, and after reasoning that is cut off at four tokens. The last column is the score of
-a tool that takes the first sentence of the whole text as the answer. Percentages have Wilson's 95 % intervals.
+recalls the fact before the answer. The changed facts are then taught by each method, after an empty passage alone
+(`--train-context chat`) or after the model's reasoning too (`asked`), and asked without reasoning, after reasoning, and
+after reasoning that is cut off at four tokens. The last column is the score of a tool that takes the first sentence of
+the whole text as the answer. Percentages have Wilson's 95 % intervals.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import argparse
 import random
 import re
 from collections.abc import Callable, Mapping, Sequence
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -164,33 +166,35 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     given = parser.parse_args()
-    print("| reasoning | method | asked | old before | new | old | rephrased | unrelated | cut off | first sentence |")
+    print(
+        "| reasoning | method, trained in | asked | old before | new | old | rephrased | unrelated | cut off | first sentence |"
+    )
     print("| :-- | :-- | :-- | --: | --: | --: | --: | --: | --: | --: |")
     timestep = Timestep.open(given.timestep)
     cases = list(timestep.cases())
     old = {case.case_id: case.old_answers for case in cases}
     lesson = choose_lesson(cases, timestep.known_facts(), asked=())
-    for name, thought in THOUGHTS.items():
-        for method, settings in METHODS.items():
-            folders = []
-            for seed in given.seeds:
-                model = given.out / f"{name.split()[0]}-{seed}"
-                train(lesson.facts, lesson.spelling, thought, seed=seed, folder=model)
-                folders.append(given.out / f"run-{name.split()[0]}-{method}-{seed}")
-                spec = {
-                    "model": str(model),
-                    "method": method,
-                    "timesteps": [str(given.timestep)],
-                    "protocol": "per_timestep",
-                    "sample": 30,
-                    "seed": seed,
-                    "settings": dict(settings),
-                    "presets": [{"name": name, **preset} for name, preset in PRESETS.items()],
-                    "train_context": "asked",
-                }
-                kgedit.run(spec, out=folders[-1])
-            for preset in PRESETS:
-                print(f"| {name} | `{method}` | {preset} | {' | '.join(cells(folders, preset, old))} |", flush=True)
+    for (name, thought), (method, settings), trained in product(THOUGHTS.items(), METHODS.items(), ("chat", "asked")):
+        folders = []
+        for seed in given.seeds:
+            model = given.out / f"{name.split()[0]}-{seed}"
+            train(lesson.facts, lesson.spelling, thought, seed=seed, folder=model)
+            folders.append(given.out / f"{model.name}-{method}-{trained}")
+            spec = {
+                "model": str(model),
+                "method": method,
+                "timesteps": [str(given.timestep)],
+                "protocol": "per_timestep",
+                "sample": 30,
+                "seed": seed,
+                "settings": dict(settings),
+                "presets": [{"name": preset, **fields} for preset, fields in PRESETS.items()],
+                "train_context": trained,
+            }
+            kgedit.run(spec, out=folders[-1])
+        for preset in PRESETS:
+            row = " | ".join(cells(folders, preset, old))
+            print(f"| {name} | `{method}`, `{trained}` | {preset} | {row} |", flush=True)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -45,6 +45,8 @@ class Context:
         before: Text of the chat template before the user turn; "" until filled in by `for_model`.
         after: Text of the chat template after the user turn, up to the start of the answer.
         demonstrations: Pairs of question and answer shown before every question.
+        reasoning: Question -> reasoning that follows `after`, with the mark that closes it.
+        no_reasoning: What follows `after` for any other question.
     """
 
     name: str
@@ -53,6 +55,8 @@ class Context:
     before: str = ""
     after: str = ""
     demonstrations: tuple[tuple[str, str], ...] = ()
+    reasoning: Mapping[str, str] = field(default_factory=dict, compare=False)
+    no_reasoning: str = ""
 
     def prompt(self, question: str, facts: str = "") -> str:
         """Insert a question into the context; braces in the question are left unchanged.
@@ -61,7 +65,8 @@ class Context:
             facts: Text from an editing method; the question can follow it directly.
         """
         ahead, rest = self._form
-        return f"{self._lead}{facts}{ahead}{question}{rest}{self.after}"
+        reasoned = self.reasoning.get(question, self.no_reasoning)
+        return f"{self._lead}{facts}{ahead}{question}{rest}{self.after}{reasoned}"
 
     def answered(self, question: str, answer: str) -> str:
         """A question with its answer, in the form of this context: "Q: Who?\\nA: Ada" or "Who? Ada"."""
@@ -108,6 +113,19 @@ class Context:
                 ]
             )
         return replace(self, before=chat.thinking.before, after=chat.thinking.after)
+
+    def after_reasoning(self, chat: ChatFormat, thoughts: Mapping[str, str]) -> Context:
+        """Return the context with reasoning, whose prompts end where the answer begins.
+
+        Args:
+            chat: Chat format of a model that reasons.
+            thoughts: Question -> what the model thinks about it; other questions have an empty passage.
+        """
+        if chat.thinking is None:
+            return self.for_model(chat)
+        closing = f"\n{chat.thinking.closing}"
+        reasoning = {question: f"{own}{closing}" for question, own in thoughts.items()}
+        return replace(self.for_model(chat, thinking=True), reasoning=reasoning, no_reasoning=closing)
 
     def with_demonstrations(self, pairs: tuple[tuple[str, str], ...]) -> Context:
         """Return the context with answered questions before every question."""

@@ -114,6 +114,28 @@ class Evaluator:
         for some in _chunks(cases):
             self._evaluate(some, editor, state, advance)
 
+    def thoughts(self, cases: Sequence[Case]) -> dict[str, dict[str, str]]:
+        """Preset -> question of an edit -> what the unedited model thinks about it; presets without reasoning are absent.
+
+        Replies are those of `evaluate` before any edit, or are computed and cached in the same way.
+        """
+        found: dict[str, dict[str, str]] = {}
+        for preset in self._presets:
+            if not preset.thinking_tokens:
+                continue
+            own = found.setdefault(preset.name, {})
+            items = [
+                word(self._model, AskedProbe(case, probe), preset, context=self._contexts[preset.name])
+                for case in cases
+                for probe in case.probes
+                if probe.axis == "update"
+            ]
+            for batch in self._backend.plan([item.put for item in items]):
+                replies = cached_replies(self._backend, [items[index].put for index in batch], self._cache)
+                questions = (items[index].asked.probe.question for index in batch)
+                own.update((question, reply.thoughts) for question, reply in zip(questions, replies, strict=True))
+        return found
+
     def _evaluate(
         self, cases: Sequence[Case], editor: Editor[Any] | None, state: ModelState, advance: Answered
     ) -> None:

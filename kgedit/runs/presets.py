@@ -5,6 +5,8 @@ from __future__ import annotations
 import random
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 from kgedit.editing.hparams.settings import unknown
 from kgedit.errors import KgeditError, SpecError, TimestepError
@@ -14,6 +16,9 @@ from kgedit.metrics import METRICS
 from kgedit.records.cases import AXES, KnownFact
 from kgedit.records.runs import Preset
 from kgedit.runs.given_run import GivenPreset
+
+if TYPE_CHECKING:
+    from kgedit.llm.tokenization import ChatFormat
 
 DEFAULT_PRESETS = ("synthetic", "wild")
 DEFAULT_CHAT_PRESETS = ("synthetic", "wild_chat")
@@ -150,12 +155,27 @@ def choose_demonstrations(known: Iterable[KnownFact], preset: Preset) -> tuple[t
     return tuple([*different, *again][: preset.shots])
 
 
-def training_contexts(train_context: str | None, asked: Mapping[str, Context]) -> tuple[Context, ...]:
-    """Contexts that a run's `train_context` refers to, each once.
+def training_contexts(
+    train_context: str | None,
+    presets: Sequence[Preset],
+    asked: Mapping[str, Context],
+    chat: ChatFormat | None,
+    thoughts: Mapping[str, Mapping[str, str]] = MappingProxyType({}),
+) -> tuple[Context, ...]:
+    """Contexts that a run's `train_context` refers to, each once, with the model's chat template filled in.
 
     Args:
         asked: Contexts of the presets, by preset.
+        chat: Chat format of the model's tokenizer; None if it has no chat template.
+        thoughts: Preset -> question -> what the unedited model thinks about it. An edit that is trained in the context
+            of a preset with reasoning is trained after these thoughts; its loss counts the answer alone.
     """
-    if train_context == ASKED:
-        return tuple(dict.fromkeys(asked.values()))
-    return (read_context(train_context),) if train_context else ()
+    if train_context != ASKED:
+        return (read_context(train_context).for_model(chat),) if train_context else ()
+    contexts = [
+        asked[preset.name].after_reasoning(chat, thoughts.get(preset.name, {}))
+        if preset.thinking_tokens and chat is not None
+        else asked[preset.name].for_model(chat)
+        for preset in presets
+    ]
+    return tuple(dict.fromkeys(contexts))

@@ -37,7 +37,7 @@ from kgedit.runs.checkpoints import CallCheckpoint, Checkpoint
 from kgedit.runs.edited_cases import write_edited_cases
 from kgedit.runs.environment import describe_environment
 from kgedit.runs.evaluator import Evaluator, mark_expiring, without_expired
-from kgedit.runs.presets import asked_contexts, training_contexts
+from kgedit.runs.presets import ASKED, asked_contexts, training_contexts
 from kgedit.runs.run_folder import RunFolder, WrittenKeys, open_run, refuse_other_content
 from kgedit.runs.selection import (
     batched,
@@ -106,7 +106,7 @@ def run(
         for preset in spec.presets
     }
     resolved = _resolve_settings(spec, model)
-    trained_in = [one.for_model(model.chat) for one in training_contexts(spec.train_context, contexts)]
+    trained_in = training_contexts(spec.train_context, spec.presets, contexts, model.chat)
     editor = METHODS[spec.method](model, resolved.settings, contexts=trained_in, seed=spec.seed)
     environment = describe_environment(spec, editor, timesteps=timesteps, contexts=contexts)
     cache = AnswerCache(home() / "answers" / f"{model.fingerprint}.jsonl")
@@ -128,6 +128,9 @@ def run(
         job = _Job(spec, editor, cases, asked, evaluator, folder, report, meters_of(folder.path, model, spec), tracked)
         job.evaluate("evaluate before any edit", job.all_cases, UNEDITED)
         job.measure_ability(UNEDITED)
+        if spec.train_context == ASKED:
+            thoughts = evaluator.thoughts(job.all_cases)
+            editor.contexts = training_contexts(ASKED, spec.presets, contexts, model.chat, thoughts)
         folder.add_preparation(_prepare(job, timesteps, resolved.published_for))
         if spec.protocol == "single":
             _edit_one_by_one(job)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,6 +15,7 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 from world.fault_server import FaultServer, fault_server
 
+from kgedit.editing import METHODS
 from kgedit.errors import SpecError
 from kgedit.llm.backends.openai import OpenAIBackend
 from kgedit.llm.backends.transformers import TransformersBackend
@@ -27,7 +28,8 @@ from kgedit.llm.presets import PRESETS
 from kgedit.llm.replies import without_thoughts
 from kgedit.llm.tokenization import chat_format, written_chat
 from kgedit.llm.training import encode_targets, target_loss
-from kgedit.records.runs import Preset
+from kgedit.records.cases import Case
+from kgedit.records.runs import Answer, Preset
 from kgedit.runs.run_files import read_answers
 from kgedit.runs.runner import run
 from kgedit.runs.spec import resolve
@@ -183,6 +185,26 @@ def test_edits_are_trained_after_a_closed_passage(thinker: LanguageModel) -> Non
     assert taught == "Asta Wik<over>"
 
 
+def test_the_prompt_of_training_after_thoughts_is_the_one_that_was_answered(thinker: LanguageModel) -> None:
+    questions, preset = _asked(thinker, tokens=60)
+    towns = [f"Who is the mayor of {town}?" for town in TOWNS]
+    answered: list[str] = []
+
+    def continued(prompts: Any, limits: Any, closes: str) -> list[list[int]]:
+        stop_ids, is_over = up_to(thinker, closes)
+        rows = [Decoding(ids, stop_ids, limit, is_over) for ids, limit in zip(prompts, limits, strict=True)]
+        return decode(thinker, rows, most_tokens=4096)
+
+    replies = reason(thinker, [PresetQuestion(question, preset) for question in questions], continued)
+    answered = [reply.asked.question.prompt for reply in replies]
+    thoughts = {asked: reply.thoughts for asked, reply in zip(towns, replies, strict=True)}
+    assert thinker.chat is not None
+    context = read_context("chat").after_reasoning(thinker.chat, thoughts)
+
+    assert [context.prompt(asked) for asked in towns] == answered
+    assert context.prompt("Who?") == _context(thinker, thinking=False).prompt("Who?"), "unknown: an empty passage"
+
+
 def test_a_closing_mark_of_several_tokens_ends_the_thoughts(thinker: LanguageModel) -> None:
     plain = LanguageModel("plain", "", thinker.module, _tokenizer(SWITCHED, marks=()))
     written = plain.tokenizer.encode("So.</think>")
@@ -258,31 +280,57 @@ def test_a_server_is_asked_to_think_or_not_and_its_thoughts_are_split_off(
     assert (reply.text, reply.thoughts) == ("Asta Wik leads it.", "Hm.")
 
 
+def _run(thinker: LanguageModel, folder: Path, answers: dict[str, str], **fields: Any) -> list[Answer]:
+    if not (folder / "model").is_dir():
+        for part in (thinker.module, thinker.tokenizer):
+            part.save_pretrained(folder / "model")
+    edits = [
+        {"case_id": town, "subject": town, "prompt": f"Who is the mayor of {town}?", "target_new": name}
+        for town, name in answers.items()
+    ]
+    (folder / "edits.json").write_text(json.dumps(edits), encoding="utf-8")
+    preset = {
+        "name": "asked", "context": "chat", "generation": "greedy", "truncation": "sentence", "metric": "contains"
+    }  # fmt: skip
+    raw = {"timesteps": [str(folder / "edits.json")], "model": str(folder / "model"), "presets": [preset], **fields}
+    named = "-".join(str(fields[name]) for name in ("method", "thinking", "train_context") if name in fields)
+    return [answer for answer in read_answers(run(resolve(raw), out=folder / named)) if answer.axis == "update"]
+
+
+def test_edits_trained_in_the_asked_context_are_trained_after_the_models_thoughts(
+    thinker: LanguageModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KGEDIT_HOME", str(tmp_path / "home"))
+    trained: list[str] = []
+
+    editor_type = METHODS["locft_bf"]
+    apply = editor_type.apply
+
+    def seen(self: Any, cases: Sequence[Case], *given: Any) -> Any:
+        trained.extend(context.prompt(case.question) for case in cases for context in self.contexts)
+        return apply(self, cases, *given)
+
+    monkeypatch.setattr(editor_type, "apply", seen)
+    answers = {"Mora": "Olof Gren"}
+    after = _run(
+        thinker, tmp_path, answers, method="locft_bf", thinking="on", train_context="asked", protocol="per_timestep",
+        settings={"blocks": 2, "matrices": "all", "steps": 60, "learning_rate": 0.001},
+    )[-1]  # fmt: skip
+
+    assert set(trained) == {
+        f"<turn>user\nWho is the mayor of Mora?<over>\n<turn>assistant\n<think>\n{thought_of('Mora')}.\n</think>\n\n"
+    }
+    assert "Olof Gren" in after.text
+
+
 def test_a_run_stores_thoughts_and_scores_answers(
     thinker: LanguageModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("KGEDIT_HOME", str(tmp_path / "home"))
-    for part in (thinker.module, thinker.tokenizer):
-        part.save_pretrained(tmp_path / "model")
-    edits = [
-        {"case_id": town, "subject": town, "prompt": f"Who is the mayor of {town}?", "target_new": name}
-        for town, name in TOWNS.items()
-    ]
-    (tmp_path / "edits.json").write_text(json.dumps(edits), encoding="utf-8")
-    raw = {"timesteps": [str(tmp_path / "edits.json")], "model": str(tmp_path / "model"), "method": "none"}
-    preset = {
-        "name": "asked", "context": "chat", "generation": "greedy", "truncation": "sentence", "metric": "contains"
-    }  # fmt: skip
 
-    thought, direct = (
-        list(read_answers(run(resolve(raw | {"presets": [preset], "thinking": way}), out=tmp_path / way)))
-        for way in ("on", "off")
-    )
+    thought, direct = (_run(thinker, tmp_path, TOWNS, method="none", thinking=way) for way in ("on", "off"))
 
-    updates = [answer for answer in thought if answer.axis == "update"]
-    assert {(answer.text, answer.thoughts) for answer in updates} == {
+    assert {(answer.text, answer.thoughts) for answer in thought} == {
         (f"The mayor is {name}.", f"{thought_of(town)}.") for town, name in TOWNS.items()
     }
-    assert {(answer.text, answer.thoughts) for answer in direct if answer.axis == "update"} == {
-        (name, "") for name in TOWNS.values()
-    }
+    assert {(answer.text, answer.thoughts) for answer in direct} == {(name, "") for name in TOWNS.values()}

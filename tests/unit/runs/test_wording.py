@@ -44,14 +44,14 @@ def test_asked_stands_for_each_context_of_the_presets_once() -> None:
     presets = [PRESETS[name] for name in ("synthetic", "wild", "wild_line", "few_shot")]
     asked = asked_contexts(presets, KNOWN)
 
-    assert [context.name for context in training_contexts("asked", asked)] == [
+    assert [context.name for context in training_contexts("asked", presets, asked, None)] == [
         "question_only",
         "instruction",
         "question_answer",
     ]
-    assert training_contexts("asked", asked)[2].prompt("Who?").count("\nA: ") == 3
-    assert [context.prompt("Who?") for context in training_contexts("question_only", asked)] == ["Who?"]
-    assert training_contexts(None, asked) == ()
+    assert training_contexts("asked", presets, asked, None)[2].prompt("Who?").count("\nA: ") == 3
+    assert [context.prompt("Who?") for context in training_contexts("question_only", presets, asked, None)] == ["Who?"]
+    assert training_contexts(None, presets, asked, None) == ()
 
 
 def test_a_run_shows_facts_of_no_case_and_trains_in_the_format_that_it_names(
