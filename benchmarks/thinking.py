@@ -167,7 +167,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     given = parser.parse_args()
     print(
-        "| reasoning | method, trained in | asked | old before | new | old | rephrased | unrelated | cut off | first sentence |"
+        "| reasoning | method, training | asked | before | new | old | rephrased | unrelated | cut | first sentence |"
     )
     print("| :-- | :-- | :-- | --: | --: | --: | --: | --: | --: | --: |")
     timestep = Timestep.open(given.timestep)

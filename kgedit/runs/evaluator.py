@@ -115,7 +115,7 @@ class Evaluator:
             self._evaluate(some, editor, state, advance)
 
     def thoughts(self, cases: Sequence[Case]) -> dict[str, dict[str, str]]:
-        """Preset -> question of an edit -> what the unedited model thinks about it; presets without reasoning are absent.
+        """Preset with reasoning -> question of an edit -> what the unedited model thinks about it.
 
         Replies are those of `evaluate` before any edit, or are computed and cached in the same way.
         """
