@@ -110,6 +110,13 @@ def test_an_office_that_a_subject_lacks_gets_no_other_one(memory: GraphMemory) -
 
 
 @pytest.mark.models
+def test_what_kind_of_thing_something_is_is_asked_in_words_for_kinds(memory: GraphMemory) -> None:
+    asked = ("What kind of thing is Oslo?", "Armin Laschet, a Green, or am I wrong?")
+    found = [each.paths[0].rows[0].relation for each in memory.find(asked)]
+    assert found == ["P31", "P102"]
+
+
+@pytest.mark.models
 @pytest.mark.parametrize(
     "question",
     [
