@@ -45,8 +45,10 @@ LONGEST = (
     "tests/contracts/test_methods.py",
     "tests/readme/",
     "tests/unit/llm/remote/test_real_server.py",
+    "tests/unit/spark/",
+    "tests/unit/store/test_many_threads.py",
     "tests/unit/test_api_docs.py",
-    "tests/packaging/",
+    "tests/unit/test_bit_flips.py",
     "tests/unit/llm/test_ability_tasks.py",
     "tests/unit/proxy/test_real_model_server.py",
     "tests/unit/timesteps/test_exports_of_real_slices.py",
@@ -55,6 +57,7 @@ LONGEST = (
     "tests/unit/cli/test_export_wikifactdiff.py",
     "tests/unit/cli/test_sweep.py",
     "tests/unit/docs/test_fresh_data.py",
+    "tests/packaging/",
 )
 """The slowest files, as measured; they start first so that none of them runs alone at the end."""
 
