@@ -8,7 +8,7 @@ values has no pair to compare: signals that need both sides are null.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import date, timedelta
 from pathlib import Path
 
@@ -19,7 +19,7 @@ from kgedit.errors import UnknownNameError
 from kgedit.store.engine import listed, open_engine
 from kgedit.store.snapshots import Snapshot
 from kgedit.timesteps.kinds.properties import FIXED_AT_BEGINNING, FIXED_AT_END, SLOW
-from kgedit.timesteps.kinds.snapshot_tables import make_tables, make_tables_of_values
+from kgedit.timesteps.kinds.snapshot_tables import make_tables, make_tables_of_values, parts_of_pairs
 from kgedit.timesteps.kinds.value_signals import VALUE_SIGNALS, Signal, add_value_signals, compare_values, define_macros
 from kgedit.wikidata.times import day_number
 
@@ -212,7 +212,9 @@ def find_signals(
     with open_engine(spill, memory=MEMORY) as connection:
         define_macros(connection)
         make_tables(connection, old, new, earlier, changes.select(CHANGES.names).cast(CHANGES))
-        return _compare_pairs(connection, old.date, _day_after(new.date), len(earlier))
+        days = {"old": old.date, "until": _day_after(new.date)}
+        parts = [_compare_pairs(connection, days | {"earlier": len(earlier)}) for _ in parts_of_pairs(connection)]
+    return pa.concat_tables(parts).sort_by([("subject", "ascending"), ("property", "ascending")])
 
 
 def signals_of_values(values: pa.Table) -> pa.Table:
@@ -272,7 +274,7 @@ _CONTAINMENT = """
 """
 
 
-def _compare_pairs(connection: duckdb.DuckDBPyConnection, old: int, until: int, earlier: int) -> pa.Table:
+def _compare_pairs(connection: duckdb.DuckDBPyConnection, given: Mapping[str, int]) -> pa.Table:
     of_snapshots = ", ".join(f"{signal.sql} AS {signal.name}" for signal in (*SNAPSHOT_SIGNALS, *_PROPERTY_SIGNALS))
     pairs = f"""
         SELECT p.*, {of_snapshots} FROM pair p
@@ -286,10 +288,7 @@ def _compare_pairs(connection: duckdb.DuckDBPyConnection, old: int, until: int, 
         LEFT JOIN subject_dates s ON s.subject = p.subject
         {_CONTAINMENT}
     """
-    connection.execute(
-        f"CREATE TABLE compared_pair AS {add_value_signals(pairs)}",
-        {"old": old, "until": until, "earlier": earlier},
-    )
+    connection.execute(f"CREATE OR REPLACE TABLE compared_pair AS {add_value_signals(pairs)}", given)
     words = ", ".join(f"first({name} ORDER BY new_object, old_object) AS {name}" for name in VALUES.names[2:])
     of_pairs = (*_PROPERTY_SIGNALS, *SNAPSHOT_SIGNALS, *VALUE_SIGNALS)
     counted = ", ".join(f"{signal.sql} AS {signal.name}" for signal in CHANGE_SIGNALS)

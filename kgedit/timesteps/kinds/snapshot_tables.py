@@ -1,11 +1,12 @@
 """DuckDB tables for computing the signals of changes, from two snapshots and any earlier ones.
 
-All joins are hash joins that can spill: no table is larger than a snapshot's facts of a few properties.
+Rows of changes are found in all of the snapshots at once, in tables that can spill. Joining these to pairs of values
+takes a dozen hash tables in memory together, and is done for one part of the changes after the other.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import duckdb
 import pyarrow as pa
@@ -32,8 +33,8 @@ def make_tables(
     earlier: Sequence[Snapshot],
     changes: pa.Table,
 ) -> None:
-    """Create the tables change, old_held, new_held, old_stated, new_stated, held_earlier, pair, subject_dates,
-    contained and near.
+    """Create the tables change, old_held, new_held, old_stated, new_stated, held_earlier, subject_dates, contained and
+    near, and those that `parts_of_pairs` reads.
 
     Args:
         connection: Connection with the macros.
@@ -52,8 +53,54 @@ def make_tables(
     _make_stated(connection)
     _make_names(connection)
     _make_contained(connection)
-    _make_pairs(connection)
     _make_subject_dates(connection)
+
+
+_CHANGES_AT_ONCE = 20_000
+"""Changes of a part: joining 140,000 of them at once takes more than 192 MB."""
+
+_BY_SUBJECT = (
+    *("change", "compared", "held_earlier", "subject_dates"),
+    *(f"{name}_{rows}" for name in ("old", "new") for rows in ("held", "stated")),
+)
+_BY_ID = {
+    **dict.fromkeys(("named", "redirect", "class_list", "around"), "id"),
+    "contained": "inner_id",
+    "near": "old_object",
+}
+"""Tables of entities -> their column of ids that changes mention."""
+
+
+def parts_of_pairs(connection: duckdb.DuckDBPyConnection) -> Iterator[None]:
+    """Restrict the tables of `make_tables` to one part of the changes after the other, with their table ``pair``.
+
+    Args:
+        connection: Connection with these tables; the restricted ones hide them until the end.
+    """
+    changes = connection.execute("SELECT count(*) FROM change").fetchall()[0][0]
+    parts = max(1, -(-changes // _CHANGES_AT_ONCE))
+    if parts == 1:
+        _make_pairs(connection)
+        yield
+        return
+    connection.execute("CREATE SCHEMA part; SET search_path = 'part,main'")
+    for number in range(parts):
+        for name in _BY_SUBJECT:
+            rows = f"FROM main.{name} WHERE hash(subject) % {parts} = {number}"
+            connection.execute(f"CREATE OR REPLACE TABLE part.{name} AS {rows}")
+        connection.execute(
+            """
+            CREATE OR REPLACE TABLE part.mentioned AS
+            SELECT old_object AS id FROM compared UNION SELECT new_object FROM compared
+            UNION SELECT property FROM compared
+            """
+        )
+        for name, column in _BY_ID.items():
+            rows = f"FROM main.{name} WHERE {column} IN (FROM part.mentioned)"
+            connection.execute(f"CREATE OR REPLACE TABLE part.{name} AS {rows}")
+        _make_pairs(connection)
+        yield
+    connection.execute("SET search_path = 'main'; DROP SCHEMA part CASCADE")
 
 
 def make_tables_of_values(
@@ -312,7 +359,7 @@ def _make_pairs(connection: duckdb.DuckDBPyConnection) -> None:
     )
     connection.execute(
         f"""
-        CREATE TABLE pair AS
+        CREATE OR REPLACE TABLE pair AS
         SELECT k.subject, k.property, coalesce(property_name.label, k.property) AS property_label,
                CASE WHEN old_object[1] = 'Q' AND new_object[1] = 'Q' THEN 'item'
                     WHEN old.value_type = new.value_type THEN new.value_type END AS value_type, {sides}
