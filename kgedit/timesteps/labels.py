@@ -15,7 +15,7 @@ import duckdb
 import pyarrow as pa
 
 from kgedit.store.closures import below, subclass_links
-from kgedit.store.engine import literal, select
+from kgedit.store.engine import listed, literal, select
 from kgedit.store.window import Window
 from kgedit.wikidata.ids import COUNTRY, INSTANCE_OF, WIKIMEDIA_PAGE_CLASSES
 from kgedit.wording.languages import ENGLISH, Language
@@ -168,11 +168,20 @@ def describe_subjects(
         A table with the schema SUBJECTS, one row per subject, ordered by it.
     """
     rules = name_rules()
-    found = select(_query(rules), connection=connection, labels=labels.select(["subject", "subject_label"]))
-    # A table of Python objects takes ten times as much memory as its columns.
-    parts = [_named(batch.to_pylist(), rules, language) for batch in found.to_batches(_ROWS_AT_ONCE)]
-    return pa.concat_tables([SUBJECTS.empty_table(), *parts])
+    once = select(
+        "SELECT subject, min(subject_label) AS subject_label FROM labels GROUP BY subject ORDER BY subject",
+        labels=labels.select(["subject", "subject_label"]),
+    )
+    parts = [SUBJECTS.empty_table()]
+    for start in range(0, once.num_rows, _SUBJECTS_AT_ONCE):
+        found = select(_query(rules), connection=connection, labels=once.slice(start, _SUBJECTS_AT_ONCE))
+        # A table of Python objects takes ten times as much memory as its columns.
+        parts += [_named(batch.to_pylist(), rules, language) for batch in found.to_batches(_ROWS_AT_ONCE)]
+    return pa.concat_tables(parts)
 
+
+_SUBJECTS_AT_ONCE = 40_000
+"""Subjects of a query, whose joins are in memory together: 140,000 take more than the 128 MB of an export."""
 
 _ROWS_AT_ONCE = 8_000
 
@@ -213,16 +222,18 @@ def _hinted(name: str, row: dict[str, str | None], rules: NameRules, language: L
 def _query(rules: NameRules) -> str:
     roots = [(kind, name) for kind, names in rules.classes.items() for name in names]
     evidence = _values((kind, name) for kind, names in rules.evidence.items() for name in names)
+    read = listed(sorted({INSTANCE_OF, COUNTRY, *(name for names in rules.evidence.values() for name in names)}))
     order = "[" + ", ".join(f"'{kind}'" for kind in rules.classes) + "]"
     with_article = ", ".join(f"'{name}'" for name in rules.article_classes)
     return f"""
         WITH class_of(subject_class, id) AS (
             {below(roots, f"({subclass_links('new_facts')})")}
         ), wanted AS (
-            SELECT subject, min(subject_label) AS label FROM labels GROUP BY subject
+            SELECT subject, subject_label AS label FROM labels
         ), own AS MATERIALIZED (
-            SELECT subject, property, object FROM new_facts SEMI JOIN wanted USING (subject)
-            UNION SELECT subject, property, object FROM old_facts SEMI JOIN wanted USING (subject)
+            SELECT subject, property, object FROM new_facts SEMI JOIN wanted USING (subject) WHERE property IN {read}
+            UNION
+            SELECT subject, property, object FROM old_facts SEMI JOIN wanted USING (subject) WHERE property IN {read}
         ), shown AS (
             SELECT subject, subject_class, 0 AS turn FROM own JOIN class_of ON object = class_of.id
             WHERE property = '{INSTANCE_OF}'

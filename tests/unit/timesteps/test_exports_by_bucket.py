@@ -113,6 +113,7 @@ def test_exports_do_not_depend_on_how_many_rows_are_taken_at_once(
     sizes = {
         "kgedit.timesteps.engines.store._EDITS_AT_ONCE": 3,
         "kgedit.timesteps.labels._CHANGES_AT_ONCE": 5,
+        "kgedit.timesteps.labels._SUBJECTS_AT_ONCE": 4,
         "kgedit.timesteps.kinds.snapshot_tables._CHANGES_AT_ONCE": 3,
         "kgedit.timesteps.locality._CASES_AT_ONCE": 2,
         "kgedit.timesteps.locality._FACTS_AT_ONCE": 7,
