@@ -3,9 +3,9 @@
     python benchmarks/repeat_store.py HOME LARGER --times 16
 
 Generating and loading 16 million statements takes most of an hour, and repeating a store of one million some minutes.
-Each copy has other ids of items, other labels and other strings, so that it refers to items of its own. Common to all
-copies, and described once, are properties and the items that more than a hundred facts refer to: classes, countries,
-genders. Bucket by bucket, rows have the columns and encodings of a load.
+Each copy has its own item ids, labels and strings, and refers to its own items. Properties, and items that more than a
+hundred facts refer to (classes, countries, genders), are described once and shared by all copies. The rows of each
+bucket have the columns and encodings of a load.
 """
 
 from __future__ import annotations

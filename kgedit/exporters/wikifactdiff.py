@@ -9,6 +9,7 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
+from kgedit.errors import DamagedFileError
 from kgedit.records.cases import Case
 from kgedit.store.files import write_text
 from kgedit.timesteps.table_files import read_parts
@@ -50,12 +51,15 @@ def _updates(timestep: Timestep) -> Iterator[Row]:
             "in_replacement_set": update["in_replacement_set"],
             "random_neighborhood": [_neighbour(row) for row in near if row["basis"] == "random"],
         }
+    for rows in (objects, neighbours):
+        rows.check_read()
 
 
 class _Ordered:
     """Rows of a table about each update. They are in the order of the updates, so that none of them is held."""
 
     def __init__(self, timestep: Timestep, name: str) -> None:
+        self._path = timestep.folder / f"{name}.parquet"
         self._groups = groupby(_rows(timestep, name), key=_GROUP)
         self._next = next(self._groups, None)
 
@@ -66,6 +70,17 @@ class _Ordered:
         rows = list(self._next[1])
         self._next = next(self._groups, None)
         return rows
+
+    def check_read(self) -> None:
+        """Check that every row has been returned.
+
+        Raises:
+            DamagedFileError: if rows are left, because one is about no update or precedes its turn.
+        """
+        if self._next is not None:
+            subject, relation = self._next[0]
+            reason = f"its rows about {subject} and {relation} are not in the order of updates.parquet"
+            raise DamagedFileError(self._path, reason, EXPORT_AGAIN)
 
 
 _GROUP = itemgetter("subject", "property")

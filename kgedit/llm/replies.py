@@ -215,7 +215,7 @@ class Thinking:
         opens: Text that opens the passage.
         closes: Text that closes it.
         before: Text of the chat template before the user turn, when the model is to reason.
-        after: Text between the user turn and the first thought, including the opening mark.
+        after: Text between the user turn and the reasoning, including the opening mark.
         has_switch: Whether the template has `enable_thinking`, so that a server can be asked for either.
     """
 

@@ -159,7 +159,13 @@ class NameIndex:
         self._spellings.load(tables)
 
     def _runs(self, words: Sequence[Word], keys: Keys, *, least: int = 0) -> list[Mention]:
-        """All runs of words that are names and end after at least so many words; `keys` are those of the words."""
+        """Names among the runs of words.
+
+        Args:
+            words: Words of a text.
+            keys: Keys of the words (kgedit.names.columns.hashed).
+            least: Runs that end before this number of words are left out.
+        """
         places, sizes = self._sizes.find(keys)
         found = sorted(zip(places.tolist(), sizes.tolist(), strict=True), key=lambda run: (run[0], -run[1]))
         runs = [words[first : first + size] for first, size in found if least <= first + size <= len(words)]

@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from world.small_timestep import write_timestep
 
+from kgedit.errors import DamagedFileError
 from kgedit.exporters.wikifactdiff import export
 from kgedit.timesteps.timestep import Timestep
 from kgedit.timesteps.wikifactdiff.scenarios import SCENARIOS
@@ -77,6 +78,14 @@ def test_each_update_has_its_own_objects_and_neighbours_in_whatever_parts_they_a
         for field in ("neighborhood", "random_neighborhood")
     ]
     assert near == [[], [], ["Q1P6"] * 2, ["Q1P6"], [], [], ["Q2P6"] * 2, ["Q2P6"]]
+
+
+@pytest.mark.parametrize("subjects", [("Q2", "Q1"), ("Q9", "Q1", "Q2")])
+def test_objects_in_another_order_than_the_updates_are_an_error(subjects: tuple[str, ...], tmp_path: Path) -> None:
+    updates = [ROW | {"subject": subject} for subject in ("Q1", "Q2")]
+    objects = [{"subject": subject, "property": "P6", "object": "Q5"} for subject in subjects]
+    with pytest.raises(DamagedFileError, match=r"objects\.parquet is damaged: its rows about .* Export it again"):
+        _written(tmp_path, pa.Table.from_pylist(updates, schema=UPDATES), objects=_rows(OBJECTS, objects))
 
 
 ROW = dict.fromkeys(UPDATES.names) | {"subject": "Q1", "property": "P6", "cloze": "The mayor of Arvika is"}
