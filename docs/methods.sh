@@ -6,8 +6,18 @@ set -eu
 
 sets=$1 out=$2
 shift 2
-only=""
-for run in "$@"; do only="$only --only $run*"; done
+named="$*"
+
+# sweep SPEC OPTION...: its runs that were named, or all if none were.
+sweep() {
+  spec=$1 only=""
+  shift
+  for run in $named; do
+    ! grep -q "method: $run" "$spec" || only="$only --only $run*"
+  done
+  # shellcheck disable=SC2086  # $only is a list of options.
+  [ "$named" ] && [ ! "$only" ] || kgedit sweep "$spec" "$@" $only
+}
 
 here=$(dirname "$0")
 mkdir -p "$out"
@@ -29,18 +39,15 @@ for name, edits in (("counterfact", counterfact), ("qaedit", qaedit), ("deviatio
     (out / f"{name}.json").write_text(json.dumps(edits, ensure_ascii=False, indent=1), encoding="utf-8")
 END
 
-# shellcheck disable=SC2086  # $only is a list of options.
-{
-  for set in counterfact qaedit; do
-    kgedit sweep "$here/methods.yaml" --edits "$out/$set.json" --limit 100 --out "$out/$set" $only
-  done
-  kgedit sweep "$here/in-a-row.yaml" --edits "$out/counterfact.json" --limit 1000 --out "$out/in-a-row" $only
-}
-[ "$only" ] || {
+for set in counterfact qaedit; do
+  sweep "$here/methods.yaml" --edits "$out/$set.json" --limit 100 --out "$out/$set"
+done
+sweep "$here/in-a-row.yaml" --edits "$out/counterfact.json" --limit 1000 --out "$out/in-a-row"
+[ "$named" ] || {
   kgedit sweep "$here/deviations.yaml" --edits "$out/deviations.json" --limit 20 --out "$out/deviations"
   kgedit sweep "$here/closed-forms.yaml" --edits "$out/counterfact.json" --limit 100 --out "$out/closed-forms"
   kgedit sweep "$here/deviations-tiny.yaml" --edits "$out/counterfact.json" --limit 100 --out "$out/deviations-tiny"
 }
 python "$here/methods_tables.py" "$out"
 python "$here/deviations_tables.py" "$out"
-[ "$only" ] || python "$here/deviation_checks.py" "$out/deviations.json"
+[ "$named" ] || python "$here/deviation_checks.py" "$out/deviations.json"

@@ -7,7 +7,7 @@ and updates of Wikidata with a text for each fact; its structured edits are thos
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from kgedit.records.cases import Case, Fact, Probe
 from kgedit.timesteps.edit_files.contract import CaseDetails, EditFormat, ReadCase, Row, RowPlace
@@ -34,6 +34,7 @@ def _read_unke(row: Row, place: RowPlace) -> Iterator[ReadCase]:
         Probe("update", question, (text,), (fact,)),
         *probes_of("rephrase", texts_at(row, "para_question"), (text,), fact),
         *_statements(place, fact, asked),
+        *_locality(place, zip(texts_at(row, "loc"), ((answer,) for answer in texts_at(row, "loc_ans")), strict=False)),
     )
     yield _case(case_id_of(row, place), place, fact=fact, question=question, probes=probes), CaseDetails()
 
@@ -108,6 +109,10 @@ def _near(row: Row, place: RowPlace) -> tuple[Probe, ...]:
     question, answers = text_at(row, "loc"), texts_at(row, "loc_ans")
     if question and answers:
         asked.append((question, answers))
+    return _locality(place, asked)
+
+
+def _locality(place: RowPlace, asked: Iterable[tuple[str, tuple[str, ...]]]) -> tuple[Probe, ...]:
     return tuple(
         Probe("locality", question, answers, (nearby_fact(place, index, question, answers[0]),))
         for index, (question, answers) in enumerate(asked)
@@ -117,15 +122,15 @@ def _near(row: Row, place: RowPlace) -> tuple[Probe, ...]:
 UNKE = EditFormat(
     name="unke",
     needs=(("question",), ("answer",), ("sub_question", "para_question")),
-    texts=("question", "answer", "para_question", "sub_question", "sub_answer"),
-    used=("id", "question", "answer", "para_question", "sub_question", "sub_answer"),
+    texts=("question", "answer", "para_question", "sub_question", "sub_answer", "loc", "loc_ans"),
+    used=("id", "question", "answer", "para_question", "sub_question", "sub_answer", "loc", "loc_ans"),
     unusable={
         **{f"mmlu_{part}": "questions of MMLU: measure them with --ability lm-eval:mmlu" for part in
            ("questions", "answer", "choices")},
     },
     read_row=_read_unke,
 )  # fmt: skip
-"""Source: data/final_data_v3.json of TrustedLLM/UnKE, as its code reads it."""
+"""Source: data/final_data_v3.json of TrustedLLM/UnKE, as its code reads it; `loc` and `loc_ans` are kgedit's."""
 
 _REWRITE = (
     "prompt", "prompt_full", "question", "subject", "relation_id", "fact_new_uns", "target_true.str", "answer_true",

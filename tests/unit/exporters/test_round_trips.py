@@ -15,7 +15,7 @@ from kgedit.exporters import EXPORTERS
 from kgedit.records.cases import Case, Fact
 from kgedit.resources import data_folder
 from kgedit.timesteps.edit_files import EDIT_FORMATS, EditFile
-from kgedit.timesteps.tables import CASES, LOCALITY
+from kgedit.timesteps.tables import CASES, CHANGED, LOCALITY
 from kgedit.timesteps.timestep import Timestep
 from kgedit.wording.catalogues import read_catalogue
 from kgedit.wording.languages import language_codes
@@ -129,6 +129,9 @@ def test_the_changes_of_an_item_are_a_paragraph_with_a_question_about_each(tmp_p
     cases[2] |= {"old_answers": [], "cloze": "The mayor of Falun is"}
     rows = [row | {"statement": None, "name": None} for row in cases]
     pq.write_table(pa.Table.from_pylist(rows, schema=CASES), timestep.folder / "cases.parquet")
+    near = timestep.table("locality").to_pylist()
+    near[2] |= {"basis": CHANGED}
+    pq.write_table(pa.Table.from_pylist(near, schema=LOCALITY), timestep.folder / "locality.parquet")
     path = EXPORTERS["unke"](timestep)
     edits = EditFile.open(path)
     assert (edits.edit_format.name, edits.unused, edits.left_out) == ("unke", (), {})
@@ -143,6 +146,11 @@ def test_the_changes_of_an_item_are_a_paragraph_with_a_question_about_each(tmp_p
     stated = [(probe.question, probe.answers) for probe in both.probes if probe.axis == "consequence"]
     assert stated == [(case["question"], (case["object_label"],)) for case in cases[:2]]
     assert len([probe for probe in both.probes if probe.axis == "rephrase"]) == 2
+    unchanged = [
+        [(probe.question, probe.answers) for probe in item.probes if probe.axis == "locality"]
+        for item in (both, single)
+    ]
+    assert unchanged == [[(row["question"], (row["object_label"],)) for row in near[:2]], []]
 
 
 @pytest.mark.parametrize("code", language_codes())
