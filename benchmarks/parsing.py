@@ -29,7 +29,7 @@ from loading import write_dump
 
 from kgedit.sample.generate import write_world
 from kgedit.store.blocks import write_part
-from kgedit.store.lines import entity_texts
+from kgedit.store.framing import entity_texts
 from kgedit.store.schemas import LoaderOptions
 from kgedit.store.sources import DumpFile
 

@@ -19,12 +19,11 @@ import duckdb
 import pyarrow as pa
 
 from kgedit.checksums import write_checksums
-from kgedit.store.bucket_files import bucket_file
+from kgedit.store.bucket_files import RowGroups, bucket_file
 from kgedit.store.buckets import bucket_of
 from kgedit.store.digests import ENTITIES_KEPT
 from kgedit.store.engine import literal
 from kgedit.store.files import write_json
-from kgedit.store.row_groups import RowGroups
 from kgedit.store.schemas import CLAIMS_KEPT, FACTS
 from kgedit.store.snapshots import Snapshot, list_snapshots
 

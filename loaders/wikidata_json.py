@@ -14,8 +14,7 @@ from typing import Annotated, Any
 import msgspec
 
 from kgedit.store.compiled import find_compiled_parser
-from kgedit.store.framing import JSON_LINES
-from kgedit.store.lines import entity_texts
+from kgedit.store.framing import JSON_LINES, entity_texts
 from kgedit.store.rows import (
     BAD_STATEMENTS,
     STATEMENT_NOTES,

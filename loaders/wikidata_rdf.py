@@ -1,7 +1,7 @@
 """Wikidata's full RDF: dumps as N-Triples or (of moderate size) Turtle, and documents as RDF/XML or JSON-LD.
 
 The plain value of a statement contains less than its value node, and the node may be in another block, so some
-statements are read after all blocks are parsed (kgedit.store.late_values).
+statements are read after all blocks are parsed (kgedit.store.builds).
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 An entity is the text between two lines that begin a schema:Dataset. Value nodes (dates with their precision, quantities
 with their unit) are shared by all entities and may be in an earlier block; statements without their nodes wait
-(kgedit.store.late_values).
+(kgedit.store.builds).
 """
 
 from __future__ import annotations

@@ -21,11 +21,10 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from kgedit.store.as_of import LATER_ITEMS, project
-from kgedit.store.bucket_files import bucket_file
+from kgedit.store.bucket_files import RowGroups, bucket_file
 from kgedit.store.digests import ENTITIES_KEPT, with_digests
 from kgedit.store.engine import open_engine
 from kgedit.store.facts import current_facts, with_places
-from kgedit.store.row_groups import RowGroups
 from kgedit.store.schemas import CLAIMS, CLAIMS_JUDGED, CLAIMS_KEPT, ENTITIES, FACTS
 
 BLOCK = pa.field("block", pa.int32())

@@ -18,10 +18,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from kgedit.store import captions
-from kgedit.store.bucket_groups import BucketGroup, bucket_groups
 from kgedit.store.engine import literal, open_engine
 from kgedit.store.scope import Scope
-from kgedit.store.snapshots import Snapshot
+from kgedit.store.snapshots import BucketGroup, Snapshot, bucket_groups
 from kgedit.store.timeline import (
     CLAIM_COLUMNS,
     FACT_COLUMNS,

@@ -1,7 +1,8 @@
 """Loads a dump file into snapshot folders: parses blocks into part files, then joins them once.
 
 A dump becomes one snapshot, or is projected to several earlier days in the same pass (kgedit.store.as_of). Whenever a
-load fails, the store contains for each day either the earlier snapshot or the complete new one.
+load fails, the store contains for each day either the earlier snapshot or the complete new one. A load of a dump that
+is already loaded compares the dump and the options with those of the snapshot.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import datetime
 import json
 import shutil
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -20,12 +21,10 @@ from kgedit.checksums import write_checksums
 from kgedit.errors import SourceError, StoreError
 from kgedit.progress import Advance, ignore
 from kgedit.store.as_of import PLACEMENTS
-from kgedit.store.builds import Load, LocalBuild, SnapshotBuild, SnapshotPlan
+from kgedit.store.builds import MISSING_VALUE, Load, LocalBuild, SnapshotBuild, SnapshotPlan
 from kgedit.store.disk import disk_errors
 from kgedit.store.files import only_writer, replace_folder, write_json
 from kgedit.store.joining import Joined, JoinOptions, remove_counts
-from kgedit.store.late_values import MISSING_VALUE
-from kgedit.store.load_differences import content_difference, load_differences
 from kgedit.store.planning import Target
 from kgedit.store.redirects import GivenRedirects, read_redirects
 from kgedit.store.snapshots import Snapshot, open_snapshot, read_snapshot, refuse_parts, snapshot_folder
@@ -302,3 +301,68 @@ def _projection(rows: Joined) -> dict[str, Any]:
         "statements_placed_by_dates": by_rule[True],
         "statements_not_placed_by_dates": by_rule[False],
     }
+
+
+_NONE = "none"
+
+
+def load_differences(manifest: Mapping[str, Any], identity: Mapping[str, Any], *, as_of: bool) -> list[str]:
+    """Differences in dump and options, each with the value of the snapshot and the requested one.
+
+    Does not compare the content of the dumps.
+
+    Args:
+        manifest: Manifest of the snapshot.
+        identity: Identity of the load (`kgedit.store.builds.Load.identity`).
+        as_of: Whether the load projects the dump to an earlier day.
+    """
+    return [
+        *_of_dump(manifest["source"], identity["source"]),
+        *_of_options(manifest, identity),
+        *_of_projection("projected" in manifest, as_of),
+    ]
+
+
+def content_difference(loaded: str | None, requested: str) -> str:
+    """Message for dumps of the same size with different SHA-256."""
+    return f"dump: the same size, other content (SHA-256 {(loaded or 'unknown')[:12]}… then, {requested[:12]}… now)"
+
+
+def _of_dump(loaded: Mapping[str, Any], requested: Mapping[str, Any]) -> Iterator[str]:
+    if loaded["size"] != requested["size"]:
+        then, now = (f"{one['name']} with {one['size']:,} bytes" for one in (loaded, requested))
+        yield f"dump: {then} then, {now} now"
+
+
+def _of_options(manifest: Mapping[str, Any], identity: Mapping[str, Any]) -> Iterator[str]:
+    then, now = (_options(one) for one in (manifest, identity))
+    for name in dict.fromkeys([*then, *now]):
+        if then.get(name) != now.get(name):
+            yield f"{name}: {_written(then.get(name))} then, {_written(now.get(name))} now"
+
+
+def _options(described: Mapping[str, Any]) -> dict[str, Any]:
+    """Options, keyed by the names that users know."""
+    loader = dict(described.get("loader") or {})
+    return {
+        "source format": loader.pop("name", None),
+        "version of the loader (kgedit was updated)": loader.pop("version", None),
+        **loader,
+        "limit": described.get("limit"),
+        "redirects": described.get("redirects"),
+        "slice of": described.get("slice_of"),
+    }
+
+
+def _of_projection(loaded: bool, requested: bool) -> Iterator[str]:
+    if loaded != requested:
+        kinds = {True: "projected from a later dump", False: "a dump of this day"}
+        yield f"kind: {kinds[loaded]} then, {kinds[requested]} now"
+
+
+def _written(value: Any) -> str:
+    if value is None:
+        return _NONE
+    if isinstance(value, Mapping):
+        return f"{value.get('name')} (SHA-256 {str(value.get('sha256'))[:12]}…)"
+    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)

@@ -121,7 +121,7 @@ class Waiting:
     """Parts of a block that depend on other blocks: RDF dumps describe a value node where it first occurs, if at all.
 
     After all blocks are parsed, each statement is parsed again, preceded by its missing nodes
-    (kgedit.store.late_values). Together these texts must form a block.
+    (kgedit.store.builds). Together these texts must form a block.
 
     Attributes:
         statements: Columns of WAITING.

@@ -1,6 +1,10 @@
 """Snapshots in the store: ``$KGEDIT_HOME/snapshots/<yyyymmdd>/`` with Parquet files of three tables and a manifest.
 
 The manifest is written last, in a folder that is renamed when it is complete, so every listed snapshot is complete.
+
+Snapshots are compared a part at a time, by groups of buckets with the same subjects. Each snapshot has a power of two
+of buckets, by one hash of the subject. Bucket k of B is therefore buckets k, k + B, k + 2B, ... of a snapshot with more
+of them.
 """
 
 from __future__ import annotations
@@ -9,6 +13,7 @@ import datetime
 import glob
 import json
 import shutil
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -16,6 +21,7 @@ from typing import Any, Literal, get_args
 from kgedit.checksums import check_files, checked
 from kgedit.errors import DamagedFileError, StoreError
 from kgedit.store.bucket_files import bucket_file, bucket_pattern
+from kgedit.store.engine import literal
 from kgedit.store.files import only_writer
 from kgedit.wikidata.times import day_number
 
@@ -245,3 +251,31 @@ def drop_snapshot(home: Path, date: datetime.date) -> list[Snapshot]:
             folder.rename(going)
         shutil.rmtree(going)
     return list_snapshots(home)
+
+
+@dataclass(frozen=True, slots=True)
+class BucketGroup:
+    """Subjects with one hash, in any snapshot with at least `of` buckets.
+
+    Attributes:
+        number: Number of the bucket, in [0, of).
+        of: Number of buckets that the subjects are divided into.
+    """
+
+    number: int
+    of: int
+
+    def rows(self, snapshot: Snapshot, table: SnapshotTable) -> str:
+        """SQL relation of the rows of a snapshot's table about these subjects.
+
+        Raises:
+            DamagedFileError: if a file is missing or differs from what was loaded.
+        """
+        paths = [snapshot.bucket_file(table, bucket) for bucket in range(self.number, snapshot.buckets, self.of)]
+        return f"read_parquet([{', '.join(literal(glob.escape(str(path))) for path in paths)}])"
+
+
+def bucket_groups(snapshots: Iterable[Snapshot]) -> list[BucketGroup]:
+    """Groups that together contain all subjects; as many as the snapshot with the fewest buckets has."""
+    of = min(snapshot.buckets for snapshot in snapshots)
+    return [BucketGroup(number, of) for number in range(of)]

@@ -14,13 +14,12 @@ from typing import Any
 from kgedit.errors import StoreError
 from kgedit.progress import Advance
 from kgedit.store.blocks import parse_blocks, unparsed_blocks
-from kgedit.store.builds import Load
+from kgedit.store.builds import Load, read_late_values
 from kgedit.store.delta import delta_folder, delta_parts, write_delta_parts
 from kgedit.store.disk import disk_errors
 from kgedit.store.files import write_json
 from kgedit.store.ingest import join_options, join_targets, staging_folder
 from kgedit.store.joining import finish_buckets, is_planned
-from kgedit.store.late_values import read_late_values
 from kgedit.store.scope import Scope
 from kgedit.store.snapshots import Snapshot
 from kgedit.store.sources import DumpFile

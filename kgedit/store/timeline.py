@@ -16,12 +16,11 @@ import duckdb
 import pyarrow as pa
 
 from kgedit.store import captions
-from kgedit.store.bucket_groups import BucketGroup, bucket_groups
 from kgedit.store.digests import changed_entities
 from kgedit.store.engine import literal, open_engine
 from kgedit.store.facts import KIND, TERM, VALUE_TYPE, with_statement_ids
 from kgedit.store.scope import Scope
-from kgedit.store.snapshots import Snapshot, SnapshotTable
+from kgedit.store.snapshots import BucketGroup, Snapshot, SnapshotTable, bucket_groups
 from kgedit.wikidata.times import OPEN_END
 
 _VALUE = ("value_type", "value", "unit", "language", "precision", "calendar")

@@ -15,11 +15,10 @@ from typing import Any, get_args
 
 import pyarrow as pa
 
-from kgedit.store.bucket_groups import bucket_groups
 from kgedit.store.buckets import divide
 from kgedit.store.digests import changed_entities
 from kgedit.store.engine import literal, open_engine, select
-from kgedit.store.snapshots import Snapshot, SnapshotTable
+from kgedit.store.snapshots import Snapshot, SnapshotTable, bucket_groups
 
 _MEMORY = "128MB"
 """Memory limit of DuckDB for an export; the rest spills to disk."""

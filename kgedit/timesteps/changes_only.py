@@ -17,13 +17,12 @@ import pyarrow.parquet as pq
 from kgedit.checksums import write_checksums
 from kgedit.errors import StoreError
 from kgedit.progress import step
-from kgedit.store.bucket_files import bucket_file
+from kgedit.store.bucket_files import RowGroups, bucket_file
 from kgedit.store.closures import CONTAINMENT, PARTS, above, subclass_links
 from kgedit.store.digests import ENTITIES_KEPT
 from kgedit.store.disk import disk_errors
 from kgedit.store.engine import listed, literal
 from kgedit.store.files import only_writer, replace_folder, write_json
-from kgedit.store.row_groups import RowGroups
 from kgedit.store.schemas import CLAIMS_KEPT, FACTS
 from kgedit.store.snapshots import RELATIONS, SIMILAR_FACTS, Snapshot, list_snapshots, read_snapshot
 from kgedit.store.window import Window

@@ -21,10 +21,9 @@ from kgedit.llm.embeddings import load_embedder
 from kgedit.progress import step
 from kgedit.records.cases import SPECIFICITY
 from kgedit.store.engine import select
-from kgedit.store.files import replace_folder, write_json
+from kgedit.store.files import replace_folder, working_folder, write_json
 from kgedit.store.snapshots import Snapshot
 from kgedit.store.window import Window
-from kgedit.store.working_folder import working_folder
 from kgedit.timesteps.chains import CHAIN_QUERIES, MOST_HOPS, Chains, find_chains, unchanged_hops
 from kgedit.timesteps.changes import (
     DROPPED,

@@ -22,10 +22,9 @@ from kgedit.checksums import check_folder, decoding, write_checksums
 from kgedit.errors import TimestepError
 from kgedit.html_tables import html_table
 from kgedit.store.engine import select
-from kgedit.store.files import replace_folder, write_json
+from kgedit.store.files import replace_folder, working_folder, write_json
 from kgedit.store.snapshots import Snapshot
 from kgedit.store.window import Window
-from kgedit.store.working_folder import working_folder
 from kgedit.timesteps.timestep import Timestep, read_manifest, table_checksums
 from kgedit.timesteps.wikifactdiff.tables import has_own_tables, own_table
 

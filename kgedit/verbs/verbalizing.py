@@ -20,9 +20,8 @@ from kgedit.files import replace_file
 from kgedit.llm.remote.client import ChatReplies
 from kgedit.progress import Advance, Listener
 from kgedit.store.disk import disk_errors
-from kgedit.store.files import replace_folder, write_json
+from kgedit.store.files import replace_folder, working_folder, write_json
 from kgedit.store.snapshots import Snapshot, list_snapshots
-from kgedit.store.working_folder import working_folder
 from kgedit.timesteps.timestep import Timestep
 from kgedit.timesteps.verbalizing.comparing import (
     VerbalizerTexts,

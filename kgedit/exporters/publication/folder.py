@@ -28,8 +28,7 @@ from kgedit.exporters.publication.card import card, croissant
 from kgedit.exporters.publication.content import TASK_FOLDER, Publication, PublishedTimestep, citation_text, task_tag
 from kgedit.progress import step
 from kgedit.store.disk import disk_errors
-from kgedit.store.files import replace_folder, write_json, write_text
-from kgedit.store.working_folder import working_folder
+from kgedit.store.files import replace_folder, working_folder, write_json, write_text
 from kgedit.timesteps.timestep import Timestep
 
 MANIFEST = "publication.json"

@@ -20,10 +20,9 @@ from kgedit.checksums import sha256_of, write_checksums
 from kgedit.errors import TimestepError
 from kgedit.progress import step
 from kgedit.records.cases import SPECIFICITY
-from kgedit.store.files import replace_folder, write_json
+from kgedit.store.files import replace_folder, working_folder, write_json
 from kgedit.store.snapshots import Snapshot
 from kgedit.store.window import Window
-from kgedit.store.working_folder import working_folder
 from kgedit.timesteps.changes import DROPPED, verdict_record
 from kgedit.timesteps.engines.protocol import Engine
 from kgedit.timesteps.engines.store import StoreEngine

@@ -166,7 +166,7 @@ def test_rows_do_not_depend_on_the_size_of_blocks(tmp_path: Path, dump: Path) ->
 def test_many_row_groups_are_cut_in_the_same_places(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, dump: Path
 ) -> None:
-    monkeypatch.setattr("kgedit.store.row_groups.ROW_GROUP_ROWS", 100)
+    monkeypatch.setattr("kgedit.store.bucket_files.ROW_GROUP_ROWS", 100)
     small, large = (load(tmp_path / str(size), dump, DATE, block_bytes=size) for size in (SMALL, 1 << 20))
     groups = duckdb.sql(
         f"SELECT DISTINCT row_group_id, row_group_num_rows FROM parquet_metadata('{small.claims}') ORDER BY 1"

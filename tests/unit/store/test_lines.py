@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kgedit.store.lines import entity_texts
+from kgedit.store.framing import entity_texts
 
 
 @pytest.mark.parametrize(

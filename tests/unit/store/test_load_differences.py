@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from kgedit.store.load_differences import content_difference, load_differences
+from kgedit.store.ingest import content_difference, load_differences
 
 LOADED: dict[str, Any] = {
     "source": {"name": "old.json", "size": 1000, "sha256": "ab" * 32},

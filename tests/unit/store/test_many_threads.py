@@ -8,7 +8,7 @@ import pytest
 from generated_dumps import DATES, write_dumps
 
 import kgedit
-from kgedit.store import row_groups
+from kgedit.store import bucket_files
 
 STATEMENTS = 300_000
 ROWS = 8_192
@@ -17,7 +17,7 @@ ROWS = 8_192
 
 @pytest.mark.slow
 def test_an_export_is_the_same_with_any_number_of_threads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(row_groups, "ROW_GROUP_ROWS", ROWS)
+    monkeypatch.setattr(bucket_files, "ROW_GROUP_ROWS", ROWS)
     home = kgedit.Home(tmp_path / "home")
     monkeypatch.setenv("KGEDIT_STORE_THREADS", "64")
     for path, day in zip(write_dumps(tmp_path / "dumps", statements=STATEMENTS), DATES, strict=False):

@@ -12,11 +12,10 @@ import pytest
 from kgedit.errors import StoreError
 from kgedit.progress import ignore
 from kgedit.store import delta
-from kgedit.store.bucket_groups import BucketGroup
 from kgedit.store.buckets import BucketRows, BucketTarget, write_bucket
 from kgedit.store.delta import delta_folder, missing_parts, write_delta
 from kgedit.store.scope import Scope
-from kgedit.store.snapshots import Snapshot
+from kgedit.store.snapshots import BucketGroup, Snapshot
 from kgedit.store.sources import DumpFile
 from kgedit.store.tasks import Share, read_share, run_delta_task, run_task
 from tests.world.dumps import entity, entity_value, load, load_of, snak, statement, write_dump

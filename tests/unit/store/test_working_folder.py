@@ -12,13 +12,12 @@ from pathlib import Path
 import pytest
 
 from kgedit.errors import StoreError
-from kgedit.store.files import replace_folder
-from kgedit.store.working_folder import working_folder
+from kgedit.store.files import replace_folder, working_folder
 
 HOLDER = """
 import sys, time
 from pathlib import Path
-from kgedit.store.working_folder import working_folder
+from kgedit.store.files import working_folder
 
 with working_folder(Path(sys.argv[1])) as aside:
     (aside / "half").write_text("half", encoding="utf-8")

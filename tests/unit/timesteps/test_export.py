@@ -13,7 +13,7 @@ from world.two_days import about, item, two_snapshots
 
 from kgedit.errors import StoreError, TimestepError
 from kgedit.records.cases import Case, Specificity
-from kgedit.store.working_folder import working_folder
+from kgedit.store.files import working_folder
 from kgedit.timesteps.engines.store import StoreEngine
 from kgedit.timesteps.export import WikiBigEditSettings, export_timestep
 from kgedit.timesteps.timestep import Timestep
