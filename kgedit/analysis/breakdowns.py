@@ -16,11 +16,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kgedit.analysis.answers import estimate_of, estimates_by, rows_of
-from kgedit.analysis.bleedover import NEIGHBOUR_BREAKDOWNS, bleedover_split_table
 from kgedit.analysis.cells import Cell, Estimate, MeanChange
 from kgedit.analysis.knowledge_cutoffs import cutoff_table
 from kgedit.analysis.runs import Run
 from kgedit.analysis.tables import METHOD, Column, Table, asked_axes, dates, metrics_of, preset_scale, preset_unit
+from kgedit.analysis.wikifactdiff import NEIGHBOUR_BREAKDOWNS, bleedover_split_table
 from kgedit.records.cases import SPECIFICITY, Axis
 from kgedit.records.scores import EvaluationStage
 

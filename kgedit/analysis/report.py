@@ -6,8 +6,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from kgedit.analysis.averages import averages_tables
-from kgedit.analysis.batches import batches_table
-from kgedit.analysis.bleedover import bleedover_table
 from kgedit.analysis.breakdowns import (
     TWO_HOP_BREAKDOWNS,
     Counts,
@@ -30,10 +28,10 @@ from kgedit.analysis.overviews import (
 )
 from kgedit.analysis.runs import Run, comparable_groups, groups_over_models
 from kgedit.analysis.tables import Table, preset_names
-from kgedit.analysis.timesteps import collapse_table, lifelong_table, retention_table
+from kgedit.analysis.timesteps import batches_table, collapse_table, lifelong_table, retention_table
 from kgedit.analysis.two_hops import found_hops_table, retrieval_table, single_hops_table, specificity_table
 from kgedit.analysis.unsolved import unsolved_by_timestep_table, unsolved_table
-from kgedit.analysis.wikifactdiff import neighbours_table, scenarios_table, wikifactdiff_table
+from kgedit.analysis.wikifactdiff import bleedover_table, neighbours_table, scenarios_table, wikifactdiff_table
 from kgedit.records.cases import AXES
 
 _OfPreset = Callable[[Sequence[Run], str], Table | None]

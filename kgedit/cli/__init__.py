@@ -47,9 +47,9 @@ COMMAND_TABLE: dict[str, dict[str, tuple[str, str]]] = {
     "Graph": {
         "graph": ("kgedit.cli.graph:graph", "Fetch, start, stop and inspect the Neo4j server."),
         "query": ("kgedit.cli.query:query", "Run a query file, or your own Cypher, on the graph."),
-        "find": ("kgedit.cli.browse:find", "Find items and properties by label or alias."),
-        "browse": ("kgedit.cli.browse:browse", "Open Neo4j Browser on the loaded graph."),
-        "explore": ("kgedit.cli.browse:explore", "Explore the changes between the loaded snapshots."),
+        "find": ("kgedit.cli.query:find", "Find items and properties by label or alias."),
+        "browse": ("kgedit.cli.query:browse", "Open Neo4j Browser on the loaded graph."),
+        "explore": ("kgedit.cli.query:explore", "Explore the changes between the loaded snapshots."),
         "relations": ("kgedit.cli.snapshots:relations", "List how functional each property of a snapshot is."),
         "cycles": ("kgedit.cli.snapshots:cycles", "List cycles among classes and among containers."),
     },
@@ -93,9 +93,9 @@ COMMAND_TABLE: dict[str, dict[str, tuple[str, str]]] = {
         "report": ("kgedit.cli.report:report", "Compare finished runs in a table and sentences."),
         "view": ("kgedit.cli.report:view", "Open the page of a run, or of several side by side."),
         "score": ("kgedit.cli.score:score", "Score stored answers by further metrics."),
-        "publish": ("kgedit.cli.publish:publish", "Write timesteps as a dataset that others can load."),
-        "submit": ("kgedit.cli.publish:submit", "Check a run and submit it to a board."),
-        "leaderboard": ("kgedit.cli.publish:leaderboard", "Rank comparable runs."),
+        "publish": ("kgedit.cli.report:publish", "Write timesteps as a dataset that others can load."),
+        "submit": ("kgedit.cli.report:submit", "Check a run and submit it to a board."),
+        "leaderboard": ("kgedit.cli.report:leaderboard", "Rank comparable runs."),
     },
 }
 """Heading -> command -> where it is, and the first sentence of its help, so that the list imports no command."""

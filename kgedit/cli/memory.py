@@ -16,7 +16,7 @@ from kgedit.verbs.memory import AskMemory, BuildMemory, ServeMemory, UpdateMemor
 
 if TYPE_CHECKING:
     from kgedit.graph_memory.asking import MemoryAnswer
-    from kgedit.graph_memory.updating import MemoryDifference
+    from kgedit.graph_memory.memory_file import MemoryDifference
 
 _MOST_SHOWN = 20
 
@@ -78,7 +78,7 @@ def build(given: Given, *, from_home: bool, from_graph: bool) -> None:
 )
 def update(given: Given, *, rollback: bool) -> None:
     """Rebuild it and print what changed, or swap it with its previous version."""
-    from kgedit.graph_memory.updating import roll_back
+    from kgedit.graph_memory.memory_file import roll_back
 
     file, dry_run = given.values["path"], given.values["dry_run"]
     if rollback:

@@ -118,7 +118,7 @@ def trace(given: Given, *, timestep: str | None, figure: Path | None) -> None:
 
 
 def _write_figure(found: Tracing, model: str, folder: Path) -> None:
-    from kgedit.pages.figure_files import write_figures
+    from kgedit.pages.marks import write_figures
 
     for path in write_figures([tracing_figure(found, model=model)], folder):
         say(f"wrote {path}")

@@ -16,9 +16,8 @@ from typing import Any
 from urllib.parse import urlencode
 
 from kgedit.errors import SourceError
-from kgedit.fetching.ancestors import Surroundings, in_order
 from kgedit.fetching.manners import Manners, TemporaryError, get, persistently
-from kgedit.fetching.pages import FetchedPages
+from kgedit.fetching.slices import FetchedPages, Surroundings, in_order
 from kgedit.files import replace_file
 from kgedit.progress import advance
 from kgedit.wikidata.ids import is_entity_id
@@ -35,7 +34,7 @@ class ItemsOrder:
         site: Address of the wiki, to which ``/wiki/Special:EntityData/`` and ``/w/api.php`` are added.
         depth: Steps along item-valued statements for which neighbours are fetched; 0 means only the items.
         ancestors: Maximum steps from a value for which the values of the items, their classes and containers are also
-            fetched (kgedit.fetching.ancestors); 0 disables this.
+            fetched (kgedit.fetching.slices); 0 disables this.
         date: The last revision up to the end of this day is fetched; None means the current one.
         revisions: Id -> revision, for ids wanted at a certain revision.
         limit: Maximum number of entities, not counting properties; None means no limit.

@@ -14,9 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from kgedit.errors import SourceError
-from kgedit.fetching.ancestors import Surroundings
 from kgedit.fetching.manners import Manners, TemporaryError, persistently, temporary_errors
-from kgedit.fetching.pages import FetchedPages, batches
+from kgedit.fetching.slices import FetchedPages, Surroundings, batches
 from kgedit.progress import advance
 from kgedit.wikidata.ids import INSTANCE_OF, SUBCLASS_OF, is_entity_id, site_address
 
@@ -44,7 +43,7 @@ class SliceOrder:
         languages: Languages of labels, descriptions and aliases.
         wiki: Wiki whose article titles are fetched.
         ancestors: Maximum steps from a value for which the values of the items, their classes and containers are also
-            fetched (kgedit.fetching.ancestors); 0 disables this.
+            fetched (kgedit.fetching.slices); 0 disables this.
         page: Number of entities per query.
         limit: Maximum number of items; None means no limit.
         manners: Settings of the requests.

@@ -22,11 +22,10 @@ from kgedit.graph.finishing import build_indexes, finish_graph
 from kgedit.graph.managed.processes import locked
 from kgedit.graph.managed.server import ManagedServer
 from kgedit.graph.queries import schema_statements
-from kgedit.graph.scopes import keep_scope, kept_scope, scope_from, scope_properties
 from kgedit.graph.writing import forget_progress, write_csv_files, write_steps
 from kgedit.store.delta import delta_folder, write_delta, write_whole
 from kgedit.store.disk import disk_errors
-from kgedit.store.scope import Scope
+from kgedit.store.scope import Scope, keep_scope, kept_scope, scope_from, scope_properties
 from kgedit.store.snapshots import Snapshot
 from kgedit.store.timeline import open_timeline
 from kgedit.wikidata.times import OPEN_END

@@ -12,8 +12,7 @@ from kgedit.graph.bolt import Address
 from kgedit.graph.connection import Graph, external_address
 from kgedit.graph.finishing import missing_indexes
 from kgedit.graph.managed.server import ManagedServer, Status
-from kgedit.graph.scopes import scope_from
-from kgedit.store.scope import Scope
+from kgedit.store.scope import Scope, scope_from
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,8 +21,7 @@ from kgedit.graph_memory.graph_memory import GraphMemory
 from kgedit.graph_memory.intervals import DATED_FACTS, Learned, learn_dated_facts, unhinted_names
 from kgedit.graph_memory.languages import ENGLISH
 from kgedit.graph_memory.matching import read_matcher
-from kgedit.graph_memory.memory_file import read_memory_file, write_memory_file
-from kgedit.graph_memory.updating import signature_of
+from kgedit.graph_memory.memory_file import read_memory_file, signature_of, write_memory_file
 from kgedit.llm.embeddings import Vectors, embedder_on_demand
 from kgedit.store.scope import Scope
 from kgedit.store.snapshots import Snapshot, list_snapshots

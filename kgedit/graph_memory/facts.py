@@ -1,4 +1,4 @@
-"""Remembered facts as columns: rows of (subject, relation) with their current and ended values.
+"""Remembered facts as columns: rows of (subject, relation) with their current and ended values, and their conflicts.
 
 Subjects, relations and rows are numbered. A value ends but is never deleted, so that questions about earlier dates
 can be answered. Facts are stored as columns and sorted runs of 64-bit keys (kgedit.names.columns), not as objects.
@@ -323,3 +323,51 @@ class FactTable:
         numbers[~without] = np.arange(len(self._texts), len(self._texts) + len(kept))
         self._texts.extend(kept)
         return numbers
+
+
+CONFLICTS = pa.schema(
+    [
+        (name, pa.string())
+        for name in ("subject", "subject_label", "relation", "object", "object_label", "case_id", "since")
+    ]
+)
+"""subject, relation and object are ids; case_id is the edit that added the value; since is its start."""
+
+_MOST_WITH_SEVERAL = 0.1
+"""Largest share of a relation's rows with several values for which several values count as a conflict."""
+
+
+def find_conflicts(facts: FactTable, relation_ids: Sequence[str]) -> pa.Table:
+    """Find rows with several current values, of relations where at most one row in ten has them.
+
+    Returns:
+        A table with the schema CONFLICTS: one row per value, in the order in which rows were learned.
+    """
+    relations = facts.relations_of(np.arange(facts.rows, dtype=np.int32))
+    found = []
+    for row in sorted(conflicting_rows(facts)):
+        subject = facts.subject_of(row)
+        found += [
+            {
+                "subject": facts.ids[subject],
+                "subject_label": facts.label(subject),
+                "relation": relation_ids[int(relations[row])],
+                "object": facts.ids[value.thing],
+                "object_label": value.label,
+                "case_id": value.case_id,
+                "since": value.since,
+            }
+            for value in facts.values(row)
+        ]
+    return pa.Table.from_pylist(found, schema=CONFLICTS)
+
+
+def conflicting_rows(facts: FactTable) -> frozenset[int]:
+    """Rows with several current values, of relations where at most one row in ten has them."""
+    counts, relations = facts.several_hold()
+    if not len(counts):
+        return frozenset()
+    rows = np.bincount(relations, weights=counts > 0)
+    several = np.bincount(relations, weights=counts > 1)
+    exceptional = several <= np.maximum(1, _MOST_WITH_SEVERAL * rows)
+    return frozenset(np.flatnonzero((counts > 1) & exceptional[relations]).tolist())

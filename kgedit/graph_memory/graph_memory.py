@@ -15,9 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kgedit.graph_memory.chains import steps_of
-from kgedit.graph_memory.conflicts import conflicting_rows, find_conflicts
 from kgedit.graph_memory.dates import UNKNOWN_END, date_number, period_of, read_date
-from kgedit.graph_memory.facts import FactTable
+from kgedit.graph_memory.facts import FactTable, conflicting_rows, find_conflicts
 from kgedit.graph_memory.findings import Finding, FoundPath, Remembered, Search
 from kgedit.graph_memory.gate import Gate, read_gate, read_match_gate
 from kgedit.graph_memory.languages import ENGLISH, guess_language, has_marks, read_lexicon
@@ -279,7 +278,7 @@ class GraphMemory:
         """Rows with several current values although their relation usually has one.
 
         Returns:
-            A table with the schema kgedit.graph_memory.conflicts.CONFLICTS: one row per value, grouped by subject and
+            A table with the schema kgedit.graph_memory.facts.CONFLICTS: one row per value, grouped by subject and
             relation.
         """
         return find_conflicts(self._facts, self._relations.identifiers)

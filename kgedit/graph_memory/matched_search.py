@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from kgedit.graph_memory.chains import SHORTEST, ChainSearch, FoundChain, steps_of
-from kgedit.graph_memory.dates import Period, period_of
+from kgedit.graph_memory.dates import Period, TimedQuestion, period_of, read_time
 from kgedit.graph_memory.facts import FactTable
 from kgedit.graph_memory.findings import Finding, Search
 from kgedit.graph_memory.gate import MatchGate
@@ -23,7 +23,6 @@ from kgedit.graph_memory.other_names import OtherNames, combined, is_written_as_
 from kgedit.graph_memory.relations import MASK, RelationIndex, content_stems
 from kgedit.graph_memory.retrieval import Retriever
 from kgedit.graph_memory.spelling import read_misspelt
-from kgedit.graph_memory.times_asked import TimedQuestion, read_time
 from kgedit.graph_memory.windows import windows_of
 from kgedit.llm.embeddings import Embedder, Vectors
 from kgedit.names.index import Mention, NameIndex, composed, name_key, words_of

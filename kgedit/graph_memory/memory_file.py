@@ -1,6 +1,7 @@
 """Memory files: tables as Parquet and a manifest, in a zip archive that other programs can open.
 
-The same memory gives the same bytes. A file is replaced as a whole, so that a server can read it at any time.
+The same memory gives the same bytes. A file is replaced as a whole, so that a server can read it at any time. Replacing
+it by one of newer sources reports what changed and keeps a copy of the previous file, for `roll_back`.
 """
 
 from __future__ import annotations
@@ -9,16 +10,19 @@ import hashlib
 import io
 import json
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from kgedit.errors import KgeditError
-from kgedit.files import replace_file
+from kgedit.files import put_in_place, replace_file
+from kgedit.graph_memory.dates import HOLDS, date_text
+from kgedit.store.engine import select
 
 FORM = 1
 """Version of the format, increased when older versions of kgedit cannot read new files."""
@@ -106,3 +110,110 @@ def _why_no_file(path: Path) -> str:
 def _add(archive: zipfile.ZipFile, name: str, content: bytes) -> None:
     """Add a part with a constant time, so that the same content gives the same bytes."""
     archive.writestr(zipfile.ZipInfo(name, _BEGINNING_OF_TIME), content)
+
+
+_PREVIOUS = ".previous"
+
+_FACTS = """
+    SELECT subject.id AS subject, subject_text.text AS subject_label, relations.id AS relation, relations.name,
+           thing.id AS object, coalesce(own.text, object_text.text, thing.id) AS object_label, "values".until AS until
+    FROM "values" JOIN rows ON rows.n = "values".row
+    JOIN relations ON relations.n = rows.relation JOIN things subject ON subject.n = rows.subject
+    JOIN things thing ON thing.n = "values".thing
+    LEFT JOIN texts subject_text ON subject_text.n = subject.label
+    LEFT JOIN texts object_text ON object_text.n = thing.label LEFT JOIN texts own ON own.n = "values".value_label
+"""
+_KEY = ("subject", "relation", "object")
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryDifference:
+    """Changes between two memories.
+
+    Attributes:
+        begun: Facts that are current only in the new memory.
+        ended: Facts that are current only in the old memory and have ended in the new one.
+        gone: Facts that are current only in the old memory and are not in the new one.
+        unchanged: Number of facts that are current in both.
+    """
+
+    begun: tuple[str, ...]
+    ended: tuple[str, ...]
+    gone: tuple[str, ...]
+    unchanged: int
+
+    def record(self) -> dict[str, Any]:
+        """The changes as JSON values."""
+        return {name: getattr(self, name) for name in self.__slots__}
+
+
+def signature_of(sources: Sequence[Mapping[str, Any]]) -> str:
+    """SHA-256 of a memory's sources with their hashes, days and properties; equal sources have equal signatures."""
+    return hashlib.sha256(json.dumps(sources, sort_keys=True, ensure_ascii=False).encode()).hexdigest()
+
+
+def difference(old: Mapping[str, pa.Table], new: Mapping[str, pa.Table]) -> MemoryDifference:
+    """Compare the facts of two memories' tables, by the ids of subject, relation and object."""
+    facts = {"old": _facts(old), "new": _facts(new)}
+    keys, holds = ", ".join(_KEY), f"until = {HOLDS}"
+    started = f"SELECT * FROM new WHERE {holds} AND ({keys}) NOT IN (SELECT ({keys}) FROM old WHERE {holds})"
+    stopped = f"SELECT * FROM old WHERE {holds} AND ({keys}) NOT IN (SELECT ({keys}) FROM new WHERE {holds})"
+    order = f"ORDER BY {keys}"
+    begun = select(f"{started} {order}", **facts)
+    ended = select(
+        f"""
+        SELECT stopped.* REPLACE (newer.until AS until) FROM ({stopped}) stopped
+        JOIN (SELECT {keys}, max(until) AS until FROM new GROUP BY ALL) newer USING ({keys}) {order}
+        """,
+        **facts,
+    )
+    gone = select(f"{stopped} AND ({keys}) NOT IN (SELECT ({keys}) FROM new) {order}", **facts)
+    current = select(f"SELECT count(*) AS count FROM new WHERE {holds}", **facts)["count"][0].as_py()
+    return MemoryDifference(_lines(begun), _lines(ended), _lines(gone), current - begun.num_rows)
+
+
+def replace_memory(path: Path, fresh: Path) -> None:
+    """Put a new file in place of a memory, and keep the memory as its previous version."""
+    replace_file(previous_of(path), path.read_bytes())
+    put_in_place(fresh, path)
+
+
+def roll_back(path: Path) -> str:
+    """Swap a memory and its previous version, so that a second call undoes the first.
+
+    Returns:
+        SHA-256 of the file that is in place now.
+
+    Raises:
+        KgeditError: if there is no readable previous version.
+    """
+    earlier = previous_of(path)
+    if not earlier.is_file():
+        raise KgeditError(f"{path} has no previous version ({earlier}). Nothing was changed.")
+    restored = read_memory_file(earlier)
+    content, before = earlier.read_bytes(), path.read_bytes()
+    replace_file(path, content)
+    replace_file(earlier, before)
+    return restored.sha256
+
+
+def previous_of(path: Path) -> Path:
+    """Path of a memory's previous version."""
+    return path.with_name(f"{path.name}{_PREVIOUS}")
+
+
+def _facts(tables: Mapping[str, pa.Table]) -> pa.Table:
+    numbered = {
+        name: tables[name].append_column("n", pa.array(np.arange(tables[name].num_rows)))
+        for name in ("values", "rows", "relations", "things", "texts")
+    }
+    return select(_FACTS, **numbered)
+
+
+def _lines(facts: pa.Table) -> tuple[str, ...]:
+    return tuple(
+        f"{fact['subject_label'] or fact['subject']}, {fact['name'] or fact['relation']}: {fact['object_label']}"
+        + (f", until {date_text(fact['until'])}" if fact["until"] != HOLDS else "")
+        + f" ({fact['subject']}:{fact['relation']}:{fact['object']})"
+        for fact in facts.to_pylist()
+    )

@@ -1,11 +1,26 @@
-"""Embeds texts as unit vectors, for retrieval by inner product."""
+"""Embeds texts as unit vectors, for retrieval by inner product.
+
+Vectors of a fixed list of texts are kept on disk, so that a new process reads them instead of computing them. A file is
+named by a hash of the texts and of everything that changes a vector: the model's files, the versions of the packages
+that compute it, its precision and the processor's instructions. Files are therefore never updated, and the folder can
+be deleted at any time.
+
+`TokenAverages` computes what sentence-transformers does for models such as all-MiniLM-L6-v2, whose embeddings are
+normalized means of token vectors, without importing it: the import brings scikit-learn, SciPy and peft, and takes half
+of the time until the first vector of a process.
+"""
 
 from __future__ import annotations
 
 import hashlib
+import json
+import logging
+import platform
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache, partial
+from importlib.metadata import version
 from importlib.util import find_spec
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +28,153 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kgedit.errors import MissingExtraError, ModelError
+from kgedit.files import replace_file
 from kgedit.llm.load_options import hide_progress_bars
-from kgedit.llm.stored_vectors import read_or_compute
-from kgedit.llm.token_averages import TokenAverages, averages_tokens
+from kgedit.resources import cache
+
+_BATCH = 32
+"""Texts per forward pass, as in sentence-transformers; their lengths are similar, so that padding is short."""
+
+
+def averages_tokens(folder: Path) -> bool:
+    """Whether a folder of sentence-transformers is a transformer, the mean of its token vectors, and normalization."""
+    modules = _content(folder / "modules.json")
+    if not isinstance(modules, list):
+        return False
+    kinds = [str(module.get("type", "")).rpartition(".")[2] for module in modules if isinstance(module, dict)]
+    if kinds != ["Transformer", "Pooling", "Normalize"] or modules[0].get("path"):
+        return False
+    pooling = _content(folder / str(modules[1].get("path")) / "config.json")
+    if not isinstance(pooling, dict) or not _max_length(folder):
+        return False
+    general = _content(folder / "config_sentence_transformers.json")
+    if isinstance(general, dict) and general.get("default_prompt_name"):
+        return False  # the library puts a prompt before each text
+    modes = [name for name, is_used in pooling.items() if name.startswith("pooling_mode_") and is_used]
+    return modes == ["pooling_mode_mean_tokens"] and pooling.get("include_prompt", True)
+
+
+class TokenAverages:
+    """Embedding model in a folder for which `averages_tokens` holds.
+
+    Args:
+        folder: Folder of the model.
+        device: Device of the model.
+    """
+
+    def __init__(self, folder: str, device: str) -> None:
+        from transformers import AutoModel, AutoTokenizer
+
+        self._tokenizer: Any = AutoTokenizer.from_pretrained(folder)
+        self._model: Any = AutoModel.from_pretrained(folder).to(device).eval()
+        self._max_length = _max_length(Path(folder))
+
+    def bfloat16(self) -> None:
+        """Compute in bfloat16 from now on."""
+        self._model.bfloat16()
+
+    def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Vectors of texts: texts x dimensions, each row of length 1."""
+        vectors = np.empty((len(texts), self._model.config.hidden_size), dtype=np.float32)
+        longest_first = sorted(range(len(texts)), key=lambda row: len(texts[row]), reverse=True)
+        for start in range(0, len(texts), _BATCH):
+            rows = longest_first[start : start + _BATCH]
+            vectors[rows] = self._encode_batch([texts[row].strip() for row in rows])
+        return vectors
+
+    def _encode_batch(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        import torch
+
+        read = self._tokenizer(
+            texts, padding=True, truncation=True, max_length=self._max_length, return_tensors="pt"
+        ).to(self._model.device)
+        with torch.inference_mode():
+            tokens = self._model(**read).last_hidden_state
+            mask = read["attention_mask"].unsqueeze(-1).to(tokens.dtype)
+            means = (tokens * mask).sum(1) / mask.sum(1).clamp(min=1e-9)
+            vectors: NDArray[np.float32] = torch.nn.functional.normalize(means).float().cpu().numpy()
+        return vectors
+
+
+def _max_length(folder: Path) -> int | None:
+    """Number of tokens after which a text is cut; None if the folder does not set it, or sets what is not done here."""
+    transformer = _content(folder / "sentence_bert_config.json")
+    if not isinstance(transformer, dict) or set(transformer) - {"max_seq_length", "do_lower_case"}:
+        return None
+    return None if transformer.get("do_lower_case") else transformer.get("max_seq_length")
+
+
+def _content(path: Path) -> object:
+    """Content of a JSON file; None if there is none or it is not JSON."""
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+
+
+LOG = logging.getLogger("kgedit.llm")
+
+_PACKAGES = ("torch", "transformers", "sentence-transformers", "tokenizers")
+
+
+def read_or_compute(
+    texts: Sequence[str], compute: Callable[[Sequence[str]], NDArray[np.float32]], *, model: Path, reduced: bool
+) -> NDArray[np.float32]:
+    """Vectors of texts from the cache folder; computed and written there if it has none, or only a damaged file.
+
+    Args:
+        texts: The texts.
+        compute: Embedder on the CPU: texts -> (texts, dimensions).
+        model: Folder of the embedder's files.
+        reduced: Whether it computes in bfloat16 where the processor can.
+    """
+    path = cache() / "vectors" / f"{_key(texts, model, reduced=reduced)}.npy"
+    stored = _read(path, len(texts))
+    if stored is not None:
+        return stored
+    vectors = compute(texts)
+    _write(path, vectors)
+    return vectors
+
+
+def _key(texts: Sequence[str], model: Path, *, reduced: bool) -> str:
+    import torch
+
+    files = sorted(path for path in model.rglob("*") if path.is_file())
+    identity = {
+        "texts": hashlib.sha256(json.dumps(list(texts)).encode()).hexdigest(),
+        # Size and time instead of a hash: hashing the weights takes longer than reading the vectors.
+        "model": [[path.relative_to(model).as_posix(), path.stat().st_size, path.stat().st_mtime_ns] for path in files],
+        "packages": {name: version(name) for name in _PACKAGES},
+        "reduced": reduced,
+        "processor": [platform.machine(), torch.backends.cpu.get_cpu_capability()],
+    }
+    return hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()
+
+
+def _read(path: Path, texts: int) -> NDArray[np.float32] | None:
+    """The vectors of a file; None if it is missing or damaged."""
+    try:
+        content = path.read_bytes()
+    except OSError:
+        return None
+    digest, body = content[:32], content[32:]
+    if hashlib.sha256(body).digest() != digest:
+        LOG.warning("%s is damaged; it is written again.", path)
+        return None
+    vectors: NDArray[np.float32] = np.load(BytesIO(body), allow_pickle=False)
+    return vectors if len(vectors) == texts else None
+
+
+def _write(path: Path, vectors: NDArray[np.float32]) -> None:
+    body = BytesIO()
+    np.save(body, vectors, allow_pickle=False)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        replace_file(path, hashlib.sha256(body.getvalue()).digest() + body.getvalue(), durable=False)
+    except OSError as error:
+        LOG.info("Vectors were not stored in %s: %s", path.parent, error)
+
 
 Vectors = NDArray[np.float32]
 Embedder = Callable[[Sequence[str]], Vectors]

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from kgedit.errors import StoreError
 from kgedit.spark.chunks import CHUNK_SCHEMA, chunk
-from kgedit.spark.failures import failures_explained
+from kgedit.spark.session import failures_explained
 from kgedit.store.delta import delta_folder, delta_parts, missing_parts, write_delta_parts
 from kgedit.store.engine import open_in_memory
 from kgedit.store.scope import Scope

@@ -56,8 +56,7 @@ from kgedit.timesteps.profiles import FUNCTIONAL_BY, PERSONA_STYLES
 from kgedit.timesteps.relation_words import RelationWords
 from kgedit.timesteps.selected import keep_selected, read_selection
 from kgedit.timesteps.specificity import measure_specificity, read_case_views, specificity_provenance
-from kgedit.timesteps.table_files import write_table
-from kgedit.timesteps.tables import OPTIONAL_TABLES, TABLES
+from kgedit.timesteps.tables import OPTIONAL_TABLES, TABLES, write_table
 from kgedit.timesteps.timestep import Timestep
 from kgedit.timesteps.two_hops import find_shortcuts, make_two_hops
 from kgedit.timesteps.wording import choose_templates, word_cases, word_facts, word_probes

@@ -24,8 +24,7 @@ from kgedit.errors import DamagedFileError, TimestepError, did_you_mean
 from kgedit.html_tables import html_table
 from kgedit.records.cases import AXES, SPECIFICITY, Axis, Case, Chain, Fact, KnownFact, Probe, Specificity
 from kgedit.resources import as_typed, home
-from kgedit.timesteps.table_files import Rows, read_parts
-from kgedit.timesteps.tables import CHANGED, OPTIONAL_TABLES, TABLES, answers_in, fact_in
+from kgedit.timesteps.tables import CHANGED, OPTIONAL_TABLES, TABLES, Rows, answers_in, fact_in, read_parts
 from kgedit.timesteps.wikifactdiff.tables import (
     has_neighbours,
     neighbour_probes,

@@ -17,8 +17,7 @@ import pyarrow.compute as pc
 from kgedit.records.cases import SPECIFICITY
 from kgedit.timesteps.final_filters import add_counts, join_filtered
 from kgedit.timesteps.funnel import Filtered
-from kgedit.timesteps.table_files import TableFile
-from kgedit.timesteps.tables import CASES, FACT, LOCALITY
+from kgedit.timesteps.tables import CASES, FACT, LOCALITY, TableFile
 from kgedit.wording.languages import MARK, Language
 
 _HELD = ["case_id", *FACT, "object_aliases", "old_objects", "name", "subject_class"]

@@ -103,7 +103,7 @@ class DescribePage(EditsOption, Verb[tuple[Path, ...]]):
         """
         from kgedit.pages.change_figures import word_figure
         from kgedit.pages.change_page import BROWSER, change_page
-        from kgedit.pages.figure_files import figure_svg, write_figures
+        from kgedit.pages.marks import figure_svg, write_figures
         from kgedit.timesteps.edit_files import open_edits
 
         if self.browser is not None and not is_web_address(self.browser):

@@ -15,9 +15,8 @@ from kgedit.exporters import EXPORTERS
 from kgedit.files import sync
 from kgedit.graph.finishing import open_finished
 from kgedit.graph.managed.processes import say
-from kgedit.graph.scopes import kept_scope
 from kgedit.store.disk import disk_errors
-from kgedit.store.scope import Scope
+from kgedit.store.scope import Scope, kept_scope
 from kgedit.store.snapshots import Snapshot, list_snapshots
 from kgedit.store.window import Window
 from kgedit.timesteps import export as wikibigedit

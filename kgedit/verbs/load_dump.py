@@ -266,9 +266,9 @@ def load_dump_as_of(
 
 def read_load(source: DumpFile, date: datetime.date, options: ReadOptions) -> Load:
     """Options of a load of a dump, by its format."""
+    from kgedit.fetching.slices import slice_note
     from kgedit.loaders.detection import checked_format, load_with
     from kgedit.store.schemas import LoaderOptions
-    from kgedit.store.slices import slice_note
 
     return load_with(
         checked_format(source, options.source_format),

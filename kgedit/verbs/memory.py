@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from kgedit.graph_memory.findings import Search
     from kgedit.graph_memory.graph_memory import GraphMemory
     from kgedit.graph_memory.intervals import Learned
-    from kgedit.graph_memory.updating import MemoryDifference
+    from kgedit.graph_memory.memory_file import MemoryDifference
 
 
 @options
@@ -157,8 +157,7 @@ class UpdateMemory(FactsOptions, Verb["tuple[BuiltMemory, MemoryDifference | Non
             KgeditError: if the memory is missing or a source cannot be read. The memory is not changed then.
         """
         from kgedit.graph_memory.building import BuiltMemory
-        from kgedit.graph_memory.memory_file import read_memory_file
-        from kgedit.graph_memory.updating import difference, replace_memory
+        from kgedit.graph_memory.memory_file import difference, read_memory_file, replace_memory
 
         path = Path(self.path)
         earlier = read_memory_file(path)

@@ -277,7 +277,7 @@ def _page(runs: Sequence[Run]) -> Page:
 
 
 def _write_figures(page: Page, folder: Path) -> None:
-    from kgedit.pages.figure_files import write_figures
+    from kgedit.pages.marks import write_figures
 
     write_figures(page.figures, folder)
 

@@ -70,7 +70,7 @@ class RunTask(OnEngine, ReadOptions, HomeVerb[int]):
         return run_task(home, load, source, self.stage, share, workers=workers, progress=report)
 
     def _delta(self, home: Path) -> int:
-        from kgedit.graph.scopes import kept_scope
+        from kgedit.store.scope import kept_scope
         from kgedit.store.tasks import read_share, run_delta_task
 
         if self.path is not None:

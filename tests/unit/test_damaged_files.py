@@ -22,13 +22,12 @@ from kgedit.cli import main
 from kgedit.editing.editor import EditorState
 from kgedit.editing.row_tables import TableRows
 from kgedit.errors import KgeditError
-from kgedit.graph.scopes import keep_scope, kept_scope
 from kgedit.llm.answer_cache import AnswerCache
 from kgedit.pages.explorer.indexes import Index
 from kgedit.runs.checkpoints import Checkpoint, Checkpoints
 from kgedit.runs.run_folder import RunFolder
 from kgedit.sample.generate import write_world
-from kgedit.store.scope import Scope
+from kgedit.store.scope import Scope, keep_scope, kept_scope
 from kgedit.timesteps.stream import Stream
 
 DAMAGE: dict[str, Callable[[bytes], bytes]] = {

@@ -1,4 +1,8 @@
-"""`unke`: searches for a block's output at the last prompt token, then trains the whole block to produce it."""
+"""Methods for answers of many tokens and prompts without a subject: `unke` and `anyedit`.
+
+`unke` searches for a block's output at the last prompt token, then trains the whole block to produce it. `anyedit`
+edits an answer of many sentences in chunks, each with a separate value before its first token.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +14,9 @@ from typing import Any
 import torch
 
 from kgedit.editing.editor import NO_RUN, AppliedEdits, Capabilities, Editor, EditorState, RunContext
-from kgedit.editing.hparams.locate_then_edit import UnkeSettings
-from kgedit.editing.locate_then_edit.answer_requests import answer_requests
+from kgedit.editing.hparams.locate_then_edit import AnyEditSettings, UnkeSettings
+from kgedit.editing.locate_then_edit.memit import NullSpaceEditor
+from kgedit.editing.locate_then_edit.subject_prompts import SubjectPrompt, encode_with_subject
 from kgedit.editing.locate_then_edit.value_search import EditRequest, ValueSearchSettings, search_values
 from kgedit.editing.training import UnrelatedPrompts, seed_for
 from kgedit.llm.contexts import Context
@@ -23,6 +28,46 @@ from kgedit.llm.surgery.structure import by_row, hidden_of, hooks, is_linear, is
 from kgedit.llm.training import loss_scaler, take_step
 from kgedit.progress import Advance
 from kgedit.records.cases import Case, KnownFact
+from kgedit.records.runs import EditFailure
+
+
+def answer_requests(
+    model: LanguageModel,
+    case: Case,
+    contexts: Sequence[Context],
+    *,
+    chunk: int | None,
+    learn_end: bool,
+    random_prefixes: Sequence[Sequence[int]] = (),
+) -> list[EditRequest]:
+    """Build one request per chunk of a case's answer; its vector is added at the token before the chunk.
+
+    Args:
+        contexts: Contexts of the prompts; the first one determines the target's tokens.
+        chunk: Number of tokens per chunk, of which the last may have fewer; None means the whole answer.
+        learn_end: Whether the answer includes the end of the text.
+        random_prefixes: Token ids of texts before further prompts in the first context.
+    """
+    texts = [context.prompt(case.question) for context in contexts]
+    prompts = [encode_with_subject(model, text, len(text)) for text in texts]
+    prompts += [encode_with_subject(model, texts[0], len(texts[0]), random_prefix=ids) for ids in random_prefixes]
+    target = model.encode_target(case.answer, after=texts[0])
+    target += model.end_of_answer(texts[0]) if learn_end else []
+    size = chunk or len(target)
+    return [
+        EditRequest(
+            tuple(SubjectPrompt((*prompt.ids, *target[:start]), len(prompt.ids) + start - 1) for prompt in prompts),
+            drift_prompt(model, case),
+            tuple(target[start : start + size]),
+        )
+        for start in range(0, len(target), size)
+    ]
+
+
+def drift_prompt(model: LanguageModel, case: Case) -> SubjectPrompt:
+    """A prompt about the case's subject, or its question if it has no subject."""
+    subject = case.fact.subject_label or case.question
+    return encode_with_subject(model, f"{subject} is a", len(subject))
 
 
 class _ReachedError(Exception):
@@ -184,3 +229,41 @@ class Unke(Editor[UnkeSettings]):
         """Load the block's weights."""
         for name, parameter in self.parameters.items():
             parameter.write(state.tensors[name])
+
+
+class AnyEdit(NullSpaceEditor[AnyEditSettings]):
+    """Like AlphaEdit, with an answer split into chunks that are edited together.
+
+    The value of a chunk is searched for at the token before it, with the prompt and the earlier chunks as context: one
+    value determines few tokens well. No subject is needed. Past edits are not part of the equations, as published.
+    """
+
+    capabilities = Capabilities(
+        protocols=("single", "per_timestep", "sequential"),
+        changes_weights=True,
+        needs_known_facts=True,
+        resumes_calls=True,
+        source="AnyEdit, arXiv 2502.05628",
+    )
+    settings_type = AnyEditSettings
+
+    @property
+    def remembers(self) -> bool:
+        """False: past edits are not preserved."""
+        return False
+
+    def editable(self, cases: Sequence[Case]) -> tuple[list[Case], tuple[EditFailure, ...]]:
+        """Return all cases: no subject is needed."""
+        return list(cases), ()
+
+    def requests_of(self, case: Case) -> list[EditRequest]:
+        """One request per chunk of the answer."""
+        own = self.settings
+        return answer_requests(
+            self.model,
+            case,
+            self.contexts,
+            chunk=own.chunk,
+            learn_end=own.learn_end,
+            random_prefixes=self.random_prefixes(),
+        )

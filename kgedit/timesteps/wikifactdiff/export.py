@@ -31,8 +31,7 @@ from kgedit.timesteps.profiles import FUNCTIONAL_BY, PERSONA_STYLES, behaviour
 from kgedit.timesteps.relation_words import RelationWords
 from kgedit.timesteps.selected import read_selection
 from kgedit.timesteps.specificity import measure_specificity, specificity_provenance
-from kgedit.timesteps.table_files import ROWS_IN_GROUP, write_table
-from kgedit.timesteps.tables import TABLES, find_evidence
+from kgedit.timesteps.tables import ROWS_IN_GROUP, TABLES, find_evidence, write_table
 from kgedit.timesteps.timestep import Timestep
 from kgedit.timesteps.wikifactdiff.cases import make_cases
 from kgedit.timesteps.wikifactdiff.classification import classify, count_functional, find_functional

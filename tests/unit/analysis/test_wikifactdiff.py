@@ -9,12 +9,11 @@ from typing import Any
 import pytest
 from world.small_runs import answer, cost, write_run
 
-from kgedit.analysis.bleedover import PARTS
 from kgedit.analysis.cells import Estimate
 from kgedit.analysis.report import report_tables
 from kgedit.analysis.runs import Run
 from kgedit.analysis.tables import Table
-from kgedit.analysis.wikifactdiff import ALL, neighbours_table, wikifactdiff_table
+from kgedit.analysis.wikifactdiff import ALL, PARTS, neighbours_table, wikifactdiff_table
 from kgedit.llm.presets import PRESETS
 from kgedit.pages.report_figures import exhibits_of
 from kgedit.pages.report_views import views_of

@@ -48,7 +48,7 @@ def test_a_case_of_another_profile_replaces_where_it_has_one_old_value(tmp_path:
 def test_each_update_has_its_own_objects_and_neighbours_in_whatever_parts_they_are_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("kgedit.timesteps.table_files._ROWS_AT_ONCE", 2)
+    monkeypatch.setattr("kgedit.timesteps.tables._ROWS_AT_ONCE", 2)
     keys = [("Q3", "P6"), ("Q1", "P6"), ("Q1", "P35"), ("Q2", "P6")]
     updates = [ROW | {"subject": subject, "property": relation} for subject, relation in keys]
     objects = [key for key, count in zip(keys, (3, 0, 1, 2), strict=True) for _ in range(count)]

@@ -16,7 +16,7 @@ from world.endpoints import Answer, serving
 from kgedit.errors import SourceError
 from kgedit.fetching.items import FetchedItems, ItemsOrder, fetch_items
 from kgedit.fetching.manners import Manners
-from kgedit.store.slices import slice_note
+from kgedit.fetching.slices import slice_note
 
 
 def about(property_id: str, object_id: str) -> Json:

@@ -19,11 +19,11 @@ from world.shared_data import SHARED
 
 from kgedit.errors import SourceError
 from kgedit.fetching.manners import Manners
+from kgedit.fetching.slices import slice_note
 from kgedit.fetching.sparql import FetchedSlice, SliceOrder, fetch_slice
 from kgedit.loaders.detection import load_with
 from kgedit.store.ingest import ingest
 from kgedit.store.schemas import LoaderOptions
-from kgedit.store.slices import slice_note
 from kgedit.store.snapshots import Snapshot
 from kgedit.store.sources import DumpFile
 

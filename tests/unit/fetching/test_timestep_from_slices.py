@@ -15,11 +15,11 @@ from world.two_days import NEW, OLD, changed_edges
 from world.updates import SCHEMA, VALUES, article, said
 
 from kgedit.fetching.manners import Manners
+from kgedit.fetching.slices import slice_note
 from kgedit.fetching.sparql import SliceOrder, fetch_slice
 from kgedit.loaders.detection import checked_format, load_with
 from kgedit.store.ingest import ingest
 from kgedit.store.schemas import LoaderOptions
-from kgedit.store.slices import slice_note
 from kgedit.store.snapshots import Snapshot
 from kgedit.store.sources import DumpFile
 from kgedit.timesteps.kinds import find_signals

@@ -11,8 +11,7 @@ from click.testing import CliRunner
 
 from kgedit.cli import main
 from kgedit.errors import KgeditError
-from kgedit.graph_memory.memory_file import read_memory_file
-from kgedit.graph_memory.updating import previous_of, roll_back, signature_of
+from kgedit.graph_memory.memory_file import previous_of, read_memory_file, roll_back, signature_of
 from kgedit.sample.generate import write_world
 from kgedit.verbs.load_dump import DumpOptions, is_loaded, load_dump
 from kgedit.verbs.memory import build_memory, update_memory

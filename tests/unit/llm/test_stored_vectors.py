@@ -8,8 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from kgedit.llm.embeddings import Vectors, embedder_on_demand, load_embedder, stored_vectors
-from kgedit.llm.stored_vectors import read_or_compute
+from kgedit.llm.embeddings import Vectors, embedder_on_demand, load_embedder, read_or_compute, stored_vectors
 
 TEXTS = ["Who governs X?", "the mayor of X", ""]
 EMBED = load_embedder("character-ngrams", device="cpu")

@@ -12,8 +12,7 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-from kgedit.llm.embeddings import load_embedder
-from kgedit.llm.token_averages import TokenAverages, averages_tokens
+from kgedit.llm.embeddings import TokenAverages, averages_tokens, load_embedder
 
 TEXTS = [
     "Who is the head of state of Norway?",

@@ -30,18 +30,21 @@ from kgedit.pages.charts.lines import Curve, Slope, curves, slopes, year_dots
 from kgedit.pages.charts.points import ForestRow, Tradeoff, forest, tradeoffs
 from kgedit.pages.charts.scales import Scale, common_top, percent, ticks
 from kgedit.pages.charts.word_cloud import word_cloud
-from kgedit.pages.figure_files import COLUMN_MM, PAGE_MM, figure_svg, write_figures
 from kgedit.pages.marks import (
+    COLUMN_MM,
     DARK,
     LIGHT,
+    PAGE_MM,
     Drawing,
     Figure,
     as_printed,
     as_variable,
+    figure_svg,
     shortened,
     spread,
     text_width,
     to_svg,
+    write_figures,
 )
 from kgedit.pages.shell import NOTHING, Numbered, packed
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kgedit.errors import GraphError
-from kgedit.graph.scopes import keep_scope, kept_scope, scope_from, scope_properties
-from kgedit.store.scope import Scope
+from kgedit.store.scope import Scope, keep_scope, kept_scope, scope_from, scope_properties
 
 SCOPES = [
     Scope(),

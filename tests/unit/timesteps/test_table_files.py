@@ -12,7 +12,7 @@ from world.small_timestep import write_timestep
 from kgedit.exporters.easyedit import export as easyedit
 from kgedit.exporters.unke import export as unke
 from kgedit.exporters.wikibigedit import export as wikibigedit
-from kgedit.timesteps.table_files import TableFile, write_table
+from kgedit.timesteps.tables import TableFile, write_table
 
 SCHEMA = pa.schema([("name", pa.string()), ("aliases", pa.list_(pa.string()))])
 ROWS = pa.table(
@@ -39,7 +39,7 @@ def test_the_bytes_do_not_depend_on_the_batches(tmp_path: Path, monkeypatch: pyt
     at_once = tmp_path / "at once.parquet"
     pq.write_table(ROWS.select(SCHEMA.names).cast(SCHEMA), at_once, compression="zstd")
     assert written(tmp_path, [10]) == written(tmp_path, [1] * 10) == at_once.read_bytes()
-    monkeypatch.setattr("kgedit.timesteps.table_files.ROWS_IN_GROUP", 4)
+    monkeypatch.setattr("kgedit.timesteps.tables.ROWS_IN_GROUP", 4)
     grouped = written(tmp_path, [10])
     assert grouped == written(tmp_path, [3, 0, 6, 1]) != at_once.read_bytes()
     metadata = pq.read_metadata(tmp_path / "rows.parquet")
@@ -61,7 +61,7 @@ def test_a_timestep_read_in_parts_has_the_same_cases_and_forms(tmp_path: Path, m
     assert len(cases) > 5
     assert {probe.axis for case in cases for probe in case.probes} >= {"update", "rephrase", "locality", "mhop"}
     forms = {write: write(timestep).read_bytes() for write in (easyedit, unke, wikibigedit)}
-    monkeypatch.setattr("kgedit.timesteps.table_files._ROWS_AT_ONCE", 3)
+    monkeypatch.setattr("kgedit.timesteps.tables._ROWS_AT_ONCE", 3)
     monkeypatch.setattr("kgedit.exporters.unke._ROWS_AT_ONCE", 2)
     assert list(timestep.cases(two_hop_rephrases=True)) == cases
     assert {write: write(timestep).read_bytes() for write in forms} == forms

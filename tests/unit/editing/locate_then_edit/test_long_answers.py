@@ -12,9 +12,8 @@ from world.edit_files import ROWS, write_json
 from world.small_models import ARCHITECTURES, changed, mean_loss, small_model, weights
 
 from kgedit.editing import make_editor
-from kgedit.editing.locate_then_edit.answer_requests import answer_requests
 from kgedit.editing.locate_then_edit.subject_prompts import outputs_at
-from kgedit.editing.locate_then_edit.unke import Unke
+from kgedit.editing.locate_then_edit.unke import Unke, answer_requests
 from kgedit.llm.contexts import read_context
 from kgedit.llm.language_model import LanguageModel
 from kgedit.progress import ignore

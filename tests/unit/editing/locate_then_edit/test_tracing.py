@@ -25,7 +25,7 @@ from kgedit.editing.locate_then_edit.tracing import (
 from kgedit.errors import ModelError
 from kgedit.llm.contexts import read_context
 from kgedit.llm.language_model import LanguageModel
-from kgedit.pages.figure_files import figure_svg
+from kgedit.pages.marks import figure_svg
 from kgedit.records.cases import Fact, KnownFact
 from kgedit.verbs.trace import trace_model, tracing_figure
 
