@@ -46,7 +46,7 @@ _METHODS = {
     "encore": ("locate_then_edit.memit:Encore", "locate_then_edit:EncoreSettings"),
     "rlsedit": ("locate_then_edit.memit:RlsEdit", "locate_then_edit:RlsEditSettings"),
     "lyaplock": ("locate_then_edit.lyaplock:LyapLock", "locate_then_edit:LyapLockSettings"),
-    "anyedit": ("locate_then_edit.anyedit:AnyEdit", "locate_then_edit:AnyEditSettings"),
+    "anyedit": ("locate_then_edit.unke:AnyEdit", "locate_then_edit:AnyEditSettings"),
     "unke": ("locate_then_edit.unke:Unke", "locate_then_edit:UnkeSettings"),
     "alphaedit": ("locate_then_edit.memit:AlphaEdit", "locate_then_edit:AlphaEditSettings"),
 }
