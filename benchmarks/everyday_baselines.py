@@ -28,7 +28,7 @@ from kgedit.graph_memory.matching import read_matcher
 from kgedit.graph_memory.memory_file import read_memory_file
 from kgedit.graph_memory.relations import SLOT
 from kgedit.llm.embeddings import Vectors, load_embedder
-from kgedit.names.index import composed, words_of
+from kgedit.wording.name_index import composed, words_of
 
 PASSING = 0.03
 Scorer = Callable[[EverydayQuestion], NDArray[np.float64]]

@@ -39,7 +39,7 @@ from kgedit.graph_memory.memory_file import read_memory_file
 from kgedit.llm.embeddings import Vectors, load_embedder
 from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.loading import load_model
-from kgedit.names.index import name_key
+from kgedit.wording.name_index import name_key
 
 ANSWER = "{facts}Answer in a few words.\nQuestion: {question}"
 CONFIRM = "Fact: {fact}\nQuestion: {question}\nDoes the fact help to answer the question? Answer Yes or No."

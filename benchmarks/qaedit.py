@@ -30,13 +30,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from kgedit.clustered_statistics import wilson_interval
-from kgedit.names.index import NameIndex, composed
 from kgedit.store.schemas import ENTITIES
 from kgedit.store.snapshots import Snapshot, list_snapshots
 from kgedit.timesteps.qaedit.build import english_categorizer, word_by_rules
 from kgedit.timesteps.qaedit.rephrasing import english_rephraser
 from kgedit.timesteps.qaedit.subjects import Names, SubjectFinder, read_names
 from kgedit.verbs.build_qaedit import build_qaedit
+from kgedit.wording.name_index import NameIndex, composed
 
 Row = dict[str, Any]
 

@@ -22,7 +22,7 @@ from kgedit.graph_memory.matching import DIRECT, OTHER, RelationMatcher, TextRea
 from kgedit.graph_memory.relations import MASK, RelationIndex
 from kgedit.graph_memory.retrieval import RankedWalk, Walk
 from kgedit.llm.embeddings import Vectors
-from kgedit.names.index import Mention
+from kgedit.wording.name_index import Mention
 
 Span = tuple[int, int]
 """Half-open range of a window; the noun phrase that stands for an entity of the chain."""

@@ -1,7 +1,7 @@
 """Remembered facts as columns: rows of (subject, relation) with their current and ended values, and their conflicts.
 
 Subjects, relations and rows are numbered. A value ends but is never deleted, so that questions about earlier dates
-can be answered. Facts are stored as columns and sorted runs of 64-bit keys (kgedit.names.columns), not as objects.
+can be answered. Facts are stored as columns and sorted runs of 64-bit keys (kgedit.columns), not as objects.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from kgedit.columns import KeyedNumbers, NumberColumn, Numbers, TextColumn, hashed
 from kgedit.graph_memory.dates import HOLDS, UNKNOWN_END, Period, date_text, holding
-from kgedit.names.columns import KeyedNumbers, NumberColumn, Numbers, TextColumn, hashed
 
 _RELATION_BITS = np.uint64(24)
 _MOST_RELATIONS = np.uint64(2**24 - 1)

@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kgedit.columns import NumberColumn, TextColumn
 from kgedit.graph_memory.chains import steps_of
 from kgedit.graph_memory.dates import UNKNOWN_END, date_number, period_of, read_date
 from kgedit.graph_memory.facts import FactTable, conflicting_rows, find_conflicts
@@ -21,6 +22,7 @@ from kgedit.graph_memory.findings import Finding, FoundPath, Remembered, Search
 from kgedit.graph_memory.gate import Gate, read_gate, read_match_gate
 from kgedit.graph_memory.languages import ENGLISH, guess_language, has_marks, read_lexicon
 from kgedit.graph_memory.learning import Learner, MemoryChange, fresh_rows, table_of_cases
+from kgedit.graph_memory.longer_names import name_goes_on
 from kgedit.graph_memory.matched_search import MatchedSearch
 from kgedit.graph_memory.matching import RelationMatcher
 from kgedit.graph_memory.other_names import OtherNames, is_written_as_name
@@ -29,10 +31,8 @@ from kgedit.graph_memory.retrieval import Retriever, Walk
 from kgedit.graph_memory.scoring import QuestionWindow, RelationPath
 from kgedit.graph_memory.windows import windows_of
 from kgedit.llm.embeddings import Embedder, Vectors
-from kgedit.names.columns import NumberColumn, TextColumn
-from kgedit.names.index import Mention, NameIndex, composed, name_key
-from kgedit.names.longer_names import name_goes_on
 from kgedit.records.cases import Case
+from kgedit.wording.name_index import Mention, NameIndex, composed, name_key
 
 __all__ = ["Finding", "FoundPath", "GraphMemory", "Remembered", "Search"]
 

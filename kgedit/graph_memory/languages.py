@@ -15,9 +15,9 @@ from typing import Any
 
 from kgedit.errors import KgeditError
 from kgedit.graph_memory.relations import SLOT
-from kgedit.names.index import Mention, Word, composed, name_key, words_of
 from kgedit.resources import data_folder
 from kgedit.wording.catalogues import read_catalogue
+from kgedit.wording.name_index import Mention, Word, composed, name_key, words_of
 
 ENGLISH = "en"
 _MOST_WORDS = 5

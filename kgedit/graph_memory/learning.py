@@ -9,9 +9,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from kgedit.columns import Numbers
 from kgedit.graph_memory.dates import HOLDS, UNKNOWN_END, UNKNOWN_START, date_number
 from kgedit.graph_memory.facts import FactTable, NewValues
-from kgedit.names.columns import Numbers
 from kgedit.records.cases import Case
 
 _STRINGS = pa.list_(pa.string())

@@ -18,10 +18,10 @@ from kgedit.graph_memory.facts import FactTable
 from kgedit.graph_memory.findings import Search
 from kgedit.graph_memory.gate import MatchEvidence
 from kgedit.graph_memory.matching import BACK, NOTHING, OTHER, TextReading
+from kgedit.graph_memory.nicknames import titles
 from kgedit.graph_memory.other_names import BACK_FROM
 from kgedit.graph_memory.retrieval import RankedWalk, Walk
-from kgedit.names.index import Mention
-from kgedit.names.nicknames import titles
+from kgedit.wording.name_index import Mention
 
 _THROUGH = "P1308"
 """Officeholder: "the chancellor's wife" names the office only, so the step to its holder is not worded."""

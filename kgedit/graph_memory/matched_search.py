@@ -17,18 +17,23 @@ from kgedit.graph_memory.dates import Period, TimedQuestion, period_of, read_tim
 from kgedit.graph_memory.facts import FactTable
 from kgedit.graph_memory.findings import Finding, Search
 from kgedit.graph_memory.gate import MatchGate
+from kgedit.graph_memory.longer_names import (
+    country_keys,
+    is_another_side,
+    means_another,
+    name_goes_on,
+    qualifying_countries,
+)
 from kgedit.graph_memory.matched import Candidate, NamedText, candidates_of, evidence_of, is_written_small, selected
 from kgedit.graph_memory.matching import BACK, RelationMatcher
+from kgedit.graph_memory.nicknames import initials_of, is_bare_team, titles
 from kgedit.graph_memory.other_names import OtherNames, combined, is_written_as_name
 from kgedit.graph_memory.relations import MASK, RelationIndex, content_stems
 from kgedit.graph_memory.retrieval import Retriever
 from kgedit.graph_memory.spelling import read_misspelt
 from kgedit.graph_memory.windows import windows_of
 from kgedit.llm.embeddings import Embedder, Vectors
-from kgedit.names.index import Mention, NameIndex, composed, name_key, words_of
-from kgedit.names.longer_names import name_goes_on
-from kgedit.names.nicknames import initials_of, is_bare_team, titles
-from kgedit.names.qualified_names import country_keys, is_another_side, means_another, qualifying_countries
+from kgedit.wording.name_index import Mention, NameIndex, composed, name_key, words_of
 
 _MOST_MENTIONS = 8
 _MOST_EARLIER_TURNS = 6

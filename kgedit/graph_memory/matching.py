@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 from kgedit.errors import KgeditError
 from kgedit.graph_memory.unexplained import Unexplained, Vocabulary, read_vocabulary
 from kgedit.llm.embeddings import Vectors
-from kgedit.names.index import without_accents
 from kgedit.resources import data_folder
+from kgedit.wording.name_index import without_accents
 
 OTHER, NOTHING, DIRECT = "other", "nothing", "direct"
 """Classes besides properties: a relation without paraphrases, no relation; and no relation before the asked one."""

@@ -12,8 +12,8 @@ from dataclasses import replace
 import numpy as np
 
 from kgedit.graph_memory.facts import FactTable
-from kgedit.names.index import Mention, NameIndex, name_key
-from kgedit.names.nicknames import capital_words, nicknames_of
+from kgedit.graph_memory.nicknames import capital_words, nicknames_of
+from kgedit.wording.name_index import Mention, NameIndex, name_key
 
 _OF_PERSONS = frozenset(
     ["P19", "P20", "P26", "P27", "P39", "P54", "P69", "P102", "P106", "P108", "P166", "P509", "P1365"]
@@ -33,7 +33,8 @@ class OtherNames:
     Args:
         facts: Facts of the memory.
         relation_ids: Ids of relations, by number; the list may grow.
-        more: Further names by the key of the label (kgedit.names.index.name_key): adjectives of another language.
+        more: Further names by the key of the label (kgedit.wording.name_index.name_key), such as adjectives of
+            another language.
     """
 
     def __init__(
@@ -74,7 +75,7 @@ class OtherNames:
         return [*self._values.find(text), *derived]
 
     def find_genitives(self, text: str) -> list[Mention]:
-        """Derived names and names of values with a genitive s (kgedit.names.index.NameIndex.find_genitives)."""
+        """Derived names and names of values with a genitive s (kgedit.wording.name_index.NameIndex.find_genitives)."""
         derived = [replace(each, derived=True) for each in self._names.find_genitives(text)]
         return [*self._values.find_genitives(text), *(each for each in derived if len(each.subjects) <= _MOST_BEARERS)]
 

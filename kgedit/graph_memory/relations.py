@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kgedit.llm.embeddings import Embedder, Vectors, stored_vectors
-from kgedit.names.index import composed, words_of
+from kgedit.wording.name_index import composed, words_of
 from kgedit.wording.templates import template_table, template_version
 
 SLOT = "{subject}"

@@ -9,14 +9,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from kgedit.columns import Numbers
 from kgedit.graph_memory.dates import Period
 from kgedit.graph_memory.facts import FactTable, MemoryValue
 from kgedit.graph_memory.findings import Finding, FoundPath, Remembered, Search
 from kgedit.graph_memory.gate import Gate
 from kgedit.graph_memory.relations import SLOT, RelationIndex, content_stems
 from kgedit.graph_memory.scoring import PathScores, QuestionWindow, RelationPath, evidence_for, score_paths
-from kgedit.names.columns import Numbers
-from kgedit.names.index import Mention
+from kgedit.wording.name_index import Mention
 
 Walk = tuple[int, ...]
 """Rows along a walk, starting at a subject."""

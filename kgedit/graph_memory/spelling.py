@@ -10,9 +10,9 @@ import re
 from collections.abc import Container
 from functools import cache, lru_cache
 
+from kgedit.graph_memory.nicknames import asking_words, capital_words, ordinary_words, sentence_words
 from kgedit.graph_memory.relations import stem
-from kgedit.names.index import Spellings
-from kgedit.names.nicknames import asking_words, capital_words, ordinary_words, sentence_words
+from kgedit.wording.name_index import Spellings
 
 _WORD = re.compile(r"\b[a-z]{4,}\b")
 

@@ -19,7 +19,7 @@ from functools import lru_cache
 
 from kgedit.graph_memory.relations import MASK, stem
 from kgedit.graph_memory.windows import OTHER_MASK
-from kgedit.names.index import Spellings, without_accents
+from kgedit.wording.name_index import Spellings, without_accents
 
 ANY_RELATION = ""
 """Stands for all relations: its words are those of frames."""

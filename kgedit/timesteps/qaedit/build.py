@@ -21,11 +21,11 @@ import pyarrow as pa
 
 from kgedit.errors import TimestepError
 from kgedit.files import replace_file
-from kgedit.names.index import name_key, words_of
 from kgedit.resources import data_folder
 from kgedit.timesteps.qaedit.rephrasing import Rephrasing, english_rephraser
 from kgedit.timesteps.qaedit.subjects import Subject, SubjectFinder
 from kgedit.wording.catalogues import content_hash, read_catalogue, refuse
+from kgedit.wording.name_index import name_key, words_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,8 +22,8 @@ import pyarrow as pa
 
 from kgedit.checksums import sha256_of
 from kgedit.errors import TimestepError
-from kgedit.names.index import composed
 from kgedit.wikidata.ids import plain_line
+from kgedit.wording.name_index import composed
 
 QUESTIONS = pa.schema(
     [

@@ -14,11 +14,11 @@ from tempfile import TemporaryDirectory
 
 import pyarrow as pa
 
-from kgedit.names.index import Mention, NameIndex
 from kgedit.store.engine import literal, open_engine
 from kgedit.store.snapshots import Snapshot
 from kgedit.timesteps.qaedit.spans import Span, find_span
 from kgedit.timesteps.qaedit.words import english_words, tokens_of
+from kgedit.wording.name_index import Mention, NameIndex
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,8 +14,8 @@ from kgedit.graph_memory.gate import read_gate
 from kgedit.graph_memory.graph_memory import GraphMemory
 from kgedit.graph_memory.matching import DIRECT, NOTHING, OTHER, RelationMatcher, TextReading, read_matcher
 from kgedit.llm.embeddings import load_embedder
-from kgedit.names.index import Mention
 from kgedit.records.cases import Case, Fact
+from kgedit.wording.name_index import Mention
 
 COACH = "On which continent is the country of which the head coach of X is a citizen?"
 PARTY = "Which political party is the head of government of the country that X belongs to a member of?"

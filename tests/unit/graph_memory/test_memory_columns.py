@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from kgedit.names.columns import KeyedNumbers, NumberColumn, TextColumn, hashed
+from kgedit.columns import KeyedNumbers, NumberColumn, TextColumn, hashed
 
 
 @pytest.mark.parametrize("at_once", [1, 3, 100])

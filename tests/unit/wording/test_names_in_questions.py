@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from kgedit.names.index import NameIndex, composed
-from kgedit.names.nicknames import initials_of, nicknames_of
+from kgedit.graph_memory.nicknames import initials_of, nicknames_of
+from kgedit.wording.name_index import NameIndex, composed
 
 
 def _index(*names: str) -> NameIndex:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from kgedit.names.index import NameIndex
-from kgedit.names.longer_names import name_goes_on
+from kgedit.graph_memory.longer_names import name_goes_on
+from kgedit.wording.name_index import NameIndex
 
 LABELS = ("Ronaldo", "Mexico", "Norway", "Madrid", "Boston", "Charles", "Germany", "France", "X")
 

@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from kgedit.names.columns import KeyedNumbers, Keys, Numbers, TextColumn, hashed
+from kgedit.columns import KeyedNumbers, Keys, Numbers, TextColumn, hashed
 
 _WORD = re.compile(r"\w+")
 _SHORT_TEXT = 2000
@@ -42,7 +42,7 @@ class Mention:
         start: Index of its first character.
         end: Index after its last character.
         nested: Whether it is part of a longer name.
-        derived: Whether it is a nickname, a short form or a surname (kgedit.names.nicknames).
+        derived: Whether it is a nickname, a short form or a surname (kgedit.graph_memory.nicknames).
         misspelt: Whether a word of it is misspelt.
     """
 
@@ -163,7 +163,7 @@ class NameIndex:
 
         Args:
             words: Words of a text.
-            keys: Keys of the words (kgedit.names.columns.hashed).
+            keys: Keys of the words (kgedit.columns.hashed).
             least: Runs that end before this number of words are left out.
         """
         places, sizes = self._sizes.find(keys)
@@ -232,7 +232,7 @@ class Spellings:
         return self._words.nbytes + self._numbers.nbytes + self._forms.nbytes
 
     def extend(self, keys: Sequence[str]) -> None:
-        """Add the words of names (kgedit.names.index.name_key)."""
+        """Add the words of names (kgedit.wording.name_index.name_key)."""
         words = list(dict.fromkeys(word for key in keys for word in key.split(" ") if len(word) >= _LEAST_MISSPELT))
         hashes = hashed(words)
         new = self._numbers.first(hashes) < 0
@@ -248,7 +248,7 @@ class Spellings:
 
         Args:
             words: The words.
-            keys: Keys of the words (kgedit.names.columns.hashed).
+            keys: Keys of the words (kgedit.columns.hashed).
         """
         known = self._numbers.first(keys).tolist()
         unknown = [

@@ -14,8 +14,8 @@ from typing import Any
 import yaml
 
 from kgedit.errors import KgeditError
-from kgedit.names.index import name_key
 from kgedit.resources import data_folder
+from kgedit.wording.name_index import name_key
 
 _CLUB_LETTERS = "|".join(
     r"\.?".join(letters) + r"\.?"
@@ -66,7 +66,7 @@ _PARTICLES = frozenset(
 
 @cache
 def shipped_nicknames() -> Mapping[str, tuple[str, ...]]:
-    """Names of prompts/memory/nicknames.yaml, by the key of the label (kgedit.names.index.name_key)."""
+    """Names of prompts/memory/nicknames.yaml, by the key of the label (kgedit.wording.name_index.name_key)."""
     entries: Mapping[str, Sequence[str]] = _shipped()["names"]
     return {name_key(label): tuple(names) for labels, names in entries.items() for label in labels.split(" / ")}
 

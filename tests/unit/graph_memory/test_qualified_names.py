@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kgedit.names.qualified_names import country_keys, is_another_side, means_another, qualifying_countries
+from kgedit.graph_memory.longer_names import country_keys, is_another_side, means_another, qualifying_countries
 
 US, GEORGIA = "united states of america", "georgia"
 
