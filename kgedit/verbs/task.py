@@ -10,7 +10,7 @@ from kgedit.errors import StoreError
 from kgedit.machine import usable_cores
 from kgedit.progress import Steps
 from kgedit.store import TASK_STAGES
-from kgedit.store.scope import Scope
+from kgedit.store.scope import Scope, kept_scope
 from kgedit.verbs.home_folder import read_date
 from kgedit.verbs.live_progress import step_line
 from kgedit.verbs.load_dump import OnEngine, ReadOptions, read_load
@@ -70,7 +70,6 @@ class RunTask(OnEngine, ReadOptions, HomeVerb[int]):
         return run_task(home, load, source, self.stage, share, workers=workers, progress=report)
 
     def _delta(self, home: Path) -> int:
-        from kgedit.store.scope import kept_scope
         from kgedit.store.tasks import read_share, run_delta_task
 
         if self.path is not None:
