@@ -24,10 +24,10 @@ from everyday_transcript import CONVERSATIONS, running
 from openai import OpenAI
 
 from kgedit.graph_memory.findings import Search
+from kgedit.graph_memory.proxy.bodies import LAYOUTS, Placing
+from kgedit.graph_memory.proxy.proxy import ProxySettings
+from kgedit.graph_memory.proxy.server import make_server
 from kgedit.llm.loading import BUILT_IN
-from kgedit.proxy.bodies import LAYOUTS, Placing
-from kgedit.proxy.proxy import ProxySettings
-from kgedit.proxy.server import make_server
 
 
 @contextmanager

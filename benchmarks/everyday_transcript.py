@@ -24,8 +24,8 @@ from starlette.responses import JSONResponse
 from starlette.routing import Route
 
 from kgedit.graph_memory.findings import Search
-from kgedit.proxy.proxy import ProxySettings
-from kgedit.proxy.server import make_server
+from kgedit.graph_memory.proxy.proxy import ProxySettings
+from kgedit.graph_memory.proxy.server import make_server
 
 CONVERSATIONS = (
     ("who's running norway these days?",),

@@ -50,7 +50,7 @@ LONGEST = (
     "tests/unit/test_api_docs.py",
     "tests/unit/test_bit_flips.py",
     "tests/unit/llm/test_ability_tasks.py",
-    "tests/unit/proxy/test_real_model_server.py",
+    "tests/unit/graph_memory/proxy/test_real_model_server.py",
     "tests/unit/timesteps/test_exports_of_real_slices.py",
     "tests/unit/runs/test_runner.py",
     "tests/unit/verbs/test_up.py",

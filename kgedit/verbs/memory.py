@@ -357,9 +357,9 @@ class ServeMemory(SearchOptions, Verb["uvicorn.Server"]):
         Raises:
             KgeditError: if the file is not a memory, or a setting is invalid.
         """
-        from kgedit.proxy.bodies import LAYOUTS, Placing
-        from kgedit.proxy.proxy import ProxySettings
-        from kgedit.proxy.server import make_server
+        from kgedit.graph_memory.proxy.bodies import LAYOUTS, Placing
+        from kgedit.graph_memory.proxy.proxy import ProxySettings
+        from kgedit.graph_memory.proxy.server import make_server
 
         _check_date(self.learned_until)
         chosen = next((name for name in LAYOUTS if name == self.layout), None)

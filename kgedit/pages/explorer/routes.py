@@ -16,11 +16,11 @@ from starlette.routing import Route
 
 from kgedit.errors import KgeditError
 from kgedit.graph.browser import saved_query
+from kgedit.graph_memory.proxy.http import ClosingResponse, UnreadableBodyError, read_body
 from kgedit.pages.explorer.differences import FACETS, Filters, Kinds, Windows
 from kgedit.pages.explorer.explorer import Explorer, is_entity_id, search
 from kgedit.pages.explorer.exports import Exports, ExportTask
 from kgedit.pages.explorer.history import read_history
-from kgedit.proxy.http import ClosingResponse, UnreadableBodyError, read_body
 from kgedit.timesteps.selected import SELECTION
 
 ITEM = "Q9999999999"

@@ -23,11 +23,11 @@ from starlette.routing import Mount
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from kgedit.errors import KgeditError
+from kgedit.graph_memory.proxy.http import TimedProtocol, with_headers
 from kgedit.pages.explorer.explorer import Explorer
 from kgedit.pages.explorer.exports import Exports, ExportTimestep
 from kgedit.pages.explorer.routes import Routes
 from kgedit.pages.shell import policy_of, render
-from kgedit.proxy.http import TimedProtocol, with_headers
 
 HOST = "127.0.0.1"
 _SECONDS_TO_STOP = 5  # for answers under way; Ctrl-C should not keep its user waiting

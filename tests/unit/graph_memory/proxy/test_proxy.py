@@ -18,9 +18,9 @@ from world.patience import wait_until
 from world.small_memory import NORWAY, SPOUSE, edit, write_small_memory
 
 from kgedit.graph_memory.findings import Search
-from kgedit.proxy.bodies import Placing
-from kgedit.proxy.proxy import ProxySettings
-from kgedit.proxy.server import make_server
+from kgedit.graph_memory.proxy.bodies import Placing
+from kgedit.graph_memory.proxy.proxy import ProxySettings
+from kgedit.graph_memory.proxy.server import make_server
 
 CHAT = "/v1/chat/completions"
 

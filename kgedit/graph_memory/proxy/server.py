@@ -14,11 +14,11 @@ from uvicorn.config import LOGGING_CONFIG
 from kgedit.graph_memory.findings import Search
 from kgedit.graph_memory.gate import read_gate
 from kgedit.graph_memory.matching import read_matcher
+from kgedit.graph_memory.proxy.http import TimedProtocol
+from kgedit.graph_memory.proxy.memories import ServedMemory
+from kgedit.graph_memory.proxy.metrics import Metrics
+from kgedit.graph_memory.proxy.proxy import BrokenAnswerError, ProxySettings, proxy_app
 from kgedit.llm.embeddings import embedder_on_demand
-from kgedit.proxy.http import TimedProtocol
-from kgedit.proxy.memories import ServedMemory
-from kgedit.proxy.metrics import Metrics
-from kgedit.proxy.proxy import BrokenAnswerError, ProxySettings, proxy_app
 
 _SECONDS_TO_STOP = 30
 _MOST_CLIENTS = 1000
@@ -86,9 +86,9 @@ class _WithoutBrokenAnswers(logging.Filter):
 
 
 def _log_config() -> dict[str, Any]:
-    """uvicorn's logging configuration, on stderr, extended by the logger kgedit.proxy."""
+    """uvicorn's logging configuration, on stderr, extended by the logger kgedit.graph_memory.proxy."""
     config = copy.deepcopy(LOGGING_CONFIG)
     config["filters"] = {"broken": {"()": _WithoutBrokenAnswers}}
     config["handlers"]["default"]["filters"] = ["broken"]
-    config["loggers"]["kgedit.proxy"] = {"handlers": ["default"], "level": "INFO", "propagate": False}
+    config["loggers"]["kgedit.graph_memory.proxy"] = {"handlers": ["default"], "level": "INFO", "propagate": False}
     return config

@@ -26,9 +26,9 @@ from world.small_memory import NORWAY, write_small_memory
 
 from kgedit.errors import KgeditError
 from kgedit.graph_memory.findings import Search
-from kgedit.proxy.http import TimedProtocol, UnreadableBodyError, read_body
-from kgedit.proxy.proxy import ProxySettings
-from kgedit.proxy.server import make_server
+from kgedit.graph_memory.proxy.http import TimedProtocol, UnreadableBodyError, read_body
+from kgedit.graph_memory.proxy.proxy import ProxySettings
+from kgedit.graph_memory.proxy.server import make_server
 from kgedit.verbs.memory import memory_server
 
 CHAT = "/v1/chat/completions"

@@ -10,8 +10,8 @@ from kgedit.editing.hparams.memory_based import GraphRagSettings
 from kgedit.editing.in_context.prompts import prefix_of
 from kgedit.graph_memory.findings import Finding, Search, reading_order
 from kgedit.graph_memory.graph_memory import GraphMemory
+from kgedit.graph_memory.proxy.bodies import Placing
 from kgedit.llm.embeddings import load_embedder
-from kgedit.proxy.bodies import Placing
 
 
 def _found(country: str = "Norway") -> Finding:

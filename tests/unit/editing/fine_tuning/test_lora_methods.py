@@ -11,8 +11,8 @@ from world.small_models import changed, mean_loss, small_model, weights
 
 from kgedit.editing import make_editor
 from kgedit.editing.editor import NO_RUN, Editor, EditorState
-from kgedit.editing.lora import lora
-from kgedit.editing.lora.lora import attach, detach, rate, train
+from kgedit.editing.fine_tuning import lora
+from kgedit.editing.fine_tuning.lora import attach, detach, rate, train
 from kgedit.editing.training import seed_for, seeded
 from kgedit.llm.contexts import read_context
 from kgedit.llm.language_model import LanguageModel

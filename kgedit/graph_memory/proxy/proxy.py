@@ -27,7 +27,7 @@ from starlette.types import Receive, Scope, Send
 
 from kgedit.errors import KgeditError
 from kgedit.graph_memory.findings import Remembered, reading_order
-from kgedit.proxy.bodies import (
+from kgedit.graph_memory.proxy.bodies import (
     ASKING,
     EXPLAIN_HEADER,
     Placing,
@@ -37,12 +37,12 @@ from kgedit.proxy.bodies import (
     turns_in,
     with_facts,
 )
-from kgedit.proxy.http import ClosingResponse, HostNames, OnlyOurPages, UnreadableBodyError, read_body
-from kgedit.proxy.memories import ServedMemory
-from kgedit.proxy.metrics import CONTENT_TYPE, Metrics
+from kgedit.graph_memory.proxy.http import ClosingResponse, HostNames, OnlyOurPages, UnreadableBodyError, read_body
+from kgedit.graph_memory.proxy.memories import ServedMemory
+from kgedit.graph_memory.proxy.metrics import CONTENT_TYPE, Metrics
 from kgedit.untrusted import is_web_address, split_credentials
 
-LOG = logging.getLogger("kgedit.proxy")
+LOG = logging.getLogger("kgedit.graph_memory.proxy")
 PASSED_ON = {
     # OpenAI's, vLLM's and llama.cpp's
     **dict.fromkeys(

@@ -24,11 +24,11 @@ from kgedit.graph_memory.gate import Gate
 from kgedit.graph_memory.graph_memory import GraphMemory
 from kgedit.graph_memory.matching import RelationMatcher
 from kgedit.graph_memory.memory_file import read_memory_file
+from kgedit.graph_memory.proxy.metrics import Metrics
 from kgedit.graph_memory.relations import CatalogueWordings
 from kgedit.llm.embeddings import Embedder, Vectors
-from kgedit.proxy.metrics import Metrics
 
-LOG = logging.getLogger("kgedit.proxy")
+LOG = logging.getLogger("kgedit.graph_memory.proxy")
 _MOST_AT_ONCE = 64
 _MOST_VECTORS = 10_000
 

@@ -1,1 +1,0 @@
-"""Low-rank adapters of peft: `lora`, `lora_merge`."""
