@@ -47,9 +47,9 @@ COMMAND_TABLE: dict[str, dict[str, tuple[str, str]]] = {
     "Graph": {
         "graph": ("kgedit.cli.graph:graph", "Fetch, start, stop and inspect the Neo4j server."),
         "query": ("kgedit.cli.query:query", "Run a query file, or your own Cypher, on the graph."),
-        "find": ("kgedit.cli.query:find", "Find items and properties by label or alias."),
-        "browse": ("kgedit.cli.query:browse", "Open Neo4j Browser on the loaded graph."),
-        "explore": ("kgedit.cli.query:explore", "Explore the changes between the loaded snapshots."),
+        "find": ("kgedit.cli.browse:find", "Find items and properties by label or alias."),
+        "browse": ("kgedit.cli.browse:browse", "Open Neo4j Browser on the loaded graph."),
+        "explore": ("kgedit.cli.browse:explore", "Explore the changes between the loaded snapshots."),
         "relations": ("kgedit.cli.snapshots:relations", "List how functional each property of a snapshot is."),
         "cycles": ("kgedit.cli.snapshots:cycles", "List cycles among classes and among containers."),
     },
