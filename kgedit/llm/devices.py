@@ -114,6 +114,17 @@ def enough_memory(doing: str) -> Iterator[None]:
         ) from error
 
 
+@contextmanager
+def half_of_the_threads() -> Iterator[int]:
+    """Compute with half of PyTorch's threads inside the context, beside another process; the value is their number."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(half := max(1, before // 2))
+    try:
+        yield half
+    finally:
+        torch.set_num_threads(before)
+
+
 def device_name(device: str) -> str:
     """The product name of the device."""
     if device == ALL_GPUS:

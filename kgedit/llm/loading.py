@@ -311,15 +311,18 @@ def _read_once() -> Iterator[None]:
     """Keep what transformers reads from a GGUF while the context is open, and hide its progress bar.
 
     It parses the vocabulary in Python for each of tokenizer, configuration and weights, and builds the map of tensors'
-    names once a module: half of the time of a conversion.
+    names once a module: half of the time of a conversion. A third of the rest are slices of a mapped file, each of
+    which NumPy makes another map in Python; slices of an array are five times as fast.
     """
     import gguf
+    import numpy as np
     from transformers import modeling_gguf_pytorch_utils
 
     utils: Any = modeling_gguf_pytorch_utils
     replacements: list[tuple[Any, str, Any]] = [
         (gguf, "GGUFReader", functools.cache(gguf.GGUFReader)),
         (gguf, "get_tensor_name_map", functools.cache(gguf.get_tensor_name_map)),
+        (np, "memmap", _read_array),
         (utils, "tqdm", functools.partial(utils.tqdm, disable=True)),
     ]
     originals = [getattr(module, name) for module, name, _replacement in replacements]
@@ -330,6 +333,13 @@ def _read_once() -> Iterator[None]:
     finally:
         for (module, name, _replacement), original in zip(replacements, originals, strict=True):
             setattr(module, name, original)
+
+
+def _read_array(path: str | Path, mode: str = "r", dtype: Any = "uint8") -> Any:  # noqa: ARG001 - as numpy.memmap
+    """The content of a file as an array."""
+    import numpy as np
+
+    return np.fromfile(path, dtype)
 
 
 def _tiny(lesson: Lesson | None, progress: Advance | None) -> ModelFiles:

@@ -36,6 +36,7 @@ from kgedit.verbs.shared_options import TRACKERS, InHome
 
 if TYPE_CHECKING:
     from kgedit.verbs.up_inputs import UpInputs
+    from kgedit.verbs.up_steps import Step
 
 
 def _names(given: Any) -> tuple[str, ...]:
@@ -227,16 +228,8 @@ def carry_out(
     from kgedit.verbs.up_steps import read_summary, run_folders, steps_of
 
     check_inputs(inputs, track=track, overwrite=overwrite)
-    tell, taken = told or (lambda _taken: None), list[StepTaken]()
     steps = steps_of(inputs, overwrite=overwrite, track=track)
-    for number, step in enumerate(steps, start=1):
-        begun = time.monotonic()
-        is_done = step.is_done()
-        if not is_done:
-            tell(StepTaken(number, len(steps), step.name, "begun"))
-            step.carry_out(progress or step_line)
-        taken.append(StepTaken(number, len(steps), step.name, "kept" if is_done else "made", time.monotonic() - begun))
-        tell(taken[-1])
+    taken = _take(steps, inputs, told or (lambda _taken: None), progress or step_line, overwrite=overwrite, track=track)
     numbers = read_summary(inputs)
     if numbers is None:
         raise TimestepError(f"{inputs.report} was changed while it was made. Give the same command again.")
@@ -250,3 +243,34 @@ def carry_out(
         note=inputs.note,
         steps=tuple(taken),
     )
+
+
+def _take(
+    steps: Sequence[Step],
+    inputs: UpInputs,
+    tell: Callable[[StepTaken], None],
+    progress: Steps,
+    *,
+    overwrite: bool,
+    track: str | None,
+) -> list[StepTaken]:
+    """Take the steps in order; those that a second process carries out meanwhile are waited for."""
+    from kgedit.verbs.up_ahead import run_ahead
+
+    taken: list[StepTaken] = []
+    with run_ahead(inputs, steps, overwrite=overwrite, track=track) as ahead:
+        for number, step in enumerate(steps):
+            begun = time.monotonic()
+            is_ahead = ahead is not None and number in ahead.numbers
+            is_done = not is_ahead and step.is_done()
+            if not is_done:
+                tell(StepTaken(number + 1, len(steps), step.name, "begun"))
+            if ahead and step.kind == "run":
+                ahead.start()
+            seconds = ahead.wait(number, progress) if ahead and is_ahead else None
+            if not is_done and seconds is None:
+                step.carry_out(progress)
+            state = "kept" if is_done else "made"
+            taken.append(StepTaken(number + 1, len(steps), step.name, state, seconds or time.monotonic() - begun))
+            tell(taken[-1])
+    return taken

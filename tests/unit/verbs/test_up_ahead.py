@@ -1,0 +1,119 @@
+"""Runs of `up` in a second process: the results are those of one process, also if the second one ends early."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+from world.small_models import save, small_model
+
+import kgedit
+from kgedit.verbs import up_ahead
+from kgedit.verbs.up import StepTaken
+
+COSTS = ("seconds", "cpu_seconds", "peak_memory_bytes")
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
+    folder = tmp_path_factory.mktemp("models")
+    for name in ("first", "second"):
+        save(small_model(), folder / name)
+    return str(folder / "first"), str(folder / "second")
+
+
+@pytest.fixture(autouse=True)
+def two_models_fit(models: tuple[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(up_ahead, "_BESIDE_EACH_OTHER", set(models))
+    monkeypatch.setattr(up_ahead, "usable_cores", lambda: 2)
+
+
+def _up(home: Path, models: tuple[str, str], told: Any = None) -> kgedit.Outcome:
+    return kgedit.up(
+        model=models,
+        methods="ft_m",
+        profile="wikifactdiff",
+        graph=False,
+        spec={"sample": 3, "presets": ["synthetic"], "settings": {"steps": 2}, "device": "cpu"},
+        home=home,
+        told=told,
+    )
+
+
+def _answers(outcome: kgedit.Outcome) -> list[list[dict[str, Any]]]:
+    texts = [(run / "answers.jsonl").read_text(encoding="utf-8") for run in outcome.runs]
+    return [
+        [{key: value for key, value in json.loads(line).items() if key not in COSTS} for line in text.splitlines()]
+        for text in texts
+    ]
+
+
+@pytest.mark.slow
+def test_the_results_are_those_of_one_process(
+    tmp_path: Path, models: tuple[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waited: list[float | None] = []
+    wait = up_ahead.Ahead.wait
+
+    def spied(*given: Any) -> float | None:
+        waited.append(wait(*given))
+        return waited[-1]
+
+    monkeypatch.setattr(up_ahead.Ahead, "wait", spied)
+    beside = _up(tmp_path / "beside", models)
+    assert [seconds is not None for seconds in waited] == [True], "the second process made the second run"
+    assert {step.state for step in _up(tmp_path / "beside", models).steps} == {"kept"}
+
+    for other in ("killed", "alone"):
+        shutil.copytree(tmp_path / "beside", tmp_path / other, ignore=shutil.ignore_patterns("runs", "reports"))
+    killed = _up(tmp_path / "killed", models, _kill_second_process)
+    assert waited[1:] == [None]
+    monkeypatch.setattr(up_ahead, "usable_cores", lambda: 1)
+    alone = _up(tmp_path / "alone", models)
+    assert len(waited) == 2
+    assert _answers(beside) == _answers(killed) == _answers(alone)
+    assert len(_answers(alone)[1]) > 0
+
+
+def _kill_second_process(taken: StepTaken) -> None:
+    if taken.name.startswith("edit"):
+        for child in psutil.Process().children():
+            child.kill()
+
+
+_CALLER = """
+import subprocess, sys, kgedit
+from kgedit.verbs import up_ahead
+up_ahead._BESIDE_EACH_OTHER = set(sys.argv[2:])
+up_ahead.usable_cores = lambda: 2
+def told(taken):
+    if taken.name.startswith("edit"):
+        print("begun", flush=True)
+        import time
+        time.sleep(600)
+kgedit.up(model=sys.argv[2:], methods="ft_m", profile="wikifactdiff", graph=False, home=sys.argv[1], told=told,
+          spec={"sample": 3, "presets": ["synthetic"], "settings": {"steps": 2}, "device": "cpu"})
+"""
+
+
+@pytest.mark.slow
+def test_it_ends_when_its_caller_is_killed(tmp_path: Path, models: tuple[str, str]) -> None:
+    caller = subprocess.Popen(
+        [sys.executable, "-c", _CALLER, str(tmp_path / "home"), *models], stdout=subprocess.PIPE, text=True
+    )
+    assert caller.stdout is not None
+    assert caller.stdout.readline() == "begun\n"
+    children = psutil.Process(caller.pid).children()
+    assert children
+    os.kill(caller.pid, signal.SIGKILL)
+    caller.wait()
+    _gone, alive = psutil.wait_procs(children, timeout=120)
+    assert not alive
