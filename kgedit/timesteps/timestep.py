@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.dataset as ds
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from kgedit.checksums import check_folder, decoding
@@ -126,13 +126,17 @@ class Timestep:
 
     def _rows_of(self, name: str, case_ids: Sequence[str]) -> Rows:
         """Rows of a table about some cases, in the table's order."""
-        path, case = self._path(name), ds.field("case_id")
+        import pyarrow.dataset as ds  # loads pandas, which takes longer than the other imports of this file together
+
+        path, case = self._path(name), pc.field("case_id")
         if path is None or not case_ids:
             return []
         # By their range, whole row groups are skipped.
         wanted = (case >= min(case_ids)) & (case <= max(case_ids)) & case.isin(case_ids)
+        # By default, a whole file is read into memory before its first row.
+        in_parts = ds.ParquetFileFormat(default_fragment_scan_options=ds.ParquetFragmentScanOptions(pre_buffer=False))
         with decoding(path, fix=EXPORT_AGAIN):
-            found = ds.dataset(path, schema=(TABLES | OPTIONAL_TABLES)[name], format=_IN_PARTS)
+            found = ds.dataset(path, schema=(TABLES | OPTIONAL_TABLES)[name], format=in_parts)
             rows: Rows = found.to_table(filter=wanted).to_pylist()
         return rows
 
@@ -231,10 +235,6 @@ class Timestep:
         for case_id, probe in neighbour_probes(self, 1 if most is None else most):
             probes[case_id].append(probe)
         return probes
-
-
-_IN_PARTS = ds.ParquetFileFormat(default_fragment_scan_options=ds.ParquetFragmentScanOptions(pre_buffer=False))
-"""By default, a whole file is read into memory before its first row."""
 
 
 def _locality_probe(row: dict[str, Any]) -> Probe:
