@@ -176,7 +176,6 @@ def verb_command(
     about: str = "",
     before_examples: str = "",
     optional: Iterable[str] = (),
-    without: Iterable[str] = (),
     words: str | None = None,
     several: bool = False,
     more: Sequence[Callable[..., Any]] = (),
@@ -194,13 +193,12 @@ def verb_command(
         about: Help, if it is not the first verb's docstring.
         before_examples: Text above the examples.
         optional: Fields that the command line may leave out although the verb requires them.
-        without: Fields that are no options of this command.
         words: Field that is a text of several words on the command line, without quotes; None means none.
         several: Whether the function receives `Given` for a single verb too, to change values before the verb is made.
         more: Decorators that add further options, such as `result_format`.
         group: Group that the command belongs to; None means none.
     """
-    fields = {field: info for verb in verbs for field, info in _own_first(verb) if field not in set(without)}
+    fields = {field: info for verb in verbs for field, info in _own_first(verb)}
     params = [_parameter(field, info, may_lack=field in set(optional)) for field, info in fields.items()]
     own = {param.name for param in params if param is not None}
     for param in params:

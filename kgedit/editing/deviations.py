@@ -55,14 +55,14 @@ class Deviations:
             raise ValueError("give either the deviations or the reason for none")
 
 
-def read_deviations(path: Path = _FILE) -> dict[str, Deviations]:
+def read_deviations() -> dict[str, Deviations]:
     """Deviations of each of kgedit's methods, by its name; methods of other packages are not included.
 
     Raises:
         KeyError: if a method lists a row that its family does not have.
     """
     found: dict[str, Deviations] = {}
-    families: dict[str, dict[str, Any]] = yaml.safe_load(path.read_text(encoding="utf-8"))
+    families: dict[str, dict[str, Any]] = yaml.safe_load(_FILE.read_text(encoding="utf-8"))
     for family in families.values():
         shared = {name: Deviation(**row) for name, row in family.get("shared", {}).items()}
         found |= {method: _deviations(given, shared) for method, given in family["methods"].items()}

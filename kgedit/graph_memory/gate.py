@@ -196,16 +196,13 @@ class MatchGate:
 
 
 @cache
-def read_match_gate(path: Path | None = None) -> MatchGate:
-    """Read the gate of the relation matcher.
-
-    Args:
-        path: A file written by benchmarks/match_gate.py; None means the shipped file.
+def read_match_gate() -> MatchGate:
+    """Read the gate of the relation matcher, which benchmarks/match_gate.py writes.
 
     Raises:
         KgeditError: if the file contains no such gate.
     """
-    path = path or data_folder("prompts") / "memory" / "match_gate.yaml"
+    path = data_folder("prompts") / "memory" / "match_gate.yaml"
     try:
         fitted: Mapping[str, float] = yaml.safe_load(path.read_text(encoding="utf-8"))["gate"]
         weights = {name: float(value) for name, value in fitted.items() if name != "intercept"}

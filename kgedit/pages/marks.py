@@ -138,11 +138,11 @@ def ring(x: float, y: float, *, stroke: str, radius: float = 4, tooltip: str = "
     return Mark("circle", (*places, ("stroke", stroke), ("stroke-width", 2)), "", tooltip)
 
 
-def polyline(points: Iterable[tuple[float, float]], *, stroke: str, width: float = 1.8, dash: str = "") -> Mark:
+def polyline(points: Iterable[tuple[float, float]], *, stroke: str, dash: str = "") -> Mark:
     """A polyline."""
     path = " ".join(f"{_number(x)},{_number(y)}" for x, y in points)
     attributes: list[tuple[str, str | float]] = [("points", path), ("fill", "none"), ("stroke", stroke)]
-    attributes += [("stroke-width", width), ("stroke-linejoin", "round")]
+    attributes += [("stroke-width", 1.8), ("stroke-linejoin", "round")]
     return Mark("polyline", (*attributes, *((("stroke-dasharray", dash),) if dash else ())))
 
 

@@ -106,7 +106,7 @@ def _tradeoff(view: View) -> Iterator[Exhibit]:
         asked = method.shown.get("update")
         if asked and asked.after and method.kept:
             points.append(
-                Tradeoff(method.name, _gain(asked.before, asked.after), _less(1.0, method.kept), method.is_baseline)
+                Tradeoff(method.name, _gain(asked.before, asked.after), _lost(method.kept), method.is_baseline)
             )
     if any(not point.is_baseline for point in points):
         title = f"After the edits, preset {view.shown_preset}"
@@ -130,9 +130,9 @@ def _gain(before: Estimate | None, after: Estimate) -> Estimate:
     return Estimate(after.mean - start, low, high, after.n)
 
 
-def _less(whole: float, part: Estimate) -> Estimate:
-    low, high = (None if end is None else whole - end for end in (part.high, part.low))
-    return Estimate(whole - part.mean, low, high, part.n)
+def _lost(kept: Estimate) -> Estimate:
+    low, high = (None if end is None else 1.0 - end for end in (kept.high, kept.low))
+    return Estimate(1.0 - kept.mean, low, high, kept.n)
 
 
 def _breakdowns(view: View) -> Iterator[Exhibit]:

@@ -243,5 +243,5 @@ def mine_clozes(
     if not mined.kept:
         reasons = ", ".join(f"{reason}: {count:,}" for reason, count in mined.dropped.items()) or "no facts"
         raise TimestepError(f"No template was found in {facts.num_rows:,} facts ({reasons}). Try another model.")
-    replace_file(out, mined_catalogue(mined, name="mined"))
+    replace_file(out, mined_catalogue(mined))
     return mined, replies.asked

@@ -155,7 +155,7 @@ def choose_ports(path: Path) -> Ports:
     stored = Ports.read(path)
     if stored and is_free(stored.bolt) and is_free(stored.http):
         return stored
-    chosen = Ports(*_free_ports(2))
+    chosen = _free_ports()
     replace_file(path, json.dumps(asdict(chosen)) + "\n")
     return chosen
 
@@ -170,13 +170,13 @@ def is_free(port: int) -> bool:
     return True
 
 
-def _free_ports(count: int) -> list[int]:
-    probes = [_socket() for _ in range(count)]
+def _free_ports() -> Ports:
+    probes = (_socket(), _socket())
     try:
-        # All are bound before any is released; otherwise the system could return the same port twice.
+        # Both are bound before either is released; otherwise the system could return the same port twice.
         for probe in probes:
             probe.bind(("127.0.0.1", 0))
-        return [probe.getsockname()[1] for probe in probes]
+        return Ports(*(probe.getsockname()[1] for probe in probes))
     finally:
         for probe in probes:
             probe.close()

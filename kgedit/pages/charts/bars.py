@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kgedit.analysis.cells import as_text
-from kgedit.pages.charts.scales import Scale, ticks
+from kgedit.pages.charts.scales import PANEL_WIDTH, Scale, ticks
 from kgedit.pages.marks import Drawing, Mark, dot, line, rect, shortened, text
 
 
@@ -26,11 +26,11 @@ class FoundBar:
     right: int
 
 
-def found_bars(title: str, bars: Sequence[FoundBar], *, width: float = 400) -> Drawing:
+def found_bars(title: str, bars: Sequence[FoundBar]) -> Drawing:
     """Bars with lengths proportional to the number of questions; the filled part was answered correctly."""
     total = max([1, *(bar.n for bar in bars)])
     names, numbers = 96.0, 108.0
-    scale = Scale(0, total, names, width - numbers)
+    scale = Scale(0, total, names, PANEL_WIDTH - numbers)
     marks: list[Mark] = [text(0, 14, title, size=13, fill="ink", bold=True)]
     for index, bar in enumerate(bars):
         y = 34.0 + 24 * index
@@ -39,7 +39,7 @@ def found_bars(title: str, bars: Sequence[FoundBar], *, width: float = 400) -> D
         marks.append(rect(names, y, scale(bar.right) - names, 15, fill="free", radius=1.5))
         marks.append(text(scale(bar.n) + 8, y + 11, f"{bar.right:,} of {bar.n:,} right", fill="ink2"))
     words = "; ".join(f"{bar.name}: {bar.right:,} of {bar.n:,} right" for bar in bars)
-    return Drawing(width, 34 + 24 * len(bars) + 4, f"{title}. {words}", tuple(marks))
+    return Drawing(PANEL_WIDTH, 34 + 24 * len(bars) + 4, f"{title}. {words}", tuple(marks))
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,13 +61,13 @@ _FLOOR = 0.001
 """Least shown seconds, because a logarithmic axis has no zero."""
 
 
-def time_dots(costs: Sequence[Cost], *, width: float = 400) -> Drawing:
+def time_dots(costs: Sequence[Cost]) -> Drawing:
     """CPU seconds per edit, on a logarithmic axis."""
     known = [max(cost.seconds, _FLOOR) for cost in costs if cost.seconds]
     low = math.floor(math.log10(min(known, default=0.1)))
     high = max(low + 1, math.ceil(math.log10(max(known, default=1))))
     names = 120.0
-    scale = Scale(low, high, names + 10, width - 52)
+    scale = Scale(low, high, names + 10, PANEL_WIDTH - 52)
     height = 44.0 + 22 * len(costs) + 20
     marks: list[Mark] = [text(0, 14, "CPU seconds for one edit", size=13, fill="ink", bold=True)]
     for power in range(low, high + 1):
@@ -84,14 +84,14 @@ def time_dots(costs: Sequence[Cost], *, width: float = 400) -> Drawing:
     title = "CPU seconds for one edit: " + "; ".join(
         f"{cost.name} {as_text(cost.seconds, 'seconds')}" if cost.seconds else f"{cost.name} none" for cost in costs
     )
-    return Drawing(width, height, title, tuple(marks))
+    return Drawing(PANEL_WIDTH, height, title, tuple(marks))
 
 
-def memory_bars(costs: Sequence[Cost], *, width: float = 400) -> Drawing:
+def memory_bars(costs: Sequence[Cost]) -> Drawing:
     """Peak memory of each run while editing."""
     most = max([0.1, *(cost.gibibytes for cost in costs)])
     names = 120.0
-    scale = Scale(0, most, names + 10, width - 44)
+    scale = Scale(0, most, names + 10, PANEL_WIDTH - 44)
     marks: list[Mark] = [text(0, 14, "Peak memory, GiB", size=13, fill="ink", bold=True)]
     for index, cost in enumerate(costs):
         y = 48.0 + 22 * index
@@ -99,18 +99,16 @@ def memory_bars(costs: Sequence[Cost], *, width: float = 400) -> Drawing:
         marks.append(rect(names + 10, y - 5, scale(cost.gibibytes) - names - 10, 10, fill="before", opacity=0.55))
         marks.append(text(scale(cost.gibibytes) + 8, y + 4, f"{cost.gibibytes:.1f}", size=11))
     title = "Peak memory in GiB: " + "; ".join(f"{cost.name} {cost.gibibytes:.1f}" for cost in costs)
-    return Drawing(width, 44 + 22 * len(costs) + 20, title, tuple(marks))
+    return Drawing(PANEL_WIDTH, 44 + 22 * len(costs) + 20, title, tuple(marks))
 
 
 _ROW = 22
 
 
-def count_bars(
-    title: str, counts: Sequence[tuple[str, int]], *, role: str = "free", width: float = 400, names: float = 190
-) -> Drawing:
+def count_bars(title: str, counts: Sequence[tuple[str, int]], *, role: str = "free", names: float = 190) -> Drawing:
     """One bar per name, in the given order."""
     most = max([1, *(count for _, count in counts)])
-    scale = Scale(0, most, names, width - 56)
+    scale = Scale(0, most, names, PANEL_WIDTH - 56)
     marks: list[Mark] = [text(0, 14, title, size=13, fill="ink", bold=True)]
     for index, (name, count) in enumerate(counts):
         y = 30.0 + _ROW * index
@@ -118,7 +116,7 @@ def count_bars(
         marks.append(rect(names, y + 2, max(1.0, scale(count) - names), 13, fill=role, radius=1.5))
         marks.append(text(max(names + 1, scale(count)) + 6, y + 12, f"{count:,}", size=11))
     words = "; ".join(f"{name} {count:,}" for name, count in counts)
-    return Drawing(width, 30 + _ROW * len(counts) + 6, f"{title}: {words}", tuple(marks))
+    return Drawing(PANEL_WIDTH, 30 + _ROW * len(counts) + 6, f"{title}: {words}", tuple(marks))
 
 
 def histogram(

@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kgedit.analysis.cells import Estimate
-from kgedit.pages.charts.scales import Scale, estimate_text, percent, same_count, ticks
+from kgedit.pages.charts.scales import PANEL_WIDTH, Scale, estimate_text, percent, same_count, ticks
 from kgedit.pages.marks import Drawing, Mark, dot, line, rect, ring, shortened, spread, text
 
 _ROW = 26
+_STRIP_HEIGHT = 12
 _NAMES = 116
 _NUMBERS = 92
 
@@ -33,18 +34,18 @@ class ForestRow:
     role: str = "free"
 
 
-def interval_strip(row: ForestRow, *, width: float = 104, height: float = 12) -> Drawing:
+def interval_strip(row: ForestRow, *, width: float = 104) -> Drawing:
     """The estimate of one row without labels, for the cell of a table."""
-    marks = _interval(row, Scale(0, 1, 4, width - 4), height / 2)
-    return Drawing(width, height, f"{row.name}: {_row_text(row)}", tuple(marks))
+    marks = _interval(row, Scale(0, 1, 4, width - 4), _STRIP_HEIGHT / 2)
+    return Drawing(width, _STRIP_HEIGHT, f"{row.name}: {_row_text(row)}", tuple(marks))
 
 
-def forest(title: str, rows: Sequence[ForestRow], *, width: float = 400) -> Drawing:
+def forest(title: str, rows: Sequence[ForestRow]) -> Drawing:
     """Rows stacked on an axis from 0 to 100 %."""
-    scale = Scale(0, 1, _NAMES, width - _NUMBERS)
+    scale = Scale(0, 1, _NAMES, PANEL_WIDTH - _NUMBERS)
     top, height = 40.0, 40 + _ROW * len(rows) + 22
     marks: list[Mark] = [text(0, 14, title, size=13, fill="ink", bold=True)]
-    marks.append(text(width, 14, same_count([row.free or row.forced for row in rows]), size=11, anchor="end"))
+    marks.append(text(PANEL_WIDTH, 14, same_count([row.free or row.forced for row in rows]), size=11, anchor="end"))
     for value in (0.0, 0.25, 0.5, 0.75, 1.0):
         marks.append(line(scale(value), top - 8, scale(value), height - 20, stroke="line"))
         marks.append(text(scale(value), height - 6, f"{100 * value:.0f}", size=11, fill="muted", anchor="middle"))
@@ -52,9 +53,9 @@ def forest(title: str, rows: Sequence[ForestRow], *, width: float = 400) -> Draw
         y = top + _ROW * index + 6
         marks.append(text(0, y + 4, shortened(row.name, _NAMES - 10), tooltip=row.name, fill="ink"))
         marks += _interval(row, scale, y, axis=False)
-        marks.append(text(width, y + 4, _short(row.free or row.forced), size=11, anchor="end"))
+        marks.append(text(PANEL_WIDTH, y + 4, _short(row.free or row.forced), size=11, anchor="end"))
     return Drawing(
-        width, height, f"{title}. " + "; ".join(f"{row.name}: {_row_text(row)}" for row in rows), tuple(marks)
+        PANEL_WIDTH, height, f"{title}. " + "; ".join(f"{row.name}: {_row_text(row)}" for row in rows), tuple(marks)
     )
 
 

@@ -8,6 +8,9 @@ from dataclasses import dataclass
 
 from kgedit.analysis.cells import Estimate
 
+PANEL_WIDTH: float = 400
+"""Width in pixels of a chart that is one of several panels of a figure."""
+
 
 @dataclass(frozen=True, slots=True)
 class Scale:

@@ -52,10 +52,10 @@ _COMPARED_MEANINGS = (
 """Pairs of texts whose similarity in meaning is a feature, if there is an embedder."""
 
 
-def common_properties(signals: pa.Table, *, least: int = 8) -> list[str]:
-    """Properties with at least `least` rows, by id: each gets a separate feature."""
+def common_properties(signals: pa.Table) -> list[str]:
+    """Properties with at least eight rows, by id: each gets a separate feature."""
     counted = pc.value_counts(signals["property"].combine_chunks()).to_pylist()
-    return sorted(row["values"] for row in counted if row["counts"] >= least)
+    return sorted(row["values"] for row in counted if row["counts"] >= 8)
 
 
 def feature_table(signals: pa.Table, properties: Sequence[str], embed: Embedder | None) -> dict[str, Numbers]:

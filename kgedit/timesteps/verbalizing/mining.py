@@ -218,14 +218,11 @@ def cloze_of(statement: str, subject: str, answer: str) -> tuple[str | None, str
     return (None, "the linter refuses its template") if faults else (cloze, None)
 
 
-def mined_catalogue(mined: Mined, *, name: str) -> str:
+def mined_catalogue(mined: Mined) -> str:
     """The shipped template catalogue as YAML, with its clozes replaced by the mined ones.
 
     If fewer than five clozes were mined for a relation, those of its entry are added. Variants for classes of subjects
     are unchanged.
-
-    Args:
-        name: Name of the new catalogue.
     """
     contents = [read_catalogue(file) for file in sorted(shipped_templates().glob("*.yaml"))]
     entries: dict[str, Any] = {}
@@ -237,5 +234,5 @@ def mined_catalogue(mined: Mined, *, name: str) -> str:
         entries[relation] = {**own, "cloze": list(clozes)}
     generic = next(content["generic"] for content in contents if "generic" in content)
     ordered = {key: entries[key] for key in sorted(entries, key=lambda key: int(key[1:]))}
-    written = {"name": name, "version": 1, "generic": generic, "templates": ordered}
+    written = {"name": "mined", "version": 1, "generic": generic, "templates": ordered}
     return yaml.safe_dump(written, allow_unicode=True, sort_keys=False, width=120)

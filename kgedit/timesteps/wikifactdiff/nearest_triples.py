@@ -72,11 +72,11 @@ def find_neighbours(
         )
 
 
-def draw_random_neighbours(workspace: duckdb.DuckDBPyConnection, *, seed: int, k: int = TRIPLES) -> None:
+def draw_random_neighbours(workspace: duckdb.DuckDBPyConnection, *, seed: int) -> None:
     """Create ``random_triple`` (subject, property, place, neighbour, neighbour_property, object).
 
-    For each update k triples from the nearest neighbours of all updates, none about its own subject and none that names
-    one of its values. The draw depends on the seed, the update and the set drawn from.
+    For each update ten triples from the nearest neighbours of all updates, none about its own subject and none that
+    names one of its values. The draw depends on the seed, the update and the set drawn from.
     """
     workspace.execute(
         """
@@ -100,7 +100,7 @@ def draw_random_neighbours(workspace: duckdb.DuckDBPyConnection, *, seed: int, k
         SELECT subject, property, row_number() OVER (PARTITION BY subject, property ORDER BY draw) AS place, neighbour,
                neighbour_property, object FROM apart QUALIFY place <= $k
         """,
-        {"seed": seed, "k": k},
+        {"seed": seed, "k": TRIPLES},
     )
 
 

@@ -153,7 +153,7 @@ def test_the_catalogue_says_the_mined_clozes_and_all_else_as_before(tmp_path: Pa
         [reply(FACTS["subject_label"][row].as_py(), FACTS["object_label"][row].as_py(), *COMMON) for row in range(3)],
     )
     path = tmp_path / "mined.yaml"
-    path.write_text(mined_catalogue(mined, name="mined"), encoding="utf-8")
+    path.write_text(mined_catalogue(mined), encoding="utf-8")
     shipped = {(row["property"], row["subject_class"]): row for row in template_table().to_pylist()}
     found = {(row["property"], row["subject_class"]): row for row in template_table(path).to_pylist()}
     assert set(found) - set(shipped) == {("P99999", "")}
