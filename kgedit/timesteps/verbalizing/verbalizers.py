@@ -148,16 +148,7 @@ class RemoteVerbalizer:
         return Replies(tuple(reply for reply in asked.replies if reply is not None), structured, asked)
 
     def _requests(self, wanted: Sequence[Wanted], *, structured: bool) -> list[ChatRequest]:
-        return [
-            request_for(
-                read_prompt(one.prompt, self.prompts),
-                one.record,
-                model=self.model,
-                structured=structured,
-                persona=one.persona,
-            )
-            for one in wanted
-        ]
+        return _requests_for(wanted, self.prompts, model=self.model, structured=structured)
 
     def _settled(self, wanted: Sequence[Wanted]) -> bool | None:
         """Whether a schema is sent, if known without a request; a cached reply also shows it."""
@@ -244,17 +235,17 @@ class LocalVerbalizer:
         chat = LocalChat(
             load_model(self.model, device=device, dtype=resolve_dtype("auto", device)), ReplyCache(cache() / "replies")
         )
-        requests = [
-            request_for(
-                read_prompt(one.prompt, self.prompts),
-                one.record,
-                model=self.model,
-                structured=False,
-                persona=one.persona,
-            )
-            for one in wanted
-        ]
+        requests = _requests_for(wanted, self.prompts, model=self.model, structured=False)
         return Replies(tuple(chat.ask(requests, progress=progress)), structured=False)
+
+
+def _requests_for(wanted: Sequence[Wanted], prompts: Path | None, *, model: str, structured: bool) -> list[ChatRequest]:
+    return [
+        request_for(
+            read_prompt(one.prompt, prompts), one.record, model=model, structured=structured, persona=one.persona
+        )
+        for one in wanted
+    ]
 
 
 def _with_trial(asked: ChatReplies, tried: ChatReplies, *, kept: bool, own_purse: bool) -> ChatReplies:
