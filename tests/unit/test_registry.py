@@ -1,10 +1,12 @@
+"""Registries find parts by name, and suggest near names."""
+
 from __future__ import annotations
 
 import sys
 
 import pytest
 
-from kgedit.errors import UnknownNameError
+from kgedit.errors import UnknownNameError, did_you_mean, near_names
 from kgedit.registry import Registry
 
 PARTS: Registry[object] = Registry("part", {"colour": "colorsys:rgb_to_hsv", "wave": "wave:open"})
@@ -26,3 +28,36 @@ def test_an_unknown_name_is_answered_with_the_nearest_one() -> None:
 def test_it_is_a_mapping_like_any_other() -> None:
     assert PARTS.get("nothing") is None
     assert len(PARTS) == 2
+
+
+METHODS = ("alphaedit", "ft_l", "ft_m", "lora", "lora_merge", "memit", "r_rome", "rome")
+COMMANDS = ("drop-snapshot", "explore", "export-timestep", "graph", "load-dump", "run-edit")
+
+
+@pytest.mark.parametrize(
+    ("given", "names", "near"),
+    [
+        ("MEMIT", METHODS, ["memit"]),
+        ("FT-M", METHODS, ["ft_m"]),
+        ("R-ROME", METHODS, ["r_rome"]),
+        ("lora-mrge", METHODS, ["lora_merge"]),
+        ("alpha", METHODS, ["alphaedit"]),
+        ("smollm2", ("smollm2-135m", "tiny"), ["smollm2-135m"]),
+        ("lod-dump", COMMANDS, ["load-dump"]),
+        ("loaddump", COMMANDS, ["load-dump"]),
+        ("load", COMMANDS, ["load-dump"]),
+        ("dump", COMMANDS, ["load-dump"]),
+        ("timestep", COMMANDS, ["export-timestep"]),
+        ("rouge", ("judge", "fluency", "token_f1"), []),
+        ("f1", ("judge", "fluency", "token_f1"), ["token_f1"]),
+        ("export", (*COMMANDS, "report"), ["export-timestep"]),
+        ("", COMMANDS, []),
+    ],
+)
+def test_the_nearest_names_are_those_that_a_user_means(given: str, names: tuple[str, ...], near: list[str]) -> None:
+    assert near_names(given, names)[: len(near) or 1] == near
+
+
+def test_a_hint_is_given_only_where_a_name_is_near() -> None:
+    assert did_you_mean("memitt", METHODS) == " Did you mean 'memit'?"
+    assert did_you_mean("xyz", METHODS) == ""

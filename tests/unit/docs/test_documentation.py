@@ -1,4 +1,4 @@
-"""Everything that the documentation names exists, and its generated parts are current."""
+"""Everything that the documentation names exists, its generated parts are current, and its pages list all there is."""
 
 from __future__ import annotations
 
@@ -11,12 +11,22 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import click
+import duckdb
+import pyarrow as pa
 import pytest
 import yaml
+from click.testing import CliRunner
 
-from kgedit.cli import COMMANDS
+import kgedit
+from kgedit.cli import COMMANDS, main
 from kgedit.editing import METHODS
 from kgedit.editing.hparams.settings import meanings
+from kgedit.llm.contexts import CHAT, context_names
+from kgedit.llm.presets import MEANINGS, PRESETS, STOPS
+from kgedit.metrics import METRICS
+from kgedit.sample.generate import write_world
+from kgedit.store.digests import ENTITIES_KEPT
+from kgedit.store.schemas import CLAIMS_KEPT, FACTS
 from kgedit.timesteps.chains import CHAIN_QUERIES
 from kgedit.timesteps.export import QUERIES
 
@@ -161,3 +171,67 @@ def test_readme_counts_every_method_but_none() -> None:
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     counts = re.findall(r"(\d+)\s+editing methods|\*\*Editing\*\* with (\d+) methods", readme)
     assert [int(first or second) for first, second in counts] == [len(list(METHODS)) - 1] * 2
+
+
+PEERS_PAGE = (Path(__file__).resolve().parents[3] / "docs" / "peers.md").read_text(encoding="utf-8")
+
+
+def test_the_queries_find_the_numbers_of_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_world(tmp_path / "sample")
+    for date in ("2021-01-04", "2023-02-27"):
+        dump = f"sample/{date.replace('-', '')}.json.gz"
+        kgedit.Home("kgedit-data").load_dump(dump, date, redirects="sample/redirects.tsv", graph=False)
+    on_dumps, on_facts = re.findall(r"^```sql\n(.*?)^```", PEERS_PAGE, re.DOTALL | re.MULTILINE)
+    connection = duckdb.connect()
+    of_dumps = set(connection.sql(on_dumps).fetchall())
+    of_facts = set(connection.sql(on_facts).fetchall())
+    assert f"This finds {len(of_dumps)} in the [sample]" in PEERS_PAGE
+    assert f"This finds {len(of_facts)}." in PEERS_PAGE
+    assert of_facts < of_dumps
+    assert len(of_dumps - of_facts) == 6, "the other six"
+    assert ("Q145", "Q272201") in of_dumps - of_facts, "Liz Truss"
+
+
+SNAPSHOT_PAGE = (Path(__file__).resolve().parents[3] / "docs" / "reference" / "snapshot.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(("name", "schema"), [("facts", FACTS), ("claims", CLAIMS_KEPT), ("entities", ENTITIES_KEPT)])
+def test_every_column_is_described(name: str, schema: pa.Schema) -> None:
+    section = SNAPSHOT_PAGE.partition(f"## `{name}.parquet`")[2].partition("\n## ")[0]
+    rows = [line.split("|")[1] for line in section.splitlines() if line.startswith("| `")]
+    described = [column for cells in rows for column in re.findall(r"`(\w+)`", cells)]
+    assert sorted(described) == sorted(schema.names)
+
+
+DOCS = Path(__file__).resolve().parents[3] / "docs"
+EVALUATION_PAGE = "".join(
+    (DOCS / page).read_text(encoding="utf-8") for page in ("evaluation.md", "reference/metrics.md")
+)
+
+
+def _row(name: str) -> list[str]:
+    (line,) = [line for line in EVALUATION_PAGE.splitlines() if line.startswith(f"| `{name}` |")]
+    return [cell.strip() for cell in line.strip("| ").split("|")]
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_a_preset_has_its_row(name: str) -> None:
+    preset, row = PRESETS[name], _row(name)
+    generation = preset.generation.replace("_", " ")
+    assert row[1:3] + row[4:5] == [f"`{preset.context}`", generation, f"`{preset.metric}`"]
+
+
+@pytest.mark.parametrize("name", METRICS)
+def test_a_metric_has_its_row(name: str) -> None:
+    assert _row(name)[-1] == METRICS[name].generation.replace("_", " ")
+
+
+def test_contexts_and_truncations_are_named() -> None:
+    assert [name for name in (*context_names(), CHAT) if f"`{name}`" not in EVALUATION_PAGE] == []
+    assert [name for name in STOPS if name not in EVALUATION_PAGE] == []
+
+
+def test_the_help_of_run_edit_describes_every_preset() -> None:
+    shown = CliRunner().invoke(main, ["run-edit", "--help"]).output
+    assert [name for name in PRESETS if name not in shown or MEANINGS[name] not in shown] == []

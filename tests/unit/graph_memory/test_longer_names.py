@@ -1,10 +1,16 @@
-"""A capitalized word next to a name makes it another name, unless it is a title or a word of the language."""
+"""Words around a name that make it another name, or say which entity of that name is meant."""
 
 from __future__ import annotations
 
 import pytest
 
-from kgedit.graph_memory.longer_names import name_goes_on
+from kgedit.graph_memory.longer_names import (
+    country_keys,
+    is_another_side,
+    means_another,
+    name_goes_on,
+    qualifying_countries,
+)
 from kgedit.wording.name_index import NameIndex
 
 LABELS = ("Ronaldo", "Mexico", "Norway", "Madrid", "Boston", "Charles", "Germany", "France", "X")
@@ -55,3 +61,92 @@ def test_a_longer_name_is_another_one(text: str, name: str) -> None:
 )
 def test_other_words_do_not_belong_to_a_name(text: str) -> None:
     assert _goes_on(text) == []
+
+
+US, GEORGIA = "united states of america", "georgia"
+
+
+@pytest.mark.parametrize(
+    ("text", "countries"),
+    [
+        ("Who is the mayor of Oslo, Minnesota?", {US}),
+        ("mayor of oslo, minnesota please", {US}),
+        ("Who runs Oslo, MN now?", {US}),
+        ("Oslo (Norway) mayor", {"norway"}),
+        ("Who is the mayor of Oslo in Norway?", {"norway"}),
+        ("Oslo, Georgia: its mayor?", {US, GEORGIA}),
+        ("mayor of Oslo, Minnesota, USA", {US}),
+        # Lists, people who are spoken to, and other words after a comma.
+        ("Who governs Oslo, Norway and Georgia?", set()),
+        ("Who governs Oslo, Norway, Georgia?", set()),
+        ("Who governs Oslo, Minna?", set()),
+        ("Oslo, or is it Bergen?", set()),
+        ("Is Oslo in Norway?", set()),
+        ("Who leads Oslo?", set()),
+    ],
+)
+def test_a_country_or_a_part_of_one_qualifies_the_name_before_it(text: str, countries: set[str]) -> None:
+    start = text.lower().index("oslo")
+    assert qualifying_countries(text, start, start + 4) == countries
+
+
+@pytest.mark.parametrize(
+    ("text", "another"),
+    [
+        ("the mayor of a village near Oslo", True),
+        ("Who runs the town outside of the city of Oslo", False),
+        ("ten miles from Oslo", True),
+        ("a farm south-east of Oslo", True),
+        ("on the outskirts of Oslo", True),
+        ("who coaches the reserves of Oslo", True),
+        ("Oslo's under-19s, who trains them?", True),
+        ("Oslo U21 coach", True),
+        ("my old cat Oslo is ill", True),
+        ("our boat is called Oslo", True),
+        ("my club Oslo, who coaches it?", False),
+        ("Oslo's coach", False),
+        ("the head of Oslo", False),
+        ("Oslo", False),
+        ("who is calling the shots around Oslo", False),
+    ],
+)
+def test_what_is_near_a_part_of_it_or_named_after_it_is_another_thing(text: str, another: bool) -> None:
+    start = text.index("Oslo")
+    assert means_another(text, start, start + 4) is another
+
+
+def test_labels_that_are_no_countries_have_no_country() -> None:
+    assert country_keys(["Norway", "Netherlands", "Oslo", "Isle of Man", ""]) == {
+        "norway",
+        "kingdom of the netherlands",
+    }
+    assert country_keys(["city of the United States", "town in Norway"]) == {US, "norway"}
+
+
+@pytest.mark.parametrize(
+    ("text", "label", "another"),
+    [
+        ("Who coaches Oslo's women?", "Oslo FC", True),
+        ("Who coaches the women's team of Oslo?", "Oslo FC", True),
+        ("the handball team of Oslo", "Oslo FC", True),
+        ("the women's team of FC Oslo", "Oslo FC", True),
+        ("Oslo basketball coach", "Oslo FC", True),
+        ("Oslo basketball coach", "Oslo Sharks", False),
+        ("Who coaches the Oslo women's team?", "Oslo women's national football team", False),
+        ("Who coaches Oslo?", "Oslo FC", False),
+    ],
+)
+def test_womens_teams_and_other_sports_are_other_sides(text: str, label: str, another: bool) -> None:
+    start = text.index("Oslo")
+    assert is_another_side(text, start, start + 4, [label]) is another
+
+
+def test_a_country_may_follow_with_of() -> None:
+    assert qualifying_countries("the Reform Party of the Netherlands?", 4, 16) == {"kingdom of the netherlands"}
+
+
+def test_names_in_a_text_to_edit_ask_for_nothing() -> None:
+    text = 'Shorten this: "Oslo is the capital."'
+    assert means_another(text, text.index("Oslo"), text.index("Oslo") + 4)
+    assert not means_another("Translate the capital of Oslo", 25, 29)
+    assert not means_another("Correct or not: Oslo is the capital.", 16, 20)

@@ -1,4 +1,4 @@
-"""Text is cut between entities, at positions that do not depend on the size of the chunks read."""
+"""Text is cut between entities, at positions that do not depend on the size of the chunks read, and into their JSON."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from kgedit.errors import SourceError
 from kgedit.store import framing
-from kgedit.store.framing import Marked
+from kgedit.store.framing import Marked, entity_texts
 
 ENTITIES = Marked(re.compile(rb"^begin ", re.MULTILINE), whole_end=(b".",))
 TEXT = b"head .\n" + b"".join(b"begin %d .\n" % number + b"more of it .\n" * (number % 4) for number in range(300))
@@ -46,3 +46,20 @@ def test_text_without_a_place_to_cut_is_not_read_into_memory_as_a_whole(monkeypa
     monkeypatch.setattr(framing, "LONGEST_ENTITY", 1000)
     with pytest.raises(SourceError, match="has 1,000 bytes in which no entity begins"):
         blocks(b"more of it .\n" * 1000, 100)
+
+
+@pytest.mark.parametrize(
+    ("block", "texts"),
+    [
+        (b'[\n{"a":1},\n{"b":2}\n]\n', [b'{"a":1}', b'{"b":2}']),
+        (b'[{"a":1},\r\n{"b":2}]', [b'{"a":1}', b'{"b":2}']),
+        (b'\xef\xbb\xbf[{"a":[1]},{"b":2}]\n', [b'{"a":[1]}', b'{"b":2}']),
+        (b"[]\n[ ]\n\n,\n", []),
+        (b'{"a":[1]', [b'{"a":[1]']),
+        (b'[{"a":1},{"b"', [b'[{"a":1},{"b"']),
+        (b'{"a":1},{"b":2}', [b'{"a":1},{"b":2}']),
+        (b"[" * 2000 + b"]" * 2000, [b"[" * 2000 + b"]" * 2000]),
+    ],
+)
+def test_brackets_are_no_text_and_what_is_no_array_stays_as_it_is(block: bytes, texts: list[bytes]) -> None:
+    assert list(entity_texts(block)) == texts

@@ -1,4 +1,4 @@
-"""Parts of a model are found by running it."""
+"""Parts of a model are found by running it; layers are named as settings name them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ import torch
 from torch import nn
 from world.small_models import ALL_ARCHITECTURES, llama, small_model
 
-from kgedit.errors import ModelError
+from kgedit.errors import ModelError, SpecError
+from kgedit.llm.surgery.layers import parse_layers
 from kgedit.llm.surgery.structure import find_blocks, hidden_of, hooks, with_hidden
 
 LLAMA = {
@@ -152,3 +153,10 @@ def test_a_model_without_blocks_is_refused_with_what_to_do() -> None:
 
     with pytest.raises(ModelError, match="no list of 3 decoder blocks"):
         find_blocks(module)
+
+
+def test_layers_are_written_as_ranges_or_lists() -> None:
+    assert parse_layers("4-8") == (4, 5, 6, 7, 8)
+    assert parse_layers("7, 3,5") == (3, 5, 7)
+    with pytest.raises(SpecError, match="4-8 or 3,5,7"):
+        parse_layers("four")
