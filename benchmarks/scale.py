@@ -6,7 +6,8 @@ Generates dumps of each size (generated_dumps.py), and runs every stage in a sep
 over the older dump, loading both dumps, the delta for a graph, the files of graphs around changes and of changed pairs,
 functionality, an export without a graph, and taking what changed out of the store (load-changes). For each it prints
 processor seconds, the peak memory of the process and its workers together, the bytes written, the growth exponents
-between sizes (1 is linear), and an extrapolation to two full dumps. With --data, existing dumps are used again.
+between sizes (1 is linear), and an extrapolation to two full dumps; for an export and load-changes also those of each
+step. With --data, existing dumps are used again.
 PYTHONPATH=CHECKOUT measures another version of kgedit.
 """
 
@@ -23,7 +24,8 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -31,6 +33,8 @@ from pathlib import Path
 import psutil
 import zstandard
 from generated_dumps import DATES, write_dumps
+
+from kgedit.progress import listening
 
 FULL_STATEMENTS = 1_600_000_000
 """Statements of a full dump of Wikidata in 2025."""
@@ -69,6 +73,33 @@ class StageCost:
     wall: float
     peak: int
     written: int
+
+
+@contextmanager
+def _steps_to(path: Path) -> Iterator[None]:
+    """Write the cost of each step of this process to a file, one line of JSON for each: its name and StageCost."""
+    begun = ("", 0.0, 0.0)
+
+    def listen(name: str, _done: int, _total: int) -> None:
+        nonlocal begun
+        title, wall, processor = begun
+        now = (time.perf_counter(), time.process_time())
+        if title:
+            cost = StageCost(now[1] - processor, now[0] - wall, _highest_memory(), 0)
+            with path.open("a") as file:
+                file.write(json.dumps({"name": title, "cost": asdict(cost)}) + "\n")
+        Path("/proc/self/clear_refs").write_text("5")  # the highest memory so far is now the present one
+        begun = (name, *now)
+
+    with listening(listen):
+        yield
+        listen("", 0, 0)
+
+
+def _highest_memory() -> int:
+    """Peak memory of this process in bytes since it was last cleared."""
+    line = next(line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM"))
+    return int(line.split()[1]) * 1024
 
 
 def _json_loads(_home: Path, dumps: Path, _out: Path, _workers: int) -> None:
@@ -119,13 +150,19 @@ def _functionality(home: Path, _dumps: Path, _out: Path, _workers: int) -> None:
 def _export(home: Path, _dumps: Path, out: Path, _workers: int) -> None:
     import kgedit
 
-    kgedit.Home(home).export_timestep(*DATES[:2], out=out, engine="store", forms=())
+    with _steps_to(_steps_file(home)):
+        kgedit.Home(home).export_timestep(*DATES[:2], out=out, engine="store", forms=())
 
 
 def _load_changes(home: Path, _dumps: Path, out: Path, _workers: int) -> None:
     import kgedit
 
-    kgedit.Home(out).load_changes(home, *DATES[:2], graph=False)
+    with _steps_to(_steps_file(home)):
+        kgedit.Home(out).load_changes(home, *DATES[:2], graph=False)
+
+
+def _steps_file(home: Path) -> Path:
+    return home.parent / "steps"
 
 
 WORK: dict[str, Callable[[Path, Path, Path, int], None]] = {
@@ -141,10 +178,15 @@ WORK: dict[str, Callable[[Path, Path, Path, int], None]] = {
 }
 
 
-def measure(stage: str, home: Path, dumps: Path, workers: int) -> StageCost | None:
-    """Run a stage in a separate process; None if it fails, after printing its error."""
+def measure(stage: str, home: Path, dumps: Path, workers: int) -> dict[str, StageCost]:
+    """Run a stage in a separate process; prints its error if it fails.
+
+    Returns:
+        Costs of the stage, unless it failed, and of its finished steps ("export: judging kinds of change").
+    """
     out = home.parent / "out"
     shutil.rmtree(out, ignore_errors=True)
+    _steps_file(home).unlink(missing_ok=True)
     before = _bytes(home)
     command = [sys.executable, __file__, "--run", stage, str(home), str(dumps), str(out), "--workers", str(workers)]
     begun, used = time.perf_counter(), os.times()
@@ -154,12 +196,15 @@ def measure(stage: str, home: Path, dumps: Path, workers: int) -> StageCost | No
     sampler.start()
     _, errors = process.communicate()
     sampler.join()
+    lines = _steps_file(home).read_text().splitlines() if _steps_file(home).exists() else []
+    steps = {f"{stage}: {one['name']}": StageCost(**one["cost"]) for one in map(json.loads, lines)}
     if process.returncode:
         print(f"{stage} failed: {errors.strip().splitlines()[-1:]}", file=sys.stderr)
-        return None
+        return steps
     now = os.times()
     processor = now.children_user + now.children_system - used.children_user - used.children_system
-    return StageCost(processor, time.perf_counter() - begun, max(peaks, default=0), _bytes(home) - before + _bytes(out))
+    written = _bytes(home) - before + _bytes(out)
+    return {stage: StageCost(processor, time.perf_counter() - begun, max(peaks, default=0), written)} | steps
 
 
 def _sample(process: subprocess.Popen[str], peaks: list[int]) -> None:
@@ -187,10 +232,8 @@ def print_costs(costs: Costs, sizes: Sequence[int], text: dict[int, int]) -> Non
     heads = [f"{size / 1e6:g} M: s | MB | B a statement" for size in sizes]
     print("| | " + " | ".join(heads) + " | growth of seconds | of memory |")
     print("|---|" + "---|---|---|" * len(sizes) + "---|---|")
-    for stage in STAGES:
+    for stage in dict.fromkeys(name for size in sizes for name in costs[size]):
         known = [costs[size].get(stage) for size in sizes]
-        if not any(known):
-            continue
         cells = [
             f"{one.processor:.1f} | {one.peak / 1e6:.0f} | {one.written / size:.0f}" if one else "– | – | –"
             for one, size in zip(known, sizes, strict=True)
@@ -255,10 +298,8 @@ def main() -> None:
             text[size] = _text_bytes(folder)
             costs[size] = {}
             for stage in given.stages:
-                found = measure(stage, home, folder, given.workers)
-                if found:
-                    costs[size][stage] = found
-                    print(f"{size:,} {stage}: {found}", file=sys.stderr)
+                costs[size] |= measure(stage, home, folder, given.workers)
+                print(f"{size:,} {stage}: {costs[size].get(stage)}", file=sys.stderr)
         print_costs(costs, given.statements, text)
         if given.json:
             given.json.write_text(

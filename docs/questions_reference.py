@@ -42,12 +42,12 @@ QUESTIONS: tuple[tuple[str, str, tuple[str, ...], tuple[str, ...]], ...] = (
     (
         "Which similar subjects should not change?",
         "wikibigedit: unchanged facts of the edits' relations, and for each edit those about the subjects that share "
-        "the rarest facts with it. Either engine finds shared facts and who has them; `similar_facts.sql` then ranks "
-        "them for both, choosing from the facts of `static_facts.sql`. wikifactdiff: the entities with the highest "
-        "cosine of TF-IDF vectors. In Cypher that is one query; the store's features are multiplied as "
-        "sparse matrices (`kgedit/timesteps/engines/store.py`).",
+        "the rarest facts with it. Either engine finds shared facts and who has them; `candidate_facts.sql` then "
+        "chooses from the facts of `static_facts.sql` and `similar_facts.sql` ranks them, for both. wikifactdiff: the "
+        "entities with the highest cosine of TF-IDF vectors. In Cypher that is one query; the store's features are "
+        "multiplied as sparse matrices (`kgedit/timesteps/engines/store.py`).",
         ("shared_facts", "nearest_entities"),
-        ("edited_subjects", "static_facts", "shared_facts", "similar_facts", "entity_features"),
+        ("edited_subjects", "static_facts", "shared_facts", "candidate_facts", "similar_facts", "entity_features"),
     ),
 )
 """Title, explanation, Cypher files, SQL files."""

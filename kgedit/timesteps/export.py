@@ -75,7 +75,10 @@ QUERIES = (
 )
 """Each is a file of cypher/read and one of kgedit/timesteps/engines/sql."""
 
-_SQL_ALONE = ("functional_counts", "begun_facts", "edited_subjects", "static_facts", "similar_facts")
+_SQL_ALONE = (
+    *("functional_counts", "begun_facts", "edited_subjects", "static_facts", "candidate_facts"),
+    "similar_facts",
+)
 """Files of kgedit/timesteps/engines/sql without a counterpart in cypher/read."""
 
 

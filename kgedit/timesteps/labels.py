@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from kgedit.store.closures import below, subclass_links
 from kgedit.store.engine import listed, literal, select
+from kgedit.store.parts import keep_in_parts, of_part
 from kgedit.store.window import Window
 from kgedit.wikidata.ids import COUNTRY, INSTANCE_OF, WIKIMEDIA_PAGE_CLASSES
 from kgedit.wording.languages import ENGLISH, Language
@@ -168,20 +169,31 @@ def describe_subjects(
         A table with the schema SUBJECTS, one row per subject, ordered by it.
     """
     rules = name_rules()
-    once = select(
-        "SELECT subject, min(subject_label) AS subject_label FROM labels GROUP BY subject ORDER BY subject",
+    subjects = select(
+        """
+        SELECT *, ((row_number() OVER (ORDER BY subject) - 1) // $at_once)::INTEGER AS part
+        FROM (SELECT subject, min(subject_label) AS label FROM labels GROUP BY subject) ORDER BY subject
+        """,
+        {"at_once": _SUBJECTS_AT_ONCE},
         labels=labels.select(["subject", "subject_label"]),
     )
-    parts = [SUBJECTS.empty_table()]
-    for start in range(0, once.num_rows, _SUBJECTS_AT_ONCE):
-        found = select(_query(rules), connection=connection, labels=once.slice(start, _SUBJECTS_AT_ONCE))
-        # A table of Python objects takes ten times as much memory as its columns.
-        parts += [_named(batch.to_pylist(), rules, language) for batch in found.to_batches(_ROWS_AT_ONCE)]
-    return pa.concat_tables(parts)
+    found = [SUBJECTS.empty_table()]
+    if subjects.num_rows:
+        _keep_descriptions(connection, subjects, rules)
+        for part in range(subjects["part"][-1].as_py() + 1):
+            described = connection.sql(_query(rules, part)).to_arrow_table()
+            # A table of Python objects takes ten times as much memory as its columns.
+            found += [_named(batch.to_pylist(), rules, language) for batch in described.to_batches(_ROWS_AT_ONCE)]
+        for table in _DESCRIBED:
+            connection.execute(f"DROP TABLE {table}")
+    return pa.concat_tables(found)
 
 
 _SUBJECTS_AT_ONCE = 40_000
-"""Subjects of a query, whose joins are in memory together: 140,000 take more than the 128 MB of an export."""
+"""Subjects of a part, whose joins are in memory together: 140,000 take more than the 128 MB of an export."""
+
+_DESCRIBED = ("described", "description_fact", "described_country")
+"""Tables of _keep_descriptions."""
 
 _ROWS_AT_ONCE = 8_000
 
@@ -219,44 +231,85 @@ def _hinted(name: str, row: dict[str, str | None], rules: NameRules, language: L
     return f"{name} ({country})" if country and country.casefold() not in name.casefold() else None
 
 
-def _query(rules: NameRules) -> str:
+def _keep_descriptions(connection: duckdb.DuckDBPyConnection, subjects: pa.Table, rules: NameRules) -> None:
+    """Read what names depend on: one scan each of facts and entities, however many subjects there are.
+
+    Creates the tables description_fact (part, subject, property, object, and subject_class for classes), described
+    (part, subject, label, shared, description) and described_country (id, label).
+
+    Args:
+        connection: See `describe_subjects`.
+        subjects: Columns subject, label and part.
+        rules: Classes and properties that are evidence.
+    """
     roots = [(kind, name) for kind, names in rules.classes.items() for name in names]
-    evidence = _values((kind, name) for kind, names in rules.evidence.items() for name in names)
     read = listed(sorted({INSTANCE_OF, COUNTRY, *(name for names in rules.evidence.values() for name in names)}))
+    connection.register("subjects", subjects)
+    try:
+        keep_in_parts(
+            connection,
+            "description_fact",
+            f"""
+            WITH class_of(subject_class, id) AS (
+                {below(roots, f"({subclass_links('new_facts')})")}
+            ), own AS (
+                SELECT part, subject, property, object FROM new_facts JOIN subjects USING (subject)
+                WHERE property IN {read}
+                UNION ALL
+                SELECT part, subject, property, object FROM old_facts JOIN subjects USING (subject)
+                WHERE property IN {read}
+            )
+            SELECT own.*, subject_class FROM own LEFT JOIN class_of ON property = '{INSTANCE_OF}' AND object = id
+            """,
+        )
+        keep_in_parts(
+            connection,
+            "described",
+            """
+            WITH namesake AS (
+                SELECT label FROM new_entities SEMI JOIN subjects USING (label) WHERE kind = 'item'
+                GROUP BY label HAVING count(*) > 1
+            )
+            SELECT part, subject, s.label, n.label IS NOT NULL AS shared, description
+            FROM subjects s LEFT JOIN namesake n USING (label) LEFT JOIN new_entities e ON e.id = subject
+            """,
+        )
+    finally:
+        connection.unregister("subjects")
+    connection.execute(
+        f"""
+        CREATE OR REPLACE TEMP TABLE described_country AS
+        SELECT id, label FROM new_entities
+        WHERE id IN (SELECT object FROM description_fact WHERE property = '{COUNTRY}')
+        """
+    )
+
+
+def _query(rules: NameRules, part: int) -> str:
+    evidence = _values((kind, name) for kind, names in rules.evidence.items() for name in names)
     order = "[" + ", ".join(f"'{kind}'" for kind in rules.classes) + "]"
-    with_article = ", ".join(f"'{name}'" for name in rules.article_classes)
     return f"""
-        WITH class_of(subject_class, id) AS (
-            {below(roots, f"({subclass_links('new_facts')})")}
-        ), wanted AS (
-            SELECT subject, subject_label AS label FROM labels
-        ), own AS MATERIALIZED (
-            SELECT subject, property, object FROM new_facts SEMI JOIN wanted USING (subject) WHERE property IN {read}
-            UNION
-            SELECT subject, property, object FROM old_facts SEMI JOIN wanted USING (subject) WHERE property IN {read}
+        WITH own AS MATERIALIZED (
+            {of_part("description_fact", part)}
         ), shown AS (
-            SELECT subject, subject_class, 0 AS turn FROM own JOIN class_of ON object = class_of.id
-            WHERE property = '{INSTANCE_OF}'
+            SELECT subject, subject_class, 0 AS turn FROM own WHERE subject_class IS NOT NULL
             UNION ALL
-            SELECT subject, subject_class, 1 FROM own
+            SELECT subject, e.subject_class, 1 FROM own
             JOIN (VALUES {evidence}) e(subject_class, property) USING (property)
         ), chosen AS (
             SELECT subject, arg_min(subject_class, (turn, list_position({order}, subject_class))) AS subject_class
             FROM shown GROUP BY subject
         ), article AS (
-            SELECT DISTINCT subject FROM own WHERE property = '{INSTANCE_OF}' AND object IN ({with_article})
+            SELECT DISTINCT subject FROM own
+            WHERE property = '{INSTANCE_OF}' AND object IN {listed(rules.article_classes)}
         ), country AS (
-            SELECT own.subject, min(e.label) AS country FROM own JOIN new_entities e ON e.id = own.object
-            WHERE property = '{COUNTRY}' GROUP BY own.subject HAVING count(DISTINCT own.object) = 1
-        ), shared AS (
-            SELECT label FROM new_entities WHERE label IN (SELECT label FROM wanted) AND kind = 'item'
-            GROUP BY label HAVING count(*) > 1
+            SELECT subject, min(label) AS country FROM own JOIN described_country ON id = object
+            WHERE property = '{COUNTRY}' GROUP BY subject HAVING count(DISTINCT object) = 1
         )
         SELECT w.subject, w.label, coalesce(subject_class, '') AS subject_class,
-               article.subject IS NOT NULL AS by_class, w.label IN (FROM shared) AS shared, country, e.description
-        FROM wanted w LEFT JOIN chosen USING (subject) LEFT JOIN article USING (subject)
-        LEFT JOIN country USING (subject) LEFT JOIN new_entities e ON e.id = w.subject
-        ORDER BY w.subject
+               article.subject IS NOT NULL AS by_class, shared, country, description
+        FROM ({of_part("described", part)}) w LEFT JOIN chosen USING (subject) LEFT JOIN article USING (subject)
+        LEFT JOIN country USING (subject) ORDER BY w.subject
     """
 
 

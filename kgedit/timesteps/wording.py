@@ -13,6 +13,7 @@ from datetime import date
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from kgedit.errors import TimestepError
 from kgedit.store.engine import select
@@ -189,8 +190,8 @@ def word_cases(
         persona and personas (the question in its voice), ordered by case_id, without questions that fail a final filter
         (kgedit.timesteps.final_filters.judge_cases).
     """
-    for start in range(0, max(cases.num_rows, 1), _FACTS_AT_ONCE):
-        worded = word_facts(cases.slice(start, _FACTS_AT_ONCE), templates, subjects, language=words.language)
+    for part, described in _in_parts(cases, subjects):
+        worded = word_facts(part, templates, described, language=words.language)
         worded = worded.append_column("statement", _statements(worded, words.language))
         worded = persona_voiced(
             worded, seed=seed, personas=personas, style=persona_style, as_of=as_of, language=words.language
@@ -287,9 +288,16 @@ def persona_voiced(
 
 def word_probes(probes: pa.Table, templates: pa.Table, subjects: pa.Table, words: RelationWords) -> Iterator[Filtered]:
     """Add questions to facts, in order, without facts whose question fails a final filter; yields at least one part."""
-    for start in range(0, max(probes.num_rows, 1), _FACTS_AT_ONCE):
-        facts = probes.slice(start, _FACTS_AT_ONCE)
-        yield keep_probes(word_facts(facts, templates, subjects, language=words.language), words)
+    for part, described in _in_parts(probes, subjects):
+        yield keep_probes(word_facts(part, templates, described, language=words.language), words)
+
+
+def _in_parts(facts: pa.Table, subjects: pa.Table) -> Iterator[tuple[pa.Table, pa.Table]]:
+    """Yield facts in parts, at least one, each with its own subjects; otherwise every part would read all subjects."""
+    place = pc.index_in(facts["subject"], value_set=subjects["subject"])
+    for start in range(0, max(facts.num_rows, 1), _FACTS_AT_ONCE):
+        needed = place.slice(start, _FACTS_AT_ONCE).unique().drop_null()
+        yield facts.slice(start, _FACTS_AT_ONCE), subjects.take(needed)
 
 
 _VERBS = (("is", "are"), ("was", "were"), ("has", "have"), ("does", "do"))

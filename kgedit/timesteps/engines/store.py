@@ -12,6 +12,7 @@ from scipy import sparse
 
 from kgedit.errors import TimestepError
 from kgedit.store.engine import literal
+from kgedit.store.parts import keep_in_parts, of_part
 from kgedit.store.snapshots import RELATIONS, SIMILAR_FACTS
 from kgedit.store.window import Window
 from kgedit.timesteps.engines.protocol import (
@@ -86,7 +87,7 @@ def _matrix(window: Window, table: str, shape: tuple[int, int]) -> sparse.csr_ar
 _SQL = Path(__file__).parent / "sql"
 
 _EDITS_AT_ONCE = 4_000
-"""The candidates of a batch, some thousands per edit, stay within the memory of an export."""
+"""Edits of a part, whose candidates, some hundreds per edit, stay within the memory of an export."""
 
 
 def read_sql(name: str) -> str:
@@ -191,27 +192,56 @@ def sorted_edits(edits: pa.Table) -> pa.Table:
 def rank_similar(window: Window, edits: pa.Table, *, k: int, pool: int) -> SimilarSubjects:
     """Rank the static facts about similar subjects, from the tables of static_facts.sql and shared_facts.sql.
 
+    Candidates are found for all edits at once and ranked for some thousand edits at a time, so that the work grows with
+    the candidates and memory does not.
+
     Args:
         window: Window with these tables, which are dropped.
         edits: From sorted_edits.
         k: Maximum number of facts about similar subjects per edit.
         pool: Maximum number of static facts per property.
     """
-    connection, query = window.connection, read_sql("similar_facts")
+    connection = window.connection
     # In the order written, the joins start from the edits. DuckDB would join edits to all facts of a property first:
     # 70 times slower at 250,000 statements, and it spilled.
     connection.execute("SET disabled_optimizers = 'join_order'")
     try:
-        found = [
-            window.select(query, {"k": k}, batch=edits.slice(start, _EDITS_AT_ONCE)).cast(SIMILAR)
-            for start in range(0, edits.num_rows, _EDITS_AT_ONCE)
-        ]
+        parts = _keep_candidates(window, edits)
     finally:
         connection.execute("RESET disabled_optimizers")
+    query, found = read_sql("similar_facts"), [SIMILAR.empty_table()]
+    for part in range(parts):
+        for table in ("candidate", "own"):
+            connection.execute(f"CREATE OR REPLACE TEMP VIEW {table} AS {of_part(f'{table}_in_parts', part)}")
+        found.append(window.select(query, {"k": k}).cast(SIMILAR))
+    connection.execute("DROP VIEW IF EXISTS candidate; DROP VIEW IF EXISTS own")
     static = _first_static(window, pool)
-    for table in _KEPT:
+    for table in (*_KEPT, *_RANKED):
         connection.execute(f"DROP TABLE {table}")
-    return SimilarSubjects(pa.concat_tables([SIMILAR.empty_table(), *found]), static)
+    return SimilarSubjects(pa.concat_tables(found), static)
+
+
+def _keep_candidates(window: Window, edits: pa.Table) -> int:
+    """Create the tables of candidate_facts.sql, and candidate_in_parts and own_in_parts; returns the number of parts.
+
+    Each join is made once for all edits, because a join for some edits would read the tables of all of them.
+    """
+    numbers = np.arange(edits.num_rows, dtype=np.int32) // _EDITS_AT_ONCE
+    edits = edits.append_column("part", pa.array(numbers))
+    window.run(read_sql("candidate_facts"), edits=edits)
+    keep_in_parts(
+        window.connection,
+        "candidate_in_parts",
+        """
+        SELECT part, case_id, n.subject, property, n.object, weight FROM sought s JOIN near n USING (pair, property)
+        WHERE n.subject <> s.subject
+        """,
+    )
+    window.connection.register("edits", edits)
+    own = "SELECT part, case_id, object FROM edits JOIN own_fact USING (subject, property)"
+    keep_in_parts(window.connection, "own_in_parts", own)
+    window.connection.unregister("edits")
+    return -(-len(numbers) // _EDITS_AT_ONCE)
 
 
 def _first_static(window: Window, pool: int) -> pa.Table:
@@ -256,3 +286,6 @@ def _similar_as_measured(window: Window, edits: pa.Table, *, max_df: int, k: int
 _STATIC = ("edited_subject", "static_fact", "own_fact")
 _KEPT = (*_STATIC, "feature", "pair", "holder")
 """Tables that find_static_facts and shared_facts.sql create in the connection."""
+
+_RANKED = ("sought", "near", "candidate_in_parts", "own_in_parts")
+"""Tables of _keep_candidates."""

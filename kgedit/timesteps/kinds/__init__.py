@@ -8,6 +8,7 @@ link, or add a fact that was already true. Signals are computed from snapshots, 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
@@ -22,6 +23,7 @@ from kgedit.timesteps.kinds.signals import (
     KINDS_OF_CHANGES,
     check_kinds,
     find_signals,
+    signals_in_parts,
     signals_of_known_values,
 )
 
@@ -73,5 +75,6 @@ def describe_kinds(
     Raises:
         TimestepError: if a subject and property occur twice in `changes`.
     """
-    signals = find_signals(old, new, earlier, changes, spill=spill)
-    return judge_kinds(signals) if classifier is None else judge_with_classifier(classifier, signals)
+    judge = judge_kinds if classifier is None else partial(judge_with_classifier, classifier)
+    judged = [judge(signals) for signals in signals_in_parts(old, new, earlier, changes, spill=spill)]
+    return pa.concat_tables(judged).sort_by([("subject", "ascending"), ("property", "ascending")])

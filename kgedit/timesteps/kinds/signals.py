@@ -8,7 +8,7 @@ values has no pair to compare: signals that need both sides are null.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import date, timedelta
 from pathlib import Path
 
@@ -209,12 +209,20 @@ def find_signals(
     Raises:
         TimestepError: if a subject and property occur twice.
     """
+    parts = signals_in_parts(old, new, earlier, changes, spill=spill)
+    return pa.concat_tables(parts).sort_by([("subject", "ascending"), ("property", "ascending")])
+
+
+def signals_in_parts(
+    old: Snapshot, new: Snapshot, earlier: Sequence[Snapshot], changes: pa.Table, *, spill: Path
+) -> Iterator[pa.Table]:
+    """Signals of some thousand changes at a time, in any order; at least one part. For the rest see `find_signals`."""
     with open_engine(spill, memory=MEMORY) as connection:
         define_macros(connection)
         make_tables(connection, old, new, earlier, changes.select(CHANGES.names).cast(CHANGES))
         days = {"old": old.date, "until": _day_after(new.date)}
-        parts = [_compare_pairs(connection, days | {"earlier": len(earlier)}) for _ in parts_of_pairs(connection)]
-    return pa.concat_tables(parts).sort_by([("subject", "ascending"), ("property", "ascending")])
+        for _ in parts_of_pairs(connection):
+            yield _compare_pairs(connection, days | {"earlier": len(earlier)})
 
 
 def signals_of_values(values: pa.Table) -> pa.Table:

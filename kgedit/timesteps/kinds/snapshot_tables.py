@@ -15,6 +15,7 @@ from kgedit.errors import TimestepError
 from kgedit.store.closures import containment_links, make_reached
 from kgedit.store.engine import listed, literal
 from kgedit.store.facts import TERM
+from kgedit.store.parts import keep_in_parts, of_part
 from kgedit.store.snapshots import Snapshot
 from kgedit.timesteps.kinds.properties import BEGINNINGS, ENDINGS
 from kgedit.wikidata.ids import INSTANCE_OF
@@ -75,7 +76,7 @@ def parts_of_pairs(connection: duckdb.DuckDBPyConnection) -> Iterator[None]:
     """Restrict the tables of `make_tables` to one part of the changes after the other, with their table ``pair``.
 
     Args:
-        connection: Connection with these tables; the restricted ones hide them until the end.
+        connection: Connection with these tables, which are dropped if there are several parts.
     """
     changes = connection.execute("SELECT count(*) FROM change").fetchall()[0][0]
     parts = max(1, -(-changes // _CHANGES_AT_ONCE))
@@ -83,24 +84,26 @@ def parts_of_pairs(connection: duckdb.DuckDBPyConnection) -> Iterator[None]:
         _make_pairs(connection)
         yield
         return
-    connection.execute("CREATE SCHEMA part; SET search_path = 'part,main'")
-    for number in range(parts):
-        for name in _BY_SUBJECT:
-            rows = f"FROM main.{name} WHERE hash(subject) % {parts} = {number}"
-            connection.execute(f"CREATE OR REPLACE TABLE part.{name} AS {rows}")
-        connection.execute(
-            """
-            CREATE OR REPLACE TABLE part.mentioned AS
-            SELECT old_object AS id FROM compared UNION SELECT new_object FROM compared
-            UNION SELECT property FROM compared
-            """
+    for name in _BY_SUBJECT:
+        keep_in_parts(
+            connection, f"{name}_in_parts", f"SELECT *, (hash(subject) % {parts})::INTEGER AS part FROM {name}"
         )
-        for name, column in _BY_ID.items():
-            rows = f"FROM main.{name} WHERE {column} IN (FROM part.mentioned)"
-            connection.execute(f"CREATE OR REPLACE TABLE part.{name} AS {rows}")
+    connection.execute(
+        """
+        CREATE TABLE mentioned AS
+        SELECT DISTINCT part, unnest([old_object, new_object, property]) AS mentioned FROM compared_in_parts
+        """
+    )
+    for name, column in _BY_ID.items():
+        rows = f"SELECT {name}.*, part FROM {name} JOIN mentioned ON mentioned = {column}"
+        keep_in_parts(connection, f"{name}_in_parts", rows)
+    for name in (*_BY_SUBJECT, *_BY_ID):
+        connection.execute(f"DROP TABLE {name}")
+    for part in range(parts):
+        for name in (*_BY_SUBJECT, *_BY_ID):
+            connection.execute(f"CREATE OR REPLACE TABLE {name} AS {of_part(f'{name}_in_parts', part)}")
         _make_pairs(connection)
         yield
-    connection.execute("SET search_path = 'main'; DROP SCHEMA part CASCADE")
 
 
 def make_tables_of_values(

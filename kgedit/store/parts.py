@@ -1,0 +1,25 @@
+"""Tables that are read one part after the other, such as the rows of some thousand edits at a time.
+
+Rows are sorted by the number of their part once, on disk if they do not fit in memory. DuckDB then skips row groups of
+other parts. If every part read a whole table, the work of all parts would grow with the square of the rows.
+"""
+
+from __future__ import annotations
+
+import duckdb
+
+
+def keep_in_parts(connection: duckdb.DuckDBPyConnection, table: str, rows: str) -> None:
+    """Create a temporary table for `of_part`.
+
+    Args:
+        connection: Connection that the rows are read from and gets the table; one of this name is replaced.
+        table: Name of the table.
+        rows: SQL of the rows; their column ``part`` is an integer.
+    """
+    connection.execute(f"CREATE OR REPLACE TEMP TABLE {table} AS SELECT * FROM ({rows}) ORDER BY part")
+
+
+def of_part(table: str, part: int) -> str:
+    """SQL of the rows of one part, without the column ``part``."""
+    return f"SELECT * EXCLUDE (part) FROM {table} WHERE part = {part}"
