@@ -1,7 +1,8 @@
 """Neo4j's classes, read and checked by Java once for all servers of all test runs: each then starts in half the time.
 
 Java's own way of doing so (application class data sharing) needs an archive that one server writes as it ends. That
-takes as long as five starts, so the archive is kept in pytest's cache for as long as Java and the jars are the same.
+takes as long as five starts, so the archive is kept beside the jars in the user's cache, for all checkouts, for as long
+as Java and the jars are the same.
 """
 
 from __future__ import annotations
@@ -23,12 +24,12 @@ from kgedit.graph.managed.server import ManagedServer
 QUICK_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 
-def quick_java(config: pytest.Config) -> str:
+def quick_java() -> str:
     """Java's options for servers of tests; the first caller has the archive written, others wait for it."""
-    assert config.cache is not None
     install()
     found = find_java()
-    folder = config.cache.mkdir("kgedit-java")
+    folder = jar_folder().parent / "test-classes"
+    folder.mkdir(exist_ok=True)
     own = folder / _key(found)
     java, neo4j, done = own / "java.jsa", own / "neo4j.jsa", own / "done"
     with FileLock(folder / "lock"):

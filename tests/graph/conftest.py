@@ -17,13 +17,13 @@ from kgedit.graph.managed.server import ManagedServer
 
 
 @pytest.fixture(scope="session", autouse=True)
-def small_servers(pytestconfig: pytest.Config) -> Iterator[None]:
+def small_servers() -> Iterator[None]:
     """Servers for tests are small, and belong to the test's home regardless of the developer's environment."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("KGEDIT_GRAPH_HEAP", "1g")
         patch.setenv("KGEDIT_GRAPH_PAGECACHE", "256m")
         patch.delenv("KGEDIT_GRAPH_URI", raising=False)
-        patch.setenv("JDK_JAVA_OPTIONS", quick_java(pytestconfig))
+        patch.setenv("JDK_JAVA_OPTIONS", quick_java())
         yield
 
 

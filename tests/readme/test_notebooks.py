@@ -51,10 +51,8 @@ def test_quickstart_edits_a_model_and_restores_it(tmp_path: Path, monkeypatch: p
 
 @pytest.mark.graph
 @pytest.mark.slow
-def test_changes_of_an_item_come_from_a_real_graph(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pytestconfig: pytest.Config
-) -> None:
-    monkeypatch.setenv("JDK_JAVA_OPTIONS", quick_java(pytestconfig))
+def test_changes_of_an_item_come_from_a_real_graph(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JDK_JAVA_OPTIONS", quick_java())
     try:
         executed = _executed("changes_of_an_item.ipynb", tmp_path, monkeypatch)
     finally:

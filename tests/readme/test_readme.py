@@ -62,13 +62,13 @@ def run_step(language: str, step: str, folder: Path) -> str:
 
 
 @pytest.fixture(scope="module")
-def walk(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config) -> Iterator[Walk]:
+def walk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Walk]:
     """Every step of both pages in their order; one that both have is run once."""
     folder = tmp_path_factory.mktemp("readme")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         patch.setenv("KGEDIT_HOME", str(folder / "kgedit-data"))
-        patch.setenv("JDK_JAVA_OPTIONS", quick_java(pytestconfig))
+        patch.setenv("JDK_JAVA_OPTIONS", quick_java())
         try:
             pages = dict.fromkeys([*steps(README), *steps(TUTORIAL)])
             yield Walk(folder, {step: run_step(language, step, folder) for language, step in pages})
