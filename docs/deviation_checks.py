@@ -18,8 +18,7 @@ from typing import Any
 import torch
 
 from kgedit.editing import make_editor
-from kgedit.editing.fine_tuning.crispedit import CrispEdit
-from kgedit.editing.fine_tuning.curvature import curvatures
+from kgedit.editing.fine_tuning.crispedit import CrispEdit, curvatures
 from kgedit.editing.gradient_transform.ultraedit import UltraEdit, closed_form
 from kgedit.editing.locate_then_edit.closed_form_options import pilot_cases
 from kgedit.editing.locate_then_edit.memit import PreservingEditor

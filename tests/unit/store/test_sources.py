@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from world.dumps import COMPRESSIONS, entity, lines, write_dump
 
 from kgedit.errors import SourceError
-from kgedit.store import compression, framing
+from kgedit.store import framing, sources
 from kgedit.store.sources import DumpFile
 
 DUMP = lines(entity(f"Q{number}", label="x" * (number % 90)) for number in range(1, 400))
@@ -24,7 +24,7 @@ DUMP = lines(entity(f"Q{number}", label="x" * (number % 90)) for number in range
 @pytest.fixture(params=["one core", "many cores", "no rapidgzip"], autouse=True)
 def machine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every test reads gzip and bzip2 in each way in which they can be read."""
-    monkeypatch.setattr(compression, "usable_cores", lambda: 1 if request.param == "one core" else 8)
+    monkeypatch.setattr(sources, "usable_cores", lambda: 1 if request.param == "one core" else 8)
     if request.param == "no rapidgzip":
         monkeypatch.setitem(sys.modules, "rapidgzip", None)
 

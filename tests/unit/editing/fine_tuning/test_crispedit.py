@@ -13,7 +13,7 @@ from world.small_timestep import write_timestep
 from kgedit.editing import make_editor
 from kgedit.editing.corpora import TextBudget
 from kgedit.editing.editor import Editor
-from kgedit.editing.fine_tuning.curvature import Curvature, Projection, curvatures, text_batches
+from kgedit.editing.fine_tuning.crispedit import Curvature, Projection, curvatures, text_batches
 from kgedit.errors import SpecError
 from kgedit.llm.contexts import read_context
 from kgedit.llm.language_model import LanguageModel

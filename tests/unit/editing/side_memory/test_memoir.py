@@ -9,8 +9,7 @@ import torch
 from world.small_models import ARCHITECTURES, changed, mean_loss, small_model, weights
 
 from kgedit.editing import make_editor
-from kgedit.editing.side_memory.masked_memory import MaskedMemory
-from kgedit.editing.side_memory.memoir import Memoir
+from kgedit.editing.side_memory.memoir import MaskedMemory, Memoir
 from kgedit.editing.side_memory.prompt_routes import SeenTokens
 from kgedit.llm.contexts import read_context
 from kgedit.llm.language_model import LanguageModel
