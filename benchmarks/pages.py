@@ -28,7 +28,7 @@ from playwright.sync_api import Page, sync_playwright
 from kgedit.llm.presets import PRESETS
 from kgedit.records.cases import Case, Fact
 from kgedit.records.runs import UNEDITED, Answer, EditCost, ModelState, RunSpec
-from kgedit.runs.edited_cases import write_edited_cases
+from kgedit.runs.run_files import write_edited_cases
 from kgedit.runs.scoring import write_scores
 from kgedit.verbs.report import report
 

@@ -21,8 +21,7 @@ from kgedit.errors import TimestepError
 from kgedit.metrics.text import FLUENCY
 from kgedit.records.cases import LOCALITY_AXES, Axis
 from kgedit.records.runs import UNEDITED, Answer, ModelState, Preset
-from kgedit.runs.edited_cases import read_edited_cases
-from kgedit.runs.run_files import read_answers, read_edit_costs, read_spec, require_finished
+from kgedit.runs.run_files import read_answers, read_edit_costs, read_edited_cases, read_spec, require_finished
 from kgedit.timesteps.edit_files.easyedit import PORTABILITY_AXES
 
 _PLAIN: Mapping[str, Axis] = {"rewrite": "update", "rephrase": "rephrase"}

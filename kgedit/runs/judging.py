@@ -25,8 +25,7 @@ from kgedit.records.cases import EDIT_AXES
 from kgedit.records.runs import Answer, JudgedAnswer, with_judgement
 from kgedit.records.scores import Judging
 from kgedit.resources import cache
-from kgedit.runs.edited_cases import old_answers, read_edited_cases
-from kgedit.runs.run_files import read_answers, read_headed, write_headed
+from kgedit.runs.run_files import old_answers, read_answers, read_edited_cases, read_headed, write_headed
 
 # The first line of each is about the judge; then there is a line per distinct free answer, and per wrong answer.
 #

@@ -16,15 +16,16 @@ from kgedit.records.answer_table import ANSWERS, SCENARIO_SCORES
 from kgedit.records.runs import Answer
 from kgedit.records.scores import RunScores
 from kgedit.runs.bert_scoring import read_bertscores
-from kgedit.runs.edited_cases import old_answers, read_edited_cases
 from kgedit.runs.judging import read_judged_errors, read_verdicts
 from kgedit.runs.run_files import (
     answers_sha256,
     forget_run_checksums,
+    old_answers,
     read_ability,
     read_ability_tasks,
     read_answers,
     read_edit_costs,
+    read_edited_cases,
     read_preparation,
     read_spec,
     write_run_checksums,

@@ -1,4 +1,4 @@
-"""The neighbourhood of one item in a snapshot, as two tables: facts, and the terms that they connect.
+"""The neighbourhood of one item in a snapshot, as tables and as a networkx graph; and cycles of a snapshot's classes.
 
 Contains current facts only. The file of facts is read once for each step, and that of claims once for their ids.
 """
@@ -7,14 +7,22 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
 
 import duckdb
 import pyarrow as pa
 
 from kgedit.errors import StoreError
+from kgedit.store.closures import list_cycles
 from kgedit.store.engine import literal, open_engine, select
 from kgedit.store.facts import KIND, with_statement_ids
 from kgedit.store.snapshots import Snapshot
+
+if TYPE_CHECKING:
+    import networkx as nx
+    import pyarrow as pa
+
 
 _MEMORY = "1GB"
 
@@ -142,3 +150,31 @@ _TERMS = f"""
     FROM near LEFT JOIN {{entities}} e USING (id) LEFT JOIN literal USING (id)
     ORDER BY id
 """
+
+
+def subgraph(snapshot: Snapshot, item: str, *, depth: int, incoming: bool, max_facts: int) -> nx.MultiDiGraph:
+    """Neighbourhood of an item; see kgedit.Home.subgraph."""
+    import networkx as nx
+
+    with TemporaryDirectory() as spill:
+        found = read_subgraph(
+            snapshot, item, depth=depth, incoming=incoming, max_facts=max_facts, spill=Path(spill) / "spill"
+        )
+    graph = nx.MultiDiGraph(snapshot=snapshot.name, item=item, depth=depth, incoming=incoming)
+    for term in found.terms.to_pylist():
+        graph.add_node(term.pop("id"), **_known(term))
+    for fact in found.facts.to_pylist():
+        subject, target = fact.pop("subject"), fact.pop("object")
+        graph.add_edge(subject, target, key=fact["property"], **_known(fact))
+    return graph
+
+
+def cycles(snapshot: Snapshot) -> pa.Table:
+    """Cycles of a snapshot's classes and containers; see kgedit.Home.cycles."""
+    with TemporaryDirectory() as spill:
+        return list_cycles(snapshot, spill=Path(spill) / "spill")
+
+
+def _known(attributes: dict[str, object]) -> dict[str, object]:
+    """Attributes that are not null; formats such as GraphML have no null."""
+    return {name: value for name, value in attributes.items() if value is not None}

@@ -92,7 +92,7 @@ class HomeFolder:
             StoreError: if the snapshot is not loaded or lacks the item, or there are more than `max_facts` facts.
         """
         from kgedit.store.snapshots import open_snapshot
-        from kgedit.verbs.subgraphs import subgraph
+        from kgedit.store.subgraphs import subgraph
 
         snapshot = open_snapshot(self.path, read_date(date))
         return subgraph(snapshot, item, depth=depth, incoming=incoming, max_facts=max_facts)

@@ -108,6 +108,6 @@ class Cycles(HomeVerb["pa.Table"]):
             StoreError: if the snapshot is not loaded.
         """
         from kgedit.store.snapshots import open_snapshot
-        from kgedit.verbs.subgraphs import cycles
+        from kgedit.store.subgraphs import cycles
 
         return cycles(open_snapshot(home, read_date(self.date)))

@@ -17,8 +17,7 @@ from kgedit.clustered_statistics import clustered_interval
 from kgedit.metrics import METRICS
 from kgedit.records.answer_table import case_hash
 from kgedit.records.runs import UNEDITED, Answer, ModelState, Preset
-from kgedit.runs.edited_cases import old_answers
-from kgedit.runs.run_files import read_answers
+from kgedit.runs.run_files import old_answers, read_answers
 
 EXAMPLES = 3
 """Number of questions whose answers are shown."""

@@ -17,7 +17,7 @@ from world.small_timestep import write_timestep
 
 from kgedit.records.cases import Case, Fact
 from kgedit.records.runs import Answer
-from kgedit.runs.edited_cases import write_edited_cases
+from kgedit.runs.run_files import write_edited_cases
 from kgedit.runs.scoring import write_scores
 from kgedit.timesteps.changes import DROPPED
 

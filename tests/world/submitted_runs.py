@@ -23,7 +23,7 @@ from kgedit.records.runs import (
     Selection,
     Setting,
 )
-from kgedit.runs.edited_cases import write_edited_cases
+from kgedit.runs.run_files import write_edited_cases
 from kgedit.runs.scoring import write_scores
 from kgedit.timesteps.tables import TABLES
 from kgedit.timesteps.timestep import Timestep

@@ -21,8 +21,8 @@ from kgedit.records.cases import Case
 from kgedit.records.published import SubmittedTimestep
 from kgedit.records.runs import Preparation, RunEnvironment, RunSpec, Selection
 from kgedit.records.scores import RunScores
-from kgedit.runs.edited_cases import case_table
 from kgedit.runs.run_files import (
+    case_table,
     read_answers,
     read_edit_costs,
     read_environment,

@@ -22,8 +22,7 @@ from kgedit.analysis.unsolved import unsolved_table
 from kgedit.errors import TimestepError
 from kgedit.records.cases import SPECIFICITY, Case, Fact, Specificity
 from kgedit.records.runs import UNEDITED, Neighbour
-from kgedit.runs.edited_cases import write_edited_cases
-from kgedit.runs.run_files import read_runs
+from kgedit.runs.run_files import read_runs, write_edited_cases
 from kgedit.runs.scoring import write_scores
 
 TOLD = [("Q1", "P6", "2021-05", "update"), ("Q2", "P6", "2023", "backfill"), ("Q3", "P54", None, None)]

@@ -20,8 +20,7 @@ from kgedit.errors import TimestepError
 from kgedit.pages.report_page import report_page
 from kgedit.records.cases import Case, Fact, Specificity
 from kgedit.records.runs import UNEDITED
-from kgedit.runs.edited_cases import write_edited_cases
-from kgedit.runs.run_files import read_runs
+from kgedit.runs.run_files import read_runs, write_edited_cases
 from kgedit.runs.scoring import write_scores
 
 DATES = ("-0044-03", "2021", "2023-09-30", "2023", "2023-10", None)

@@ -22,8 +22,7 @@ from kgedit.analysis.unsolved import unsolved_by_timestep_table
 from kgedit.clustered_statistics import clustered_interval
 from kgedit.records.cases import Case, Fact
 from kgedit.records.runs import Answer
-from kgedit.runs.edited_cases import write_edited_cases
-from kgedit.runs.run_files import read_runs
+from kgedit.runs.run_files import read_runs, write_edited_cases
 from kgedit.runs.scoring import write_scores
 
 

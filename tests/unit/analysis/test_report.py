@@ -24,8 +24,7 @@ from kgedit.analysis.two_hops import retrieval_table
 from kgedit.cli import main
 from kgedit.records.cases import Case, Fact
 from kgedit.records.runs import Answer
-from kgedit.runs.edited_cases import write_edited_cases
-from kgedit.runs.run_files import forget_run_checksums, read_runs
+from kgedit.runs.run_files import forget_run_checksums, read_runs, write_edited_cases
 from kgedit.runs.scoring import write_scores
 
 RELATIONS = ("P6", "P54", "P108", "P39")

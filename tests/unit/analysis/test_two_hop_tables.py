@@ -15,8 +15,7 @@ from kgedit.analysis.tables import Table
 from kgedit.analysis.two_hops import found_hops_table, single_hops_table, specificity_table
 from kgedit.records.cases import Case, Fact
 from kgedit.records.runs import Answer
-from kgedit.runs.edited_cases import write_edited_cases
-from kgedit.runs.run_files import read_runs
+from kgedit.runs.run_files import read_runs, write_edited_cases
 from kgedit.runs.scoring import write_scores
 
 FIRST, SECOND = "Q{}:P1:Q9", "Q{}:P2:Q9"

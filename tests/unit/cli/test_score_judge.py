@@ -20,8 +20,7 @@ from kgedit.cli import main
 from kgedit.llm.contexts import read_instructions
 from kgedit.llm.judging import Judgement
 from kgedit.llm.local_chat import LocalJudge
-from kgedit.runs.edited_cases import write_edited_cases
-from kgedit.runs.run_files import read_runs, read_scores
+from kgedit.runs.run_files import read_runs, read_scores, write_edited_cases
 from kgedit.runs.scoring import write_scores
 
 TEXTS = {

@@ -18,8 +18,7 @@ from kgedit.records.runs import UNEDITED, AbilityMeasurement, ModelState
 from kgedit.records.scores import AbilityScore
 from kgedit.runs import ability
 from kgedit.runs.ability import HIGHEST_LOSS, PROSE, AbilityMeter, read_ability_text
-from kgedit.runs.edited_cases import old_answers, read_edited_cases
-from kgedit.runs.run_files import read_ability, read_runs
+from kgedit.runs.run_files import old_answers, read_ability, read_edited_cases, read_runs
 from kgedit.runs.runner import run
 from kgedit.runs.scoring import write_scores
 from kgedit.runs.spec import resolve

@@ -17,7 +17,7 @@ from kgedit.cli import main
 from kgedit.errors import TimestepError
 from kgedit.records.runs import Answer
 from kgedit.runs.easyedit_results import easyedit_results, read_easyedit_results
-from kgedit.runs.edited_cases import write_edited_cases
+from kgedit.runs.run_files import write_edited_cases
 from kgedit.runs.scoring import write_scores
 
 CASE = a_case()

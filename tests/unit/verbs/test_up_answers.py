@@ -11,8 +11,7 @@ from world.small_runs import T1, answer, cost, write_run
 
 from kgedit.llm.presets import PRESETS
 from kgedit.records.runs import Answer
-from kgedit.runs.edited_cases import write_edited_cases
-from kgedit.runs.run_files import read_runs
+from kgedit.runs.run_files import read_runs, write_edited_cases
 from kgedit.runs.scoring import write_scores
 from kgedit.verbs.up_answers import choose_examples, old_answers_known, read_update_answers
 from kgedit.verbs.up_summary import MethodEffect, _measure, _what_was_known
