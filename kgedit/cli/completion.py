@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from importlib import import_module
 from pathlib import Path
 
 import click
@@ -20,36 +21,18 @@ def _offer(find: Callable[[click.Context], Iterable[str]]) -> Complete:
     return complete
 
 
-@_offer
-def methods(_: click.Context) -> Iterable[str]:
-    """Editing methods."""
-    from kgedit.editing import METHODS
-
-    return METHODS
+def _names_in(module: str, names: str) -> Complete:
+    """Completion that offers the names in a registry or a list of a module."""
+    return _offer(lambda _: getattr(import_module(module), names))
 
 
-@_offer
-def presets(_: click.Context) -> Iterable[str]:
-    """Presets."""
-    from kgedit.llm.presets import PRESETS
-
-    return PRESETS
-
-
-@_offer
-def metrics(_: click.Context) -> Iterable[str]:
-    """Metrics."""
-    from kgedit.metrics import METRICS
-
-    return METRICS
-
-
-@_offer
-def protocols(_: click.Context) -> Iterable[str]:
-    """Protocols."""
-    from kgedit.records.runs import PROTOCOLS
-
-    return PROTOCOLS
+methods = _names_in("kgedit.editing", "METHODS")
+presets = _names_in("kgedit.llm.presets", "PRESETS")
+metrics = _names_in("kgedit.metrics", "METRICS")
+protocols = _names_in("kgedit.records.runs", "PROTOCOLS")
+source_formats = _names_in("kgedit.loaders", "LOADERS")
+kinds = _names_in("kgedit.timesteps.kinds", "KINDS")
+export_forms = _names_in("kgedit.exporters", "EXPORTERS")
 
 
 @_offer
@@ -159,27 +142,3 @@ def breakdowns(_: click.Context) -> Iterable[str]:
         *("subject_views", "object_views", "subject_count", "object_count", "locality_basis", "hops"),
         *("neighbour_similarity", "neighbour_popularity", "two_hop_count", "two_hop_views"),
     )
-
-
-@_offer
-def source_formats(_: click.Context) -> Iterable[str]:
-    """Formats of dumps."""
-    from kgedit.loaders import LOADERS
-
-    return LOADERS
-
-
-@_offer
-def kinds(_: click.Context) -> Iterable[str]:
-    """Kinds of change."""
-    from kgedit.timesteps.kinds import KINDS
-
-    return KINDS
-
-
-@_offer
-def export_forms(_: click.Context) -> Iterable[str]:
-    """Formats of a timestep."""
-    from kgedit.exporters import EXPORTERS
-
-    return EXPORTERS
