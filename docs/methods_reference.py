@@ -11,6 +11,7 @@ import inspect
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import astuple, dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -99,6 +100,7 @@ class Deviations:
             raise ValueError("give either the deviations or the reason for none")
 
 
+@cache
 def read_deviations() -> dict[str, Deviations]:
     """Read the deviations of each of kgedit's methods, by its name; methods of other packages are not included.
 
