@@ -17,11 +17,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
-import yaml
-
-from kgedit.errors import KgeditError
 from kgedit.graph_memory.nicknames import sentence_words, titles
 from kgedit.resources import data_folder
+from kgedit.wording.catalogues import read_catalogue
 from kgedit.wording.name_index import Mention, name_key
 
 _BEFORE = re.compile(r"(?P<word>[^\W\d_][\w.'’]*)[ \u00a0-]$")
@@ -227,9 +225,4 @@ def _by_code() -> Mapping[str, frozenset[str]]:
 
 @cache
 def _shipped() -> Mapping[str, Any]:
-    path = data_folder("prompts") / "memory" / "regions.yaml"
-    try:
-        entries: Mapping[str, Any] = yaml.safe_load(path.read_text(encoding="utf-8"))
-        return {part: entries[part] for part in ("countries", "others")}
-    except (OSError, yaml.YAMLError, KeyError, TypeError) as error:
-        raise KgeditError(f"{path} holds no countries ({error}). Install kgedit again.") from error
+    return read_catalogue(data_folder("prompts") / "memory" / "regions.yaml")

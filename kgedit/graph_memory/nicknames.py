@@ -11,10 +11,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any
 
-import yaml
-
-from kgedit.errors import KgeditError
 from kgedit.resources import data_folder
+from kgedit.wording.catalogues import read_catalogue
 from kgedit.wording.name_index import name_key
 
 _CLUB_LETTERS = "|".join(
@@ -35,7 +33,6 @@ _TITLE = re.compile(r",? (?:Jr|Sr)\.?$|,.*$|\s+of [A-Z]\w+$")
 _INITIAL = re.compile(r"[^\W\d_]+")
 _LEAST_INITIALS, _LONGEST_LINK = 3, 4
 _LEAST_SURNAME = 4  # shorter ones (Li, May) are shared by many people, or are words
-_PARTS = ("names", "capital", "titles", "sentence", "asking", "ordinary")
 _PARTICLES = frozenset(
     [
         "al",
@@ -103,12 +100,7 @@ def ordinary_words() -> frozenset[str]:
 
 @cache
 def _shipped() -> Mapping[str, Any]:
-    path = data_folder("prompts") / "memory" / "nicknames.yaml"
-    try:
-        entries: Mapping[str, Any] = yaml.safe_load(path.read_text(encoding="utf-8"))
-        return {part: entries[part] for part in _PARTS}
-    except (OSError, yaml.YAMLError, KeyError, TypeError) as error:
-        raise KgeditError(f"{path} holds no nicknames ({error}). Install kgedit again.") from error
+    return read_catalogue(data_folder("prompts") / "memory" / "nicknames.yaml")
 
 
 def nicknames_of(label: str, *, person: bool) -> list[str]:
