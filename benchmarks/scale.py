@@ -7,13 +7,14 @@ over the older dump, loading both dumps, the delta for a graph, the files of gra
 functionality, an export without a graph, and taking what changed out of the store (load-changes). For each it prints
 processor seconds, the peak memory of the process and its workers together, the bytes written, the growth exponents
 between sizes (1 is linear), and an extrapolation to two full dumps; for an export and load-changes also those of each
-step. With --data, existing dumps are used again.
+step. With --data, existing dumps are used again. --parts 16 exports in as many parts as a dump 16 times as large has.
 PYTHONPATH=CHECKOUT measures another version of kgedit.
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib
 import io
 import json
 import math
@@ -147,6 +148,20 @@ def _functionality(home: Path, _dumps: Path, _out: Path, _workers: int) -> None:
     measure_functionality(list_snapshots(home)[-1])
 
 
+PARTS = (
+    *("engines.store._EDITS_AT_ONCE", "kinds.snapshot_tables._CHANGES_AT_ONCE", "labels._SUBJECTS_AT_ONCE"),
+    *("locality._SIMILAR_AT_ONCE", "locality._CASES_AT_ONCE", "locality._FACTS_AT_ONCE", "wording._FACTS_AT_ONCE"),
+)
+"""Constants of kgedit.timesteps: rows that a step of an export takes at once."""
+
+
+def _divide_parts(parts: int) -> None:
+    for name in PARTS:
+        module, constant = name.rsplit(".", 1)
+        holder = importlib.import_module(f"kgedit.timesteps.{module}")
+        setattr(holder, constant, max(getattr(holder, constant) // parts, 1))
+
+
 def _export(home: Path, _dumps: Path, out: Path, _workers: int) -> None:
     import kgedit
 
@@ -178,7 +193,7 @@ WORK: dict[str, Callable[[Path, Path, Path, int], None]] = {
 }
 
 
-def measure(stage: str, home: Path, dumps: Path, workers: int) -> dict[str, StageCost]:
+def measure(stage: str, home: Path, dumps: Path, *, workers: int, parts: int) -> dict[str, StageCost]:
     """Run a stage in a separate process; prints its error if it fails.
 
     Returns:
@@ -189,6 +204,7 @@ def measure(stage: str, home: Path, dumps: Path, workers: int) -> dict[str, Stag
     _steps_file(home).unlink(missing_ok=True)
     before = _bytes(home)
     command = [sys.executable, __file__, "--run", stage, str(home), str(dumps), str(out), "--workers", str(workers)]
+    command += ["--parts", str(parts)]
     begun, used = time.perf_counter(), os.times()
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
     peaks: list[int] = []
@@ -275,6 +291,7 @@ def main() -> None:
     parser.add_argument("--statements", type=int, nargs="+", default=[250_000, 1_000_000, 4_000_000])
     parser.add_argument("--data", type=Path, help="Folder of the dumps, which are kept.")
     parser.add_argument("--workers", type=int, default=1)
+    parser.add_argument("--parts", type=int, default=1, help="Divides the rows that steps of an export take at once.")
     parser.add_argument("--stages", nargs="+", choices=STAGES, default=STAGES)
     parser.add_argument("--json", type=Path, help="Also write the costs to this file.")
     parser.add_argument("--keep", action="store_true", help="Use the snapshots that an earlier run left in --data.")
@@ -282,6 +299,8 @@ def main() -> None:
     given = parser.parse_args()
     if given.run:
         stage, *paths = given.run
+        if given.parts > 1:
+            _divide_parts(given.parts)
         WORK[stage](*map(Path, paths), given.workers)
         return
     with tempfile.TemporaryDirectory() as temporary:
@@ -298,7 +317,7 @@ def main() -> None:
             text[size] = _text_bytes(folder)
             costs[size] = {}
             for stage in given.stages:
-                costs[size] |= measure(stage, home, folder, given.workers)
+                costs[size] |= measure(stage, home, folder, workers=given.workers, parts=given.parts)
                 print(f"{size:,} {stage}: {costs[size].get(stage)}", file=sys.stderr)
         print_costs(costs, given.statements, text)
         if given.json:

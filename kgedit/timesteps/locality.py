@@ -12,6 +12,7 @@ Each fact is used for a few cases at most. Among equally similar facts, those wi
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -165,28 +166,21 @@ def choose_probes(
     uses = np.zeros(facts.num_rows, dtype=np.int64)
     similar_facts = select(
         "SELECT place, number, score FROM similar_facts JOIN cases USING (case_id) "
-        "JOIN facts USING (subject, property, object)",
+        "JOIN facts USING (subject, property, object) ORDER BY place",
         similar_facts=similar_facts,
         cases=cases.select(["case_id"]).append_column("place", numbers),
         facts=facts,
     )
     any_fact = facts.select(_ELIGIBLE_BY)
     compared = any_fact.filter(pc.or_(facts["pooled"], facts["changed"]))
+    their_classes = classes.filter(pc.is_in(classes["id"], value_set=compared["subject"]))
     chosen = []
     for basis, query in _WAYS.items():
-        eligible, at_once = (any_fact, _SIMILAR_AT_ONCE) if basis == "graph" else (compared, _CASES_AT_ONCE)
+        of_parts = _similar_parts(waiting, similar_facts, any_fact) if basis == "graph" else _parts(waiting, classes)
+        shared = {"facts": compared, "relations": relations, "their_classes": their_classes}
         candidates = pa.concat_tables(
-            select(
-                _RANKED.format(query=query),
-                {"candidates": CANDIDATES},
-                connection=connection,
-                waiting=waiting.slice(start, at_once),
-                similar_facts=similar_facts,
-                facts=eligible,
-                relations=relations,
-                classes=classes,
-            )
-            for start in range(0, max(waiting.num_rows, 1), at_once)
+            select(_RANKED.format(query=query), {"candidates": CANDIDATES}, connection=connection, **(shared | of_part))
+            for of_part in of_parts
         )
         assigned = assign(candidates, uses, cases=cases.num_rows, max_uses=max_uses)
         chosen.append(assigned.append_column("basis", pa.array([basis] * assigned.num_rows, pa.string())))
@@ -200,6 +194,25 @@ def choose_probes(
         cases=cases.select(["case_id"]).append_column("place", numbers),
         facts=facts,
     )
+
+
+def _similar_parts(waiting: pa.Table, similar_facts: pa.Table, facts: pa.Table) -> Iterator[dict[str, pa.Table]]:
+    """Yield parts of cases, at least one, each with its similar facts, which are ordered by the place of the case."""
+    of_case = similar_facts["place"].to_numpy()
+    for start in range(0, max(waiting.num_rows, 1), _SIMILAR_AT_ONCE):
+        part = waiting.slice(start, _SIMILAR_AT_ONCE)
+        places = part["place"].to_numpy()
+        first, last = np.searchsorted(of_case, [places[0], places[-1] + 1]) if len(places) else (0, 0)
+        similar = similar_facts.slice(first, last - first)
+        yield {"waiting": part, "similar_facts": similar, "facts": facts.take(similar["number"].unique())}
+
+
+def _parts(waiting: pa.Table, classes: pa.Table) -> Iterator[dict[str, pa.Table]]:
+    """Yield parts of cases, at least one, each with the classes of its subjects."""
+    described = pc.index_in(waiting["subject"], value_set=classes["id"])
+    for start in range(0, max(waiting.num_rows, 1), _CASES_AT_ONCE):
+        own = described.slice(start, _CASES_AT_ONCE).unique().drop_null()
+        yield {"waiting": waiting.slice(start, _CASES_AT_ONCE), "own_classes": classes.take(own)}
 
 
 _SIMILAR_AT_ONCE = 8_000
@@ -243,7 +256,7 @@ _WAYS = {
             FROM relations
             QUALIFY row_number() OVER (PARTITION BY property ORDER BY likeness DESC, other) <= {_RELATIONS}
         ) r USING (property) JOIN facts f ON f.property = r.other
-        JOIN classes own ON own.id = w.subject JOIN classes their ON their.id = f.subject
+        JOIN own_classes own ON own.id = w.subject JOIN their_classes their ON their.id = f.subject
         WHERE {_ELIGIBLE} AND list_has_any(own.classes, their.classes)
     """,
 }
@@ -395,10 +408,22 @@ def _describe(window: Window, found: SimilarSubjects, pool: int, changed: pa.Tab
     evident = window.select_by_bucket(
         find_evidence("fact"), divided={"fact": "subject"}, fact=fact.select(["subject", "property", "object"])
     )
-    return pa.concat_tables(
-        select(_NAMED, fact=fact.slice(start, _FACTS_AT_ONCE), named=named, relation=relation, evident=evident)
-        for start in range(0, max(fact.num_rows, 1), _FACTS_AT_ONCE)
+    fact = window.select(
+        """
+        SELECT fact.*, evidence FROM fact LEFT JOIN evident USING (subject, property, object)
+        ORDER BY property, subject
+        """,
+        fact=fact,
+        evident=evident,
     )
+    places = [pc.index_in(fact[end], value_set=named["id"]) for end in ("subject", "object")]
+    parts = []
+    for start in range(0, max(fact.num_rows, 1), _FACTS_AT_ONCE):
+        chunks = [chunk for place in places for chunk in place.slice(start, _FACTS_AT_ONCE).chunks]
+        needed = pa.chunked_array(chunks, pa.int32())
+        of_part = named.take(needed.unique().drop_null())
+        parts.append(select(_NAMED, fact=fact.slice(start, _FACTS_AT_ONCE), named=of_part, relation=relation))
+    return pa.concat_tables(parts)
 
 
 _FACTS_AT_ONCE = 20_000
@@ -409,6 +434,6 @@ _NAMED = """
            f.object, o.label AS object_label, coalesce(o.aliases, []) AS object_aliases, evidence,
            pooled, untouched, changed
     FROM fact f JOIN named s ON s.id = f.subject JOIN named o ON o.id = f.object
-    LEFT JOIN relation p ON p.id = f.property LEFT JOIN evident USING (subject, property, object)
+    LEFT JOIN relation p ON p.id = f.property
     ORDER BY f.property, f.subject
 """
