@@ -2,7 +2,7 @@
 
     OMP_NUM_THREADS=1 python benchmarks/editing.py --model smollm2-135m --questions 24 --edits 3
     OMP_NUM_THREADS=1 python benchmarks/editing.py --method rome --method memit --edits 10
-    OMP_NUM_THREADS=1 python benchmarks/editing.py --edits 4 --peer ../EasyEdit --peer-python ../env/bin/python
+    OMP_NUM_THREADS=1 python benchmarks/editing.py --edits 4 --runs 5 --peer ../EasyEdit --peer-python ../env/bin/python
 
 Answering: left-padded batches with a key-value cache, sorted by length, with finished rows dropped; compared with batch
 size 1 without a cache, as in Mirage's code. Editing: FT-M with everything below the edited block computed once;
@@ -34,7 +34,8 @@ from kgedit.editing import METHODS, make_editor
 from kgedit.editing.fine_tuning import editor as fine_tuning
 from kgedit.editing.locate_then_edit.subject_prompts import subject_problem
 from kgedit.llm.contexts import read_context
-from kgedit.llm.generation import Question, ask, decode_greedily
+from kgedit.llm.decoding import Decoding, decode
+from kgedit.llm.generation import Question, ask
 from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.loading import load_model
 from kgedit.llm.presets import PRESETS
@@ -73,12 +74,12 @@ def measure_answering(model: LanguageModel, count: int) -> None:
     stops, limit = ("\n", "."), 50
     stop_ids = model.ids_containing(stops) | model.end_ids
     with torch.inference_mode():
-        decode_greedily(model, prompts[:1], stops=stops, limits=[1])
+        decode(model, [Decoding(prompts[0], stop_ids, 1)], most_tokens=1 << 20)
         started = time.perf_counter()
         alone = [baseline_decode(model, prompt, stop_ids=stop_ids, limit=limit) for prompt in prompts]
         slow = time.perf_counter() - started
         started = time.perf_counter()
-        together = decode_greedily(model, prompts, stops=stops, limits=[limit] * count)
+        together = decode(model, [Decoding(prompt, stop_ids, limit) for prompt in prompts], most_tokens=1 << 20)
         quick = time.perf_counter() - started
     same = sum(a == b for a, b in zip(alone, together, strict=True))
     print(
@@ -180,15 +181,16 @@ def measure_methods(model: LanguageModel, names: Sequence[str], count: int) -> N
 
 
 def measure_with_peer(model: LanguageModel, options: argparse.Namespace) -> None:
-    """Compare with EasyEdit on CounterFact edits whose subjects both sides find."""
+    """Compare with EasyEdit on CounterFact edits whose subjects both sides find, and on which no setting was chosen."""
     edits = EditFile.open(EDITS)
-    fine = [case for case in edits.cases() if not subject_problem(case)][: options.edits + 1]
+    fine = [case for case in edits.cases() if not subject_problem(case)][1000:][: options.edits * options.runs + 1]
     with tempfile.TemporaryDirectory() as scratch:
         compare_all(
             model,
             options.method or (),
             cases=fine,
             known=edits.known_facts()[100:3100],
+            edits=options.edits,
             checkout=options.peer.resolve(),
             python=options.peer_python,
             scratch=Path(scratch),
@@ -211,6 +213,7 @@ def main() -> None:
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--questions", type=int, default=24)
     parser.add_argument("--edits", type=int, default=3)
+    parser.add_argument("--runs", type=int, default=1, help="with --peer: runs, each with different edits")
     parser.add_argument("--method", action="append", choices=TIMED, help="time these and nothing else")
     parser.add_argument("--peer", type=Path, metavar="FOLDER", help="a checkout of EasyEdit to compare with")
     parser.add_argument("--peer-python", default=sys.executable, help="interpreter that has what EasyEdit imports")
