@@ -388,7 +388,8 @@ HEADER = (
     "changes |\n|---|---|---|---|---|---|---|---|---|---|"
 )
 """CPU seconds per edit, with the range over runs; forward passes with gradients of both sides, and their shares of
-target tokens that are correct under teacher forcing; kgedit's change relative to EasyEdit's; the lowest cosine of the two."""
+target tokens that are correct under teacher forcing; kgedit's change relative to EasyEdit's; the lowest cosine of the
+two."""
 
 
 def compare_all(

@@ -102,3 +102,33 @@ def test_folders_of_unit_tests_mirror_the_package() -> None:
     unit = ROOT / "tests" / "unit"
     folders = {path.parent.relative_to(unit) for path in unit.rglob("test_*.py")}
     assert [folder for folder in folders - {Path("docs")} if not (PACKAGE / folder).is_dir()] == []
+
+
+def test_what_benchmarks_documentation_and_notebooks_import_exists() -> None:
+    """No other test runs all of them."""
+    trees = _trees()
+    for path in (ROOT / "loaders").glob("*.py"):  # the package kgedit.loaders looks for modules there too
+        trees[f"kgedit.loaders.{path.stem}"] = ast.parse(path.read_text(encoding="utf-8"))
+    files = [path for room in ("benchmarks", "docs", "examples") for path in (ROOT / room).rglob("*.py")]
+    missing = [
+        f"{path.relative_to(ROOT)}: {node.module}.{one.name}"
+        for path in files
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "kgedit"
+        for one in node.names
+        if f"{node.module}.{one.name}" not in trees and one.name not in _defined(trees.get(node.module or ""))
+    ]
+    assert missing == []
+
+
+def _defined(module: ast.Module | None) -> set[str]:
+    """Names that a module defines or imports outside functions."""
+    nodes = [inner for node in (module.body if module else ()) for inner in (node, *_not_in_functions(node))]
+    names = {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+    names |= {node.name for node in nodes if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)}
+    aliases = [one for node in nodes if isinstance(node, ast.Import | ast.ImportFrom) for one in node.names]
+    return names | {(one.asname or one.name).split(".")[0] for one in aliases}
+
+
+def _not_in_functions(node: ast.AST) -> Iterable[ast.AST]:
+    return () if isinstance(node, ast.FunctionDef | ast.ClassDef) else ast.walk(node)
