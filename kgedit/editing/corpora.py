@@ -170,8 +170,9 @@ def pack(model: LanguageModel, corpus: Corpus, budget: TextBudget) -> list[list[
     """Convert texts to rows of token ids: shuffled in a fixed order, concatenated and split into equal lengths."""
     if not corpus.texts:
         raise ModelError(
-            "There is no text to build statistics from. Give some: kgedit stats --text FILE, then "
-            "--set corpus=FILE; or export the timestep again with known facts."
+            "There is no text to build statistics from: the edits come without known facts, as in UnKE's files. Use "
+            "kgedit's own text with --set corpus=prose, or another one with --set corpus=FILE; or export the timestep "
+            "again with known facts."
         )
     texts = list(corpus.texts)
     random.Random(0).shuffle(texts)

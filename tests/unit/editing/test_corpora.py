@@ -39,7 +39,7 @@ def test_text_comes_from_files_or_from_known_facts(tmp_path: Path) -> None:
     assert f"{facts[0].question} {facts[0].answer}" in corpus_of_facts(facts).texts
     with pytest.raises(ModelError, match="cannot be read"):
         corpus_of_files([tmp_path / "b.txt"])
-    with pytest.raises(ModelError, match="no text"):
+    with pytest.raises(ModelError, match="corpus=prose"):
         pack(small_model(), Corpus("none", ()), TextBudget())
 
 
