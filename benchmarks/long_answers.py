@@ -136,7 +136,7 @@ def main() -> None:
     parser.add_argument("timesteps", type=Path, nargs="+", help="folders with unke.json")
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--sets", nargs="+", choices=("paragraphs", "changes", "texts"), help="only these")
-    parser.add_argument("--methods", nargs="+", help="only these, by name")
+    parser.add_argument("--methods", nargs="+", help="only these and none, by name")
     given = parser.parse_args()
     given.out.mkdir(parents=True, exist_ok=True)
     items = changed_items(given.timesteps)
@@ -144,16 +144,17 @@ def main() -> None:
     edits.write_text(json.dumps(items, ensure_ascii=False, indent=1), encoding="utf-8")
     write_single(given.timesteps, items, single)
     of_edits = {"timesteps": [str(edits)], "presets": list(PRESETS)}
+    longer = [{**PRESETS[0], "max_new_tokens": 96}, *PRESETS[1:]]  # texts have up to 70 tokens, paragraphs 54
     of_changes = {"timesteps": [str(folder) for folder in given.timesteps], "only_cases": str(single)}
     asked = {**PRESETS[2], "axes": ["update", "locality"]}
     sets: Mapping[str, tuple[Sequence[Mapping[str, Any]], Mapping[str, Any], Sequence[Sequence[str]]]] = {
         "paragraphs": ([run for run in METHODS if run["method"] not in NEED_SUBJECTS], of_edits, COLUMNS),
         "changes": (MEMORIES, {**of_changes, "presets": [asked]}, SINGLE),
-        "texts": (METHODS, {**of_edits, "timesteps": [str(TEXTS)]}, COLUMNS),
+        "texts": (METHODS, {"timesteps": [str(TEXTS)], "presets": longer}, COLUMNS),
     }
     for name in given.sets or sets:
         methods, fields, columns = sets[name]
-        runs = [run for run in methods if not given.methods or run["method"] in given.methods]
+        runs = [run for run in methods if not given.methods or run["method"] in ("none", *given.methods)]
         print(table(name, swept(given.out / name, runs, **fields), columns), end="\n\n", flush=True)
 
 
