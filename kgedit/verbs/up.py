@@ -248,7 +248,7 @@ def carry_out(
 def _take(
     steps: Sequence[Step],
     inputs: UpInputs,
-    tell: Callable[[StepTaken], None],
+    listener: Callable[[StepTaken], None],
     progress: Steps,
     *,
     overwrite: bool,
@@ -264,7 +264,7 @@ def _take(
             is_ahead = ahead is not None and number in ahead.numbers
             is_done = not is_ahead and step.is_done()
             if not is_done:
-                tell(StepTaken(number + 1, len(steps), step.name, "begun"))
+                listener(StepTaken(number + 1, len(steps), step.name, "begun"))
             if ahead and step.kind == "run":
                 ahead.start()
             seconds = ahead.wait(number, progress) if ahead and is_ahead else None
@@ -272,5 +272,5 @@ def _take(
                 step.carry_out(progress)
             state = "kept" if is_done else "made"
             taken.append(StepTaken(number + 1, len(steps), step.name, state, seconds or time.monotonic() - begun))
-            tell(taken[-1])
+            listener(taken[-1])
     return taken

@@ -43,6 +43,9 @@ class Ahead:
     _received: queue.SimpleQueue[list[Any]] = field(default_factory=queue.SimpleQueue)
     started: bool = False
 
+    def __post_init__(self) -> None:
+        threading.Thread(target=self._receive, daemon=True).start()
+
     def start(self) -> None:
         """Start the runs: the timestep exists."""
         if not self.started:
@@ -75,8 +78,9 @@ class Ahead:
 
     def _receive(self) -> None:
         assert self._process.stdout is not None
-        for line in self._process.stdout:
-            self._received.put(json.loads(line))
+        with contextlib.suppress(ValueError):  # it was killed while it wrote
+            for line in self._process.stdout:
+                self._received.put(json.loads(line))
         self._received.put([])
 
 
@@ -101,7 +105,6 @@ def run_ahead(inputs: UpInputs, steps: Sequence[Step], *, overwrite: bool, track
             env={**os.environ, "OMP_NUM_THREADS": str(threads)},
         )
         ahead = Ahead(numbers, process)
-        threading.Thread(target=ahead._receive, daemon=True).start()
         ahead._send(pickle.dumps((inputs, numbers, overwrite, track)))
         try:
             yield ahead

@@ -89,6 +89,16 @@ def _kill_second_process(taken: StepTaken) -> None:
             child.kill()
 
 
+def test_a_message_that_breaks_off_ends_the_wait() -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-c", "print('[\"step\", 1, ', end='')"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    ahead = up_ahead.Ahead([7], process)
+    assert ahead.wait(7, lambda *_: pytest.fail("no step was reported")) is None
+    assert ahead.wait(8, lambda *_: pytest.fail("no step was reported")) is None
+    process.communicate()
+
+
 _CALLER = """
 import subprocess, sys, kgedit
 from kgedit.verbs import up_ahead
