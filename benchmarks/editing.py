@@ -140,10 +140,14 @@ TIMED = (
     "encore",
     "rlsedit",
     "alphaedit",
+    "lyaplock",
+    "memoir",
+    "unke",
+    "anyedit",
 )
 """Methods that change the model."""
 
-AT_ONCE = {"memit": 10, "encore": 10, "rlsedit": 10, "alphaedit": 10}
+AT_ONCE = {"memit": 10, "encore": 10, "rlsedit": 10, "alphaedit": 10, "lyaplock": 10}
 """Number of edits given together."""
 
 NOT_TIMED = {"mend": {"train_steps": 5}}

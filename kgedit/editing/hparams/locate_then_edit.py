@@ -182,7 +182,6 @@ class LyapLockSettings(PreserveSettings):
 class NullSpaceSettings(SeveralLayersSettings):
     """Hyperparameters of editors that restrict changes to a null space."""
 
-    penalty: float = setting("L2: weight of the size of the change", default=10.0, gt=0)
     threshold: float = setting("eigenvalues of C below it span the null space", default=RELATIVE_THRESHOLD, gt=0)
     relative: bool = setting("whether threshold is the maximum share of C's trace in the null space", default=True)
 
@@ -190,12 +189,18 @@ class NullSpaceSettings(SeveralLayersSettings):
 class AlphaEditSettings(NullSpaceSettings):
     """Hyperparameters of AlphaEdit."""
 
+    penalty: float = setting("L2: weight of the size of the change", default=10.0, gt=0)
     history: bool = setting("whether new edits preserve the effect of past ones, as published", default=True)
 
 
 class AnyEditSettings(NullSpaceSettings):
     """Hyperparameters of AnyEdit."""
 
+    penalty: float | None = setting(
+        "L2: weight of the size of the change; null: a tenth of the mean square of text's keys in the null space",
+        default=None,
+        gt=0,
+    )
     chunk: int = setting("tokens of an answer that are edited by one value", default=40, ge=1)
     learn_end: bool = setting("whether the end of text is part of the answer", default=True)
     prompts: int = setting("prompts per edit: the bare one, and one after each random prefix", default=1, ge=1)

@@ -8,6 +8,7 @@ restricts changes to directions that other text hardly uses, and preserves past 
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import Any, TypeVar
 
 import torch
@@ -182,7 +183,11 @@ class NullSpaceEditor(SeveralLayersEditor[NullSpace]):
     def start(self, layer: int) -> torch.Tensor:
         """Projection onto the null space divided by L2: changes outside of it have infinite cost."""
         basis = self.basis(layer)
-        return basis @ basis.T / self.settings.penalty
+        return basis @ basis.T / self.penalty(layer, basis)
+
+    @abstractmethod
+    def penalty(self, layer: int, basis: torch.Tensor) -> float:
+        """L2 of a layer whose null space has this basis."""
 
 
 class AlphaEdit(NullSpaceEditor[AlphaEditSettings]):
@@ -206,3 +211,7 @@ class AlphaEdit(NullSpaceEditor[AlphaEditSettings]):
     def remembers(self) -> bool:
         """The setting `history`."""
         return self.settings.history
+
+    def penalty(self, layer: int, basis: torch.Tensor) -> float:  # noqa: ARG002 - the same for all layers
+        """The setting `penalty`."""
+        return self.settings.penalty

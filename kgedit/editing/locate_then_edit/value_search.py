@@ -94,7 +94,7 @@ def search_values(
         layer: Index of the block that contains `module`.
         module: The block's down-projection or the block itself.
     """
-    rows = _Rows.of(model, requests)
+    rows = _Rows.of(model, requests, drift=search.drift_weight > 0)
     vectors = _Vectors(requests, search, rows, scaler=loss_scaler(model))
     forwards = forward_above(model, layer, rows.targets, start=rows.start, picks=rows.picks)
     with forwards as forward, hooks(module.register_forward_hook(vectors.shift)), torch.enable_grad():
@@ -109,7 +109,7 @@ def search_values(
 
 @dataclass(frozen=True, slots=True)
 class _Rows:
-    """All prompts of all edits in one batch; an edit's drift prompt is the last of its rows.
+    """All prompts of all edits in one batch; an edit's drift prompt, if its loss has a weight, is the last of its rows.
 
     Attributes:
         targets: The batch.
@@ -133,11 +133,11 @@ class _Rows:
         return _picks_of(self.targets.labels, self.drift)
 
     @classmethod
-    def of(cls, model: LanguageModel, requests: Sequence[EditRequest]) -> _Rows:
+    def of(cls, model: LanguageModel, requests: Sequence[EditRequest], *, drift: bool) -> _Rows:
         every = [
             (edit, prompt, () if prompt is request.drift else request.target, index == 0)
             for edit, request in enumerate(requests)
-            for index, prompt in enumerate((*request.prompts, request.drift))
+            for index, prompt in enumerate((*request.prompts, *([request.drift] if drift else [])))
         ]
         # The last target token predicts nothing.
         ids, mask = model.pad_left([[*prompt.ids, *target[:-1]] for _, prompt, target, _ in every])
