@@ -5,7 +5,9 @@ Complete results from the same inputs are not computed again, so an interrupted 
 
 from __future__ import annotations
 
+import contextvars
 import datetime
+import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -161,7 +163,7 @@ class Up(InHome, Verb[Outcome]):
     graph: bool = flag(
         default=True,
         group="Machine",
-        help="Find changes in the graph (updated first), or in the store without a server.",
+        help="Update the graph and find changes in it, except those of the sample; otherwise in the store.",
     )
     track: Annotated[str, OneOf(TRACKERS)] | None = flag(
         default=None, group="Output", help="Log the runs' metrics there; see run-edit."
@@ -254,23 +256,63 @@ def _take(
     overwrite: bool,
     track: str | None,
 ) -> list[StepTaken]:
-    """Take the steps in order; those that a second process carries out meanwhile are waited for."""
+    """Take the steps in order; those that a thread or a second process carries out meanwhile are waited for."""
     from kgedit.verbs.up_ahead import run_ahead
 
     taken: list[StepTaken] = []
+
+    def tell(number: int, state: str, seconds: float = 0.0) -> None:
+        told = StepTaken(number + 1, len(steps), steps[number].name, state, seconds)
+        listener(told)
+        if state != "begun":
+            taken.append(told)
+
+    beside: dict[int, _Thread] = {}
     with run_ahead(inputs, steps, overwrite=overwrite, track=track) as ahead:
         for number, step in enumerate(steps):
+            for other in [other for other, thread in beside.items() if step.kind == "report" or thread.has_ended()]:
+                tell(other, "made", beside.pop(other).wait())
             begun = time.monotonic()
             is_ahead = ahead is not None and number in ahead.numbers
             is_done = not is_ahead and step.is_done()
             if not is_done:
-                listener(StepTaken(number + 1, len(steps), step.name, "begun"))
+                tell(number, "begun")
+            if step.is_beside and not is_done:
+                beside[number] = _Thread(step, progress)
+                continue
             if ahead and step.kind == "run":
                 ahead.start()
             seconds = ahead.wait(number, progress) if ahead and is_ahead else None
             if not is_done and seconds is None:
                 step.carry_out(progress)
-            state = "kept" if is_done else "made"
-            taken.append(StepTaken(number + 1, len(steps), step.name, state, seconds or time.monotonic() - begun))
-            listener(taken[-1])
-    return taken
+            tell(number, "kept" if is_done else "made", seconds or time.monotonic() - begun)
+    return sorted(taken, key=lambda step: step.number)
+
+
+class _Thread:
+    """A step that is carried out while later ones are taken. If the caller ends, the step can be resumed."""
+
+    def __init__(self, step: Step, progress: Steps) -> None:
+        self._step, self._progress = step, progress
+        self._error: Exception | None = None
+        self._seconds = 0.0
+        self._thread = threading.Thread(target=contextvars.copy_context().run, args=(self._run,), daemon=True)
+        self._thread.start()
+
+    def has_ended(self) -> bool:
+        return not self._thread.is_alive()
+
+    def wait(self) -> float:
+        """Wait for the end; returns the step's seconds of wall time, or raises its error."""
+        self._thread.join()
+        if self._error:
+            raise self._error
+        return self._seconds
+
+    def _run(self) -> None:
+        begun = time.monotonic()
+        try:
+            self._step.carry_out(self._progress)
+        except Exception as error:
+            self._error = error
+        self._seconds = time.monotonic() - begun

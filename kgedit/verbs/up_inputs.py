@@ -174,7 +174,8 @@ class UpInputs:
         note: Sentence on models or methods left out of the runs; "" if none were.
         redirects: Tab-separated file of redirects for both dumps, or None.
         profile: Definition of a change.
-        graph: Whether the graph is updated and finds the changes; otherwise the store does.
+        graph: Whether the graph is updated. It also finds the changes, except those of the sample, which the store has
+            found before Neo4j has started.
     """
 
     home: Path
@@ -230,7 +231,8 @@ class UpInputs:
 
     def export_options(self) -> ExportOptions:
         """Options of the export."""
-        return ExportOptions(profile=self.profile, engine="auto" if self.graph else StoreEngine.name)
+        engine = "auto" if self.graph and not self.is_sample else StoreEngine.name
+        return ExportOptions(profile=self.profile, engine=engine)
 
 
 def read_inputs(

@@ -44,6 +44,7 @@ class Step:
         carry_out: Carries out the step.
         state: State to load, if it is a load.
         run: Spec without timesteps, if it is a run.
+        is_beside: Whether later steps can be taken meanwhile, except the last one.
     """
 
     kind: str
@@ -52,6 +53,7 @@ class Step:
     carry_out: Callable[[Steps], object]
     state: DatedState | None = None
     run: RunFields = field(default_factory=dict)
+    is_beside: bool = False
 
 
 def steps_of(inputs: UpInputs, *, overwrite: bool, track: str | None) -> list[Step]:
@@ -103,7 +105,11 @@ def _update_graph(inputs: UpInputs) -> Step:
         there = {} if content is None else content.snapshots
         return bool(there) and all(there.get(snapshot.date) is not None for snapshot in home.snapshots())
 
-    return Step("graph", "update the graph in Neo4j", is_done, lambda progress: home.update_graph(progress=progress))
+    def carry_out(progress: Steps) -> object:
+        return home.update_graph(progress=progress)
+
+    # Of a large dump, both the import and the search for changes need much memory.
+    return Step("graph", "update the graph in Neo4j", is_done, carry_out, is_beside=inputs.is_sample)
 
 
 def _export(inputs: UpInputs, *, overwrite: bool) -> Step:

