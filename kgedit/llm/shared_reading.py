@@ -180,18 +180,24 @@ def _same_logits(model: LanguageModel, rows: Sequence[list[int]]) -> bool:
     (first,) = read_rows(model, [rows[0][:1]], [[0]], most_tokens=1, keep=True)
     beginning = Beginning(1, first.cache)
     everything = [list(range(1, len(row))) for row in rows]
+    alone = [_logits_alone(model, row) for row in rows]
     for trees in ([[0, 1], [2, 3]], [[0, 1, 2, 3]]):
         packs = pack(rows, trees, ahead=1)
         order = [row for tree in trees for row in tree]
         read = _read(model, packs, order, everything, beginning=beginning, keep=True)
         for row, found in zip(order, read.found, strict=True):
-            ids = torch.tensor([rows[row]], device=model.device)
-            alone = model.forward(ids, torch.ones_like(ids), last=len(rows[row])).logits[0, 1:].float()
             shared = read.logits[list(found)].float()
-            limit = _TOLERANCE.get(read.logits.dtype, _TOLERANCE_OF_NARROW_NUMBERS) * float(alone.abs().max())
-            if not bool(torch.isclose(shared, alone, rtol=0, atol=limit, equal_nan=True).all()):
+            limit = _TOLERANCE.get(read.logits.dtype, _TOLERANCE_OF_NARROW_NUMBERS) * float(alone[row].abs().max())
+            if not bool(torch.isclose(shared, alone[row], rtol=0, atol=limit, equal_nan=True).all()):
                 return False
     return True
+
+
+def _logits_alone(model: LanguageModel, row: list[int]) -> torch.Tensor:
+    """Logits of all tokens but the first, read without other texts."""
+    ids = torch.tensor([row], device=model.device)
+    logits: torch.Tensor = model.forward(ids, torch.ones_like(ids), last=len(row)).logits[0, 1:].float()
+    return logits
 
 
 NODES = 128

@@ -291,14 +291,15 @@ class ManagedServer:
     def _launch(self) -> None:
         self._prepare()
         ports = choose_ports(self._ports_file)
-        memory = plan_memory(store_bytes=_bytes_in(self.folder / "data" / "databases" / DATABASE))
+        size = _bytes_in(self.folder / "data" / "databases" / DATABASE)
+        memory = plan_memory(store_bytes=size)
         write_settings(self.folder, ports, memory)
         self._set_first_password()
         class_path = [f"{install.install()}/*"]
         if entry := entry_jar():
             class_path.insert(0, str(entry))
         start_detached(
-            server_program(self.folder, find_java(), class_path, heap=memory.heap),
+            server_program(self.folder, find_java(), class_path, heap=memory.heap, store_bytes=size),
             self._pid_file,
             log=self.log_file,
             folder=self.folder,
