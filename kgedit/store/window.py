@@ -8,16 +8,17 @@ What concerns one subject at a time is read by bucket, so that it takes no more 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType, TracebackType
 from typing import Any, get_args
 
 import pyarrow as pa
 
-from kgedit.store.buckets import divide
+from kgedit.store.buckets import bucket_of, divide
 from kgedit.store.digests import changed_entities
 from kgedit.store.engine import literal, open_engine, select
+from kgedit.store.parts import keep_in_parts, of_part
 from kgedit.store.snapshots import Snapshot, SnapshotTable, bucket_groups
 
 _MEMORY = "128MB"
@@ -55,6 +56,7 @@ class Window:
         """
         self.old, self.new = old, new
         self.connection = open_engine(spill, memory=memory)
+        self.connection.create_function("bucket_of", _bucket_of, ["VARCHAR", "INTEGER"], "INTEGER", type="arrow")  # type: ignore[arg-type]
         for name, snapshot in (("old", old), ("new", new)):
             facts, entities = literal(snapshot.facts), entities_with_labels(literal(snapshot.entities))
             self._view(f"{name}_facts", f"SELECT * FROM {facts}")
@@ -87,7 +89,7 @@ class Window:
             query: SQL that names views and tables, as in `select`.
             parameters: Query parameters by name.
             divided: Tables of which a query sees the rows of its bucket alone -> their column of subjects. Otherwise
-                the work grows with the rows times the buckets.
+                the work grows with the rows times the buckets. Those that are not given are in the connection.
             tables: Tables for the query.
         """
         return pa.concat_tables(self.select(query, parameters, **given) for given in self._buckets(divided, tables))
@@ -103,7 +105,11 @@ class Window:
         if len(groups) == 1:
             yield dict(tables)
             return
-        parts = {name: divide(tables[name], column, len(groups)) for name, column in divided.items()}
+        parts = {name: divide(tables[name], column, len(groups)) for name, column in divided.items() if name in tables}
+        kept = {name: column for name, column in divided.items() if name not in tables}
+        for name, column in kept.items():
+            rows = f"SELECT *, bucket_of({column}, {len(groups)}) AS part FROM {name}"
+            keep_in_parts(self.connection, f"{name}_by_bucket", rows)
         self.connection.execute("CREATE SCHEMA IF NOT EXISTS bucket; SET search_path = 'bucket,main'")
         try:
             for group in groups:
@@ -114,9 +120,19 @@ class Window:
                         self._view(f"bucket.{name}_{table}", f"SELECT * FROM {relation}")
                 entities = changed_entities("bucket.old_entities", "bucket.new_entities")
                 self._view("bucket.changed_entities", entities)
+                for name in kept:
+                    self._view(f"bucket.{name}", of_part(f"{name}_by_bucket", group.number))
                 yield {**tables, **{name: rows[group.number] for name, rows in parts.items()}}
         finally:
             self.connection.execute("SET search_path = 'main'")
+            for name in kept:
+                self.connection.execute(f"DROP VIEW IF EXISTS bucket.{name}; DROP TABLE {name}_by_bucket")
+
+    def keep(self, name: str, parts: Iterable[pa.Table]) -> None:
+        """Create a table in the connection, or replace it, from its parts, of which there is at least one."""
+        for number, part in enumerate(parts):
+            start = f"INSERT INTO {name}" if number else f"CREATE OR REPLACE TABLE {name} AS"
+            self.run(f"{start} FROM part", part=part)
 
     def run(self, statements: str, **tables: pa.Table) -> None:
         """Run statements that keep tables in the connection; they may name the views and the tables given."""
@@ -141,3 +157,7 @@ class Window:
 
     def _view(self, name: str, query: str) -> None:
         self.connection.execute(f"CREATE OR REPLACE VIEW {name} AS {query}")
+
+
+def _bucket_of(ids: pa.Array, buckets: pa.Array) -> pa.Array:
+    return bucket_of(ids, buckets[0].as_py()).cast(pa.int32())

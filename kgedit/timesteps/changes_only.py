@@ -174,10 +174,12 @@ class _Taking:
             self._window, edits, max_df=defaults.max_df, k=CANDIDATES, pool=defaults.pool
         )
         window = self._window
+        window.keep("alike", found.similar)
+        window.keep("static", [found.static])
         window.run("CREATE TABLE described AS SELECT DISTINCT subject FROM changed_pair")
-        for table in (found.similar, found.static):
-            window.run("INSERT INTO described SELECT DISTINCT subject FROM found", found=table)
-            self._add("SELECT DISTINCT subject, property FROM found", found=table)
+        for table in ("alike", "static"):
+            window.run(f"INSERT INTO described SELECT DISTINCT subject FROM {table}")
+            self._add(f"SELECT DISTINCT subject, property FROM {table}")
         self._add("FROM changed_pair")
         return window.select(
             """
@@ -185,7 +187,6 @@ class _Taking:
                    row_number() OVER (PARTITION BY case_id ORDER BY score DESC, s.subject) AS place
             FROM alike s JOIN edits e USING (case_id, property) ORDER BY property, e.subject, place
             """,
-            alike=found.similar,
             edits=edits,
         )
 

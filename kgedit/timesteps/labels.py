@@ -60,12 +60,16 @@ def likened(label: str) -> str:
 
 def pages_among(ids: str) -> str:
     """SQL of those of a table's ids that are Wikimedia pages in the newer snapshot (column ``id``)."""
-    roots = [("page", name) for name in WIKIMEDIA_PAGE_CLASSES]
     return f"""
         SELECT DISTINCT subject AS id FROM new_facts
-        WHERE property = '{INSTANCE_OF}' AND subject IN (SELECT id FROM {ids})
-              AND object IN (SELECT id FROM ({below(roots, f"({subclass_links('new_facts')})")}))
+        WHERE property = '{INSTANCE_OF}' AND subject IN (SELECT id FROM {ids}) AND object IN ({page_classes()})
     """
+
+
+def page_classes() -> str:
+    """SQL of the classes of Wikimedia pages in the newer snapshot (column ``id``)."""
+    roots = [("page", name) for name in WIKIMEDIA_PAGE_CLASSES]
+    return f"SELECT DISTINCT id FROM ({below(roots, '(' + subclass_links('new_facts') + ')')})"
 
 
 def write_labels(window: Window, changes: pa.Table, path: Path) -> None:

@@ -12,7 +12,7 @@ Each fact is used for a few cases at most. Among equally similar facts, those wi
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,14 +20,15 @@ from typing import Any, NamedTuple
 import duckdb
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import yaml
 
 from kgedit.store.engine import select
+from kgedit.store.parts import keep_in_parts, of_part
 from kgedit.store.window import Window
-from kgedit.timesteps.engines.protocol import Engine, SimilarSubjects
-from kgedit.timesteps.labels import pages_among, usable
+from kgedit.timesteps.engines.protocol import Engine
+from kgedit.timesteps.labels import page_classes, usable
 from kgedit.timesteps.tables import ALIKE, CHANGED, EVIDENCE_RANK, FACT, find_evidence
+from kgedit.wikidata.ids import INSTANCE_OF
 from kgedit.wording.languages import ENGLISH, Language
 
 _FILE = Path(__file__).parents[1] / "data" / "relation_families.yaml"
@@ -117,109 +118,92 @@ def find_locality(
     """
     edits = cases.select(["case_id", "subject", "property"])
     found = engine.similar_subjects(window, edits, max_df=max_df, k=CANDIDATES, pool=pool)
-    facts = _describe(window, found, pool, _NONE if changed is None else changed, language)
-    probes = choose_probes(
-        cases,
-        found.similar,
-        facts,
-        compare_relations(window, edits.select(["property"])),
-        _classes(window, cases, facts),
-        max_uses=max_uses,
-        connection=window.connection,
-    )
-    return Locality(facts.filter(facts["pooled"]).select(_FACT), probes)
+    window.keep("similar_fact", found.similar)
+    _keep_near_facts(window, found.static, pool, _NONE if changed is None else changed, language)
+    asked = cases.select([*edits.column_names, "subject_label", "object", "old_objects"])
+    window.keep("asked_case", [asked.append_column("place", pa.array(np.arange(cases.num_rows)))])
+    _keep_classes(window)
+    relations = compare_relations(window, edits.select(["property"]))
+    probes = choose_probes(window.connection, relations, max_uses=max_uses)
+    static = window.select(f"SELECT {', '.join(_FACT)} FROM near_fact WHERE pooled ORDER BY number")
+    for table in _KEPT:
+        window.connection.execute(f"DROP TABLE {table}")
+    return Locality(static, probes)
 
 
 _FACT = [*FACT, "object_aliases"]
 
+_KEPT = ("similar_fact", "near_fact", "asked_case", "class_of")
+"""Tables that choose_probes reads."""
 
-def choose_probes(
-    cases: pa.Table,
-    similar_facts: pa.Table,
-    facts: pa.Table,
-    relations: pa.Table,
-    classes: pa.Table,
-    *,
-    max_uses: int,
-    connection: duckdb.DuckDBPyConnection | None = None,
-) -> pa.Table:
+
+def choose_probes(connection: duckdb.DuckDBPyConnection, relations: pa.Table, *, max_uses: int) -> pa.Table:
     """Choose a fact for each case: similar by facts, else by label, else by the relation's family and subject's class.
 
+    Cases are compared with their candidates in parts, and both are tables that can spill.
+
     Args:
-        cases: Columns case_id, subject, subject_label, property, object and old_objects.
-        classes: Columns id and classes (a list), of the subjects of cases and facts.
-        similar_facts: Columns case_id, subject, property, object and score.
-        facts: Facts with labels, evidence, ``pooled``, ``untouched`` and ``changed``, ordered by property and subject.
-            For a case that they are not similar to, only those that are pooled and untouched, or changed, are used.
+        connection: Connection with these tables, and without candidate, chosen and waiting_in_parts:
+            asked_case (place, by case_id, case_id, subject, subject_label, property, object and old_objects),
+            class_of (id and classes, a list, of the subjects of cases and facts),
+            similar_fact (case_id, subject, property, object and score), and
+            near_fact: facts with labels, evidence, ``pooled``, ``untouched``, ``changed``, and a number by property and
+            subject. For a case that they are not similar to, only those that are pooled and untouched, or changed, are
+            used.
         relations: Columns property, other and likeness; pairs of one family.
         max_uses: Maximum number of cases with the same fact.
-        connection: DuckDB connection to use; None opens a new one.
 
     Returns:
         The facts' columns with case_id, score, basis and evidence, ordered by case_id.
     """
-    numbers = pa.array(np.arange(cases.num_rows))
-    waiting = cases.select(["subject", "subject_label", "property", "object", "old_objects"]).append_column(
-        "place", numbers
+    connection.execute(_CHOSEN)
+    facts = select(
+        f"SELECT {', '.join(_ELIGIBLE_BY)} FROM near_fact WHERE pooled OR changed ORDER BY number",
+        connection=connection,
     )
-    facts = facts.append_column("number", pa.array(np.arange(facts.num_rows)))
-    uses = np.zeros(facts.num_rows, dtype=np.int64)
-    similar_facts = select(
-        "SELECT place, number, score FROM similar_facts JOIN cases USING (case_id) "
-        "JOIN facts USING (subject, property, object) ORDER BY place",
-        similar_facts=similar_facts,
-        cases=cases.select(["case_id"]).append_column("place", numbers),
-        facts=facts,
-    )
-    any_fact = facts.select(_ELIGIBLE_BY)
-    compared = any_fact.filter(pc.or_(facts["pooled"], facts["changed"]))
-    their_classes = classes.filter(pc.is_in(classes["id"], value_set=compared["subject"]))
-    chosen = []
+    classes = select("FROM class_of WHERE id IN (SELECT subject FROM facts)", connection=connection, facts=facts)
+    shared = {"facts": facts, "relations": relations, "their_classes": classes}
     for basis, query in _WAYS.items():
-        of_parts = _similar_parts(waiting, similar_facts, any_fact) if basis == "graph" else _parts(waiting, classes)
-        shared = {"facts": compared, "relations": relations, "their_classes": their_classes}
-        candidates = pa.concat_tables(
-            select(_RANKED.format(query=query), {"candidates": CANDIDATES}, connection=connection, **(shared | of_part))
-            for of_part in of_parts
-        )
-        assigned = assign(candidates, uses, cases=cases.num_rows, max_uses=max_uses)
-        chosen.append(assigned.append_column("basis", pa.array([basis] * assigned.num_rows, pa.string())))
-        waiting = select(
-            "SELECT * FROM waiting ANTI JOIN assigned USING (place) ORDER BY place", waiting=waiting, assigned=assigned
-        )
-    return select(
+        connection.execute("TRUNCATE candidate")
+        if basis == "graph":
+            connection.execute(query, {"candidates": CANDIDATES})
+        elif basis != CHANGED or any(facts["changed"].unique().to_pylist()):
+            _keep_candidates(connection, query, shared)
+        assign(connection, basis, max_uses=max_uses)
+    probes = select(
         f"SELECT case_id, {', '.join(_FACT)}, score, basis, evidence FROM chosen "
-        "JOIN cases USING (place) JOIN facts f USING (number) ORDER BY case_id",
-        chosen=pa.concat_tables(chosen),
-        cases=cases.select(["case_id"]).append_column("place", numbers),
-        facts=facts,
+        "JOIN (SELECT case_id, place FROM asked_case) USING (place) JOIN near_fact USING (number) ORDER BY case_id",
+        connection=connection,
     )
+    connection.execute("DROP TABLE candidate; DROP TABLE chosen")
+    return probes
 
 
-def _similar_parts(waiting: pa.Table, similar_facts: pa.Table, facts: pa.Table) -> Iterator[dict[str, pa.Table]]:
-    """Yield parts of cases, at least one, each with its similar facts, which are ordered by the place of the case."""
-    of_case = similar_facts["place"].to_numpy()
-    for start in range(0, max(waiting.num_rows, 1), _SIMILAR_AT_ONCE):
-        part = waiting.slice(start, _SIMILAR_AT_ONCE)
-        places = part["place"].to_numpy()
-        first, last = np.searchsorted(of_case, [places[0], places[-1] + 1]) if len(places) else (0, 0)
-        similar = similar_facts.slice(first, last - first)
-        yield {"waiting": part, "similar_facts": similar, "facts": facts.take(similar["number"].unique())}
+_CHOSEN = """
+    CREATE TABLE chosen (place BIGINT, number BIGINT, score DOUBLE, basis VARCHAR);
+    CREATE TABLE candidate (place BIGINT, number BIGINT, score DOUBLE, rank BIGINT)
+"""
+
+def _keep_candidates(connection: duckdb.DuckDBPyConnection, query: str, shared: Mapping[str, pa.Table]) -> None:
+    """Add the best candidates of cases without a probe to the table candidate, for some hundred cases at a time."""
+    keep_in_parts(connection, "waiting_in_parts", _WAITING.format(at_once=_CASES_AT_ONCE))
+    parts = connection.execute("SELECT coalesce(max(part) + 1, 0) FROM waiting_in_parts").fetchall()[0][0]
+    for part in range(parts):
+        connection.execute(f"CREATE OR REPLACE TEMP VIEW waiting AS {of_part('waiting_in_parts', part)}")
+        found = select(_RANKED.format(query=query), {"candidates": CANDIDATES}, connection=connection, **shared)
+        connection.register("found", found)
+        connection.execute("INSERT INTO candidate FROM found")
+        connection.unregister("found")
+    connection.execute("DROP VIEW IF EXISTS waiting; DROP TABLE waiting_in_parts")
 
 
-def _parts(waiting: pa.Table, classes: pa.Table) -> Iterator[dict[str, pa.Table]]:
-    """Yield parts of cases, at least one, each with the classes of its subjects."""
-    described = pc.index_in(waiting["subject"], value_set=classes["id"])
-    for start in range(0, max(waiting.num_rows, 1), _CASES_AT_ONCE):
-        own = described.slice(start, _CASES_AT_ONCE).unique().drop_null()
-        yield {"waiting": waiting.slice(start, _CASES_AT_ONCE), "own_classes": classes.take(own)}
-
-
-_SIMILAR_AT_ONCE = 8_000
-"""Cases whose facts about similar subjects are ranked at once, at most CANDIDATES each."""
+_WAITING = """
+    SELECT asked_case.*, classes, ((row_number() OVER (ORDER BY place) - 1) // {at_once})::INTEGER AS part
+    FROM asked_case ANTI JOIN chosen USING (place) LEFT JOIN class_of ON id = subject
+"""
 
 _CASES_AT_ONCE = 500
-"""Cases whose other candidates are ranked at once: each is compared with a thousand facts, or a few thousand."""
+"""Cases whose candidates are ranked at once: each is compared with a thousand facts, or a few thousand."""
 
 _ELIGIBLE_BY = [
     "number",
@@ -238,6 +222,15 @@ _ELIGIBLE = """
     AND NOT list_contains(w.old_objects, f.object)
 """
 
+_SIMILAR = f"""
+    INSERT INTO candidate
+    SELECT place, number, score, row_number() OVER (
+        PARTITION BY place ORDER BY round(score, {ALIKE}) DESC, {EVIDENCE_RANK} DESC, score DESC, number) AS rank
+    FROM similar_fact JOIN (SELECT case_id, place FROM asked_case) USING (case_id)
+    JOIN (SELECT number, subject, property, object, evidence FROM near_fact) USING (subject, property, object)
+    ANTI JOIN chosen USING (place) QUALIFY rank <= $candidates
+"""
+
 _WAYS = {
     CHANGED: """
         SELECT place, number, jaro_winkler_similarity(w.subject_label, f.subject_label) AS score, 0.0 AS likeness
@@ -245,7 +238,7 @@ _WAYS = {
         WHERE f.changed AND f.subject NOT IN (w.subject, w.object) AND f.object NOT IN (w.subject, w.object)
               AND NOT list_contains(w.old_objects, f.object)
     """,
-    "graph": "SELECT place, number, score, 0.0 AS likeness FROM similar_facts SEMI JOIN waiting USING (place)",
+    "graph": _SIMILAR,
     "label": f"""
         SELECT place, number, jaro_winkler_similarity(w.subject_label, f.subject_label) AS score, 0.0 AS likeness
         FROM waiting w JOIN facts f USING (property) WHERE {_ELIGIBLE}
@@ -255,12 +248,11 @@ _WAYS = {
         FROM waiting w JOIN (
             FROM relations
             QUALIFY row_number() OVER (PARTITION BY property ORDER BY likeness DESC, other) <= {_RELATIONS}
-        ) r USING (property) JOIN facts f ON f.property = r.other
-        JOIN own_classes own ON own.id = w.subject JOIN their_classes their ON their.id = f.subject
-        WHERE {_ELIGIBLE} AND list_has_any(own.classes, their.classes)
+        ) r USING (property) JOIN facts f ON f.property = r.other JOIN their_classes their ON their.id = f.subject
+        WHERE {_ELIGIBLE} AND list_has_any(w.classes, their.classes)
     """,
 }
-"""Basis -> SQL of candidates for the cases that have no probe yet."""
+"""Basis -> SQL of candidates for the cases that have no probe yet; that of "graph" ranks them, too."""
 
 _RANKED = f"""
     WITH best AS (
@@ -270,41 +262,36 @@ _RANKED = f"""
     )
     SELECT place, -choice.number AS number, choice.score AS score, rank
     FROM (SELECT place, unnest(choices) AS choice, generate_subscripts(choices, 1) AS rank FROM best)
-    ORDER BY place, rank
 """
 """The best candidates of each case; the others, which are all facts of a relation for each case, are dropped."""
 
 
-def assign(candidates: pa.Table, uses: np.ndarray[Any, np.dtype[np.int64]], *, cases: int, max_uses: int) -> pa.Table:
+def assign(connection: duckdb.DuckDBPyConnection, basis: str, *, max_uses: int) -> None:
     """Assign to each case its best candidate that is not used up.
 
-    First choices are assigned first, then second ones; if several cases compete for a fact, higher scores win.
+    First choices are assigned first, then second ones; if several cases compete for a fact, higher scores win, then
+    earlier cases.
 
     Args:
-        candidates: Columns place (of the case), number (of the fact), score and rank (1 is the first choice).
-        uses: Number of uses by the fact's number; updated in place.
-        cases: Number of cases.
-        max_uses: Maximum number of cases with the same fact.
-
-    Returns:
-        Columns place, number and score; at most one row per case.
+        connection: Connection with the tables candidate: place (of the case), number (of the fact), score and rank (1
+            is the first choice); and chosen: place, number, score and basis, to which at most one row per case is
+            added.
+        basis: Basis of the added rows.
+        max_uses: Maximum number of cases with the same fact, including those already chosen.
     """
-    place, number, score, rank = (candidates[name].to_numpy() for name in ("place", "number", "score", "rank"))
-    served = np.zeros(cases, dtype=bool)
-    taken = [np.zeros(0, dtype=np.int64)]
-    for turn in np.unique(rank):
-        asking = np.flatnonzero((rank == turn) & ~served[place])
-        # Grouped by fact, the best score first; ties go to the earlier case, so the order of candidates does not
-        # matter.
-        asking = asking[np.lexsort((place[asking], -score[asking], number[asking]))]
-        _, first, inverse = np.unique(number[asking], return_index=True, return_inverse=True)
-        # Number of earlier rows with the same fact in this turn.
-        before = np.arange(len(asking)) - first[inverse]
-        accepted = asking[before + uses[number[asking]] < max_uses]
-        served[place[accepted]] = True
-        np.add.at(uses, number[accepted], 1)
-        taken.append(accepted)
-    return candidates.take(pa.array(np.concatenate(taken))).select(["place", "number", "score"])
+    turns = connection.execute("SELECT coalesce(max(rank), 0) FROM candidate").fetchall()[0][0]
+    for turn in range(1, turns + 1):
+        connection.execute(_ACCEPTED, {"basis": basis, "turn": turn, "most": max_uses})
+
+
+_ACCEPTED = """
+    INSERT INTO chosen
+    SELECT place, number, score, $basis FROM (
+        SELECT *, row_number() OVER (PARTITION BY number ORDER BY score DESC, place) AS nth
+        FROM candidate ANTI JOIN chosen USING (place) WHERE rank = $turn
+    ) LEFT JOIN (SELECT number, count(*) AS uses FROM chosen GROUP BY number) USING (number)
+    WHERE nth + coalesce(uses, 0) <= $most
+"""
 
 
 def compare_relations(window: Window, properties: pa.Table) -> pa.Table:
@@ -353,87 +340,78 @@ def compare_relations(window: Window, properties: pa.Table) -> pa.Table:
     )
 
 
-def _classes(window: Window, cases: pa.Table, facts: pa.Table) -> pa.Table:
-    """Classes (P31, in the older snapshot) of the subjects of cases and facts that have one."""
-    return window.select(
+def _keep_classes(window: Window) -> None:
+    """Create ``class_of``: classes (P31, in the older snapshot) of subjects of cases and of facts to compare."""
+    window.run(
         """
-        SELECT subject AS id, list(object ORDER BY object) AS classes FROM old_facts
-        WHERE property = 'P31' AND subject IN (SELECT subject FROM cases UNION SELECT subject FROM facts)
-        GROUP BY subject ORDER BY subject
-        """,
-        cases=cases.select(["subject"]),
-        facts=facts.select(["subject"]),
+        CREATE OR REPLACE TABLE class_of (id VARCHAR, classes VARCHAR[]);
+        CREATE OR REPLACE TABLE described AS
+        SELECT subject FROM asked_case UNION SELECT subject FROM near_fact WHERE pooled OR changed
+        """
     )
+    window.run_by_bucket(
+        """
+        INSERT INTO class_of
+        SELECT subject, list(object ORDER BY object) FROM old_facts SEMI JOIN described USING (subject)
+        WHERE property = 'P31' GROUP BY subject
+        """,
+        divided={"described": "subject"},
+    )
+    window.run("DROP TABLE described")
 
 
 _NONE = pa.table({name: pa.array([], pa.string()) for name in ("subject", "property", "object")})
 
 
-def _describe(window: Window, found: SimilarSubjects, pool: int, changed: pa.Table, language: Language) -> pa.Table:
-    """Static facts, similar and at most `pool` per relation, and changed facts, with labels for questions."""
-    fact = select(
-        """
-        WITH changed_fact AS (
-            FROM changed QUALIFY row_number() OVER (PARTITION BY property ORDER BY subject) <= $pool
-        ), fact AS (
-            SELECT DISTINCT subject, property, object FROM similar_facts
-            UNION SELECT subject, property, object FROM pooled
-            UNION SELECT subject, property, object FROM changed_fact
-        )
-        SELECT *, (subject, property) IN (SELECT (subject, property) FROM pooled) AS pooled,
-               (subject, property) IN (SELECT (subject, property) FROM pooled WHERE untouched) AS untouched,
-               (subject, property) IN (SELECT (subject, property) FROM changed_fact) AS changed
-        FROM fact ORDER BY property, subject
-        """,
-        {"pool": pool},
-        similar_facts=found.similar.select(["subject", "property", "object"]),
-        pooled=found.static,
-        changed=changed,
-    )
-    ends = select("SELECT subject AS id FROM fact UNION SELECT object FROM fact", fact=fact)
-    pages = window.select(pages_among("ends"), ends=ends)
-    named = window.select_by_bucket(
+def _keep_near_facts(window: Window, static: pa.Table, pool: int, changed: pa.Table, language: Language) -> None:
+    """Create ``near_fact`` of choose_probes: static facts, similar (``similar_fact``) and at most `pool` per relation,
+    and changed facts, with labels for questions."""
+    window.run(_NEAR.format(pool=pool, classes=page_classes()), pooled=static, changed=changed)
+    window.run_by_bucket(
         f"""
-        SELECT id, label, aliases FROM new_entities
-        WHERE id IN (FROM ends) AND id NOT IN (FROM pages) AND {usable("label", language)}
+        INSERT INTO near_subject
+        SELECT f.*, label, evidence FROM near f JOIN new_entities ON id = f.subject
+        LEFT JOIN ({find_evidence("near")}) USING (subject, property, object)
+        ANTI JOIN {_PAGE} p ON p.id = f.subject WHERE {usable("label", language)}
         """,
-        divided={"ends": "id"},
-        ends=ends,
-        pages=pages,
+        divided={"near": "subject"},
     )
-    properties = fact.select(["property"])
-    relation = window.select(
-        "SELECT id, label FROM new_entities WHERE id IN (SELECT property FROM fact)", fact=properties
-    )
-    evident = window.select_by_bucket(
-        find_evidence("fact"), divided={"fact": "subject"}, fact=fact.select(["subject", "property", "object"])
-    )
-    fact = window.select(
-        """
-        SELECT fact.*, evidence FROM fact LEFT JOIN evident USING (subject, property, object)
-        ORDER BY property, subject
+    window.run_by_bucket(
+        f"""
+        INSERT INTO near_fact
+        SELECT f.number, f.subject, subject_label, f.property, coalesce(r.label, f.property), f.object, o.label,
+               coalesce(o.aliases, []), evidence, pooled, untouched, changed
+        FROM near_subject f JOIN new_entities o ON o.id = f.object LEFT JOIN near_relation r ON r.id = f.property
+        ANTI JOIN {_PAGE} p ON p.id = f.object WHERE {usable("o.label", language)}
         """,
-        fact=fact,
-        evident=evident,
+        divided={"near_subject": "object"},
     )
-    places = [pc.index_in(fact[end], value_set=named["id"]) for end in ("subject", "object")]
-    parts = []
-    for start in range(0, max(fact.num_rows, 1), _FACTS_AT_ONCE):
-        chunks = [chunk for place in places for chunk in place.slice(start, _FACTS_AT_ONCE).chunks]
-        needed = pa.chunked_array(chunks, pa.int32())
-        of_part = named.take(needed.unique().drop_null())
-        parts.append(select(_NAMED, fact=fact.slice(start, _FACTS_AT_ONCE), named=of_part, relation=relation))
-    return pa.concat_tables(parts)
+    window.run("DROP TABLE near; DROP TABLE near_subject; DROP TABLE near_relation; DROP TABLE page_class")
 
 
-_FACTS_AT_ONCE = 20_000
-"""Facts that are joined with their labels at once."""
+_PAGE = f"(SELECT subject AS id FROM new_facts WHERE property = '{INSTANCE_OF}' AND object IN (FROM page_class))"
 
-_NAMED = """
-    SELECT f.subject, s.label AS subject_label, f.property, coalesce(p.label, f.property) AS property_label,
-           f.object, o.label AS object_label, coalesce(o.aliases, []) AS object_aliases, evidence,
-           pooled, untouched, changed
-    FROM fact f JOIN named s ON s.id = f.subject JOIN named o ON o.id = f.object
-    LEFT JOIN relation p ON p.id = f.property
-    ORDER BY f.property, f.subject
+_NEAR = """
+    CREATE OR REPLACE TABLE page_class AS {classes};
+    CREATE OR REPLACE TABLE near AS
+    WITH changed_fact AS (
+        FROM changed QUALIFY row_number() OVER (PARTITION BY property ORDER BY subject) <= {pool}
+    ), fact AS (
+        SELECT subject, property, object FROM similar_fact
+        UNION SELECT subject, property, object FROM pooled
+        UNION SELECT subject, property, object FROM changed_fact
+    )
+    SELECT row_number() OVER (ORDER BY property, subject) AS number, *,
+           (subject, property) IN (SELECT (subject, property) FROM pooled) AS pooled,
+           (subject, property) IN (SELECT (subject, property) FROM pooled WHERE untouched) AS untouched,
+           (subject, property) IN (SELECT (subject, property) FROM changed_fact) AS changed
+    FROM fact;
+    CREATE OR REPLACE TABLE near_relation AS
+    SELECT id, label FROM new_entities WHERE id IN (SELECT property FROM near);
+    CREATE OR REPLACE TABLE near_subject AS
+    SELECT *, '' AS subject_label, '' AS evidence FROM near LIMIT 0;
+    CREATE OR REPLACE TABLE near_fact (
+        number BIGINT, subject VARCHAR, subject_label VARCHAR, property VARCHAR, property_label VARCHAR, object VARCHAR,
+        object_label VARCHAR, object_aliases VARCHAR[], evidence VARCHAR, pooled BOOLEAN, untouched BOOLEAN,
+        changed BOOLEAN)
 """

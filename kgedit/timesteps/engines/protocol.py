@@ -86,11 +86,11 @@ class SimilarSubjects(NamedTuple):
     """Unchanged facts around edits.
 
     Attributes:
-        similar: Facts about the most similar subjects of each edit; columns SIMILAR.
+        similar: Facts about the most similar subjects of each edit, in tables of some edits each; columns SIMILAR.
         static: First facts by subject of each property of the edits; columns STATIC.
     """
 
-    similar: pa.Table
+    similar: Iterator[pa.Table]
     static: pa.Table
 
 

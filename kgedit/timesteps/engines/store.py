@@ -209,16 +209,21 @@ def rank_similar(window: Window, edits: pa.Table, *, k: int, pool: int) -> Simil
         parts = _keep_candidates(window, edits)
     finally:
         connection.execute("RESET disabled_optimizers")
-    query, found = read_sql("similar_facts"), [SIMILAR.empty_table()]
+    static = _first_static(window, pool)
+    for table in (*_KEPT, "sought", "near"):
+        connection.execute(f"DROP TABLE {table}")
+    return SimilarSubjects(_rank_parts(window, parts, k=k), static)
+
+
+def _rank_parts(window: Window, parts: int, *, k: int) -> Iterator[pa.Table]:
+    yield SIMILAR.empty_table()
+    connection, query = window.connection, read_sql("similar_facts")
     for part in range(parts):
         for table in ("candidate", "own"):
             connection.execute(f"CREATE OR REPLACE TEMP VIEW {table} AS {of_part(f'{table}_in_parts', part)}")
-        found.append(window.select(query, {"k": k}).cast(SIMILAR))
+        yield window.select(query, {"k": k}).cast(SIMILAR)
     connection.execute("DROP VIEW IF EXISTS candidate; DROP VIEW IF EXISTS own")
-    static = _first_static(window, pool)
-    for table in (*_KEPT, *_RANKED):
-        connection.execute(f"DROP TABLE {table}")
-    return SimilarSubjects(pa.concat_tables(found), static)
+    connection.execute("DROP TABLE candidate_in_parts; DROP TABLE own_in_parts")
 
 
 def _keep_candidates(window: Window, edits: pa.Table) -> int:
@@ -280,12 +285,9 @@ def _similar_as_measured(window: Window, edits: pa.Table, *, max_df: int, k: int
         {"k": k},
         edits=edits,
     )
-    return SimilarSubjects(similar.cast(SIMILAR), static)
+    return SimilarSubjects(iter([similar.cast(SIMILAR)]), static)
 
 
 _STATIC = ("edited_subject", "static_fact", "own_fact")
 _KEPT = (*_STATIC, "feature", "pair", "holder")
 """Tables that find_static_facts and shared_facts.sql create in the connection."""
-
-_RANKED = ("sought", "near", "candidate_in_parts", "own_in_parts")
-"""Tables of _keep_candidates."""

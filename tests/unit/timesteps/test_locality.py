@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-import numpy as np
+import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -87,14 +87,19 @@ def chosen(
         if likened and row["subject"] in likened
     ]
     others = [dict(zip(RELATIONS.names, row, strict=True)) for row in relations or []]
-    probes = choose_probes(
-        given,
-        pa.Table.from_pylist(similar, schema=SIMILAR),
-        pa.Table.from_pylist(facts, schema=FACTS),
-        pa.Table.from_pylist(others, schema=RELATIONS),
-        pa.Table.from_pylist([{"id": name, "classes": [of]} for name, of in (classes or {}).items()], schema=CLASSES),
-        max_uses=max_uses,
-    )
+    numbered = pa.Table.from_pylist(facts, schema=FACTS)
+    tables = {
+        "asked_case": given.append_column("place", pa.array(range(given.num_rows))),
+        "similar_fact": pa.Table.from_pylist(similar, schema=SIMILAR),
+        "near_fact": numbered.append_column("number", pa.array(range(numbered.num_rows))),
+        "class_of": pa.Table.from_pylist(
+            [{"id": name, "classes": [of]} for name, of in (classes or {}).items()], schema=CLASSES
+        ),
+    }
+    with duckdb.connect() as connection:
+        for name, table in tables.items():
+            connection.register(name, table)
+        probes = choose_probes(connection, pa.Table.from_pylist(others, schema=RELATIONS), max_uses=max_uses)
     return [(row["subject"], row["basis"]) for row in probes.to_pylist()]
 
 
@@ -216,10 +221,20 @@ def test_a_fact_serves_no_more_cases_than_allowed() -> None:
 
 
 def test_of_two_cases_that_want_one_fact_the_better_suited_has_it_and_the_other_its_next_choice() -> None:
-    candidates = pa.table(
-        {"place": [0, 0, 1, 1], "number": [5, 6, 5, 6], "score": [1.0, 0.5, 2.0, 0.1], "rank": [1, 2, 1, 2]}
-    )
-    uses = np.zeros(7, dtype=np.int64)
-    rows = assign(candidates, uses, cases=2, max_uses=1).to_pylist()
-    assert {(row["place"], row["number"]) for row in rows} == {(1, 5), (0, 6)}
-    assert uses.tolist() == [0, 0, 0, 0, 0, 1, 1]
+    with duckdb.connect() as connection:
+        connection.execute("CREATE TABLE chosen (place BIGINT, number BIGINT, score DOUBLE, basis VARCHAR)")
+        connection.execute(
+            "CREATE TABLE candidate AS FROM (VALUES (0, 5, 1.0, 1), (0, 6, 0.5, 2), (1, 5, 2.0, 1), (1, 6, 0.1, 2)) "
+            "AS v(place, number, score, rank)"
+        )
+        assign(connection, "graph", max_uses=1)
+        connection.execute("CREATE OR REPLACE TABLE candidate AS SELECT 2 AS place, * EXCLUDE (place) FROM candidate")
+        assign(connection, "label", max_uses=1)
+        assert connection.sql("SELECT place, number, basis FROM chosen ORDER BY ALL").fetchall() == [
+            (0, 6, "graph"),
+            (1, 5, "graph"),
+        ]
+        assign(connection, "label", max_uses=2)
+        assert connection.sql("SELECT place, number, basis FROM chosen ORDER BY ALL").fetchall()[2:] == [
+            (2, 5, "label")
+        ]
