@@ -45,7 +45,7 @@ _SUBJECTS, _DOCUMENTS = 20, 10_000
 
 def questions(window: Window) -> dict[str, Question]:
     """Questions of an export about the changes of this window."""
-    changed = StoreEngine().changed_edges(window)
+    changed = pa.concat_tables(StoreEngine().changed_edges(window))
     edits = window.select(_EDITS, changed=changed)
     print(f"{changed.num_rows:,} changed edges, {edits.num_rows:,} edits", file=sys.stderr)
     store = StoreEngine()
@@ -59,20 +59,23 @@ def questions(window: Window) -> dict[str, Question]:
     )
     print(f"{subjects.num_rows:,} subjects, {documents.num_rows:,} documents", file=sys.stderr)
     return {
-        "changed edges": lambda engine, window: engine.changed_edges(window),
+        "changed edges": lambda engine, window: pa.concat_tables(engine.changed_edges(window)),
         "changed statements": lambda engine, window: engine.changed_statements(window),
         "two hops": lambda engine, window: engine.two_hops(window),
         "functional by data": lambda engine, window: engine.functional_by_data(
             window, changed, min_subjects=BOUNDS.subjects
         ),
         "functional by constraint": lambda engine, window: engine.functional_by_constraint(window),
-        "similar subjects": lambda engine, window: pa.concat_tables(
-            engine.similar_subjects(window, edits, max_df=500, k=10, pool=1000), promote_options="default"
-        ),
+        "similar subjects": lambda engine, window: _similar(engine, window, edits),
         f"nearest entities of {_SUBJECTS}": lambda engine, window: pa.concat_tables(
             engine.nearest_entities(window, subjects, documents, n=500)
         ),
     }
+
+
+def _similar(engine: Engine, window: Window, edits: pa.Table) -> pa.Table:
+    found = engine.similar_subjects(window, edits, max_df=500, k=10, pool=1000)
+    return pa.concat_tables([*found.similar, found.static], promote_options="default")
 
 
 def measure(home: Path, *, warm_up: int) -> None:

@@ -33,7 +33,6 @@ from made_up_facts import make_world
 from kgedit.editing.hparams.memory_based import RagSettings
 from kgedit.store.engine import literal, select
 from kgedit.store.snapshots import open_snapshot
-from kgedit.timesteps.final_filters import join_filtered
 from kgedit.timesteps.labels import describe_subjects, is_id, usable
 from kgedit.timesteps.relation_words import RelationWords
 from kgedit.timesteps.wording import choose_templates, persona_voiced, word_cases
@@ -93,7 +92,7 @@ def worded(connection: duckdb.DuckDBPyConnection, facts: pa.Table, seed: int) ->
     templates = choose_templates(chosen, catalogue=None)
     subjects = describe_subjects(connection, chosen)
     words = RelationWords(templates, voices())
-    kept = join_filtered(word_cases(chosen, templates, subjects, words, seed=seed, personas=None)).kept
+    kept = word_cases(chosen, templates, subjects, words, seed=seed, personas=None).kept
     return select("FROM kept ORDER BY md5(concat_ws('|', $seed, case_id))", {"seed": str(seed)}, kept=kept).to_pylist()
 
 

@@ -9,17 +9,18 @@ from __future__ import annotations
 import duckdb
 
 
-def keep_in_parts(connection: duckdb.DuckDBPyConnection, table: str, rows: str) -> None:
+def keep_in_parts(connection: duckdb.DuckDBPyConnection, table: str, rows: str, *, by: str = "part") -> None:
     """Create a temporary table for `of_part`.
 
     Args:
         connection: Connection that the rows are read from and gets the table; one of this name is replaced.
         table: Name of the table.
-        rows: SQL of the rows; their column ``part`` is an integer.
+        rows: SQL of the rows.
+        by: Their column with the number of the part.
     """
-    connection.execute(f"CREATE OR REPLACE TEMP TABLE {table} AS SELECT * FROM ({rows}) ORDER BY part")
+    connection.execute(f"CREATE OR REPLACE TEMP TABLE {table} AS SELECT * FROM ({rows}) ORDER BY {by}")
 
 
-def of_part(table: str, part: int) -> str:
-    """SQL of the rows of one part, without the column ``part``."""
-    return f"SELECT * EXCLUDE (part) FROM {table} WHERE part = {part}"
+def of_part(table: str, part: int, *, by: str = "part") -> str:
+    """SQL of the rows of one part, without the column of its number."""
+    return f"SELECT * EXCLUDE ({by}) FROM {table} WHERE {by} = {part}"

@@ -8,12 +8,13 @@ What concerns one subject at a time is read by bucket, so that it takes no more 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType, TracebackType
 from typing import Any, get_args
 
 import pyarrow as pa
+from duckdb.func import PythonUDFType
 
 from kgedit.store.buckets import bucket_of, divide
 from kgedit.store.digests import changed_entities
@@ -56,7 +57,9 @@ class Window:
         """
         self.old, self.new = old, new
         self.connection = open_engine(spill, memory=memory)
-        self.connection.create_function("bucket_of", _bucket_of, ["VARCHAR", "INTEGER"], "INTEGER", type="arrow")  # type: ignore[arg-type]
+        self.connection.create_function(
+            "bucket_of", _bucket_of, ["VARCHAR", "INTEGER"], "INTEGER", type=PythonUDFType.ARROW
+        )
         for name, snapshot in (("old", old), ("new", new)):
             facts, entities = literal(snapshot.facts), entities_with_labels(literal(snapshot.entities))
             self._view(f"{name}_facts", f"SELECT * FROM {facts}")
@@ -92,7 +95,19 @@ class Window:
                 the work grows with the rows times the buckets. Those that are not given are in the connection.
             tables: Tables for the query.
         """
-        return pa.concat_tables(self.select(query, parameters, **given) for given in self._buckets(divided, tables))
+        return pa.concat_tables(self.each_bucket(query, parameters, divided=divided, **tables))
+
+    def each_bucket(
+        self,
+        query: str,
+        parameters: Mapping[str, Any] | None = None,
+        *,
+        divided: Mapping[str, str] = _WHOLE,
+        **tables: pa.Table,
+    ) -> Iterator[pa.Table]:
+        """Yield the result of a query for each bucket, as `select_by_bucket` joins them."""
+        for given in self._buckets(divided, tables):
+            yield self.select(query, parameters, **given)
 
     def run_by_bucket(self, statements: str, *, divided: Mapping[str, str] = _WHOLE, **tables: pa.Table) -> None:
         """Run statements that add to tables in the connection, for each bucket as in `select_by_bucket`."""
@@ -108,8 +123,8 @@ class Window:
         parts = {name: divide(tables[name], column, len(groups)) for name, column in divided.items() if name in tables}
         kept = {name: column for name, column in divided.items() if name not in tables}
         for name, column in kept.items():
-            rows = f"SELECT *, bucket_of({column}, {len(groups)}) AS part FROM {name}"
-            keep_in_parts(self.connection, f"{name}_by_bucket", rows)
+            rows = f"SELECT *, bucket_of({column}, {len(groups)}) AS bucket FROM {name}"
+            keep_in_parts(self.connection, f"{name}_by_bucket", rows, by="bucket")
         self.connection.execute("CREATE SCHEMA IF NOT EXISTS bucket; SET search_path = 'bucket,main'")
         try:
             for group in groups:
@@ -121,18 +136,22 @@ class Window:
                 entities = changed_entities("bucket.old_entities", "bucket.new_entities")
                 self._view("bucket.changed_entities", entities)
                 for name in kept:
-                    self._view(f"bucket.{name}", of_part(f"{name}_by_bucket", group.number))
+                    self._view(f"bucket.{name}", of_part(f"{name}_by_bucket", group.number, by="bucket"))
                 yield {**tables, **{name: rows[group.number] for name, rows in parts.items()}}
         finally:
             self.connection.execute("SET search_path = 'main'")
             for name in kept:
                 self.connection.execute(f"DROP VIEW IF EXISTS bucket.{name}; DROP TABLE {name}_by_bucket")
 
-    def keep(self, name: str, parts: Iterable[pa.Table]) -> None:
-        """Create a table in the connection, or replace it, from its parts, of which there is at least one."""
-        for number, part in enumerate(parts):
-            start = f"INSERT INTO {name}" if number else f"CREATE OR REPLACE TABLE {name} AS"
-            self.run(f"{start} FROM part", part=part)
+    def add(self, name: str, rows: pa.Table) -> None:
+        """Append rows to a table in the connection, which the first ones create."""
+        # Not in the schema of a bucket, whose tables are not found later.
+        table = f"main.{name}"
+        self.run(f"CREATE TABLE IF NOT EXISTS {table} AS FROM added LIMIT 0; INSERT INTO {table} FROM added", added=rows)
+
+    def drop(self, *names: str) -> None:
+        """Drop tables of the connection."""
+        self.connection.execute("; ".join(f"DROP TABLE {name}" for name in names))
 
     def run(self, statements: str, **tables: pa.Table) -> None:
         """Run statements that keep tables in the connection; they may name the views and the tables given."""

@@ -10,15 +10,17 @@ Changes that became no case are written to dropped.parquet with their reason; no
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from kgedit.store.engine import select
 from kgedit.store.facts import with_statement_ids
+from kgedit.store.parts import keep_in_parts
 from kgedit.store.window import Window
 from kgedit.timesteps.engines.functionality import (
     BOUNDS,
@@ -29,7 +31,8 @@ from kgedit.timesteps.engines.functionality import (
 )
 from kgedit.timesteps.engines.protocol import CHANGED_EDGES, Engine
 from kgedit.timesteps.funnel import Filter, Filtered, reason_column, split_by_reason
-from kgedit.timesteps.labels import is_id, likened, not_roman, too_long
+from kgedit.timesteps.labels import is_id, labelled_parts, likened, not_roman, too_long
+from kgedit.timesteps.selected import keep_selected
 from kgedit.timesteps.timestep import Timestep
 from kgedit.wording.languages import ENGLISH, Language
 
@@ -57,31 +60,94 @@ CHANGES = (*CHANGED_EDGES.names, "inherited")
 """Columns of changes from an engine, and ``inherited``; labels are read from the snapshots."""
 
 
-def find_changes(engine: Engine, window: Window) -> pa.Table:
-    """Changed edges of a window; columns CHANGES."""
-    return with_inherited(window, engine.changed_edges(window))
+def keep_changes(window: Window, edges: Iterable[pa.Table]) -> None:
+    """Create the table change in the window's connection: columns CHANGES and part, ordered by subject and property.
 
+    Column ``inherited``: values in the older snapshot of items that were merged into the subject.
 
-def with_inherited(window: Window, changes: pa.Table) -> pa.Table:
-    """Add the column ``inherited``: values in the older snapshot of items that were merged into the subject."""
-    return window.select(
+    Args:
+        window: Both snapshots.
+        edges: Changed edges, in at least one table (kgedit.timesteps.engines.protocol.Engine.changed_edges).
+    """
+    for table in edges:
+        window.add("changed_edge", table.select(list(CHANGES[:-1])))
+    window.run(
         f"""
+        CREATE TABLE change AS
         WITH merged AS (
             SELECT target AS subject, property, list(DISTINCT object ORDER BY object) AS inherited
             FROM old_facts f JOIN new_redirects r ON r.id = f.subject GROUP BY ALL
         )
-        SELECT {", ".join(CHANGES[:-1])}, coalesce(inherited, []) AS inherited
-        FROM changes LEFT JOIN merged USING (subject, property) ORDER BY subject, property
-        """,
-        changes=changes.select(list(CHANGES[:-1])),
+        SELECT {", ".join(CHANGES[:-1])}, coalesce(inherited, []) AS inherited,
+               ((row_number() OVER (ORDER BY subject, property) - 1) // {_CHANGES_AT_ONCE})::INTEGER AS part
+        FROM changed_edge LEFT JOIN merged USING (subject, property) ORDER BY subject, property
+        """
     )
+    window.drop("changed_edge")
+
+
+_CHANGES_AT_ONCE = 20_000
+"""Changes of a part, which are labelled and judged at once."""
+
+
+def judge_changes(window: Window, labels: Path, selection: pa.Table | None, language: Language) -> dict[str, int]:
+    """Select and filter changes part by part.
+
+    Creates the tables remaining: columns CHANGES and part, ``added`` and ``old_answers`` of filter_changes; and
+    dropped_change: subject, property and reason.
+
+    Args:
+        window: Window with the table change.
+        labels: File that kgedit.timesteps.labels.write_labels wrote.
+        selection: Changes that count (kgedit.timesteps.selected); None means all.
+        language: Language of the labels.
+
+    Returns:
+        Number of dropped changes by reason, in the order of the filters.
+    """
+    counts: Counter[str] = Counter()
+    for part, (rows, of_rows) in enumerate(labelled_parts(window.connection, "change", labels)):
+        chosen = keep_selected(rows, selection)
+        judged = filter_changes(chosen.kept, of_rows, language)
+        counts.update(chosen.funnel)
+        counts.update(judged.funnel)
+        for dropped in (chosen.dropped, judged.dropped):
+            window.add("dropped_change", dropped.select(["subject", "property", "reason"]))
+        number = pa.repeat(pa.scalar(part, pa.int32()), judged.kept.num_rows)
+        window.add("remaining", judged.kept.append_column("part", number))
+    return dict(counts)
+
+
+def drop_remaining(window: Window, judged: str, filters: Sequence[Filter], **tables: pa.Table) -> dict[str, int]:
+    """Move changes that have a reason from the table remaining to dropped_change.
+
+    Args:
+        window: Window with these tables.
+        judged: SQL of the remaining changes with their column ``reason``; further columns are added to the table.
+        filters: All reasons, in order.
+        tables: Tables for the query.
+
+    Returns:
+        Number of dropped changes by reason, in the order of the filters.
+    """
+    window.run(f"CREATE TABLE judged AS {judged}", **tables)
+    counted = window.select("SELECT reason, count(*) AS n FROM judged WHERE reason IS NOT NULL GROUP BY reason")
+    counts = {row["reason"]: row["n"] for row in counted.to_pylist()}
+    window.run(
+        """
+        INSERT INTO dropped_change SELECT subject, property, reason FROM judged WHERE reason IS NOT NULL;
+        CREATE OR REPLACE TABLE remaining AS SELECT * EXCLUDE (reason) FROM judged WHERE reason IS NULL
+        """
+    )
+    window.drop("judged")
+    return {reason: counts.get(reason, 0) for reason, _ in filters}
 
 
 def filter_changes(changes: pa.Table, labels: pa.Table, language: Language = ENGLISH) -> Filtered:
     """Judge changes by FILTERS.
 
     Args:
-        changes: A part of those from find_changes.
+        changes: A part of the changes.
         labels: Labels of their entities (kgedit.timesteps.labels.labelled_parts).
         language: Language of the labels; Chinese characters are letters in Chinese only.
 
@@ -126,61 +192,75 @@ def filter_changes(changes: pa.Table, labels: pa.Table, language: Language = ENG
     return split_by_reason(judged, FILTERS)
 
 
-def read_statements(window: Window, changes: pa.Table) -> pa.Table:
-    """Find the statements of the newer snapshot's values of some changes.
-
-    Returns:
-        Columns subject, property and statement_ids, in the order of objects and then of ids; start_time and
-        point_in_time of the first statement that has one.
-    """
-    chosen = "(FROM new_facts SEMI JOIN changes USING (subject, property))"
-    return window.select(
-        f"""
-        SELECT subject, property, list(statement_id ORDER BY object, statement_id) AS statement_ids,
-               arg_min(start_time, (object, statement_id)) AS start_time,
-               arg_min(point_time, (object, statement_id)) AS point_in_time
-        FROM (SELECT subject, property, coalesce(target, object) AS object, statement_id, start_time, point_time
-              FROM ({with_statement_ids(chosen, "new_claims")}) LEFT JOIN new_redirects ON id = object)
-        GROUP BY ALL ORDER BY subject, property
-        """,
-        changes=changes,
-    )
-
-
-def keep_kinds(kept: pa.Table, kinds: pa.Table, wanted: Collection[str]) -> Filtered:
-    """Add to changes their kind, and keep those of the wanted kinds.
+def keep_kinds(window: Window, wanted: Collection[str]) -> dict[str, int]:
+    """Add to the remaining changes kind, kind_confidence and kind_signals, and keep those of the wanted kinds.
 
     Args:
-        kept: From filter_changes.
-        kinds: From kgedit.timesteps.kinds.describe_kinds.
+        window: Window with the tables remaining and change_kind (kgedit.timesteps.kinds.kinds_in_parts), which is
+            dropped.
         wanted: Kinds to keep; empty means all.
 
     Returns:
-        Both parts have the columns of `kept` and kind, kind_confidence and kind_signals.
+        Number of dropped changes by reason.
     """
     named = ", ".join(f"'{kind}'" for kind in sorted(wanted)) or "kind"
     filters = (("another kind of change than asked for", f"kind NOT IN ({named})"),)
-    judged = select(
+    judged = f"""
+        SELECT remaining.*, kind, confidence AS kind_confidence, signals AS kind_signals, {reason_column(filters)}
+        FROM remaining JOIN change_kind USING (subject, property)
+    """
+    counts = drop_remaining(window, judged, filters)
+    window.drop("change_kind")
+    return counts
+
+
+def keep_cases(window: Window, labels: Path) -> None:
+    """Create the table new_case of the remaining changes, which are dropped: rows of make_cases.
+
+    Args:
+        window: Window with the tables change and remaining.
+        labels: File that kgedit.timesteps.labels.write_labels wrote.
+    """
+    chosen = "(FROM new_facts SEMI JOIN remaining USING (subject, property))"
+    window.run(_STATEMENTS)
+    window.run_by_bucket(
         f"""
-        SELECT kept.*, kind, confidence AS kind_confidence, signals AS kind_signals, {reason_column(filters)}
-        FROM kept JOIN kinds USING (subject, property) ORDER BY subject, property
+        INSERT INTO statement_of
+        SELECT subject, property, list(statement_id ORDER BY object, statement_id),
+               arg_min(start_time, (object, statement_id)), arg_min(point_time, (object, statement_id))
+        FROM (SELECT subject, property, coalesce(target, object) AS object, statement_id, start_time, point_time
+              FROM ({with_statement_ids(chosen, "new_claims")}) LEFT JOIN new_redirects ON id = object)
+        GROUP BY subject, property
         """,
-        kept=kept,
-        kinds=kinds,
+        divided={"remaining": "subject"},
     )
-    return split_by_reason(judged, filters)
+    keep_in_parts(
+        window.connection, "stated_change", "SELECT * FROM remaining LEFT JOIN statement_of USING (subject, property)"
+    )
+    window.drop("remaining", "statement_of")
+    for rows, of_rows in labelled_parts(window.connection, "stated_change", labels):
+        window.add("new_case", make_cases(rows, of_rows))
+    window.drop("stated_change")
 
 
-def make_cases(kept: pa.Table, labels: pa.Table, statements: pa.Table) -> pa.Table:
-    """Create one case per change, with labels, aliases, scenario and its id, ordered by case_id.
+_STATEMENTS = """
+    CREATE TABLE statement_of (
+        subject VARCHAR, property VARCHAR, statement_ids VARCHAR[], start_time VARCHAR, point_in_time VARCHAR)
+"""
+"""Statements of the newer snapshot's values: ids in the order of objects and then of ids, and the times of the first
+statement that has one."""
+
+
+def make_cases(changes: pa.Table, labels: pa.Table) -> pa.Table:
+    """Create one case per change, with labels, aliases, scenario and its id.
 
     The scenario is one of WikiFactDiff (section 3), by the values in the snapshots: AddRelation without an older
     value, ReplaceObject with one, Other with several.
 
     Args:
-        kept: From keep_kinds; each has one object.
+        changes: Columns of filter_changes, kind, kind_confidence and kind_signals, statement_ids, start_time and
+            point_in_time; each has one object.
         labels: Labels of their entities, with the schema kgedit.timesteps.labels.LABELS.
-        statements: From read_statements.
     """
     return select(
         """
@@ -193,14 +273,11 @@ def make_cases(kept: pa.Table, labels: pa.Table, statements: pa.Table) -> pa.Tab
                statement_ids, start_time, point_in_time, kind, kind_confidence, kind_signals, old_objects, old_answers,
                coalesce(s.aliases, []) AS subject_aliases, s.description AS subject_description,
                coalesce(s.old_label <> s.label, false) OR coalesce(o.old_label <> o.label, false) AS label_changed
-        FROM kept k JOIN labels s ON s.id = k.subject JOIN labels o ON o.id = k.added[1]
+        FROM changes k JOIN labels s ON s.id = k.subject JOIN labels o ON o.id = k.added[1]
         LEFT JOIN labels p ON p.id = k.property
-        LEFT JOIN statements t ON t.subject = k.subject AND t.property = k.property
-        ORDER BY case_id
         """,
-        kept=kept,
+        changes=changes,
         labels=labels,
-        statements=statements,
     )
 
 
@@ -213,36 +290,27 @@ _FILTERS: dict[str, tuple[Filter, ...]] = {
 }
 
 
-def keep_functional(engine: Engine, window: Window, kept: pa.Table, by: str) -> Filtered:
-    """Keep changes of relations that have one value, temporal or not.
+def keep_functional(engine: Engine, window: Window, by: str) -> dict[str, int]:
+    """Keep remaining changes of relations that have one value, temporal or not.
 
     Args:
         engine: Counts values, or finds constraints.
-        window: Both snapshots; the newer one decides whether a relation is functional.
-        kept: At least the columns subject and property.
+        window: Window with the table remaining; the newer snapshot decides whether a relation is functional.
         by: "data" or "constraints"; "values" keeps all.
 
     Returns:
-        Both parts have the columns of `kept`, ordered by subject and property.
+        Number of dropped changes by reason.
     """
     if by == "values":
-        return Filtered(kept, kept.slice(0, 0).append_column("reason", pa.nulls(0, pa.string())), {})
-    asked = kept.select(["property"])
+        return {}
+    asked = window.select("SELECT DISTINCT property FROM remaining")
     if by == "data":
         answer = engine.functional_by_data(window, asked, min_subjects=BOUNDS.subjects)
         verdicts = measured_relations("answer", stated_relations(window, "property IN (SELECT property FROM asked)"))
     else:
         answer, verdicts = engine.functional_by_constraint(window), declared_relations("answer")
-    judged = window.select(
-        f"""
-        SELECT kept.*, {reason_column(_FILTERS[by])}
-        FROM kept LEFT JOIN ({verdicts}) USING (property) ORDER BY subject, property
-        """,
-        kept=kept,
-        asked=asked,
-        answer=answer,
-    )
-    return split_by_reason(judged, _FILTERS[by])
+    judged = f"SELECT remaining.*, {reason_column(_FILTERS[by])} FROM remaining LEFT JOIN ({verdicts}) USING (property)"
+    return drop_remaining(window, judged, _FILTERS[by], asked=asked, answer=answer)
 
 
 def verdict_record(by: str) -> dict[str, Any]:
@@ -250,32 +318,23 @@ def verdict_record(by: str) -> dict[str, Any]:
     return {"verdict": by} | (bounds_record(BOUNDS) if by == "data" else {})
 
 
-def find_changed_facts(window: Window, changes: pa.Table, cases: pa.Table) -> pa.Table:
+def find_changed_facts(window: Window) -> pa.Table:
     """Find changes to one new item, of items in both snapshots, that are not a case.
 
     Args:
-        window: Both snapshots.
-        changes: From find_changes, including those dropped in the funnel.
-        cases: Columns subject and property.
+        window: Window with the tables change and worded_case (kgedit.timesteps.written.write_cases).
 
     Returns:
         Columns subject, property and object, of the newer snapshot, ordered by property and subject.
     """
     return window.select(
         """
-        SELECT subject, property, new_objects[1] AS object FROM changes ANTI JOIN cases USING (subject, property)
+        SELECT subject, property, new_objects[1] AS object FROM change ANTI JOIN worded_case USING (subject, property)
         WHERE item_valued AND subject_in_old AND subject_in_new AND subject[1] = 'Q' AND len(new_objects) = 1
               AND new_objects[1][1] = 'Q' AND new_objects[1] <> subject
               AND NOT list_contains(old_objects, new_objects[1]) AND NOT list_contains(inherited, new_objects[1])
         ORDER BY property, subject
-        """,
-        changes=changes.select(
-            [
-                *("subject", "property", "old_objects", "new_objects", "item_valued", "subject_in_old"),
-                *("subject_in_new", "inherited"),
-            ]
-        ),
-        cases=cases.select(["subject", "property"]),
+        """
     )
 
 
@@ -298,33 +357,17 @@ DROPPED = pa.schema(
 item without a label in the requested languages). reason: a reason of the funnel in timestep.json."""
 
 
-def with_reasons(changes: pa.Table, filters: Sequence[Filtered]) -> pa.Table:
-    """Columns subject, property, old_objects and new_objects of changes, and ``reason``: null if none dropped them.
-
-    Args:
-        changes: The input of the first filter, ordered by subject and property.
-        filters: Results of the filters.
-    """
-    found = select(
-        "SELECT reason FROM changes LEFT JOIN reasons USING (subject, property) ORDER BY subject, property",
-        changes=changes.select(["subject", "property"]),
-        reasons=pa.concat_tables([part.dropped.select(["subject", "property", "reason"]) for part in filters]),
-    )
-    narrow = changes.select(["subject", "property", "old_objects", "new_objects"])
-    return narrow.append_column("reason", found["reason"].dictionary_encode())
-
-
 def dropped_changes(parts: Iterable[tuple[pa.Table, pa.Table]]) -> Iterator[pa.Table]:
     """List every dropped change with labels and its reason.
 
     Args:
-        parts: From kgedit.timesteps.labels.labelled_parts, for the result of `with_reasons`.
+        parts: Dropped changes with old_objects, new_objects and reason, and the labels of their entities, as from
+            kgedit.timesteps.labels.labelled_parts.
 
     Yields:
         Tables with the schema DROPPED, one for each part, ordered by subject and property.
     """
-    for changes, labels in parts:
-        dropped = changes.filter(pc.is_valid(changes["reason"]))
+    for dropped, labels in parts:
         yield select(_DROPPED, dropped=dropped, labels=labels.select(["id", "label", "old_label"])).cast(DROPPED)
 
 

@@ -142,12 +142,13 @@ class _Taking:
         window.run("CREATE TABLE pair (subject VARCHAR, property VARCHAR); CREATE TABLE changed_pair AS FROM pair")
         step("finding changes", 0, _STEPS)
         window.run_by_bucket(_CHANGED_PAIRS)
-        edges = self._engine.changed_edges(window)
-        edits = window.select(_EDITS, edges=edges)
+        for part in self._engine.changed_edges(window):
+            window.add("edges", part)
+        edits = window.select(_EDITS)
         step("finding similar subjects", 1, _STEPS)
         similar = self._add_similar(edits)
         step("finding what questions need", 2, _STEPS)
-        self._add_two_hops(edges)
+        self._add_two_hops()
         self._add_relations(edits)
         self._add_descriptions()
         self._add_containers()
@@ -174,8 +175,9 @@ class _Taking:
             self._window, edits, max_df=defaults.max_df, k=CANDIDATES, pool=defaults.pool
         )
         window = self._window
-        window.keep("alike", found.similar)
-        window.keep("static", [found.static])
+        for part in found.similar:
+            window.add("alike", part)
+        window.add("static", found.static)
         window.run("CREATE TABLE described AS SELECT DISTINCT subject FROM changed_pair")
         for table in ("alike", "static"):
             window.run(f"INSERT INTO described SELECT DISTINCT subject FROM {table}")
@@ -190,7 +192,7 @@ class _Taking:
             edits=edits,
         )
 
-    def _add_two_hops(self, edges: pa.Table) -> None:
+    def _add_two_hops(self) -> None:
         """Facts by which an end of two hops follows without the edit (kgedit.timesteps.two_hops.find_shortcuts)."""
         chains = self._engine.two_hops(self._window)
         self._add(
@@ -201,7 +203,6 @@ class _Taking:
             )
             """,
             chains=chains,
-            edges=edges.select(["subject", "property", "old_objects"]),
         )
         self._add(
             f"""

@@ -5,8 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,46 +19,46 @@ from kgedit.graph.queries import read_query
 from kgedit.llm.embeddings import load_embedder
 from kgedit.progress import step
 from kgedit.records.cases import SPECIFICITY
-from kgedit.store.engine import select
 from kgedit.store.files import replace_folder, working_folder, write_json
+from kgedit.store.parts import keep_in_parts
 from kgedit.store.snapshots import Snapshot
 from kgedit.store.window import Window
 from kgedit.timesteps.chains import CHAIN_QUERIES, MOST_HOPS, Chains, find_chains, unchanged_hops
 from kgedit.timesteps.changes import (
     DROPPED,
+    drop_remaining,
     dropped_changes,
-    filter_changes,
     find_changed_facts,
-    find_changes,
+    judge_changes,
+    keep_cases,
+    keep_changes,
     keep_functional,
     keep_kinds,
-    make_cases,
-    read_statements,
     verdict_record,
-    with_reasons,
 )
 from kgedit.timesteps.crosslingual import ask_in_other_language, describe_crosslingual, open_other
 from kgedit.timesteps.engines.protocol import Engine
 from kgedit.timesteps.engines.store import read_sql
-from kgedit.timesteps.funnel import Filtered, join_parts, reason_column, split_by_reason
+from kgedit.timesteps.funnel import Filter, Filtered, reason_column
 from kgedit.timesteps.kinds import (
+    CHANGES,
     KindClassifier,
-    describe_kinds,
+    kinds_in_parts,
     read_labelled,
     signals_of_known_values,
     train_classifier,
 )
 from kgedit.timesteps.known_facts import choose_known_facts
 from kgedit.timesteps.labels import describe_subjects, labelled_parts, write_labels
-from kgedit.timesteps.locality import Locality, families_version, find_locality
+from kgedit.timesteps.locality import families_version, find_locality
 from kgedit.timesteps.profiles import FUNCTIONAL_BY, PERSONA_STYLES
 from kgedit.timesteps.relation_words import RelationWords
-from kgedit.timesteps.selected import keep_selected, read_selection
+from kgedit.timesteps.selected import read_selection
 from kgedit.timesteps.specificity import measure_specificity, read_case_views, specificity_provenance
 from kgedit.timesteps.tables import OPTIONAL_TABLES, TABLES, write_table
 from kgedit.timesteps.timestep import Timestep
 from kgedit.timesteps.two_hops import find_shortcuts, make_two_hops
-from kgedit.timesteps.wording import choose_templates, word_cases, word_facts, word_probes
+from kgedit.timesteps.wording import choose_templates, named_parts, word_cases, word_facts, word_probes
 from kgedit.timesteps.written import WrittenCases, WrittenProbes, count_values, write_cases, write_probes
 from kgedit.wikidata.times import not_before
 from kgedit.wording.dates import date_templates, dates_version
@@ -176,9 +175,17 @@ def export_timestep(
             engine.check(window)
             spilled = aside / "spill-of-kinds"
             labels = aside / "labels.parquet"
-            finding = partial(_find_cases, selection=selection, classifier=classifier, labels=labels, spill=spilled)
-            # Not a variable, so that _write_tables can release what it has written.
-            made = _write_tables(engine, window, settings, finding(engine, window, settings, earlier), other, aside)
+            found = _find_cases(
+                engine,
+                window,
+                settings,
+                earlier,
+                selection=selection,
+                classifier=classifier,
+                labels=labels,
+                spill=spilled,
+            )
+            made = _write_tables(engine, window, settings, found, other, aside)
         about = describe_export(old, new, earlier, settings=settings) | {"engine": engine.name}
         write_json(aside / "timestep.json", about | made.counts | {"tables": made.tables})
         written = Timestep.open(aside)
@@ -257,71 +264,94 @@ def _write_tables(
     """Write every table of a timestep; cases and probes are worded and written in parts, and not held together."""
     language = read_language(settings.language)
     tables: dict[str, Any] = {}
-    undated = choose_templates(found.cases, catalogue=_catalogue(settings))
+    relations = window.select("SELECT property, max(property_label) AS property_label FROM new_case GROUP BY property")
+    undated = choose_templates(relations, catalogue=_catalogue(settings))
     templates, old_templates = (_dated(undated, snapshot, settings) for snapshot in (window.new, window.old))
     step("wording cases", 2, _STEPS)
     speaking = voices(_personas(settings)) if settings.persona_style == "reworded" else ()
     words = RelationWords(undated, speaking, language=language)
-    translated = _keep_translated(found.cases, undated, language)
-    asked, measured = _add_specificity(window, translated.kept, settings)
-    # The cases with questions, of which only some columns are held, replace them.
-    found, translated = replace(found, cases=asked.schema.empty_table()), _without_kept(translated)
+    untranslated = {} if language.is_english else _drop_untranslated(window, undated)
+    measured = _add_specificity(window, settings)
     worded = write_cases(
-        _word_cases(window, asked, templates, words, settings),
+        window,
+        _word_cases(window, templates, words, settings),
         folder / "cases.parquet",
         as_of=window.new.name,
         language=language,
     )
-    del asked
+    window.drop("new_case")
     tables["cases"] = worded.written
-    filters = (*found.filters, *(() if language.is_english else (translated,)), worded.filtered)
-    labelled = labelled_parts(with_reasons(found.changes, filters), found.labels)
-    tables["dropped"] = write_table(folder / "dropped.parquet", DROPPED, dropped_changes(labelled))
-    found.labels.unlink()
-    changed = find_changed_facts(window, found.changes, worded.cases) if settings.changed_locality else None
-    number_changed = found.changes.num_rows
-    del found
+    tables["dropped"] = _write_dropped(window, found.labels, folder / "dropped.parquet")
+    changed = find_changed_facts(window) if settings.changed_locality else None
+    counted = {"funnel": _funnel(window, found.dropped | untranslated | worded.funnel, worded)}
+    if not language.is_english:
+        counted |= _untranslated(window, language)
+    window.drop("change", "dropped_change")
     step("finding locality probes", 3, _STEPS)
-    locality = _find_locality(engine, window, changed, worded.cases, settings)
-    near_subjects = describe_subjects(window.connection, locality.probes, language=language)
-    near = write_probes(word_probes(locality.probes, templates, near_subjects, words), folder / "locality.parquet")
+    _find_locality(engine, window, changed, settings)
+    near = write_probes(
+        (
+            word_probes(probes, templates, subjects, words)
+            for probes, subjects in named_parts(window, "probe", language=language)
+        ),
+        folder / "locality.parquet",
+    )
     tables["locality"] = near.written
     step("choosing known facts", 4, _STEPS)
-    chains_of_facts = _find_chains(engine, window, worded.cases, templates, words, settings)
+    chains_of_facts = _find_chains(engine, window, templates, words, settings)
     unchanged = None if chains_of_facts is None else unchanged_hops(chains_of_facts.kept)
-    known_facts = choose_known_facts(window, worded.cases, locality, limit=settings.known_facts, hops=unchanged)
+    known_facts = choose_known_facts(window, limit=settings.known_facts, hops=unchanged)
     known_subjects = describe_subjects(window.connection, known_facts, language=language)
     step("finding two hops", 5, _STEPS)
-    chains = find_shortcuts(window, engine.two_hops(window), worded.cases)
-    hops = make_two_hops(chains, worded.cases, templates, words, seed=settings.seed)
+    two_hops = engine.two_hops(window)
+    hop_cases = window.select(_HOP_CASES, chains=two_hops)
+    chains = find_shortcuts(window, two_hops, hop_cases)
+    hops = make_two_hops(chains, hop_cases, templates, words, seed=settings.seed)
     others = {
         "two_hops": hops.kept,
         "known_facts": word_facts(known_facts, old_templates, known_subjects, language=language),
     }
-    counted = _counted(number_changed, filters, worded, near, chains.num_rows, hops) | measured
+    counted |= _counted(worded, near, chains.num_rows, hops) | measured
     if settings.pageviews or settings.counts:
         counted |= {"specificity": worded.specificity}
-    if not language.is_english:
-        counted |= _untranslated(window, worded.cases, translated.dropped, language)
     if chains_of_facts is not None:
         others["chains"] = chains_of_facts.kept
         counted |= {"chains": chains_of_facts.counts | {"final_filters": chains_of_facts.questions}}
     if other is not None:
-        others["crosslingual"] = ask_in_other_language(worded.cases, other)
-        counted |= {"crosslingual": describe_crosslingual(worded.cases, others["crosslingual"], other)}
+        cases = window.select("SELECT case_id FROM worded_case")
+        others["crosslingual"] = ask_in_other_language(cases, other)
+        counted |= {"crosslingual": describe_crosslingual(cases, others["crosslingual"], other)}
     for name, rows in others.items():
         tables[name] = write_table(folder / f"{name}.parquet", (TABLES | OPTIONAL_TABLES)[name], [rows])
     order = [*TABLES, *(name for name in OPTIONAL_TABLES if name in tables), "dropped"]
     return _Made({name: tables[name] for name in order}, counted)
 
 
-def _with_narrow_dropped(filtered: Filtered) -> Filtered:
-    return filtered._replace(dropped=filtered.dropped.select(["subject", "property", "reason"]))
+_HOP_CASES = """
+    FROM worded_case SEMI JOIN (
+        SELECT subject, first_property AS property, bridge AS object FROM chains
+        UNION SELECT bridge, second_property, object FROM chains) USING (subject, property, object)
+    ORDER BY case_id
+"""
 
 
-def _without_kept(filtered: Filtered) -> Filtered:
-    """Counts of a filter and what it dropped; the next filter has the rows that it kept."""
-    return _with_narrow_dropped(filtered)._replace(kept=filtered.kept.schema.empty_table())
+def _write_dropped(window: Window, labels: Path, path: Path) -> dict[str, Any]:
+    """Write the changes that became no case, and delete the labels; returns the table's entry in the manifest."""
+    rows = """
+        SELECT part, subject, property, old_objects, new_objects, reason
+        FROM change JOIN dropped_change USING (subject, property)
+    """
+    keep_in_parts(window.connection, "labelled_change", rows)
+    labelled = labelled_parts(window.connection, "labelled_change", labels)
+    written = write_table(path, DROPPED, dropped_changes(labelled))
+    window.drop("labelled_change")
+    labels.unlink()
+    return written
+
+
+def _funnel(window: Window, dropped: dict[str, int], worded: WrittenCases) -> dict[str, Any]:
+    changed = window.select("SELECT count(*) AS n FROM change")["n"][0].as_py()
+    return {"changed": changed, "dropped": dropped, "kept": worded.written["rows"]}
 
 
 def _catalogue(settings: WikiBigEditSettings) -> Path | None:
@@ -335,31 +365,33 @@ def _personas(settings: WikiBigEditSettings) -> Path:
     return settings.personas or shipped_personas(settings.language)
 
 
-def _keep_translated(cases: pa.Table, templates: pa.Table, language: Language) -> Filtered:
-    """Keep cases whose property has a template; in English every property has one."""
-    if language.is_english:
-        return Filtered(cases, cases.schema.empty_table().append_column("reason", pa.nulls(0, pa.string())), {})
-    filters = (("no template in the language", "t.property IS NULL"),)
-    judged = select(
-        f"""
-        SELECT c.*, {reason_column(filters)} FROM cases c
-        LEFT JOIN (SELECT DISTINCT property FROM templates) t USING (property) ORDER BY case_id
-        """,
-        cases=cases,
-        templates=templates.select(["property"]),
-    )
-    return split_by_reason(judged, filters)
+_UNTRANSLATED: tuple[Filter, ...] = (("no template in the language", "t.property IS NULL"),)
 
 
-def _untranslated(window: Window, cases: pa.Table, dropped: pa.Table, language: Language) -> dict[str, Any]:
+def _drop_untranslated(window: Window, templates: pa.Table) -> dict[str, int]:
+    """Move cases whose property has no template to dropped_change; returns their number. In English every property has
+    one."""
+    window.run("ALTER TABLE new_case RENAME TO remaining")
+    judged = f"""
+        SELECT c.*, {reason_column(_UNTRANSLATED)} FROM remaining c
+        LEFT JOIN (SELECT DISTINCT property FROM templates) t USING (property)
+    """
+    counts = drop_remaining(window, judged, _UNTRANSLATED, templates=templates.select(["property"]))
+    window.run("ALTER TABLE remaining RENAME TO new_case")
+    return counts
+
+
+def _untranslated(window: Window, language: Language) -> dict[str, Any]:
     """Counts for the manifest: cases by property without a template, and cases with a label of another language."""
     foreign = window.select(
         """
-        SELECT count(*) AS cases FROM cases
+        SELECT count(*) AS cases FROM worded_case
         WHERE subject IN (FROM other) OR object IN (FROM other)
         """.replace("other", "(SELECT id FROM new_entities WHERE label_language IS DISTINCT FROM $code)"),
         {"code": language.code},
-        cases=cases.select(["subject", "object"]),
+    )
+    dropped = window.select(
+        "SELECT property FROM dropped_change WHERE reason = $reason", {"reason": _UNTRANSLATED[0][0]}
     )
     return {
         "without_template": count_values(dropped["property"]),
@@ -368,35 +400,27 @@ def _untranslated(window: Window, cases: pa.Table, dropped: pa.Table, language: 
 
 
 def _find_chains(
-    engine: Engine,
-    window: Window,
-    cases: pa.Table,
-    templates: pa.Table,
-    words: RelationWords,
-    settings: WikiBigEditSettings,
+    engine: Engine, window: Window, templates: pa.Table, words: RelationWords, settings: WikiBigEditSettings
 ) -> Chains | None:
     """Chains of more than two facts; None if the settings ask for none."""
     if settings.hops <= 2:
         return None
     step("finding chains", 4, _STEPS)
+    cases = window.select("SELECT case_id, subject, property, object, old_objects FROM worded_case ORDER BY case_id")
     return find_chains(engine, window, cases, templates, words, hops=settings.hops, seed=settings.seed)
 
 
 @dataclass(frozen=True, slots=True)
 class _FoundCases:
-    """Changes that the engine found, and the cases made of them.
+    """Cases that were made of changes, in the tables change, dropped_change and new_case of the window.
 
     Attributes:
-        changes: All changes.
-        labels: File of the labels of their entities (kgedit.timesteps.labels.write_labels).
-        filters: Results of the filters, in order.
-        cases: Remaining cases, without questions.
+        labels: File of the labels of the entities in changes (kgedit.timesteps.labels.write_labels).
+        dropped: Number of dropped changes by reason, in the order of the filters.
     """
 
-    changes: pa.Table
     labels: Path
-    filters: tuple[Filtered, ...]
-    cases: pa.Table
+    dropped: dict[str, int]
 
 
 def _find_cases(
@@ -411,77 +435,58 @@ def _find_cases(
     spill: Path,
 ) -> _FoundCases:
     step("finding changes", 0, _STEPS)
-    changes = find_changes(engine, window)
-    write_labels(window, changes, labels)
-    selected, filtered, named = _filter_parts(changes, labels, selection, read_language(settings.language))
-    functional = keep_functional(engine, window, filtered.kept, settings.functional_by)
+    keep_changes(window, engine.changed_edges(window))
+    write_labels(window, labels)
+    dropped = judge_changes(window, labels, selection, read_language(settings.language))
+    dropped |= keep_functional(engine, window, settings.functional_by)
     step("judging kinds of change", 1, _STEPS)
-    kinds = describe_kinds(window.old, window.new, earlier, functional.kept, spill=spill, classifier=classifier)
-    wanted = keep_kinds(functional.kept, kinds, settings.kinds)
-    cases = make_cases(wanted.kept, named, read_statements(window, wanted.kept))
-    filters = tuple(map(_without_kept, (selected, filtered, functional, wanted)))
-    return _FoundCases(changes, labels, filters, cases)
-
-
-def _filter_parts(
-    changes: pa.Table, labels: Path, selection: pa.Table | None, language: Language
-) -> tuple[Filtered, Filtered, pa.Table]:
-    """Select and filter changes part by part; returns both results, and the labels of the entities in kept changes."""
-    selected, filtered, named = [], [], []
-    for rows, of_rows in labelled_parts(changes, labels):
-        chosen = keep_selected(rows, selection)
-        judged = filter_changes(chosen.kept, of_rows, language)
-        selected.append(_without_kept(chosen))
-        filtered.append(_with_narrow_dropped(judged))
-        named.append(select(_NAMED, labels=of_rows, kept=judged.kept))
-    once = select("SELECT DISTINCT ON (id) * FROM named", named=pa.concat_tables(named))
-    return join_parts(selected), join_parts(filtered), once
-
-
-_NAMED = """
-    FROM labels WHERE id IN (
-        SELECT subject FROM kept UNION SELECT property FROM kept UNION SELECT added[1] FROM kept)
-"""
-"""Labels from which kgedit.timesteps.changes.make_cases makes cases."""
+    changes = window.select(f"SELECT {', '.join(CHANGES.names)} FROM remaining")
+    for kinds in kinds_in_parts(window.old, window.new, earlier, changes, spill=spill, classifier=classifier):
+        window.add("change_kind", kinds)
+    dropped |= keep_kinds(window, settings.kinds)
+    keep_cases(window, labels)
+    return _FoundCases(labels, dropped)
 
 
 def _word_cases(
-    window: Window, cases: pa.Table, templates: pa.Table, words: RelationWords, settings: WikiBigEditSettings
+    window: Window, templates: pa.Table, words: RelationWords, settings: WikiBigEditSettings
 ) -> Iterator[Filtered]:
-    return word_cases(
-        cases,
-        templates,
-        describe_subjects(window.connection, cases, language=words.language),
-        words,
-        seed=settings.seed,
-        personas=_personas(settings),
-        persona_style=settings.persona_style,
-        as_of=window.new.day if settings.ask_as_of else None,
-    )
+    for cases, subjects in named_parts(window, "new_case", language=words.language):
+        yield word_cases(
+            cases,
+            templates,
+            subjects,
+            words,
+            seed=settings.seed,
+            personas=_personas(settings),
+            persona_style=settings.persona_style,
+            as_of=window.new.day if settings.ask_as_of else None,
+        )
 
 
-def _add_specificity(window: Window, cases: pa.Table, settings: WikiBigEditSettings) -> tuple[pa.Table, dict[str, Any]]:
-    """Add the columns of SPECIFICITY to the cases; returns these, and the page views' entry in the manifest."""
+def _add_specificity(window: Window, settings: WikiBigEditSettings) -> dict[str, Any]:
+    """Add the columns of SPECIFICITY to the table new_case; returns the page views' entry in the manifest."""
     counted: dict[str, Any] = {}
+    columns = ", ".join(f"NULL::BIGINT AS {name}" for name in SPECIFICITY)
+    if not settings.pageviews and not settings.counts:
+        window.run(f"CREATE OR REPLACE TABLE new_case AS SELECT *, {columns} FROM new_case")
+        return counted
     window.run("CREATE VIEW known AS SELECT id, wiki_title FROM new_entities WHERE kind = 'item'")
+    cases = window.select("SELECT case_id, subject, subject_label, object, object_label FROM new_case")
     if settings.pageviews:
         wiki = str(window.new.manifest.get("options", {}).get("wiki", "enwiki"))
         counted["page_views"] = read_case_views(
             window.connection, cases, settings.pageviews, wiki=wiki, date=window.new.date
         )
     found, _ = measure_specificity(window.connection, cases, counts=settings.counts)
-    for name in SPECIFICITY:
-        cases = cases.append_column(name, found[name])
-    return cases, counted
+    window.run("CREATE OR REPLACE TABLE new_case AS FROM new_case JOIN found USING (case_id)", found=found)
+    return counted
 
 
-def _find_locality(
-    engine: Engine, window: Window, changed: pa.Table | None, cases: pa.Table, settings: WikiBigEditSettings
-) -> Locality:
-    return find_locality(
+def _find_locality(engine: Engine, window: Window, changed: pa.Table | None, settings: WikiBigEditSettings) -> None:
+    find_locality(
         engine,
         window,
-        cases,
         pool=settings.pool,
         max_df=settings.max_df,
         max_uses=settings.locality_uses,
@@ -490,19 +495,15 @@ def _find_locality(
     )
 
 
-def _counted(
-    changed: int, filters: Sequence[Filtered], worded: WrittenCases, near: WrittenProbes, chains: int, hops: Filtered
-) -> dict[str, Any]:
-    """Counts for the manifest; the last of the filters is the one that worded cases passed."""
-    dropped = {reason: count for part in filters for reason, count in part.funnel.items()}
+def _counted(worded: WrittenCases, near: WrittenProbes, chains: int, hops: Filtered) -> dict[str, Any]:
+    """Counts for the manifest."""
     return {
-        "funnel": {"changed": changed, "dropped": dropped, "kept": worded.cases.num_rows},
         "cases": worded.tags,
         "kinds": worded.kinds,
         "generic_templates": worded.generic,
-        "final_filters": {**worded.filtered.questions, **near.questions, **hops.questions},
+        "final_filters": {**worded.questions, **near.questions, **hops.questions},
         "locality": near.bases,
-        "without_locality": worded.cases.num_rows - near.written["rows"],
+        "without_locality": worded.written["rows"] - near.written["rows"],
         "two_hops": {"found": chains}
         | hops.funnel
         | {"kept": hops.kept.num_rows, "asked": pc.sum(hops.kept["chosen"]).as_py() or 0},

@@ -160,17 +160,6 @@ def add_counts(parts: Iterable[dict[str, dict[str, Any]]]) -> dict[str, dict[str
     return {axis: own | {"failed": dict(sorted(own["failed"].items()))} for axis, own in sorted(sums.items())}
 
 
-def join_filtered(parts: Iterable[Filtered]) -> Filtered:
-    """Results of the same filters for parts of some rows, at least one, as one result."""
-    joined = list(parts)
-    return Filtered(
-        pa.concat_tables(part.kept for part in joined),
-        pa.concat_tables(part.dropped for part in joined),
-        {reason: sum(part.funnel[reason] for part in joined) for reason in joined[0].funnel},
-        add_counts(dict(part.questions) for part in joined),
-    )
-
-
 def _is_unexpressed(words: Words, language: Language, *, rest: str, relations: list[str], persona: str | None) -> bool:
     said = question_stems(rest, language)
     return any(own and not own & said for own in (words(relation, persona) for relation in relations))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -43,12 +42,3 @@ def split_by_reason(judged: pa.Table, filters: Sequence[Filter]) -> Filtered:
     counts = {row["values"]: row["counts"] for row in pc.value_counts(dropped["reason"]).to_pylist()}
     funnel = {reason: counts.get(reason, 0) for reason, _ in filters}
     return Filtered(judged.filter(passed).drop_columns(["reason"]), dropped, funnel)
-
-
-def join_parts(parts: Sequence[Filtered]) -> Filtered:
-    """Results of the same filters for consecutive rows, as one."""
-    counts: Counter[str] = Counter()
-    for part in parts:
-        counts.update(part.funnel)
-    kept, dropped = (pa.concat_tables([getattr(part, name) for part in parts]) for name in ("kept", "dropped"))
-    return Filtered(kept, dropped, dict(counts))

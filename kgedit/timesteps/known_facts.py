@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from kgedit.store.window import Window
 from kgedit.timesteps.engines.protocol import HOPS
-from kgedit.timesteps.locality import Locality
 from kgedit.timesteps.tables import CHANGED
 
 
-def choose_known_facts(
-    window: Window, cases: pa.Table, locality: Locality, *, limit: int, hops: pa.Table | None = None
-) -> pa.Table:
+def choose_known_facts(window: Window, *, limit: int, hops: pa.Table | None = None) -> pa.Table:
     """Choose old answers, then locality facts and hops of chains, then other unchanged facts, with labels of that day.
 
     Args:
-        window: Both snapshots.
-        cases: From make_cases.
-        locality: From find_locality.
+        window: Window with the tables worded_case (kgedit.timesteps.written.write_cases), and probe and static_near
+            (kgedit.timesteps.locality.find_locality).
         hops: Columns subject, property and object: unchanged facts of chains; None means none.
         limit: Maximum number of facts; within each kind a hash of subject and property decides.
 
@@ -27,12 +22,12 @@ def choose_known_facts(
         Columns of a fact, in the order chosen.
     """
     return window.select(
-        """
+        f"""
         WITH wanted AS (
-            SELECT subject, property, old_objects[1] AS object, 0 AS turn FROM cases WHERE len(old_objects) = 1
-            UNION ALL SELECT subject, property, object, 1 FROM probes
+            SELECT subject, property, old_objects[1] AS object, 0 AS turn FROM worded_case WHERE len(old_objects) = 1
+            UNION ALL SELECT subject, property, object, 1 FROM probe WHERE basis <> '{CHANGED}'
             UNION ALL SELECT subject, property, object, 1 FROM hops
-            UNION ALL SELECT subject, property, object, 2 FROM static_facts
+            UNION ALL SELECT subject, property, object, 2 FROM static_near
         ), once AS (
             SELECT subject, property, object, min(turn) AS turn FROM wanted GROUP BY ALL
         ), chosen AS (
@@ -46,10 +41,5 @@ def choose_known_facts(
         SELECT * EXCLUDE (turn) FROM chosen ORDER BY turn, subject, property, object
         """,
         {"limit": limit},
-        cases=cases.select(["subject", "property", "old_objects"]),
-        probes=locality.probes.filter(pc.not_equal(locality.probes["basis"], CHANGED)).select(
-            ["subject", "property", "object"]
-        ),
-        static_facts=locality.static_facts.select(["subject", "property", "object"]),
         hops=HOPS.empty_table() if hops is None else hops,
     )

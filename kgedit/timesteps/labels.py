@@ -72,70 +72,63 @@ def page_classes() -> str:
     return f"SELECT DISTINCT id FROM ({below(roots, '(' + subclass_links('new_facts') + ')')})"
 
 
-def write_labels(window: Window, changes: pa.Table, path: Path) -> None:
+def write_labels(window: Window, path: Path) -> None:
     """Write the labels of all subjects, properties and objects of changes to a file, which `labelled_parts` reads.
 
     Args:
-        window: Both snapshots.
-        changes: Columns subject, property, old_objects and new_objects.
+        window: Window with the table change: subject, property, old_objects, new_objects and part.
         path: File to write.
     """
-    changes = changes.select(["subject", "property", "old_objects", "new_objects"])
-    mentioned = pa.concat_tables(
-        select(_MENTIONED, {"part": part}, changes=rows) for part, rows in enumerate(_parts(changes))
-    )
-    window.run(_NAMED_TABLE)
-    window.run_by_bucket(_NAMED, divided={"mentioned": "id"}, mentioned=mentioned)
-    window.run(f"CREATE TEMP TABLE page AS {pages_among('named')}")
-    marked = "SELECT *, id IN (FROM page) AS is_page FROM named ORDER BY part, id"
-    window.run(f"COPY ({marked}) TO {literal(path)} (FORMAT parquet); DROP TABLE named; DROP TABLE page")
+    window.run(f"CREATE TABLE page_class AS {page_classes()}; {_MENTIONED}; {_NAMED_TABLE}")
+    window.run_by_bucket(_NAMED, divided={"mentioned": "id"})
+    window.run(f"COPY (FROM named ORDER BY part, id) TO {literal(path)} (FORMAT parquet)")
+    window.drop("page_class", "mentioned", "named")
 
+
+PAGES = f"SELECT subject AS id FROM new_facts WHERE property = '{INSTANCE_OF}' AND object IN (FROM page_class)"
+"""SQL of all Wikimedia pages of a bucket, with a table page_class (page_classes) in the connection."""
 
 _MENTIONED = """
-    SELECT $part::INTEGER AS part, id FROM (
-        SELECT subject AS id FROM changes UNION SELECT property FROM changes
-        UNION SELECT unnest(old_objects) FROM changes UNION SELECT unnest(new_objects) FROM changes
-    )
+    CREATE TABLE mentioned AS
+    SELECT part, subject AS id FROM change UNION SELECT part, property FROM change
+    UNION SELECT part, unnest(old_objects) FROM change UNION SELECT part, unnest(new_objects) FROM change
 """
 
 _NAMED_TABLE = """
-    CREATE TEMP TABLE named
-        (part INTEGER, id VARCHAR, label VARCHAR, old_label VARCHAR, aliases VARCHAR[], description VARCHAR)
+    CREATE TABLE named (
+        part INTEGER, id VARCHAR, label VARCHAR, old_label VARCHAR, aliases VARCHAR[], description VARCHAR,
+        is_page BOOLEAN)
 """
 
-_NAMED = """
+_NAMED = f"""
     INSERT INTO named
     WITH old AS (
         SELECT id, label FROM old_entities WHERE id IN (SELECT id FROM mentioned)
     ), new AS (
         SELECT id, label, aliases, description FROM new_entities WHERE id IN (SELECT id FROM mentioned)
     )
-    SELECT part, id, new.label, old.label, coalesce(new.aliases, []), new.description
+    SELECT part, id, new.label, old.label, coalesce(new.aliases, []), new.description, id IN ({PAGES})
     FROM mentioned JOIN (old FULL JOIN new USING (id)) USING (id)
 """
 
 
-def labelled_parts(changes: pa.Table, path: Path) -> Iterator[tuple[pa.Table, pa.Table]]:
+def labelled_parts(
+    connection: duckdb.DuckDBPyConnection, table: str, path: Path
+) -> Iterator[tuple[pa.Table, pa.Table]]:
     """Yield changes in parts, at least one, each with the labels of its entities.
 
     All changes and labels at once would take memory that grows with the dump.
 
     Args:
-        changes: The changes that `write_labels` had, in the same order; they may have further columns.
+        connection: Connection of the window that `write_labels` had.
+        table: Its table change, or another one with some of these changes and further columns.
         path: File that `write_labels` wrote.
     """
-    for part, rows in enumerate(_parts(changes)):
-        of_part = f"SELECT * EXCLUDE (part) FROM {literal(path)} WHERE part = {part} ORDER BY id"
-        yield rows, select(of_part).cast(LABELS)
-
-
-def _parts(changes: pa.Table) -> Iterator[pa.Table]:
-    for start in range(0, max(changes.num_rows, 1), _CHANGES_AT_ONCE):
-        yield changes.slice(start, _CHANGES_AT_ONCE)
-
-
-_CHANGES_AT_ONCE = 20_000
-"""Changes that are labelled at once."""
+    parts = connection.execute("SELECT coalesce(max(part), 0) + 1 FROM change").fetchall()[0][0]
+    for part in range(parts):
+        rows = connection.sql(f"{of_part(table, part)} ORDER BY subject, property").to_arrow_table()
+        labels = f"SELECT * EXCLUDE (part) FROM {literal(path)} WHERE part = {part} ORDER BY id"
+        yield rows, select(labels).cast(LABELS)
 
 
 SUBJECTS = pa.schema(
@@ -172,25 +165,43 @@ def describe_subjects(
     Returns:
         A table with the schema SUBJECTS, one row per subject, ordered by it.
     """
+    connection.register("labels_given", labels.select(["subject", "subject_label"]))
+    try:
+        return pa.concat_tables(described_parts(connection, "labels_given", language=language))
+    finally:
+        connection.unregister("labels_given")
+
+
+def described_parts(
+    connection: duckdb.DuckDBPyConnection, labels: str, *, language: Language = ENGLISH
+) -> Iterator[pa.Table]:
+    """Yield the names of subjects in parts, at least one, as `describe_subjects` joins them.
+
+    Args:
+        connection: See `describe_subjects`.
+        labels: Table in the connection with columns subject and subject_label.
+        language: Language of the labels.
+    """
     rules = name_rules()
-    subjects = select(
+    yield SUBJECTS.empty_table()
+    connection.execute(
+        f"""
+        CREATE OR REPLACE TEMP TABLE subject_given AS
+        SELECT subject, min(subject_label) AS label,
+               ((row_number() OVER (ORDER BY subject) - 1) // {_SUBJECTS_AT_ONCE})::INTEGER AS part
+        FROM {labels} GROUP BY subject
         """
-        SELECT *, ((row_number() OVER (ORDER BY subject) - 1) // $at_once)::INTEGER AS part
-        FROM (SELECT subject, min(subject_label) AS label FROM labels GROUP BY subject) ORDER BY subject
-        """,
-        {"at_once": _SUBJECTS_AT_ONCE},
-        labels=labels.select(["subject", "subject_label"]),
     )
-    found = [SUBJECTS.empty_table()]
-    if subjects.num_rows:
-        _keep_descriptions(connection, subjects, rules)
-        for part in range(subjects["part"][-1].as_py() + 1):
-            described = connection.sql(_query(rules, part)).to_arrow_table()
-            # A table of Python objects takes ten times as much memory as its columns.
-            found += [_named(batch.to_pylist(), rules, language) for batch in described.to_batches(_ROWS_AT_ONCE)]
-        for table in _DESCRIBED:
-            connection.execute(f"DROP TABLE {table}")
-    return pa.concat_tables(found)
+    parts = connection.execute("SELECT coalesce(max(part) + 1, 0) FROM subject_given").fetchall()[0][0]
+    if parts:
+        _keep_descriptions(connection, rules)
+    for part in range(parts):
+        described = connection.sql(_query(rules, part)).to_arrow_table()
+        # A table of Python objects takes ten times as much memory as its columns.
+        for batch in described.to_batches(_ROWS_AT_ONCE):
+            yield _named(batch.to_pylist(), rules, language)
+    for table in ("subject_given", *(_DESCRIBED if parts else ())):
+        connection.execute(f"DROP TABLE {table}")
 
 
 _SUBJECTS_AT_ONCE = 40_000
@@ -235,51 +246,46 @@ def _hinted(name: str, row: dict[str, str | None], rules: NameRules, language: L
     return f"{name} ({country})" if country and country.casefold() not in name.casefold() else None
 
 
-def _keep_descriptions(connection: duckdb.DuckDBPyConnection, subjects: pa.Table, rules: NameRules) -> None:
+def _keep_descriptions(connection: duckdb.DuckDBPyConnection, rules: NameRules) -> None:
     """Read what names depend on: one scan each of facts and entities, however many subjects there are.
 
     Creates the tables description_fact (part, subject, property, object, and subject_class for classes), described
     (part, subject, label, shared, description) and described_country (id, label).
 
     Args:
-        connection: See `describe_subjects`.
-        subjects: Columns subject, label and part.
+        connection: See `describe_subjects`; with a table subject_given: subject, label and part.
         rules: Classes and properties that are evidence.
     """
     roots = [(kind, name) for kind, names in rules.classes.items() for name in names]
     read = listed(sorted({INSTANCE_OF, COUNTRY, *(name for names in rules.evidence.values() for name in names)}))
-    connection.register("subjects", subjects)
-    try:
-        keep_in_parts(
-            connection,
-            "description_fact",
-            f"""
-            WITH class_of(subject_class, id) AS (
-                {below(roots, f"({subclass_links('new_facts')})")}
-            ), own AS (
-                SELECT part, subject, property, object FROM new_facts JOIN subjects USING (subject)
-                WHERE property IN {read}
-                UNION ALL
-                SELECT part, subject, property, object FROM old_facts JOIN subjects USING (subject)
-                WHERE property IN {read}
-            )
-            SELECT own.*, subject_class FROM own LEFT JOIN class_of ON property = '{INSTANCE_OF}' AND object = id
-            """,
+    keep_in_parts(
+        connection,
+        "description_fact",
+        f"""
+        WITH class_of(subject_class, id) AS (
+            {below(roots, f"({subclass_links('new_facts')})")}
+        ), own AS (
+            SELECT part, subject, property, object FROM new_facts JOIN subject_given USING (subject)
+            WHERE property IN {read}
+            UNION ALL
+            SELECT part, subject, property, object FROM old_facts JOIN subject_given USING (subject)
+            WHERE property IN {read}
         )
-        keep_in_parts(
-            connection,
-            "described",
-            """
-            WITH namesake AS (
-                SELECT label FROM new_entities SEMI JOIN subjects USING (label) WHERE kind = 'item'
-                GROUP BY label HAVING count(*) > 1
-            )
-            SELECT part, subject, s.label, n.label IS NOT NULL AS shared, description
-            FROM subjects s LEFT JOIN namesake n USING (label) LEFT JOIN new_entities e ON e.id = subject
-            """,
+        SELECT own.*, subject_class FROM own LEFT JOIN class_of ON property = '{INSTANCE_OF}' AND object = id
+        """,
+    )
+    keep_in_parts(
+        connection,
+        "described",
+        """
+        WITH namesake AS (
+            SELECT label FROM new_entities SEMI JOIN subject_given USING (label) WHERE kind = 'item'
+            GROUP BY label HAVING count(*) > 1
         )
-    finally:
-        connection.unregister("subjects")
+        SELECT part, subject, s.label, n.label IS NOT NULL AS shared, description
+        FROM subject_given s LEFT JOIN namesake n USING (label) LEFT JOIN new_entities e ON e.id = subject
+        """,
+    )
     connection.execute(
         f"""
         CREATE OR REPLACE TEMP TABLE described_country AS

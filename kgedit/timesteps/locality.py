@@ -15,10 +15,8 @@ import hashlib
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
 
 import duckdb
-import numpy as np
 import pyarrow as pa
 import yaml
 
@@ -26,9 +24,8 @@ from kgedit.store.engine import select
 from kgedit.store.parts import keep_in_parts, of_part
 from kgedit.store.window import Window
 from kgedit.timesteps.engines.protocol import Engine
-from kgedit.timesteps.labels import page_classes, usable
+from kgedit.timesteps.labels import PAGES, page_classes, usable
 from kgedit.timesteps.tables import ALIKE, CHANGED, EVIDENCE_RANK, FACT, find_evidence
-from kgedit.wikidata.ids import INSTANCE_OF
 from kgedit.wording.languages import ENGLISH, Language
 
 _FILE = Path(__file__).parents[1] / "data" / "relation_families.yaml"
@@ -80,67 +77,57 @@ RELATION_SAMPLE = 1000
 """Number of facts of a relation in which its classes are counted."""
 
 
-class Locality(NamedTuple):
-    """Unchanged facts, labelled.
-
-    Attributes:
-        static_facts: Facts of the edits' relations, limited per relation, ordered by property and subject.
-        probes: At most one per case, with columns case_id, score, basis ("changed", "graph", "label" or "relation") and
-            evidence, ordered by case_id.
-    """
-
-    static_facts: pa.Table
-    probes: pa.Table
-
-
 def find_locality(
     engine: Engine,
     window: Window,
-    cases: pa.Table,
     *,
     pool: int,
     max_df: int,
     max_uses: int,
     changed: pa.Table | None = None,
     language: Language = ENGLISH,
-) -> Locality:
+) -> None:
     """Find unchanged facts of the relations of some cases, and choose a probe for each case if possible.
+
+    Creates the tables probe (choose_probes) and static_near (subject, property and object): unchanged facts of the
+    cases' relations, at most `pool` of each, with labels.
 
     Args:
         engine: Finds similar subjects and unchanged facts.
-        window: Both snapshots.
-        cases: From make_cases.
+        window: Window with the table worded_case: case_id, subject, subject_label, property, object and old_objects.
         pool: Number of unchanged facts of each relation to choose from by label.
         max_df: Maximum number of items that may share a fact for it to count for similarity.
         max_uses: Maximum number of cases with the same fact.
         changed: From find_changed_facts; preferred. None means unchanged facts only.
         language: Language of the labels.
     """
-    edits = cases.select(["case_id", "subject", "property"])
+    edits = window.select("SELECT case_id, subject, property FROM worded_case ORDER BY case_id")
     found = engine.similar_subjects(window, edits, max_df=max_df, k=CANDIDATES, pool=pool)
-    window.keep("similar_fact", found.similar)
+    for part in found.similar:
+        window.add("similar_fact", part)
     _keep_near_facts(window, found.static, pool, _NONE if changed is None else changed, language)
-    asked = cases.select([*edits.column_names, "subject_label", "object", "old_objects"])
-    window.keep("asked_case", [asked.append_column("place", pa.array(np.arange(cases.num_rows)))])
+    window.run(_ASKED)
     _keep_classes(window)
     relations = compare_relations(window, edits.select(["property"]))
-    probes = choose_probes(window.connection, relations, max_uses=max_uses)
-    static = window.select(f"SELECT {', '.join(_FACT)} FROM near_fact WHERE pooled ORDER BY number")
-    for table in _KEPT:
-        window.connection.execute(f"DROP TABLE {table}")
-    return Locality(static, probes)
+    choose_probes(window.connection, relations, max_uses=max_uses)
+    window.run("CREATE TABLE static_near AS SELECT subject, property, object FROM near_fact WHERE pooled")
+    window.drop("similar_fact", "near_fact", "asked_case", "class_of")
 
+
+_ASKED = """
+    CREATE TABLE asked_case AS
+    SELECT row_number() OVER (ORDER BY case_id) AS place, case_id, subject, subject_label, property, object, old_objects
+    FROM worded_case
+"""
 
 _FACT = [*FACT, "object_aliases"]
 
-_KEPT = ("similar_fact", "near_fact", "asked_case", "class_of")
-"""Tables that choose_probes reads."""
 
-
-def choose_probes(connection: duckdb.DuckDBPyConnection, relations: pa.Table, *, max_uses: int) -> pa.Table:
+def choose_probes(connection: duckdb.DuckDBPyConnection, relations: pa.Table, *, max_uses: int) -> None:
     """Choose a fact for each case: similar by facts, else by label, else by the relation's family and subject's class.
 
-    Cases are compared with their candidates in parts, and both are tables that can spill.
+    Cases are compared with their candidates in parts, and both are tables that can spill. Creates the table probe: at
+    most one fact per case, with labels, case_id, score, basis ("changed", "graph", "label" or "relation") and evidence.
 
     Args:
         connection: Connection with these tables, and without candidate, chosen and waiting_in_parts:
@@ -152,11 +139,8 @@ def choose_probes(connection: duckdb.DuckDBPyConnection, relations: pa.Table, *,
             used.
         relations: Columns property, other and likeness; pairs of one family.
         max_uses: Maximum number of cases with the same fact.
-
-    Returns:
-        The facts' columns with case_id, score, basis and evidence, ordered by case_id.
     """
-    connection.execute(_CHOSEN)
+    connection.execute(f"{CHOSEN}; {_CANDIDATE}")
     facts = select(
         f"SELECT {', '.join(_ELIGIBLE_BY)} FROM near_fact WHERE pooled OR changed ORDER BY number",
         connection=connection,
@@ -170,19 +154,18 @@ def choose_probes(connection: duckdb.DuckDBPyConnection, relations: pa.Table, *,
         elif basis != CHANGED or any(facts["changed"].unique().to_pylist()):
             _keep_candidates(connection, query, shared)
         assign(connection, basis, max_uses=max_uses)
-    probes = select(
-        f"SELECT case_id, {', '.join(_FACT)}, score, basis, evidence FROM chosen "
-        "JOIN (SELECT case_id, place FROM asked_case) USING (place) JOIN near_fact USING (number) ORDER BY case_id",
-        connection=connection,
+    connection.execute(
+        f"CREATE TABLE probe AS SELECT case_id, {', '.join(_FACT)}, score, basis, evidence FROM chosen "
+        "JOIN (SELECT case_id, place FROM asked_case) USING (place) JOIN near_fact USING (number)"
     )
     connection.execute("DROP TABLE candidate; DROP TABLE chosen")
-    return probes
 
 
-_CHOSEN = """
-    CREATE TABLE chosen (place BIGINT, number BIGINT, score DOUBLE, basis VARCHAR);
-    CREATE TABLE candidate (place BIGINT, number BIGINT, score DOUBLE, rank BIGINT)
-"""
+CHOSEN = "CREATE TABLE chosen (place BIGINT, number BIGINT, score DOUBLE, basis VARCHAR)"
+"""Table of `assign`: place of a case, number of its fact."""
+
+_CANDIDATE = "CREATE TABLE candidate (place BIGINT, number BIGINT, score DOUBLE, rank BIGINT)"
+
 
 def _keep_candidates(connection: duckdb.DuckDBPyConnection, query: str, shared: Mapping[str, pa.Table]) -> None:
     """Add the best candidates of cases without a probe to the table candidate, for some hundred cases at a time."""
@@ -274,8 +257,7 @@ def assign(connection: duckdb.DuckDBPyConnection, basis: str, *, max_uses: int) 
 
     Args:
         connection: Connection with the tables candidate: place (of the case), number (of the fact), score and rank (1
-            is the first choice); and chosen: place, number, score and basis, to which at most one row per case is
-            added.
+            is the first choice); and chosen (CHOSEN), to which at most one row per case is added.
         basis: Basis of the added rows.
         max_uses: Maximum number of cases with the same fact, including those already chosen.
     """
@@ -357,7 +339,7 @@ def _keep_classes(window: Window) -> None:
         """,
         divided={"described": "subject"},
     )
-    window.run("DROP TABLE described")
+    window.drop("described")
 
 
 _NONE = pa.table({name: pa.array([], pa.string()) for name in ("subject", "property", "object")})
@@ -372,7 +354,7 @@ def _keep_near_facts(window: Window, static: pa.Table, pool: int, changed: pa.Ta
         INSERT INTO near_subject
         SELECT f.*, label, evidence FROM near f JOIN new_entities ON id = f.subject
         LEFT JOIN ({find_evidence("near")}) USING (subject, property, object)
-        ANTI JOIN {_PAGE} p ON p.id = f.subject WHERE {usable("label", language)}
+        ANTI JOIN ({PAGES}) p ON p.id = f.subject WHERE {usable("label", language)}
         """,
         divided={"near": "subject"},
     )
@@ -382,14 +364,12 @@ def _keep_near_facts(window: Window, static: pa.Table, pool: int, changed: pa.Ta
         SELECT f.number, f.subject, subject_label, f.property, coalesce(r.label, f.property), f.object, o.label,
                coalesce(o.aliases, []), evidence, pooled, untouched, changed
         FROM near_subject f JOIN new_entities o ON o.id = f.object LEFT JOIN near_relation r ON r.id = f.property
-        ANTI JOIN {_PAGE} p ON p.id = f.object WHERE {usable("o.label", language)}
+        ANTI JOIN ({PAGES}) p ON p.id = f.object WHERE {usable("o.label", language)}
         """,
         divided={"near_subject": "object"},
     )
-    window.run("DROP TABLE near; DROP TABLE near_subject; DROP TABLE near_relation; DROP TABLE page_class")
+    window.drop("near", "near_subject", "near_relation", "page_class")
 
-
-_PAGE = f"(SELECT subject AS id FROM new_facts WHERE property = '{INSTANCE_OF}' AND object IN (FROM page_class))"
 
 _NEAR = """
     CREATE OR REPLACE TABLE page_class AS {classes};

@@ -13,13 +13,14 @@ from datetime import date
 from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from kgedit.errors import TimestepError
 from kgedit.store.engine import select
+from kgedit.store.parts import keep_in_parts, of_part
+from kgedit.store.window import Window
 from kgedit.timesteps.final_filters import faults_as_filters, gives_away, judge_cases, keep_probes
 from kgedit.timesteps.funnel import Filter, Filtered, reason_column, split_by_reason
-from kgedit.timesteps.labels import is_id
+from kgedit.timesteps.labels import SUBJECTS, described_parts, is_id
 from kgedit.timesteps.profiles import PERSONA_STYLES
 from kgedit.timesteps.relation_words import RelationWords
 from kgedit.wording.dates import date_text
@@ -162,6 +163,38 @@ _FACTS_AT_ONCE = 8_000
 """Facts that are worded at once, about 50 MB for cases; the questions about one do not depend on other facts."""
 
 
+def named_parts(window: Window, facts: str, *, language: Language) -> Iterator[tuple[pa.Table, pa.Table]]:
+    """Yield facts in parts, at least one, each with its own subjects; otherwise every part would read all subjects.
+
+    Args:
+        window: Window with a table of facts, of which each has another case_id.
+        facts: Name of the table.
+        language: Language of the labels.
+
+    Yields:
+        Facts ordered by case_id, and their subjects (kgedit.timesteps.labels.describe_subjects).
+    """
+    for names in described_parts(window.connection, facts, language=language):
+        window.add("subject_name", names)
+    keep_in_parts(
+        window.connection,
+        "named_fact",
+        f"""
+        SELECT f.*, {", ".join(f"{name} AS own_{name}" for name in SUBJECTS.names)},
+               ((row_number() OVER (ORDER BY case_id) - 1) // {_FACTS_AT_ONCE})::INTEGER AS part
+        FROM {facts} f JOIN subject_name USING (subject)
+        """,
+    )
+    window.drop("subject_name")
+    parts = window.connection.execute("SELECT coalesce(max(part), 0) + 1 FROM named_fact").fetchall()[0][0]
+    for part in range(parts):
+        rows = window.select(f"{of_part('named_fact', part)} ORDER BY case_id")
+        own = [f"own_{name}" for name in SUBJECTS.names]
+        subjects = rows.select(own).rename_columns(SUBJECTS.names)
+        yield rows.drop_columns(own), select("SELECT DISTINCT ON (subject) * FROM subjects", subjects=subjects)
+    window.drop("named_fact")
+
+
 def word_cases(
     cases: pa.Table,
     templates: pa.Table,
@@ -172,11 +205,11 @@ def word_cases(
     personas: Path | None,
     persona_style: str = PERSONA_STYLES[0],
     as_of: date | None = None,
-) -> Iterator[Filtered]:
-    """Add to cases every question about their own fact, in parts.
+) -> Filtered:
+    """Add to cases every question about their own fact.
 
     Args:
-        cases: From make_cases, ordered by case_id.
+        cases: Some thousand of those from make_cases, ordered by case_id.
         templates: From choose_templates.
         subjects: From kgedit.timesteps.labels.describe_subjects.
         words: Stems that express each relation (kgedit.timesteps.relation_words).
@@ -185,20 +218,19 @@ def word_cases(
         persona_style: One of PERSONA_STYLES.
         as_of: Day that the templates name; None means that they name none.
 
-    Yields:
-        At least one part, in order: the cases with the columns of word_facts, statement (the update as a sentence),
-        persona and personas (the question in its voice), ordered by case_id, without questions that fail a final filter
+    Returns:
+        The cases with the columns of word_facts, statement (the update as a sentence), persona and personas (the
+        question in its voice), ordered by case_id, without questions that fail a final filter
         (kgedit.timesteps.final_filters.judge_cases).
     """
-    for part, described in _in_parts(cases, subjects):
-        worded = word_facts(part, templates, described, language=words.language)
-        worded = worded.append_column("statement", _statements(worded, words.language))
-        worded = persona_voiced(
-            worded, seed=seed, personas=personas, style=persona_style, as_of=as_of, language=words.language
-        )
-        judged = judge_cases(worded, words)
-        reasoned = f"SELECT * EXCLUDE (fault), {reason_column(FILTERS)} FROM judged ORDER BY case_id"
-        yield split_by_reason(select(reasoned, judged=judged.rows), FILTERS)._replace(questions=judged.counts)
+    worded = word_facts(cases, templates, subjects, language=words.language)
+    worded = worded.append_column("statement", _statements(worded, words.language))
+    worded = persona_voiced(
+        worded, seed=seed, personas=personas, style=persona_style, as_of=as_of, language=words.language
+    )
+    judged = judge_cases(worded, words)
+    reasoned = f"SELECT * EXCLUDE (fault), {reason_column(FILTERS)} FROM judged ORDER BY case_id"
+    return split_by_reason(select(reasoned, judged=judged.rows), FILTERS)._replace(questions=judged.counts)
 
 
 _BEFORE_ARTICLES = re.compile(
@@ -286,18 +318,9 @@ def persona_voiced(
     return worded.append_column("persona", asked["persona"]).append_column("personas", asked["question"])
 
 
-def word_probes(probes: pa.Table, templates: pa.Table, subjects: pa.Table, words: RelationWords) -> Iterator[Filtered]:
-    """Add questions to facts, in order, without facts whose question fails a final filter; yields at least one part."""
-    for part, described in _in_parts(probes, subjects):
-        yield keep_probes(word_facts(part, templates, described, language=words.language), words)
-
-
-def _in_parts(facts: pa.Table, subjects: pa.Table) -> Iterator[tuple[pa.Table, pa.Table]]:
-    """Yield facts in parts, at least one, each with its own subjects; otherwise every part would read all subjects."""
-    place = pc.index_in(facts["subject"], value_set=subjects["subject"])
-    for start in range(0, max(facts.num_rows, 1), _FACTS_AT_ONCE):
-        needed = place.slice(start, _FACTS_AT_ONCE).unique().drop_null()
-        yield facts.slice(start, _FACTS_AT_ONCE), subjects.take(needed)
+def word_probes(probes: pa.Table, templates: pa.Table, subjects: pa.Table, words: RelationWords) -> Filtered:
+    """Add questions to facts, in order, without facts whose question fails a final filter."""
+    return keep_probes(word_facts(probes, templates, subjects, language=words.language), words)
 
 
 _VERBS = (("is", "are"), ("was", "were"), ("has", "have"), ("does", "do"))

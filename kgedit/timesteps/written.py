@@ -1,6 +1,6 @@
 """Cases and locality probes of a timestep, written as they are worded.
 
-Of what is written, only the columns that a later step reads are held in memory, and the counts of the manifest.
+Of what is written, the columns that a later step reads become a table that can spill; only counts are held in memory.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kgedit.records.cases import SPECIFICITY
-from kgedit.timesteps.final_filters import add_counts, join_filtered
+from kgedit.store.window import Window
+from kgedit.timesteps.final_filters import add_counts
 from kgedit.timesteps.funnel import Filtered
 from kgedit.timesteps.tables import CASES, FACT, LOCALITY, TableFile
 from kgedit.wording.languages import MARK, Language
@@ -29,8 +30,8 @@ class WrittenCases:
 
     Attributes:
         written: Entry of the manifest for the table.
-        cases: Columns that later steps read, ordered by case_id.
-        filtered: Result of the filters of worded cases, without the cases kept.
+        funnel: Number of cases without a question by reason.
+        questions: Results of the final filters (kgedit.timesteps.funnel.Filtered).
         tags: Number of cases by tag.
         kinds: Number of cases by kind of change.
         generic: Number of cases with a generic template.
@@ -38,42 +39,46 @@ class WrittenCases:
     """
 
     written: dict[str, Any]
-    cases: pa.Table
-    filtered: Filtered
+    funnel: dict[str, int]
+    questions: dict[str, dict[str, Any]]
     tags: dict[str, int]
     kinds: dict[str, int]
     generic: int
     specificity: dict[str, int]
 
 
-def write_cases(parts: Iterable[Filtered], path: Path, *, as_of: str, language: Language) -> WrittenCases:
-    """Write worded cases.
+def write_cases(
+    window: Window, parts: Iterable[Filtered], path: Path, *, as_of: str, language: Language
+) -> WrittenCases:
+    """Write worded cases, and create the table worded_case of the columns that later steps read.
 
     Args:
+        window: Window with the table dropped_change, to which cases without a question are added.
         parts: From kgedit.timesteps.wording.word_cases, with the columns of SPECIFICITY.
         path: The file.
         as_of: Day on which the facts hold.
         language: Language of the names.
     """
-    held, counted = [], {name: Counter[Any]() for name in ("tag", "kind", "generic", *SPECIFICITY)}
+    counted = {name: Counter[Any]() for name in ("funnel", "tag", "kind", "generic", *SPECIFICITY)}
+    questions = []
     with TableFile(path, CASES) as file:
         for part in parts:
             cases = part.kept
             file.add(_as_written(cases, as_of, language))
-            held.append(
-                part._replace(kept=cases.select(_HELD), dropped=part.dropped.select(["subject", "property", "reason"]))
-            )
+            window.add("worded_case", cases.select(_HELD))
+            window.add("dropped_change", part.dropped.select(["subject", "property", "reason"]))
+            questions.append(dict(part.questions))
+            counted["funnel"].update(part.funnel)
             for name in ("tag", "kind"):
                 counted[name].update(count_values(cases[name]))
             counted["generic"].update({True: pc.sum(pc.ends_with(cases["template"], ":generic")).as_py() or 0})
             for name in SPECIFICITY:
                 counted[name].update({True: cases.num_rows - cases[name].null_count})
         written = file.finish()
-    filtered = join_filtered(held)
     return WrittenCases(
         written,
-        filtered.kept,
-        filtered._replace(kept=filtered.kept.schema.empty_table()),
+        dict(counted["funnel"]),
+        add_counts(questions),
         dict(sorted(counted["tag"].items())),
         dict(sorted(counted["kind"].items())),
         counted["generic"][True],

@@ -56,6 +56,7 @@ def _homes() -> tempfile.TemporaryDirectory[str]:
 
 
 def changed_edges(old: Snapshot, new: Snapshot) -> pa.Table:
-    """Changed facts, as used by an export."""
+    """Changed facts, as used by an export, ordered by subject and property."""
     with Window(old, new, spill=old.folder / "spill") as window:
-        return StoreEngine().changed_edges(window)
+        edges = pa.concat_tables(StoreEngine().changed_edges(window))
+    return edges.sort_by([("subject", "ascending"), ("property", "ascending")])

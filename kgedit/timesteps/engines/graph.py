@@ -72,9 +72,9 @@ class GraphEngine:
                     "again, or export without the graph: --engine store"
                 )
 
-    def changed_edges(self, window: Window) -> pa.Table:
+    def changed_edges(self, window: Window) -> Iterator[pa.Table]:
         found = changed_edges(self._graph, older=window.old.date, newer=window.new.date)
-        return found.select(CHANGED_EDGES.names).cast(CHANGED_EDGES)
+        yield found.select(CHANGED_EDGES.names).cast(CHANGED_EDGES)
 
     def changed_statements(self, window: Window) -> pa.Table:
         if window.new.is_part:

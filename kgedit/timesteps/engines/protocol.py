@@ -20,7 +20,7 @@ CHANGED_EDGES = pa.schema(
         ("subject_in_new", pa.bool_()),
     ]
 )
-"""One row per subject and property whose current objects differ, ordered by both.
+"""One row per subject and property whose current objects differ.
 
 Objects are ids of items and properties, or V... for literals, sorted; an object merged since the older snapshot has the
 id that the newer one redirects to. ``item_valued``: every object on both sides is an item.
@@ -117,8 +117,8 @@ class Engine(Protocol):
         """
         ...
 
-    def changed_edges(self, window: Window) -> pa.Table:
-        """Subjects and properties whose current objects differ; columns CHANGED_EDGES."""
+    def changed_edges(self, window: Window) -> Iterator[pa.Table]:
+        """Yield at least one table of subjects and properties whose current objects differ; columns CHANGED_EDGES."""
         ...
 
     def changed_statements(self, window: Window) -> pa.Table:

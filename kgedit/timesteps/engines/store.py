@@ -103,9 +103,9 @@ class StoreEngine:
     def check(self, window: Window) -> None:
         """Does nothing, because an open window has both snapshots."""
 
-    def changed_edges(self, window: Window) -> pa.Table:
-        found = window.select_by_bucket(read_sql("changed_edges"))
-        return found.sort_by([("subject", "ascending"), ("property", "ascending")]).cast(CHANGED_EDGES)
+    def changed_edges(self, window: Window) -> Iterator[pa.Table]:
+        for found in window.each_bucket(read_sql("changed_edges")):
+            yield found.cast(CHANGED_EDGES)
 
     def changed_statements(self, window: Window) -> pa.Table:
         if window.new.is_part:

@@ -7,7 +7,7 @@ link, or add a fact that was already true. Signals are computed from snapshots, 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -39,6 +39,7 @@ __all__ = [
     "find_signals",
     "judge_kinds",
     "judge_with_classifier",
+    "kinds_in_parts",
     "read_labelled",
     "signals_of_known_values",
     "train_classifier",
@@ -75,6 +76,20 @@ def describe_kinds(
     Raises:
         TimestepError: if a subject and property occur twice in `changes`.
     """
-    judge = judge_kinds if classifier is None else partial(judge_with_classifier, classifier)
-    judged = [judge(signals) for signals in signals_in_parts(old, new, earlier, changes, spill=spill)]
+    judged = kinds_in_parts(old, new, earlier, changes, spill=spill, classifier=classifier)
     return pa.concat_tables(judged).sort_by([("subject", "ascending"), ("property", "ascending")])
+
+
+def kinds_in_parts(
+    old: Snapshot,
+    new: Snapshot,
+    earlier: Sequence[Snapshot],
+    changes: pa.Table,
+    *,
+    spill: Path,
+    classifier: KindClassifier | None = None,
+) -> Iterator[pa.Table]:
+    """Yield the kinds of some thousand changes at a time, in any order; at least one part. See `describe_kinds`."""
+    judge = judge_kinds if classifier is None else partial(judge_with_classifier, classifier)
+    for signals in signals_in_parts(old, new, earlier, changes, spill=spill):
+        yield judge(signals)

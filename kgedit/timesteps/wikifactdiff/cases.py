@@ -15,13 +15,12 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
-import numpy as np
 
 from kgedit.timesteps.final_filters import judge_cases, judge_probes
-from kgedit.timesteps.locality import assign
+from kgedit.timesteps.locality import CHOSEN, assign
 from kgedit.timesteps.relation_words import RelationWords
 from kgedit.timesteps.tables import ALIKE, EVIDENCE_RANK
-from kgedit.timesteps.wikifactdiff.workspace import count_rows, read_table
+from kgedit.timesteps.wikifactdiff.workspace import read_table
 from kgedit.timesteps.wording import persona_voiced
 from kgedit.wording.dates import lead
 
@@ -82,17 +81,9 @@ def _choose_locality(workspace: duckdb.DuckDBPyConnection, seed: int) -> None:
     Among equally similar neighbours, those with evidence are preferred (kgedit.timesteps.tables).
     """
     workspace.execute(_CANDIDATES, {"seed": seed})
-    candidates = read_table(workspace, "SELECT place, number, score, rank FROM locality_candidate ORDER BY ALL")
-    facts = count_rows(workspace, "(SELECT DISTINCT number FROM locality_candidate)")
-    assigned = assign(
-        candidates,
-        np.zeros(facts, dtype=np.int64),
-        cases=count_rows(workspace, "cases"),
-        max_uses=LOCALITY_USES,
-    )
-    workspace.register("assigned", assigned)
+    workspace.execute(CHOSEN)
+    assign(workspace, "nearest", max_uses=LOCALITY_USES)
     workspace.execute(_LOCALITY)
-    workspace.unregister("assigned")
 
 
 def _judge_neighbours(workspace: duckdb.DuckDBPyConnection, words: RelationWords) -> dict[str, dict[str, Any]]:
@@ -151,7 +142,7 @@ _NEIGHBOUR_QUESTIONS = """
 """
 
 _CANDIDATES = f"""
-    CREATE TABLE locality_candidate AS
+    CREATE TABLE candidate AS
     WITH numbered AS (
         SELECT *, row_number() OVER (ORDER BY md5(concat_ws('|', $seed, case_id)), case_id) - 1 AS number FROM cases
     )
@@ -169,8 +160,9 @@ _CANDIDATES = f"""
 
 _LOCALITY = """
     CREATE TABLE locality AS
-    SELECT c.* EXCLUDE (place, number, score, rank) FROM locality_candidate c JOIN assigned a USING (place, number);
-    DROP TABLE locality_candidate
+    SELECT c.* EXCLUDE (place, number, score, rank) FROM candidate c SEMI JOIN chosen USING (place, number);
+    DROP TABLE candidate;
+    DROP TABLE chosen
 """
 
 _KNOWN_FACTS = """

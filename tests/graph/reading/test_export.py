@@ -25,7 +25,7 @@ from kgedit.store.files import write_json
 from kgedit.store.scope import Scope
 from kgedit.store.snapshots import list_snapshots
 from kgedit.store.window import Window
-from kgedit.timesteps.changes import filter_changes, find_changes
+from kgedit.timesteps.changes import filter_changes, keep_changes
 from kgedit.timesteps.engines import ENGINES
 from kgedit.timesteps.engines.graph import GraphEngine
 from kgedit.timesteps.labels import labelled_parts, write_labels
@@ -110,9 +110,9 @@ def judged(
     with Graph.open(sample_home) as graph:
         for old, new in pairwise(snapshots):
             with Window(old, new, spill=old.folder / "spill") as window:
-                changes = find_changes(GraphEngine(graph), window)
-                write_labels(window, changes, labels)
-            ((part, of_part),) = labelled_parts(changes, labels)
+                keep_changes(window, GraphEngine(graph).changed_edges(window))
+                write_labels(window, labels)
+                ((part, of_part),) = labelled_parts(window.connection, "change", labels)
             filtered = filter_changes(part, of_part)
             assert sum(filtered.funnel.values()) == filtered.dropped.num_rows
             rows = filtered.kept.to_pylist() + filtered.dropped.to_pylist()

@@ -16,8 +16,7 @@ from world.small_timestep import write_timestep
 from kgedit.cli import main
 from kgedit.pages.change_cards import BASES, shown_dropped
 from kgedit.pages.change_page import change_page
-from kgedit.timesteps.changes import DROPPED, dropped_changes, read_dropped, with_reasons
-from kgedit.timesteps.funnel import Filtered
+from kgedit.timesteps.changes import DROPPED, dropped_changes, read_dropped
 from kgedit.timesteps.labels import LABELS
 from kgedit.timesteps.locality import _WAYS
 from kgedit.timesteps.timestep import Timestep
@@ -112,7 +111,7 @@ def test_dropped_changes_have_labels_in_the_order_of_objects_and_their_reason() 
         schema=LABELS,
     )
     dropped = changes.slice(0, 1).append_column("reason", pa.array(["not entity to entity"]))
-    (rows,) = dropped_changes([(with_reasons(changes, [Filtered(changes, dropped, {})]), labels)])
+    (rows,) = dropped_changes([(dropped, labels)])
     (row,) = rows.to_pylist()
     assert row == {
         "subject": "Q1",
@@ -125,7 +124,7 @@ def test_dropped_changes_have_labels_in_the_order_of_objects_and_their_reason() 
         "new_labels": [None],
         "reason": "not entity to entity",
     }
-    (none,) = dropped_changes([(with_reasons(changes, [Filtered(changes, dropped.slice(0, 0), {})]), labels)])
+    (none,) = dropped_changes([(dropped.slice(0, 0), labels)])
     assert none.schema == DROPPED
 
 

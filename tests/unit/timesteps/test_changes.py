@@ -11,7 +11,7 @@ from world.dumps import Json, entity, entity_value, snak, statement
 from world.two_days import about, changed_edges, item, two_snapshots
 
 from kgedit.store.window import Window
-from kgedit.timesteps.changes import FILTERS, filter_changes, with_inherited
+from kgedit.timesteps.changes import FILTERS, filter_changes, keep_changes
 from kgedit.timesteps.labels import LABELS, labelled_parts, write_labels
 
 Judge = Callable[[list[Json], list[Json]], dict[str, str | None]]
@@ -24,16 +24,16 @@ def judge(tmp_path: Path) -> Judge:
     def judged(old: list[Json], new: list[Json]) -> dict[str, str | None]:
         before, after = two_snapshots(tmp_path, old, new)
         with Window(before, after, spill=tmp_path / "spill") as window:
-            changes = with_inherited(window, changed_edges(before, after))
-            write_labels(window, changes, tmp_path / "labels.parquet")
-        ((part, labels),) = labelled_parts(changes, tmp_path / "labels.parquet")
+            keep_changes(window, [changed_edges(before, after)])
+            write_labels(window, tmp_path / "labels.parquet")
+            ((part, labels),) = labelled_parts(window.connection, "change", tmp_path / "labels.parquet")
         filtered = filter_changes(part, labels)
         reasons = dict.fromkeys(_keys(filtered.kept)) | dict(
             zip(_keys(filtered.dropped), filtered.dropped["reason"].to_pylist(), strict=True)
         )
         assert list(filtered.funnel) == [reason for reason, _ in FILTERS]
         assert sum(filtered.funnel.values()) == filtered.dropped.num_rows
-        assert filtered.kept.num_rows + filtered.dropped.num_rows == changes.num_rows
+        assert filtered.kept.num_rows + filtered.dropped.num_rows == part.num_rows
         return reasons
 
     return judged

@@ -16,7 +16,7 @@ from world.two_days import about, item, two_snapshots
 
 from kgedit.store.window import Window
 from kgedit.timesteps.engines.store import StoreEngine
-from kgedit.timesteps.locality import assign, choose_probes, find_locality, read_families, related_relations
+from kgedit.timesteps.locality import CHOSEN, assign, choose_probes, find_locality, read_families, related_relations
 from kgedit.timesteps.tables import find_evidence
 
 CASES = pa.schema(
@@ -99,7 +99,8 @@ def chosen(
     with duckdb.connect() as connection:
         for name, table in tables.items():
             connection.register(name, table)
-        probes = choose_probes(connection, pa.Table.from_pylist(others, schema=RELATIONS), max_uses=max_uses)
+        choose_probes(connection, pa.Table.from_pylist(others, schema=RELATIONS), max_uses=max_uses)
+        probes = connection.sql("FROM probe ORDER BY case_id").to_arrow_table()
     return [(row["subject"], row["basis"]) for row in probes.to_pylist()]
 
 
@@ -127,7 +128,9 @@ def test_a_page_of_wikimedia_is_no_subject_and_no_answer_of_a_probe(tmp_path: Pa
         tmp_path, [item("Q1", label="Borgholm"), *world], [item("Q1", about("P6", "Q20"), label="Borgholm"), *world]
     )
     with Window(before, after, spill=tmp_path / "spill") as window:
-        probes = find_locality(StoreEngine(), window, cases(), pool=10, max_df=10, max_uses=3).probes.to_pylist()
+        window.add("worded_case", cases())
+        find_locality(StoreEngine(), window, pool=10, max_df=10, max_uses=3)
+        probes = window.select("FROM probe").to_pylist()
     assert [(row["subject_label"], row["object_label"]) for row in probes] == [("Falun", "Bo Ek")]
 
 
@@ -222,7 +225,7 @@ def test_a_fact_serves_no_more_cases_than_allowed() -> None:
 
 def test_of_two_cases_that_want_one_fact_the_better_suited_has_it_and_the_other_its_next_choice() -> None:
     with duckdb.connect() as connection:
-        connection.execute("CREATE TABLE chosen (place BIGINT, number BIGINT, score DOUBLE, basis VARCHAR)")
+        connection.execute(CHOSEN)
         connection.execute(
             "CREATE TABLE candidate AS FROM (VALUES (0, 5, 1.0, 1), (0, 6, 0.5, 2), (1, 5, 2.0, 1), (1, 6, 0.1, 2)) "
             "AS v(place, number, score, rank)"

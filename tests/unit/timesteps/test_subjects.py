@@ -11,7 +11,6 @@ from world.dumps import Json, entity
 from world.two_days import about, item, two_snapshots
 
 from kgedit.store.window import Window
-from kgedit.timesteps.final_filters import join_filtered
 from kgedit.timesteps.labels import describe_subjects
 from kgedit.timesteps.relation_words import RelationWords
 from kgedit.timesteps.wording import choose_templates, word_cases
@@ -89,7 +88,7 @@ def worded(window: Window, property_id: str, label: str, answer: str, subject: s
     templates = choose_templates(cases, catalogue=None)
     subjects = describe_subjects(window.connection, cases)
     words = RelationWords(templates, voices())
-    return join_filtered(word_cases(cases, templates, subjects, words, seed=0, personas=None))
+    return word_cases(cases, templates, subjects, words, seed=0, personas=None)
 
 
 def test_a_hint_that_gives_the_answer_away_is_left_out(window: Window) -> None:

@@ -16,7 +16,6 @@ from world.dumps import Json, entity
 from world.two_days import about, two_snapshots
 
 from kgedit.store.window import Window
-from kgedit.timesteps.final_filters import join_filtered
 from kgedit.timesteps.labels import describe_subjects
 from kgedit.timesteps.relation_words import RelationWords
 from kgedit.timesteps.wikifactdiff.values import prepare_wording_of_literals
@@ -105,7 +104,7 @@ def worded(found: list[Example], folder: Path) -> list[dict[str, object]]:
         subjects = describe_subjects(window.connection, cases)
     templates = choose_templates(cases, catalogue=None)
     words = RelationWords(templates, voices())
-    told = join_filtered(word_cases(cases, templates, subjects, words, seed=0, personas=None))
+    told = word_cases(cases, templates, subjects, words, seed=0, personas=None)
     assert all(not axis["failed"] for axis in told.questions.values()), told.questions
     assert told.kept.num_rows == len(found), told.funnel
     return told.kept.to_pylist()

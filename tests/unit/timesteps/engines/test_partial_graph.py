@@ -41,10 +41,10 @@ def test_a_partial_graph_leaves_unchanged_facts_to_the_store(tmp_path: Path, sco
     edits = pa.table({"case_id": ["Q1:P6"], "subject": ["Q1"], "property": ["P6"]})
     with Window(*two_snapshots(tmp_path, before, after), spill=tmp_path / "spill") as window:
         engine, store = GraphEngine(cast(Graph, ScopedGraph(**scope))), StoreEngine()
-        found = engine.similar_subjects(window, edits, max_df=10, k=3, pool=2)
-        assert found == store.similar_subjects(window, edits, max_df=10, k=3, pool=2)
-        assert found.similar["subject"].to_pylist() == ["Q2", "Q3", "Q4"]
-        assert found.static["subject"].to_pylist() == ["Q2", "Q3"]
+        for one in (engine, store):
+            found = one.similar_subjects(window, edits, max_df=10, k=3, pool=2)
+            assert pa.concat_tables(found.similar)["subject"].to_pylist() == ["Q2", "Q3", "Q4"]
+            assert found.static["subject"].to_pylist() == ["Q2", "Q3"]
         counted = engine.functional_by_data(window, edits, min_subjects=2)
         assert counted.to_pylist() == [{"property": "P6", "subjects": 5, "functional": 1.0}]
         assert engine.functional_by_constraint(window) == store.functional_by_constraint(window)
