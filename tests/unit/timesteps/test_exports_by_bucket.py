@@ -112,12 +112,10 @@ def test_exports_do_not_depend_on_how_many_rows_are_taken_at_once(
     tables = exported(snapshots, tmp_path / "at once", settings)
     sizes = {
         "kgedit.timesteps.engines.store._EDITS_AT_ONCE": 3,
-        "kgedit.timesteps.labels._CHANGES_AT_ONCE": 5,
+        "kgedit.timesteps.changes._CHANGES_AT_ONCE": 5,
         "kgedit.timesteps.labels._SUBJECTS_AT_ONCE": 4,
         "kgedit.timesteps.kinds.snapshot_tables._CHANGES_AT_ONCE": 3,
         "kgedit.timesteps.locality._CASES_AT_ONCE": 2,
-        "kgedit.timesteps.locality._FACTS_AT_ONCE": 7,
-        "kgedit.timesteps.locality._SIMILAR_AT_ONCE": 3,
         "kgedit.timesteps.wording._FACTS_AT_ONCE": 4,
     }
     for name, size in sizes.items():
