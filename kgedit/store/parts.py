@@ -2,6 +2,8 @@
 
 Rows are sorted by the number of their part once, on disk if they do not fit in memory. DuckDB then skips row groups of
 other parts. If every part read a whole table, the work of all parts would grow with the square of the rows.
+
+Parts of sorted rows are made of the rowid of a sorted table: a window function over all rows would hold them in memory.
 """
 
 from __future__ import annotations
@@ -18,7 +20,9 @@ def keep_in_parts(connection: duckdb.DuckDBPyConnection, table: str, rows: str, 
         rows: SQL of the rows.
         by: Their column with the number of the part.
     """
-    connection.execute(f"CREATE OR REPLACE TEMP TABLE {table} AS SELECT * FROM ({rows}) ORDER BY {by}")
+    # Not in one statement, which would hold the hash tables of joins beside the rows to sort.
+    connection.execute(f"CREATE OR REPLACE TEMP TABLE unsorted AS {rows}")
+    connection.execute(f"CREATE OR REPLACE TEMP TABLE {table} AS FROM unsorted ORDER BY {by}; DROP TABLE unsorted")
 
 
 def of_part(table: str, part: int, *, by: str = "part") -> str:

@@ -147,7 +147,9 @@ class Window:
         """Append rows to a table in the connection, which the first ones create."""
         # Not in the schema of a bucket, whose tables are not found later.
         table = f"main.{name}"
-        self.run(f"CREATE TABLE IF NOT EXISTS {table} AS FROM added LIMIT 0; INSERT INTO {table} FROM added", added=rows)
+        self.run(
+            f"CREATE TABLE IF NOT EXISTS {table} AS FROM added LIMIT 0; INSERT INTO {table} FROM added", added=rows
+        )
 
     def drop(self, *names: str) -> None:
         """Drop tables of the connection."""

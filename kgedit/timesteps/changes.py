@@ -73,17 +73,17 @@ def keep_changes(window: Window, edges: Iterable[pa.Table]) -> None:
         window.add("changed_edge", table.select(list(CHANGES[:-1])))
     window.run(
         f"""
-        CREATE TABLE change AS
+        CREATE TABLE sorted_change AS
         WITH merged AS (
             SELECT target AS subject, property, list(DISTINCT object ORDER BY object) AS inherited
             FROM old_facts f JOIN new_redirects r ON r.id = f.subject GROUP BY ALL
         )
-        SELECT {", ".join(CHANGES[:-1])}, coalesce(inherited, []) AS inherited,
-               ((row_number() OVER (ORDER BY subject, property) - 1) // {_CHANGES_AT_ONCE})::INTEGER AS part
-        FROM changed_edge LEFT JOIN merged USING (subject, property) ORDER BY subject, property
+        SELECT {", ".join(CHANGES[:-1])}, coalesce(inherited, []) AS inherited
+        FROM changed_edge LEFT JOIN merged USING (subject, property) ORDER BY subject, property;
+        CREATE TABLE change AS SELECT *, (rowid // {_CHANGES_AT_ONCE})::INTEGER AS part FROM sorted_change
         """
     )
-    window.drop("changed_edge")
+    window.drop("changed_edge", "sorted_change")
 
 
 _CHANGES_AT_ONCE = 20_000

@@ -186,10 +186,11 @@ def described_parts(
     yield SUBJECTS.empty_table()
     connection.execute(
         f"""
+        CREATE OR REPLACE TEMP TABLE sorted_subject AS
+        SELECT subject, min(subject_label) AS label FROM {labels} GROUP BY subject ORDER BY subject;
         CREATE OR REPLACE TEMP TABLE subject_given AS
-        SELECT subject, min(subject_label) AS label,
-               ((row_number() OVER (ORDER BY subject) - 1) // {_SUBJECTS_AT_ONCE})::INTEGER AS part
-        FROM {labels} GROUP BY subject
+        SELECT *, (rowid // {_SUBJECTS_AT_ONCE})::INTEGER AS part FROM sorted_subject;
+        DROP TABLE sorted_subject
         """
     )
     parts = connection.execute("SELECT coalesce(max(part) + 1, 0) FROM subject_given").fetchall()[0][0]

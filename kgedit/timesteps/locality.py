@@ -94,7 +94,8 @@ def find_locality(
 
     Args:
         engine: Finds similar subjects and unchanged facts.
-        window: Window with the table worded_case: case_id, subject, subject_label, property, object and old_objects.
+        window: Window with the table worded_case: case_id, subject, subject_label, property, object and old_objects,
+            written in the order of case_id.
         pool: Number of unchanged facts of each relation to choose from by label.
         max_df: Maximum number of items that may share a fact for it to count for similarity.
         max_uses: Maximum number of cases with the same fact.
@@ -116,8 +117,7 @@ def find_locality(
 
 _ASKED = """
     CREATE TABLE asked_case AS
-    SELECT row_number() OVER (ORDER BY case_id) AS place, case_id, subject, subject_label, property, object, old_objects
-    FROM worded_case
+    SELECT rowid AS place, case_id, subject, subject_label, property, object, old_objects FROM worded_case
 """
 
 _FACT = [*FACT, "object_aliases"]
@@ -169,7 +169,9 @@ _CANDIDATE = "CREATE TABLE candidate (place BIGINT, number BIGINT, score DOUBLE,
 
 def _keep_candidates(connection: duckdb.DuckDBPyConnection, query: str, shared: Mapping[str, pa.Table]) -> None:
     """Add the best candidates of cases without a probe to the table candidate, for some hundred cases at a time."""
-    keep_in_parts(connection, "waiting_in_parts", _WAITING.format(at_once=_CASES_AT_ONCE))
+    connection.execute(_WAITING)
+    numbered = f"SELECT *, (rowid // {_CASES_AT_ONCE})::INTEGER AS part FROM waiting_case"
+    keep_in_parts(connection, "waiting_in_parts", numbered)
     parts = connection.execute("SELECT coalesce(max(part) + 1, 0) FROM waiting_in_parts").fetchall()[0][0]
     for part in range(parts):
         connection.execute(f"CREATE OR REPLACE TEMP VIEW waiting AS {of_part('waiting_in_parts', part)}")
@@ -177,12 +179,12 @@ def _keep_candidates(connection: duckdb.DuckDBPyConnection, query: str, shared: 
         connection.register("found", found)
         connection.execute("INSERT INTO candidate FROM found")
         connection.unregister("found")
-    connection.execute("DROP VIEW IF EXISTS waiting; DROP TABLE waiting_in_parts")
+    connection.execute("DROP VIEW IF EXISTS waiting; DROP TABLE waiting_in_parts; DROP TABLE waiting_case")
 
 
 _WAITING = """
-    SELECT asked_case.*, classes, ((row_number() OVER (ORDER BY place) - 1) // {at_once})::INTEGER AS part
-    FROM asked_case ANTI JOIN chosen USING (place) LEFT JOIN class_of ON id = subject
+    CREATE TEMP TABLE waiting_case AS
+    SELECT asked_case.*, classes FROM asked_case ANTI JOIN chosen USING (place) LEFT JOIN class_of ON id = subject
 """
 
 _CASES_AT_ONCE = 500
@@ -368,24 +370,25 @@ def _keep_near_facts(window: Window, static: pa.Table, pool: int, changed: pa.Ta
         """,
         divided={"near_subject": "object"},
     )
-    window.drop("near", "near_subject", "near_relation", "page_class")
+    window.drop("near", "near_subject", "near_relation", "page_class", "sorted_near", "changed_near")
 
 
 _NEAR = """
     CREATE OR REPLACE TABLE page_class AS {classes};
-    CREATE OR REPLACE TABLE near AS
-    WITH changed_fact AS (
-        FROM changed QUALIFY row_number() OVER (PARTITION BY property ORDER BY subject) <= {pool}
-    ), fact AS (
+    CREATE OR REPLACE TABLE changed_near AS
+    FROM changed QUALIFY row_number() OVER (PARTITION BY property ORDER BY subject) <= {pool};
+    CREATE OR REPLACE TABLE sorted_near AS
+    FROM (
         SELECT subject, property, object FROM similar_fact
         UNION SELECT subject, property, object FROM pooled
-        UNION SELECT subject, property, object FROM changed_fact
-    )
-    SELECT row_number() OVER (ORDER BY property, subject) AS number, *,
+        UNION SELECT subject, property, object FROM changed_near
+    ) ORDER BY property, subject;
+    CREATE OR REPLACE TABLE near AS
+    SELECT rowid AS number, *,
            (subject, property) IN (SELECT (subject, property) FROM pooled) AS pooled,
            (subject, property) IN (SELECT (subject, property) FROM pooled WHERE untouched) AS untouched,
-           (subject, property) IN (SELECT (subject, property) FROM changed_fact) AS changed
-    FROM fact;
+           (subject, property) IN (SELECT (subject, property) FROM changed_near) AS changed
+    FROM sorted_near;
     CREATE OR REPLACE TABLE near_relation AS
     SELECT id, label FROM new_entities WHERE id IN (SELECT property FROM near);
     CREATE OR REPLACE TABLE near_subject AS

@@ -176,16 +176,17 @@ def named_parts(window: Window, facts: str, *, language: Language) -> Iterator[t
     """
     for names in described_parts(window.connection, facts, language=language):
         window.add("subject_name", names)
+    window.run(f"CREATE TABLE fact_order AS SELECT case_id FROM {facts} ORDER BY case_id")
     keep_in_parts(
         window.connection,
         "named_fact",
         f"""
         SELECT f.*, {", ".join(f"{name} AS own_{name}" for name in SUBJECTS.names)},
-               ((row_number() OVER (ORDER BY case_id) - 1) // {_FACTS_AT_ONCE})::INTEGER AS part
-        FROM {facts} f JOIN subject_name USING (subject)
+               (o.rowid // {_FACTS_AT_ONCE})::INTEGER AS part
+        FROM {facts} f JOIN fact_order o USING (case_id) JOIN subject_name USING (subject)
         """,
     )
-    window.drop("subject_name")
+    window.drop("subject_name", "fact_order")
     parts = window.connection.execute("SELECT coalesce(max(part), 0) + 1 FROM named_fact").fetchall()[0][0]
     for part in range(parts):
         rows = window.select(f"{of_part('named_fact', part)} ORDER BY case_id")
