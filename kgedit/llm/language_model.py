@@ -255,8 +255,7 @@ class LanguageModel:
                 output = self.module(ids, **options)
         finally:
             self.readings.pop()
-        if output.logits.shape[1] > last:  # the gradient of a slice is a copy, also of a slice that takes everything
-            output.logits = output.logits[:, -last:]
+        output.logits = output.logits[:, -last:]
         return output
 
     def forward_tree(

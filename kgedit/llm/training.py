@@ -100,7 +100,7 @@ def row_losses(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
         logits: rows x longest target x vocabulary; positions beyond the longest target are ignored.
         labels: As in TargetBatch.
     """
-    asked = logits if logits.shape[1] == labels.shape[1] else logits[:, : labels.shape[1]]
+    asked = logits[:, : labels.shape[1]]
     # One row at a time: along another dimension the softmax takes several times as long.
     flat = cross_entropy(asked.flatten(0, 1).float(), labels.flatten(), ignore_index=-100, reduction="none")
     return flat.reshape(labels.shape).sum(1) / (labels != -100).sum(1).clamp(min=1)
