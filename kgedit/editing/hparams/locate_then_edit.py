@@ -201,10 +201,15 @@ class AnyEditSettings(NullSpaceSettings):
         default=None,
         gt=0,
     )
-    chunk: int = setting("tokens of an answer that are edited by one value", default=40, ge=1)
+    chunk: int = setting("tokens of an answer that are edited by one value", derived="by width", ge=1)
     learn_end: bool = setting("whether the end of text is part of the answer", default=True)
     prompts: int = setting("prompts per edit: the bare one, and one after each random prefix", default=1, ge=1)
     drift_weight: float = setting('weight of KL(after | before) at "SUBJECT is a"', default=0.0, ge=0)
+
+    @classmethod
+    def derive(cls, model: LanguageModel, known: Mapping[str, Any]) -> dict[str, Setting]:
+        """Also derives the chunk, since a vector of a narrower model determines fewer tokens."""
+        return {**super().derive(model, known), "chunk": _chunk(model)}
 
 
 class UnkeSettings(Settings):
@@ -239,10 +244,21 @@ def statistics_tokens(width: int) -> int:
     return max(_LEAST_TOKENS, _TOKENS_PER_DIMENSION * width)
 
 
+def _chunk(model: LanguageModel) -> int:
+    """The published 40 tokens from width 4,096 up, and fewer below, but at least 8.
+
+    (SmolLM2-135M, 4 paragraphs of 36 to 47 tokens: if they are fed, 92 % of the tokens are right with 8, 70 % with 40.)
+    """
+    return max(8, min(40, round(40 * _width(model) / 4096)))
+
+
+def _width(model: LanguageModel) -> int:
+    return int(model.module.config.get_text_config().hidden_size)
+
+
 def _learning_rate(model: LanguageModel) -> float:
     """The published 0.5 from width 4,096 up, higher below, so that a step of Adam keeps its length lr sqrt(width).
 
     (SmolLM2-135M, ROME, 4 edits: 6.3 CPU seconds each at 0.5, 5.4 at 1.33; MEMIT, 10 edits: 5.4 and 3.9; same losses.)
     """
-    width = int(model.module.config.get_text_config().hidden_size)
-    return 0.5 * math.sqrt(max(1.0, 4096 / width))
+    return 0.5 * math.sqrt(max(1.0, 4096 / _width(model)))

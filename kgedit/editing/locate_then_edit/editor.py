@@ -207,7 +207,7 @@ class LocateThenEdit(Editor[Settings]):
 
         def searched(own_requests: Sequence[EditRequest], at_once: int) -> FoundValues:
             groups = [own_requests[start : start + at_once] for start in range(0, len(own_requests), at_once)]
-            return _joined([search_values(self.model, layer, module, group, search) for group in groups])
+            return FoundValues.joined([search_values(self.model, layer, module, group, search) for group in groups])
 
         order = sorted(range(len(requests)), key=lambda index: _tokens_from_subject(requests[index]))
         parts = [_found(run.resume, device=self.matrices[layer].weight.device)] if run.resume else []
@@ -216,19 +216,14 @@ class LocateThenEdit(Editor[Settings]):
             parts.append(self._searched_at_once.run(size, partial(searched, own_requests)))
             run.progress(min(1.0, (start + size) / len(requests)))
             if start + size < len(requests):
-                run.checkpoint(lambda: _search_state(_joined(parts)))
-        return _joined(parts).in_order(sorted(range(len(order)), key=order.__getitem__))
+                run.checkpoint(lambda: _search_state(FoundValues.joined(parts)))
+        return FoundValues.joined(parts).in_order(sorted(range(len(order)), key=order.__getitem__))
 
     def key_rows(self, requests: Sequence[EditRequest], *, layer: int) -> list[torch.Tensor]:
         """Compute each request's keys of its prompts, prompts x inner width, in float64, in one forward pass."""
         flat: list[SubjectPrompt] = [prompt for request in requests for prompt in request.prompts]
         rows = in_float64(inputs_at(self.model, [layer], flat)[layer])
         return list(torch.split(rows, [len(request.prompts) for request in requests]))
-
-
-def _joined(parts: Sequence[FoundValues]) -> FoundValues:
-    before, added = (torch.cat([getattr(part, name) for part in parts]) for name in ("before", "added"))
-    return FoundValues(before, added, tuple(loss for part in parts for loss in part.losses))
 
 
 def _search_state(found: FoundValues) -> EditorState:

@@ -169,6 +169,11 @@ class SeveralLayersEditor(LocateThenEdit[Settings]):
             if self.overwrites:
                 own = {"keys": keys, "values": matrix.products(keys) + share}
                 solved |= {f"{name}.{layer}": rows.T.to(matrix.wide).cpu() for name, rows in own.items()}
+            kept = self.kept_keys(requests, layer=layer)
+            if kept is not None:
+                kept = kept.to(keys)
+                share = torch.cat([share, share.new_zeros(len(share), kept.shape[1])], dim=1)
+                keys = torch.cat([keys, kept], dim=1)
             change = self.change(layer, share, keys)
             if self.settings.sphere is not None:
                 change = away_from_main_directions(
@@ -191,6 +196,10 @@ class SeveralLayersEditor(LocateThenEdit[Settings]):
         """
         solve = self.solve(layer)
         return solve.add(residuals, keys) if self.remembers else solve.change(residuals, keys)
+
+    def kept_keys(self, requests: Sequence[EditRequest], *, layer: int) -> torch.Tensor | None:  # noqa: ARG002
+        """Keys for which a layer's output should stay as it is, inputs x tokens; None without any."""
+        return None
 
     def changed(self, layer: int, keys: torch.Tensor) -> None:
         """Called after a layer's matrix was changed for these keys."""

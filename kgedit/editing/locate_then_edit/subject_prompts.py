@@ -95,6 +95,21 @@ def inputs_at(model: LanguageModel, layers: Sequence[int], prompts: Sequence[Sub
     return {layer: torch.cat(rows) for layer, rows in found.items()}
 
 
+def inputs_of(model: LanguageModel, layer: int, texts: Sequence[Sequence[int]]) -> list[torch.Tensor]:
+    """Inputs of a block's down-projection at all tokens of some texts: tokens x inner width each."""
+    found: list[torch.Tensor] = []
+    ends = [SubjectPrompt(tuple(text), len(text) - 1) for text in texts]
+    for ids, mask, _ in _batches(model, ends):
+
+        def note(_: Any, inputs: tuple[torch.Tensor, ...], mask: torch.Tensor = mask) -> None:
+            rows = by_row(inputs[0], len(mask))
+            found.extend(row[own.bool().to(row.device)] for row, own in zip(rows, mask, strict=True))
+
+        with hooks(model.blocks[layer].down_projection.register_forward_pre_hook(note)):
+            run_through(model, ids, mask, layer=layer)
+    return found
+
+
 def outputs_at(model: LanguageModel, module: Any, prompts: Sequence[SubjectPrompt], *, layer: int) -> torch.Tensor:
     """Outputs of a module of block `layer`, or of the block itself, at the subjects' last tokens: prompts x width."""
     found: list[torch.Tensor] = []

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -16,11 +16,17 @@ import torch
 from kgedit.editing.editor import NO_RUN, AppliedEdits, Capabilities, Editor, EditorState, RunContext
 from kgedit.editing.hparams.locate_then_edit import AnyEditSettings, UnkeSettings
 from kgedit.editing.locate_then_edit.memit import NullSpaceEditor
-from kgedit.editing.locate_then_edit.subject_prompts import SubjectPrompt, encode_with_subject
-from kgedit.editing.locate_then_edit.value_search import EditRequest, ValueSearchSettings, search_values
+from kgedit.editing.locate_then_edit.subject_prompts import SubjectPrompt, encode_with_subject, inputs_of
+from kgedit.editing.locate_then_edit.value_search import (
+    EditRequest,
+    FoundValues,
+    ValueSearchSettings,
+    search_stage,
+    search_values,
+)
 from kgedit.editing.training import UnrelatedPrompts, seed_for
 from kgedit.llm.contexts import Context
-from kgedit.llm.devices import BatchLimit
+from kgedit.llm.devices import BatchLimit, in_float64
 from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.surgery.layers import check_layer
 from kgedit.llm.surgery.matrices import EditedParameter
@@ -61,6 +67,7 @@ def answer_requests(
             tuple(SubjectPrompt((*prompt.ids, *target[:start]), len(prompt.ids) + start - 1) for prompt in prompts),
             drift_prompt(model, case),
             tuple(target[start : start + size]),
+            distances=tuple(start - earlier for earlier in range(0, start, size)),
         )
         for start in range(0, len(target), size)
     ]
@@ -236,8 +243,9 @@ class Unke(Editor[UnkeSettings]):
 class AnyEdit(NullSpaceEditor[AnyEditSettings]):
     """Like AlphaEdit, with an answer split into chunks that are edited together.
 
-    The value of a chunk is searched for at the token before it, with the prompt and the earlier chunks as context: one
-    value determines few tokens well. No subject is needed. Past edits are not part of the equations, as published.
+    The value of a chunk is searched for at the token before it, with the prompt and the earlier chunks as context and
+    their vectors in place: one value determines few tokens well. No subject is needed. Outputs for the other tokens of
+    prompts and answers should stay as they are. Past edits are not part of the equations, as published.
     """
 
     capabilities = Capabilities(
@@ -280,3 +288,44 @@ class AnyEdit(NullSpaceEditor[AnyEditSettings]):
             learn_end=own.learn_end,
             random_prefixes=self.random_prefixes(),
         )
+
+    def search(
+        self, module: Any, requests: Sequence[EditRequest], *, layer: int, run: RunContext = NO_RUN
+    ) -> FoundValues:
+        """Search for the values of the first chunk of all answers, then for those of the second, and so on."""
+        one_round, added = super().search, dict[int, torch.Tensor]()
+        numbers = [len(request.distances) for request in requests]
+        found: list[FoundValues] = []
+        for number in range(max(numbers) + 1):
+            own = [index for index, one in enumerate(numbers) if one == number]
+            # The chunks of an answer follow each other.
+            earlier = [[added[place] for place in range(index - number, index)] for index in own]
+            given = [
+                replace(requests[index], vectors=torch.stack(vectors) if vectors else None)
+                for index, vectors in zip(own, earlier, strict=True)
+            ]
+            found.append(
+                search_stage(
+                    lambda own_run, given=given: one_round(module, given, layer=layer, run=own_run),  # type: ignore[misc]
+                    found,
+                    stages=max(numbers) + 1,
+                    run=run,
+                    device=self.matrices[layer].weight.device,
+                    prefix="chunks.",
+                )
+            )
+            added |= dict(zip(own, found[-1].added, strict=True))
+        order = list(added)
+        return FoundValues.joined(found).in_order(sorted(range(len(order)), key=order.__getitem__))
+
+    def kept_keys(self, requests: Sequence[EditRequest], *, layer: int) -> torch.Tensor:
+        """Keys of the tokens of prompts and answers that have no value."""
+        begins = [not request.distances for request in requests]
+        ends = [request for request, last in zip(requests, [*begins[1:], True], strict=True) if last]
+        texts = [([*prompt.ids, *request.target], prompt.subject, request.distances)
+                 for request in ends for prompt in request.prompts]  # fmt: skip
+        rows = inputs_of(self.model, layer, [ids for ids, _, _ in texts])
+        for index, (ids, last, distances) in enumerate(texts):
+            edited = {last, *(last - distance for distance in distances)}
+            rows[index] = rows[index][[place for place in range(len(ids)) if place not in edited]]
+        return in_float64(torch.cat(rows)).T

@@ -31,11 +31,16 @@ class EditRequest:
         prompts: Prompts that the target should follow; the first is the bare one, whose layer output is v0.
         drift: A prompt about the subject after which the model's predictions should not change.
         target: Token ids.
+        distances: Of an answer in chunks, the number of tokens from the subject back to the position of each earlier
+            chunk's vector.
+        vectors: These vectors, chunks x width, which are added while the edit is searched for.
     """
 
     prompts: tuple[SubjectPrompt, ...]
     drift: SubjectPrompt
     target: tuple[int, ...]
+    distances: tuple[int, ...] = ()
+    vectors: torch.Tensor | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +84,12 @@ class FoundValues:
     added: torch.Tensor
     losses: tuple[float, ...]
 
+    @classmethod
+    def joined(cls, parts: Sequence[FoundValues]) -> FoundValues:
+        """Results of several searches, one after the other."""
+        before, added = (torch.cat([getattr(part, name) for part in parts]) for name in ("before", "added"))
+        return cls(before, added, tuple(loss for part in parts for loss in part.losses))
+
     def in_order(self, order: Sequence[int]) -> FoundValues:
         """Return the results of the edits with these indexes."""
         rows = list(order)
@@ -108,6 +119,32 @@ def search_values(
 
 
 @dataclass(frozen=True, slots=True)
+class _Given:
+    """Vectors that do not change during a search.
+
+    Attributes:
+        rows: Row of each vector.
+        columns: Its position, counted from the first that is computed.
+        vectors: Vectors x width.
+    """
+
+    rows: torch.Tensor
+    columns: torch.Tensor
+    vectors: torch.Tensor
+
+    def added_to(self, hidden: torch.Tensor) -> None:
+        """Add the vectors in place, to rows x positions x width."""
+        if len(self.rows):
+            rows, columns = self.rows.to(hidden.device), self.columns.to(hidden.device)
+            hidden[rows, columns] += self.vectors.to(hidden)
+
+    def of_rows(self, kept: torch.Tensor) -> _Given:
+        """Those of some rows, by their indexes, which become 0, 1, ..."""
+        places = (self.rows[:, None] == kept[None, :]).nonzero(as_tuple=True)
+        return _Given(places[1], self.columns[places[0]], self.vectors[places[0]]) if len(self.rows) else self
+
+
+@dataclass(frozen=True, slots=True)
 class _Rows:
     """All prompts of all edits in one batch; an edit's drift prompt, if its loss has a weight, is the last of its rows.
 
@@ -117,7 +154,8 @@ class _Rows:
         owners: Edit index of each row.
         bare: Whether a row is the first of its edit.
         drift: Whether a row is its edit's drift prompt.
-        start: Number of positions to the left of the first subject, which do not change.
+        given: Vectors of earlier chunks.
+        start: Number of positions to the left of the first vector, which do not change.
     """
 
     targets: TargetBatch
@@ -125,6 +163,7 @@ class _Rows:
     owners: torch.Tensor
     bare: torch.Tensor
     drift: torch.Tensor
+    given: _Given
     start: int
 
     @property
@@ -145,7 +184,14 @@ class _Rows:
         labels = [[_IGNORED] * (longest - len(target)) + list(target) for _, _, target, _ in every]
         width = ids.shape[1]
         columns = [width - len(prompt.ids) - len(target[:-1]) + prompt.subject for _, prompt, target, _ in every]
-        start = max(0, min(*columns, width - longest)) if model.keeps_tokens else 0
+        given = [
+            (row, columns[row] - distance, vector)
+            for row, (edit, _, target, _) in enumerate(every)
+            if target and (vectors := requests[edit].vectors) is not None
+            for distance, vector in zip(requests[edit].distances, vectors, strict=True)
+        ]
+        first = min(*columns, *(column for _, column, _ in given), width - longest)
+        start = max(0, first) if model.keeps_tokens else 0
         device = ids.device
         return cls(
             targets=TargetBatch(ids, mask, torch.tensor(labels, device=device), whole=False),
@@ -153,6 +199,11 @@ class _Rows:
             owners=torch.tensor([edit for edit, *_ in every], device=device),
             bare=torch.tensor([bare for *_, bare in every], device=device),
             drift=torch.tensor([not target for _, _, target, _ in every], device=device),
+            given=_Given(
+                torch.tensor([row for row, _, _ in given], dtype=torch.long, device=device),
+                torch.tensor([column for _, column, _ in given], dtype=torch.long, device=device) - start,
+                torch.stack([vector for _, _, vector in given]) if given else torch.empty(0, device=device),
+            ),
             start=start,
         )
 
@@ -199,7 +250,7 @@ class _Vectors:
     ) -> None:
         self._search, self._count, self._scaler = search, len(requests), scaler
         self._labels, self._columns, self._owners = rows.targets.labels, rows.columns, rows.owners
-        self._bare, self._drift = rows.bare, rows.drift
+        self._bare, self._drift, self._given = rows.bare, rows.drift, rows.given
         self._asked: _Asked | None = None
         self._alive = torch.ones(self._count, dtype=torch.bool)
         self._since_likeliest = torch.zeros(self._count, dtype=torch.long)
@@ -222,6 +273,7 @@ class _Vectors:
             self._optimizer = torch.optim.Adam(self._added, lr=self._search.learning_rate)
         added = torch.stack(list(self._added))[self._owners.to(hidden.device)]
         shifted = hidden.clone()
+        self._given.added_to(shifted)
         shifted[positions] = hidden[positions] + added.to(hidden.dtype)
         return with_hidden(output, shifted.reshape(whole.shape))
 
@@ -321,6 +373,7 @@ class _Vectors:
         self._said_before = self._said_before[self._alive.to(self._said_before.device)[self._owners[self._drift]]]
         self._labels, self._columns = self._labels[kept], self._columns[kept]
         self._owners, self._drift, self._bare = self._owners[kept], self._drift[kept], self._bare[kept]
+        self._given = self._given.of_rows(kept)
         self._asked = None
         forward.select_rows(kept)
 
@@ -342,6 +395,7 @@ def search_stage(
     stages: int,
     run: RunContext,
     device: torch.device,
+    prefix: str = "",
 ) -> FoundValues:
     """Search one stage, or load its values from a checkpoint written in a later one.
 
@@ -350,17 +404,22 @@ def search_stage(
         earlier: Results of earlier stages; included in checkpoints so that they need not be searched again.
         stages: Number of stages.
         device: Device of the values.
+        prefix: Of the names in checkpoints; stages within stages need different ones.
     """
-    stage, done = len(earlier), len(run.resume.record.get("earlier", ())) if run.resume else 0
+    name = f"{prefix}earlier"
+    stage, done = len(earlier), len(run.resume.record.get(name, ())) if run.resume else 0
     if run.resume is not None and stage < done:
-        before, added = (run.resume.tensors[f"{stage}.{name}"].to(device) for name in ("before", "added"))
-        return FoundValues(before, added, tuple(run.resume.record["earlier"][stage]))
+        before, added = (run.resume.tensors[f"{prefix}{stage}.{part}"].to(device) for part in ("before", "added"))
+        return FoundValues(before, added, tuple(run.resume.record[name][stage]))
 
     def with_earlier(state: EditorState) -> EditorState:
         tensors = dict(state.tensors)
         for index, found in enumerate(earlier):
-            tensors |= {f"{index}.before": found.before.clone(), f"{index}.added": found.added.clone()}
-        return EditorState(tensors, {**state.record, "earlier": [list(found.losses) for found in earlier]})
+            tensors |= {
+                f"{prefix}{index}.before": found.before.clone(),
+                f"{prefix}{index}.added": found.added.clone(),
+            }
+        return EditorState(tensors, {**state.record, name: [list(found.losses) for found in earlier]})
 
     return search(
         replace(

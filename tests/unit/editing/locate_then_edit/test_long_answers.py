@@ -16,6 +16,7 @@ from kgedit.editing.locate_then_edit.subject_prompts import outputs_at
 from kgedit.editing.locate_then_edit.unke import Unke, answer_requests
 from kgedit.llm.contexts import read_context
 from kgedit.llm.language_model import LanguageModel
+from kgedit.llm.surgery.structure import hidden_of, hooks, with_hidden
 from kgedit.progress import ignore
 from kgedit.records.cases import Case
 from kgedit.timesteps.edit_files.edit_file import EditFile
@@ -62,7 +63,10 @@ def test_chunks_follow_each_other_and_together_are_the_answer(long_case: Case) -
 
 
 def test_anyedit_solves_the_equations_of_all_chunks_at_once(long_case: Case, timestep: Timestep) -> None:
-    """One layer: R K^T (K K^T + L2)^-1 within the null space, with keys and residuals read by hand."""
+    """One layer: R K^T (K K^T + O O^T + L2)^-1 within the null space, with all keys and residuals read by hand.
+
+    O are the keys of the other tokens of question and answer, whose outputs should stay as they are.
+    """
     model, plain = small_model(), small_model()
     for one in (model, plain):
         one.module.double()
@@ -85,20 +89,58 @@ def test_anyedit_solves_the_equations_of_all_chunks_at_once(long_case: Case, tim
         keys.append(seen[0])
         now.append(seen[1])
     found = other.search(block.module, requests, layer=1)
-    key = torch.stack(keys, dim=1)
+    key, every = torch.stack(keys, dim=1), []
+    with hooks(block.down.layer.register_forward_pre_hook(lambda _, given: every.append(given[0][0]))), torch.no_grad():
+        plain.module(torch.tensor([[*requests[-1].prompts[0].ids, *requests[-1].target]]))
+    places = [request.prompts[0].subject for request in requests]
+    rest = every[0][[place for place in range(len(every[0])) if place not in places]].T
+    assert rest.shape[1] > 30
     missing = (found.before + found.added - torch.stack(now)).T
     basis = other.basis(1)
     projection = basis @ basis.T
-    change = missing @ key.T @ projection @ torch.linalg.inv(key @ key.T @ projection + 0.3 * torch.eye(width))
+    change = (
+        missing
+        @ key.T
+        @ projection
+        @ torch.linalg.inv((key @ key.T + rest @ rest.T) @ projection + 0.3 * torch.eye(width))
+    )
     expected = weights(plain)["model.layers.1.mlp.down_proj.weight"] + change
     assert change.norm() > 1e-2
     torch.testing.assert_close(weights(model)["model.layers.1.mlp.down_proj.weight"], expected, rtol=1e-5, atol=1e-8)
 
 
+def test_a_chunk_is_searched_for_with_the_vectors_of_the_earlier_ones(long_case: Case, timestep: Timestep) -> None:
+    """The loss of each chunk is that of a whole pass with all vectors up to its own added by hand."""
+    model = small_model()
+    editor = _editor(model, timestep, "anyedit", layers="1", chunk=9, weight_decay=1e-9, steps=4, search_batch=2)
+    requests = [
+        one for case in (long_case, replace(long_case, question="And where?")) for one in editor.requests_of(case)
+    ]
+    found = editor.search(model.blocks[1].module, requests, layer=1)
+    assert len(requests) > 6
+    losses = []
+    for index, request in enumerate(requests):
+        ids, number = [*request.prompts[0].ids, *request.target], len(request.distances)
+        places = [request.prompts[0].subject - distance for distance in (*request.distances, 0)]
+        vectors = found.added[index - number : index + 1]
+
+        def add(_: Any, __: Any, output: Any, places: list[int] = places, vectors: torch.Tensor = vectors) -> Any:
+            hidden = hidden_of(output).clone()
+            hidden[0, places] += vectors
+            return with_hidden(output, hidden)
+
+        with hooks(model.blocks[1].module.register_forward_hook(add)), torch.no_grad():
+            logits = model.module(torch.tensor([ids[:-1]])).logits[0, -len(request.target) :]
+        losses.append(float(torch.nn.functional.cross_entropy(logits, torch.tensor(request.target))))
+    assert found.losses == pytest.approx(losses, rel=1e-4)
+    assert found.added.norm(dim=1).min() > 0.1
+
+
 def test_after_an_edit_each_chunk_finds_the_value_before_it(long_case: Case, timestep: Timestep) -> None:
-    """Nearly no penalty, and a null space of all directions: the block's outputs are the values."""
+    """Nearly no penalty, all directions, and fewer tokens than inputs: the block's outputs are the values."""
+    long_case = replace(long_case, question="Who?", answer="Asta Wik was elected")
     model, plain = small_model(), small_model()
-    given = {"layers": "1", "chunk": 9, "penalty": 1e-6, "threshold": 1.0}
+    given = {"layers": "1", "chunk": 5, "penalty": 1e-6, "threshold": 1.0}
     editor, other = _editor(model, timestep, "anyedit", **given), _editor(plain, timestep, "anyedit", **given)
     editor.apply([long_case])
     requests = other.requests_of(long_case)
