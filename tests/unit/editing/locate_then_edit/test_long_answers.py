@@ -12,6 +12,7 @@ from world.edit_files import ROWS, write_json
 from world.small_models import ARCHITECTURES, changed, mean_loss, small_model, weights
 
 from kgedit.editing import make_editor
+from kgedit.editing.hparams.locate_then_edit import chunk_tokens
 from kgedit.editing.locate_then_edit.subject_prompts import outputs_at
 from kgedit.editing.locate_then_edit.unke import Unke, answer_requests
 from kgedit.llm.contexts import read_context
@@ -107,6 +108,11 @@ def test_anyedit_solves_the_equations_of_all_chunks_at_once(long_case: Case, tim
     expected = weights(plain)["model.layers.1.mlp.down_proj.weight"] + change
     assert change.norm() > 1e-2
     torch.testing.assert_close(weights(model)["model.layers.1.mlp.down_proj.weight"], expected, rtol=1e-5, atol=1e-8)
+
+
+@pytest.mark.parametrize(("width", "chunk"), [(576, 8), (2048, 20), (4096, 40), (8192, 40)])
+def test_chunks_are_shorter_in_narrower_models(width: int, chunk: int) -> None:
+    assert chunk_tokens(width) == chunk
 
 
 def test_a_chunk_is_searched_for_with_the_vectors_of_the_earlier_ones(long_case: Case, timestep: Timestep) -> None:
