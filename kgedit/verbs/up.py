@@ -261,22 +261,22 @@ def _take(
 
     taken: list[StepTaken] = []
 
-    def tell(number: int, state: str, seconds: float = 0.0) -> None:
-        told = StepTaken(number + 1, len(steps), steps[number].name, state, seconds)
-        listener(told)
+    def note(number: int, state: str, seconds: float = 0.0) -> None:
+        step = StepTaken(number + 1, len(steps), steps[number].name, state, seconds)
+        listener(step)
         if state != "begun":
-            taken.append(told)
+            taken.append(step)
 
     beside: dict[int, _Thread] = {}
     with run_ahead(inputs, steps, overwrite=overwrite, track=track) as ahead:
         for number, step in enumerate(steps):
             for other in [other for other, thread in beside.items() if step.kind == "report" or thread.has_ended()]:
-                tell(other, "made", beside.pop(other).wait())
+                note(other, "made", beside.pop(other).wait())
             begun = time.monotonic()
             is_ahead = ahead is not None and number in ahead.numbers
             is_done = not is_ahead and step.is_done()
             if not is_done:
-                tell(number, "begun")
+                note(number, "begun")
             if step.is_beside and not is_done:
                 beside[number] = _Thread(step, progress)
                 continue
@@ -285,7 +285,7 @@ def _take(
             seconds = ahead.wait(number, progress) if ahead and is_ahead else None
             if not is_done and seconds is None:
                 step.carry_out(progress)
-            tell(number, "kept" if is_done else "made", seconds or time.monotonic() - begun)
+            note(number, "kept" if is_done else "made", seconds or time.monotonic() - begun)
     return sorted(taken, key=lambda step: step.number)
 
 
