@@ -467,9 +467,8 @@ def _word_cases(
 def _add_specificity(window: Window, settings: WikiBigEditSettings) -> dict[str, Any]:
     """Add the columns of SPECIFICITY to the table new_case; returns the page views' entry in the manifest."""
     counted: dict[str, Any] = {}
-    columns = ", ".join(f"NULL::BIGINT AS {name}" for name in SPECIFICITY)
     if not settings.pageviews and not settings.counts:
-        window.run(f"CREATE OR REPLACE TABLE new_case AS SELECT *, {columns} FROM new_case")
+        window.run("; ".join(f"ALTER TABLE new_case ADD COLUMN {name} BIGINT" for name in SPECIFICITY))
         return counted
     window.run("CREATE VIEW known AS SELECT id, wiki_title FROM new_entities WHERE kind = 'item'")
     cases = window.select("SELECT case_id, subject, subject_label, object, object_label FROM new_case")

@@ -197,8 +197,8 @@ class SeveralLayersEditor(LocateThenEdit[Settings]):
         solve = self.solve(layer)
         return solve.add(residuals, keys) if self.remembers else solve.change(residuals, keys)
 
-    def kept_keys(self, requests: Sequence[EditRequest], *, layer: int) -> torch.Tensor | None:  # noqa: ARG002
-        """Keys for which a layer's output should stay as it is, inputs x tokens; None without any."""
+    def kept_keys(self, requests: Sequence[EditRequest], *, layer: int) -> torch.Tensor | None:  # noqa: ARG002 - for subclasses
+        """Keys whose outputs a change of the layer should preserve, inputs x tokens, or None if there are none."""
         return None
 
     def changed(self, layer: int, keys: torch.Tensor) -> None:

@@ -16,6 +16,7 @@ import torch
 from kgedit.editing.editor import NO_RUN, AppliedEdits, Capabilities, Editor, EditorState, RunContext
 from kgedit.editing.hparams.locate_then_edit import AnyEditSettings, UnkeSettings
 from kgedit.editing.locate_then_edit.memit import NullSpaceEditor
+from kgedit.editing.locate_then_edit.second_moments import eigen
 from kgedit.editing.locate_then_edit.subject_prompts import SubjectPrompt, encode_with_subject, inputs_of
 from kgedit.editing.locate_then_edit.value_search import (
     EditRequest,
@@ -244,8 +245,8 @@ class AnyEdit(NullSpaceEditor[AnyEditSettings]):
     """Like AlphaEdit, with an answer split into chunks that are edited together.
 
     The value of a chunk is searched for at the token before it, with the prompt and the earlier chunks as context and
-    their vectors in place: one value determines few tokens well. No subject is needed. Outputs for the other tokens of
-    prompts and answers should stay as they are. Past edits are not part of the equations, as published.
+    their vectors in place: one value determines few tokens well. No subject is needed. The equations preserve the
+    outputs for all other tokens of prompts and answers, and not those of past edits, as published.
     """
 
     capabilities = Capabilities(
@@ -271,7 +272,15 @@ class AnyEdit(NullSpaceEditor[AnyEditSettings]):
         """
         if self.settings.penalty is not None:
             return self.settings.penalty
-        return _PENALTY_SHARE * float((basis * (self.second_moment(layer).matrix @ basis)).sum())
+        # The mean square is the sum of C's eigenvalues in the null space, which come first.
+        return _PENALTY_SHARE * float(eigen(self.second_moment(layer))[0].clamp(min=0)[: basis.shape[1]].sum())
+
+    def details(self) -> dict[str, Any]:
+        """Also returns the penalty of each layer."""
+        found = super().details()
+        if found["statistics"] is None:
+            return found
+        return {**found, "penalty": {str(layer): self.penalty(layer, self.basis(layer)) for layer in self.layers}}
 
     def editable(self, cases: Sequence[Case]) -> tuple[list[Case], tuple[EditFailure, ...]]:
         """Return all cases: no subject is needed."""

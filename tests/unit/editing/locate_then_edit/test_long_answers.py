@@ -66,7 +66,7 @@ def test_chunks_follow_each_other_and_together_are_the_answer(long_case: Case) -
 def test_anyedit_solves_the_equations_of_all_chunks_at_once(long_case: Case, timestep: Timestep) -> None:
     """One layer: R K^T (K K^T + O O^T + L2)^-1 within the null space, with all keys and residuals read by hand.
 
-    O are the keys of the other tokens of question and answer, whose outputs should stay as they are.
+    O are the keys of the other tokens of question and answer, whose outputs the change should preserve.
     """
     model, plain = small_model(), small_model()
     for one in (model, plain):
@@ -170,6 +170,7 @@ def test_the_penalty_follows_what_is_left_of_keys_in_the_null_space(long_case: C
         basis = editor.basis(1)
         eigenvalues = torch.linalg.eigvalsh(editor.second_moment(1).matrix)
         assert editor.penalty(1, basis) == pytest.approx(float(eigenvalues[: basis.shape[1]].sum()) / 10, rel=1e-6)
+        assert editor.details()["penalty"] == {"1": editor.penalty(1, basis)}
         editor.apply([long_case])
         reached.append(mean_loss(model, [long_case]))
     assert reached[1] == pytest.approx(reached[0], rel=1e-3)
