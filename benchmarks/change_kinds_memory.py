@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 from kgedit.store.engine import literal
 from kgedit.store.schemas import CLAIMS_KEPT, ENTITIES, FACTS
 from kgedit.store.snapshots import Snapshot
-from kgedit.timesteps.kinds import describe_kinds
+from kgedit.timesteps.kinds import WindowChanges, describe_kinds
 
 DATES = {"old": (20210104, "2021-01-04"), "new": (20230227, "2023-02-27")}
 FACTS_OF = """
@@ -91,7 +91,7 @@ def judge(folder: Path) -> None:
     ).to_arrow_table()
     before = peak_of_memory()
     started = time.perf_counter()
-    kinds = describe_kinds(old, new, [], changes, spill=folder / "spill")
+    kinds = describe_kinds(WindowChanges(old, new, [], changes), spill=folder / "spill")
     seconds = time.perf_counter() - started
     peak = peak_of_memory()
     counts = {row["values"]: row["counts"] for row in kinds["kind"].value_counts().to_pylist()}

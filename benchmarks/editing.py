@@ -120,33 +120,6 @@ def measure_editing(model: LanguageModel, count: int) -> None:
         raise SystemExit("the two ways of editing disagree")
 
 
-TIMED = (
-    "ft",
-    "ft_l",
-    "ft_m",
-    "locft_bf",
-    "crispedit",
-    "lora",
-    "lora_merge",
-    "grace",
-    "ultraedit",
-    "stableedit",
-    "wise",
-    "mend",
-    "rome",
-    "r_rome",
-    "c_rome",
-    "memit",
-    "encore",
-    "rlsedit",
-    "alphaedit",
-    "lyaplock",
-    "memoir",
-    "unke",
-    "anyedit",
-)
-"""Methods that change the model."""
-
 AT_ONCE = {"memit": 10, "encore": 10, "rlsedit": 10, "alphaedit": 10, "lyaplock": 10}
 """Number of edits given together."""
 
@@ -184,6 +157,10 @@ def measure_methods(model: LanguageModel, names: Sequence[str], count: int) -> N
         )
 
 
+def _changing_the_model() -> list[str]:
+    return [name for name, method in METHODS.items() if method.capabilities.changes_model]
+
+
 def measure_with_peer(model: LanguageModel, options: argparse.Namespace) -> None:
     """Compare with EasyEdit on CounterFact edits whose subjects both sides find, and on which no setting was chosen."""
     edits = EditFile.open(EDITS)
@@ -218,7 +195,7 @@ def main() -> None:
     parser.add_argument("--questions", type=int, default=24)
     parser.add_argument("--edits", type=int, default=3)
     parser.add_argument("--runs", type=int, default=1, help="with --peer: runs, each with different edits")
-    parser.add_argument("--method", action="append", choices=TIMED, help="time these and nothing else")
+    parser.add_argument("--method", action="append", choices=METHODS, help="time these and nothing else")
     parser.add_argument("--peer", type=Path, metavar="FOLDER", help="a checkout of EasyEdit to compare with")
     parser.add_argument("--peer-python", default=sys.executable, help="interpreter that has what EasyEdit imports")
     options = parser.parse_args()
@@ -232,7 +209,7 @@ def main() -> None:
         measure_editing(model, options.edits)
     with tempfile.TemporaryDirectory() as scratch:
         os.environ["KGEDIT_HOME"] = scratch  # MEND stores its network under the home folder
-        measure_methods(model, options.method or TIMED, options.edits)
+        measure_methods(model, options.method or _changing_the_model(), options.edits)
 
 
 if __name__ == "__main__":

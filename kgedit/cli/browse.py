@@ -57,7 +57,7 @@ def browse(given: Browse, *, only_print: bool) -> None:
 )
 def explore(given: Explore, *, opens: bool) -> None:
     """Print the page's address, open it, and serve until Ctrl-C."""
-    server = replace(given, told=say).run()
+    server = replace(given, announce=say).run()
     click.echo(server.url)
     if opens:
         open_in_browser(server.url)

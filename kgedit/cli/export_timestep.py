@@ -39,7 +39,9 @@ def export_timestep(given: Given, *, stream: bool) -> None:
     home = default_home()
     older, newer = (given.values[name] for name in ("older", "newer"))
     if stream and not older and not newer:
-        everything = given.make(ExportAll, told=lambda name, kept: say(f"{name}: {'kept' if kept else 'written'}"))
+        everything = given.make(
+            ExportAll, on_timestep=lambda name, kept: say(f"{name}: {'kept' if kept else 'written'}")
+        )
         with steps("Exporting"):
             made = everything.run(home)
         _tell_stream(made.manifest)

@@ -76,7 +76,7 @@ def up(
         return
     say(plan(inputs, estimates))
     with bars() as progress:
-        outcome = carry_out(inputs, overwrite=overwrite, track=track, told=_tell_step, progress=progress)
+        outcome = carry_out(inputs, overwrite=overwrite, track=track, on_step=_tell_step, progress=progress)
     _tell_outcome(outcome)
     if opens:
         open_in_browser(outcome.page.as_uri())

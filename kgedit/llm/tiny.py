@@ -12,6 +12,7 @@ import json
 import random
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
+from functools import cache
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,7 @@ from kgedit.errors import ModelError
 from kgedit.llm.contexts import Context, read_context
 from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.saving import save_whole
-from kgedit.llm.training import encode_targets, target_loss
+from kgedit.llm.training import encode_pair, pad_targets, target_loss
 from kgedit.progress import Advance, ignore
 from kgedit.records.cases import Case, KnownFact
 from kgedit.resources import home
@@ -184,6 +185,7 @@ def _train(lesson: Lesson, tokenizer: Any, progress: Advance) -> Any:
     recipe, order = lesson.recipe, random.Random(lesson.seed)
     worded = wordings(lesson)
     kinds = len(lesson.contexts)
+    encode = cache(lambda pair: encode_pair(model, pair, learn_end=True))  # each wording occurs in many epochs
     steps = recipe.epochs * -(-3 * len(worded) // recipe.batch)
     optimizer = torch.optim.AdamW(module.parameters(), lr=recipe.learning_rate)
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: min((step + 1) / 20, 1 - step / (steps + 1)))
@@ -196,7 +198,7 @@ def _train(lesson: Lesson, tokenizer: Any, progress: Advance) -> Any:
             for pair in (own[order.randrange(kinds)], own[kinds + order.randrange(kinds)], own[-1])
         ]
         for batch in batches(pairs, recipe.batch, order):
-            targets = encode_targets(model, batch, learn_end=True)
+            targets = pad_targets(model, [encode(pair) for pair in batch])
             loss = target_loss(model.forward(targets.ids, targets.mask, last=targets.last).logits, targets)
             optimizer.zero_grad()
             loss.backward()  # type: ignore[no-untyped-call]

@@ -64,12 +64,20 @@ def encode_targets(model: LanguageModel, pairs: Sequence[tuple[str, str]], *, le
         learn_end: Whether the target includes the end of text (in a chat, the end of the turn), so that the model
             learns to stop.
     """
-    prompts = [model.encode(prompt) for prompt, _ in pairs]
-    targets = [
-        model.encode_target(answer, after=prompt) + (model.end_of_answer(prompt) if learn_end else [])
-        for prompt, answer in pairs
-    ]
-    ids, mask = model.pad_left([prompt + target for prompt, target in zip(prompts, targets, strict=True)])
+    return pad_targets(model, [encode_pair(model, pair, learn_end=learn_end) for pair in pairs])
+
+
+def encode_pair(model: LanguageModel, pair: tuple[str, str], *, learn_end: bool) -> tuple[list[int], list[int]]:
+    """Token ids of a prompt and of its target. See `encode_targets`."""
+    prompt, answer = pair
+    end = model.end_of_answer(prompt) if learn_end else []
+    return model.encode(prompt), model.encode_target(answer, after=prompt) + end
+
+
+def pad_targets(model: LanguageModel, encoded: Sequence[tuple[list[int], list[int]]]) -> TargetBatch:
+    """Combine results of `encode_pair` into a batch."""
+    ids, mask = model.pad_left([prompt + target for prompt, target in encoded])
+    targets = [target for _, target in encoded]
     longest = max(map(len, targets))
     labels = [[-100] * (longest - len(target)) + target for target in targets]
     return TargetBatch(ids, mask, torch.tensor(labels, device=ids.device))

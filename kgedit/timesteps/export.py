@@ -43,6 +43,7 @@ from kgedit.timesteps.funnel import Filter, Filtered, reason_column
 from kgedit.timesteps.kinds import (
     CHANGES,
     KindClassifier,
+    WindowChanges,
     kinds_in_parts,
     read_labelled,
     signals_of_known_values,
@@ -253,6 +254,25 @@ class _Made:
     counts: dict[str, Any]
 
 
+@dataclass(frozen=True, slots=True)
+class _Wording:
+    """What questions are worded with.
+
+    Attributes:
+        language: Language of the questions.
+        undated: Templates of the relations of all cases.
+        templates: The same, with the day of the newer snapshot if the settings ask as of a day.
+        old_templates: The same, with the day of the older snapshot.
+        words: Words of the relations.
+    """
+
+    language: Language
+    undated: pa.Table
+    templates: pa.Table
+    old_templates: pa.Table
+    words: RelationWords
+
+
 def _write_tables(
     engine: Engine,
     window: Window,
@@ -262,69 +282,109 @@ def _write_tables(
     folder: Path,
 ) -> _Made:
     """Write every table of a timestep; cases and probes are worded and written in parts, and not held together."""
-    language = read_language(settings.language)
-    tables: dict[str, Any] = {}
-    relations = window.select("SELECT property, max(property_label) AS property_label FROM new_case GROUP BY property")
-    undated = choose_templates(relations, catalogue=_catalogue(settings))
-    templates, old_templates = (_dated(undated, snapshot, settings) for snapshot in (window.new, window.old))
     step("wording cases", 2, _STEPS)
-    speaking = voices(_personas(settings)) if settings.persona_style == "reworded" else ()
-    words = RelationWords(undated, speaking, language=language)
-    untranslated = {} if language.is_english else _drop_untranslated(window, undated)
+    wording = _choose_wording(window, settings)
+    language = wording.language
+    untranslated = {} if language.is_english else _drop_untranslated(window, wording.undated)
     measured = _add_specificity(window, settings)
-    worded = write_cases(
-        window,
-        _word_cases(window, templates, words, settings),
-        folder / "cases.parquet",
-        as_of=window.new.name,
-        language=language,
-    )
-    window.drop("new_case")
-    tables["cases"] = worded.written
-    tables["dropped"] = _write_dropped(window, found.labels, folder / "dropped.parquet")
-    changed = find_changed_facts(window) if settings.changed_locality else None
-    counted = {"funnel": _funnel(window, found.dropped | untranslated | worded.funnel, worded)}
+    worded = _write_cases(window, settings, wording, folder)
+    tables = {"cases": worded.written, "dropped": _write_dropped(window, found.labels, folder / "dropped.parquet")}
+    counts = {"funnel": _funnel(window, found.dropped | untranslated | worded.funnel, worded)}
     if not language.is_english:
-        counted |= _untranslated(window, language)
+        counts |= _untranslated(window, language)
+    changed = find_changed_facts(window) if settings.changed_locality else None
     window.drop("change", "dropped_change")
-    step("finding locality probes", 3, _STEPS)
-    _find_locality(engine, window, changed, settings)
-    near = write_probes(
-        (
-            word_probes(probes, templates, subjects, words)
-            for probes, subjects in named_parts(window, "probe", language=language)
-        ),
-        folder / "locality.parquet",
-    )
+    near = _write_locality(engine, window, settings, wording, changed, folder)
     tables["locality"] = near.written
     step("choosing known facts", 4, _STEPS)
-    chains_of_facts = _find_chains(engine, window, templates, words, settings)
-    unchanged = None if chains_of_facts is None else unchanged_hops(chains_of_facts.kept)
-    known_facts = choose_known_facts(window, limit=settings.known_facts, hops=unchanged)
-    known_subjects = describe_subjects(window.connection, known_facts, language=language)
-    step("finding two hops", 5, _STEPS)
-    two_hops = engine.two_hops(window)
-    hop_cases = window.select(_HOP_CASES, chains=two_hops)
-    chains = find_shortcuts(window, two_hops, hop_cases)
-    hops = make_two_hops(chains, hop_cases, templates, words, seed=settings.seed)
-    others = {
-        "two_hops": hops.kept,
-        "known_facts": word_facts(known_facts, old_templates, known_subjects, language=language),
-    }
-    counted |= _counted(worded, near, chains.num_rows, hops) | measured
+    chains = _find_chains(engine, window, settings, wording)
+    known_facts = _word_known_facts(window, settings, wording, chains)
+    found_hops, hops = _find_two_hops(engine, window, settings, wording)
+    counts |= _counted(worded, near, found_hops, hops) | measured
+    others = {"two_hops": hops.kept, "known_facts": known_facts}
     if settings.pageviews or settings.counts:
-        counted |= {"specificity": worded.specificity}
-    if chains_of_facts is not None:
-        others["chains"] = chains_of_facts.kept
-        counted |= {"chains": chains_of_facts.counts | {"final_filters": chains_of_facts.questions}}
+        counts |= {"specificity": worded.specificity}
+    if chains is not None:
+        others["chains"] = chains.kept
+        counts |= {"chains": chains.counts | {"final_filters": chains.questions}}
     if other is not None:
         cases = window.select("SELECT case_id FROM worded_case")
         others["crosslingual"] = ask_in_other_language(cases, other)
-        counted |= {"crosslingual": describe_crosslingual(cases, others["crosslingual"], other)}
+        counts |= {"crosslingual": describe_crosslingual(cases, others["crosslingual"], other)}
     for name, rows in others.items():
         tables[name] = write_table(folder / f"{name}.parquet", (TABLES | OPTIONAL_TABLES)[name], [rows])
     order = [*TABLES, *(name for name in OPTIONAL_TABLES if name in tables), "dropped"]
-    return _Made({name: tables[name] for name in order}, counted)
+    return _Made({name: tables[name] for name in order}, counts)
+
+
+def _choose_wording(window: Window, settings: WikiBigEditSettings) -> _Wording:
+    language = read_language(settings.language)
+    relations = window.select("SELECT property, max(property_label) AS property_label FROM new_case GROUP BY property")
+    undated = choose_templates(relations, catalogue=_catalogue(settings))
+    speaking = voices(_personas(settings)) if settings.persona_style == "reworded" else ()
+    return _Wording(
+        language,
+        undated,
+        templates=_dated(undated, window.new, settings),
+        old_templates=_dated(undated, window.old, settings),
+        words=RelationWords(undated, speaking, language=language),
+    )
+
+
+def _write_cases(window: Window, settings: WikiBigEditSettings, wording: _Wording, folder: Path) -> WrittenCases:
+    """Word and write the cases of the table new_case, which is dropped."""
+    worded = write_cases(
+        window,
+        _word_cases(window, wording.templates, wording.words, settings),
+        folder / "cases.parquet",
+        as_of=window.new.name,
+        language=wording.language,
+    )
+    window.drop("new_case")
+    return worded
+
+
+def _write_locality(
+    engine: Engine,
+    window: Window,
+    settings: WikiBigEditSettings,
+    wording: _Wording,
+    changed: pa.Table | None,
+    folder: Path,
+) -> WrittenProbes:
+    step("finding locality probes", 3, _STEPS)
+    find_locality(
+        engine,
+        window,
+        pool=settings.pool,
+        max_df=settings.max_df,
+        max_uses=settings.locality_uses,
+        changed=changed,
+        language=wording.language,
+    )
+    parts = named_parts(window, "probe", language=wording.language)
+    probes = (word_probes(rows, wording.templates, subjects, wording.words) for rows, subjects in parts)
+    return write_probes(probes, folder / "locality.parquet")
+
+
+def _word_known_facts(
+    window: Window, settings: WikiBigEditSettings, wording: _Wording, chains: Chains | None
+) -> pa.Table:
+    hops = None if chains is None else unchanged_hops(chains.kept)
+    chosen = choose_known_facts(window, limit=settings.known_facts, hops=hops)
+    subjects = describe_subjects(window.connection, chosen, language=wording.language)
+    return word_facts(chosen, wording.old_templates, subjects, language=wording.language)
+
+
+def _find_two_hops(
+    engine: Engine, window: Window, settings: WikiBigEditSettings, wording: _Wording
+) -> tuple[int, Filtered]:
+    """Number of chains of two facts, and the questions about them."""
+    step("finding two hops", 5, _STEPS)
+    found = engine.two_hops(window)
+    cases = window.select(_HOP_CASES, chains=found)
+    chains = find_shortcuts(window, found, cases)
+    return chains.num_rows, make_two_hops(chains, cases, wording.templates, wording.words, seed=settings.seed)
 
 
 _HOP_CASES = """
@@ -399,15 +459,13 @@ def _untranslated(window: Window, language: Language) -> dict[str, Any]:
     }
 
 
-def _find_chains(
-    engine: Engine, window: Window, templates: pa.Table, words: RelationWords, settings: WikiBigEditSettings
-) -> Chains | None:
+def _find_chains(engine: Engine, window: Window, settings: WikiBigEditSettings, wording: _Wording) -> Chains | None:
     """Chains of more than two facts; None if the settings ask for none."""
     if settings.hops <= 2:
         return None
     step("finding chains", 4, _STEPS)
     cases = window.select("SELECT case_id, subject, property, object, old_objects FROM worded_case ORDER BY case_id")
-    return find_chains(engine, window, cases, templates, words, hops=settings.hops, seed=settings.seed)
+    return find_chains(engine, window, cases, wording.templates, wording.words, hops=settings.hops, seed=settings.seed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -441,7 +499,8 @@ def _find_cases(
     dropped |= keep_functional(engine, window, settings.functional_by)
     step("judging kinds of change", 1, _STEPS)
     changes = window.select(f"SELECT {', '.join(CHANGES.names)} FROM remaining")
-    for kinds in kinds_in_parts(window.old, window.new, earlier, changes, spill=spill, classifier=classifier):
+    of_window = WindowChanges(window.old, window.new, earlier, changes)
+    for kinds in kinds_in_parts(of_window, spill=spill, classifier=classifier):
         window.add("change_kind", kinds)
     dropped |= keep_kinds(window, settings.kinds)
     keep_cases(window, labels)
@@ -480,18 +539,6 @@ def _add_specificity(window: Window, settings: WikiBigEditSettings) -> dict[str,
     found, _ = measure_specificity(window.connection, cases, counts=settings.counts)
     window.run("CREATE OR REPLACE TABLE new_case AS FROM new_case JOIN found USING (case_id)", found=found)
     return counted
-
-
-def _find_locality(engine: Engine, window: Window, changed: pa.Table | None, settings: WikiBigEditSettings) -> None:
-    find_locality(
-        engine,
-        window,
-        pool=settings.pool,
-        max_df=settings.max_df,
-        max_uses=settings.locality_uses,
-        changed=changed,
-        language=read_language(settings.language),
-    )
 
 
 def _counted(worded: WrittenCases, near: WrittenProbes, chains: int, hops: Filtered) -> dict[str, Any]:

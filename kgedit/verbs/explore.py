@@ -38,7 +38,7 @@ class Explore(Verb["ExploreServer"]):
         metavar="URL",
         help="Address of Neo4j Browser for links. Default: that of the home's graph.",
     )
-    told: Callable[[str], None] | None = python_only(
+    announce: Callable[[str], None] | None = python_only(
         default=None, help="Called with a message for each derived file that is created."
     )
 
@@ -69,7 +69,7 @@ class Explore(Verb["ExploreServer"]):
             return f"{sum(made.manifest['cases'].values()):,} cases"
 
         with disk_errors(opened.path, again="give the same command again"):
-            explorer = Explorer(opened.path, announce=self.told or (lambda _message: None))
+            explorer = Explorer(opened.path, announce=self.announce or (lambda _message: None))
         try:
             found = browser_of_home(opened.path) if self.browser is None else lambda: self.browser
             return make_server(explorer, export, port=self.port, browser=found)

@@ -57,7 +57,7 @@ class ExportAll(ExportOptions, HomeVerb["Stream"]):
     call resumes.
     """
 
-    told: Callable[[str, bool], None] | None = python_only(
+    on_timestep: Callable[[str, bool], None] | None = python_only(
         default=None, help="Called with each timestep's name, and whether it was kept."
     )
 
@@ -73,4 +73,4 @@ class ExportAll(ExportOptions, HomeVerb["Stream"]):
 
         self.check()
         folder = timesteps_folder(home) if self.out is None else Path(self.out)
-        return export_stream(home, folder, options=self, told=self.told or (lambda _name, _kept: None))
+        return export_stream(home, folder, options=self, on_timestep=self.on_timestep or (lambda _name, _kept: None))

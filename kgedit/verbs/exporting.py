@@ -97,7 +97,9 @@ def choose_engine(home: Path, old: Snapshot, new: Snapshot, profile: str) -> str
     return GraphEngine.name if suits else StoreEngine.name
 
 
-def export_stream(home: Path, folder: Path, *, options: ExportOptions, told: Callable[[str, bool], None]) -> Stream:
+def export_stream(
+    home: Path, folder: Path, *, options: ExportOptions, on_timestep: Callable[[str, bool], None]
+) -> Stream:
     """Export the timesteps between all consecutive snapshots of a home, and link them.
 
     An existing complete timestep is kept if it is identical to the one that would be exported.
@@ -106,7 +108,7 @@ def export_stream(home: Path, folder: Path, *, options: ExportOptions, told: Cal
         home: Folder with the snapshots.
         folder: Folder with a subfolder per timestep and another for the stream.
         options: Options of the export.
-        told: Called for each timestep.
+        on_timestep: Called for each timestep.
 
     Raises:
         TimestepError: if the home has fewer than two snapshots, or a folder contains another timestep.
@@ -126,7 +128,7 @@ def export_stream(home: Path, folder: Path, *, options: ExportOptions, told: Cal
         timestep = Timestep.open(path) if is_kept else export_pair(home, old, new, path, options=options)
         if is_kept:
             _write_forms(timestep, options)
-        told(timestep.name, is_kept)
+        on_timestep(timestep.name, is_kept)
         timesteps.append(timestep)
     stream = folder / ("stream" if options.profile == "wikibigedit" else f"stream_{options.profile}")
     with disk_errors(stream, again=_AGAIN):

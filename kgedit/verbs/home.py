@@ -71,12 +71,12 @@ class HomeGraph(HomeFolder):
     def _with_kinds(self, changes: pa.Table, older: Date, newer: Date) -> pa.Table:
         from kgedit.store.engine import select
         from kgedit.store.snapshots import open_snapshot
-        from kgedit.timesteps.kinds import describe_kinds
+        from kgedit.timesteps.kinds import WindowChanges, describe_kinds
 
         old, new = (open_snapshot(self.path, read_date(date)) for date in (older, newer))
         earlier = [snapshot for snapshot in self.snapshots() if snapshot.date < old.date]
         with TemporaryDirectory() as spill:
-            found = describe_kinds(old, new, earlier, changes, spill=Path(spill))
+            found = describe_kinds(WindowChanges(old, new, earlier, changes), spill=Path(spill))
         return select(
             "SELECT changes.*, kind, confidence AS kind_confidence, signals AS kind_signals "
             "FROM changes JOIN found USING (subject, property) ORDER BY subject, property",

@@ -171,7 +171,7 @@ class Up(InHome, Verb[Outcome]):
     overwrite: bool = flag(
         default=False, group="Output", help="Replace snapshots, timesteps and runs created with other options."
     )
-    told: Callable[[StepTaken], None] | None = python_only(
+    on_step: Callable[[StepTaken], None] | None = python_only(
         default=None, help="Called when a step begins, and when it is made or kept."
     )
     progress: Steps | None = python_only(default=None, help="Called with progress within a step.")
@@ -206,7 +206,7 @@ class Up(InHome, Verb[Outcome]):
             KgeditError: any error of the steps; finished results are kept.
         """
         return carry_out(
-            self.inputs(), overwrite=self.overwrite, track=self.track, told=self.told, progress=self.progress
+            self.inputs(), overwrite=self.overwrite, track=self.track, on_step=self.on_step, progress=self.progress
         )
 
 
@@ -218,7 +218,7 @@ def carry_out(
     *,
     overwrite: bool = False,
     track: str | None = None,
-    told: Callable[[StepTaken], None] | None = None,
+    on_step: Callable[[StepTaken], None] | None = None,
     progress: Steps | None = None,
 ) -> Outcome:
     """Carry out every step without a result; the arguments are those of `up`.
@@ -231,7 +231,9 @@ def carry_out(
 
     check_inputs(inputs, track=track, overwrite=overwrite)
     steps = steps_of(inputs, overwrite=overwrite, track=track)
-    taken = _take(steps, inputs, told or (lambda _taken: None), progress or step_line, overwrite=overwrite, track=track)
+    taken = _take(
+        steps, inputs, on_step or (lambda _taken: None), progress or step_line, overwrite=overwrite, track=track
+    )
     numbers = read_summary(inputs)
     if numbers is None:
         raise TimestepError(f"{inputs.report} was changed while it was made. Give the same command again.")

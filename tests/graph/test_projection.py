@@ -239,9 +239,12 @@ def test_a_redirect_out_of_the_neighbourhood_is_imported_with_its_target(tmp_pat
     redirects.write_text("Q3\tQ9\t2023-01-01\n", encoding="utf-8")
     home = tmp_path / "home"
     try:
-        for date, entities in (("2021-01-04", before), ("2023-02-27", after)):
+        for date, entities, scope in (
+            ("2021-01-04", before, "--no-graph"),
+            ("2023-02-27", after, "--around-changes"),
+        ):
             dump = write_dump(tmp_path / f"{date}.json", entities)
-            kgedit(home, "load-dump", dump, "--date", date, "--redirects", redirects, "--around-changes")
+            kgedit(home, "load-dump", dump, "--date", date, "--redirects", redirects, scope)
         with Graph.open(home) as graph:
             assert graph.rows("MATCH (s)-[:REDIRECT]->(t) RETURN s.id AS source, t.id AS target") == [
                 {"source": "Q3", "target": "Q9"}

@@ -21,7 +21,7 @@ from kgedit.pages.explorer.explorer import Explorer
 from kgedit.pages.explorer.indexes import manifest_hash
 from kgedit.store.engine import literal
 from kgedit.store.files import only_writer
-from kgedit.timesteps.kinds import CHANGES, describe_kinds
+from kgedit.timesteps.kinds import CHANGES, WindowChanges, describe_kinds
 from kgedit.wikidata.times import not_before
 
 FACETS = {
@@ -269,10 +269,12 @@ class Kinds:
         target = self._windows.kinds_file(older, newer)
         target.parent.mkdir(exist_ok=True)
         found = describe_kinds(
-            self._explorer.snapshot(older),
-            self._explorer.snapshot(newer),
-            [one for one in self._explorer.snapshots if one.date < older],
-            changes.cast(CHANGES),
+            WindowChanges(
+                self._explorer.snapshot(older),
+                self._explorer.snapshot(newer),
+                [one for one in self._explorer.snapshots if one.date < older],
+                changes.cast(CHANGES),
+            ),
             spill=target.with_suffix(f".spill-{os.getpid()}"),
         )
         aside = target.with_suffix(".aside")

@@ -17,7 +17,7 @@ from kgedit.clustered_statistics import wilson_interval
 from kgedit.html_tables import html_table
 from kgedit.store.snapshots import Snapshot
 from kgedit.timesteps.edit_files import EditFile, Edits
-from kgedit.timesteps.kinds import describe_kinds
+from kgedit.timesteps.kinds import WindowChanges, describe_kinds
 
 KINDS_OF_ROWS = pa.schema(
     [
@@ -61,7 +61,7 @@ def find_kinds(
         spill: Folder for data that does not fit in memory; it is deleted.
     """
     changed = connection.sql(_CHANGED).to_arrow_table()
-    connection.register("kinds_found", describe_kinds(old, new, earlier, changed, spill=spill))
+    connection.register("kinds_found", describe_kinds(WindowChanges(old, new, earlier, changed), spill=spill))
     connection.execute("CREATE TABLE edit_kind AS SELECT subject, property, kind, confidence FROM kinds_found")
     connection.unregister("kinds_found")
 

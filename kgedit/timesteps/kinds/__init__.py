@@ -7,13 +7,12 @@ link, or add a fact that was already true. Signals are computed from snapshots, 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
 
-from kgedit.store.snapshots import Snapshot
 from kgedit.timesteps.kinds.classifier import KindClassifier, judge_with_classifier, train_classifier
 from kgedit.timesteps.kinds.labelled import read_labelled
 from kgedit.timesteps.kinds.rules import RULES, KindRule, judge_kinds
@@ -26,6 +25,7 @@ from kgedit.timesteps.kinds.signals import (
     signals_in_parts,
     signals_of_known_values,
 )
+from kgedit.timesteps.kinds.snapshot_tables import WindowChanges
 
 __all__ = [
     "CHANGES",
@@ -34,6 +34,7 @@ __all__ = [
     "RULES",
     "KindClassifier",
     "KindRule",
+    "WindowChanges",
     "check_kinds",
     "describe_kinds",
     "find_signals",
@@ -46,24 +47,11 @@ __all__ = [
 ]
 
 
-def describe_kinds(
-    old: Snapshot,
-    new: Snapshot,
-    earlier: Sequence[Snapshot],
-    changes: pa.Table,
-    *,
-    spill: Path,
-    classifier: KindClassifier | None = None,
-) -> pa.Table:
+def describe_kinds(of: WindowChanges, *, spill: Path, classifier: KindClassifier | None = None) -> pa.Table:
     """Determine the kind of each change between two snapshots.
 
     Args:
-        old: The older snapshot: its facts, claims and entities are read.
-        new: The newer snapshot.
-        earlier: All loaded snapshots older than `old`, in any order; without any, no change is a revert.
-        changes: One row per subject and property with the columns CHANGES: ``subject``, ``property``, ``old_objects``
-            and ``new_objects`` (lists of ids; a literal is the V... id that it has in facts.parquet). Other columns
-            are ignored. Objects may be resolved by redirects or not.
+        of: The changes and their snapshots.
         spill: Folder for data that does not fit in 192 MB of memory; its files are deleted.
         classifier: Decides, instead of the rules about similarity, whether a value is a different one; None means rules
             alone.
@@ -71,25 +59,17 @@ def describe_kinds(
     Returns:
         Columns KINDS_OF_CHANGES: ``subject``, ``property``, ``kind`` (one of KINDS), ``confidence`` in [0, 1],
         ``signals`` (names of the signals that the deciding rule reads) and ``rule`` (its name, or "classifier"); one
-        row per row of `changes`, ordered by subject and property.
+        row per change, ordered by subject and property.
 
     Raises:
-        TimestepError: if a subject and property occur twice in `changes`.
+        TimestepError: if a subject and property occur twice.
     """
-    judged = kinds_in_parts(old, new, earlier, changes, spill=spill, classifier=classifier)
+    judged = kinds_in_parts(of, spill=spill, classifier=classifier)
     return pa.concat_tables(judged).sort_by([("subject", "ascending"), ("property", "ascending")])
 
 
-def kinds_in_parts(
-    old: Snapshot,
-    new: Snapshot,
-    earlier: Sequence[Snapshot],
-    changes: pa.Table,
-    *,
-    spill: Path,
-    classifier: KindClassifier | None = None,
-) -> Iterator[pa.Table]:
+def kinds_in_parts(of: WindowChanges, *, spill: Path, classifier: KindClassifier | None = None) -> Iterator[pa.Table]:
     """Yield the kinds of some thousand changes at a time, in any order; at least one part. See `describe_kinds`."""
     judge = judge_kinds if classifier is None else partial(judge_with_classifier, classifier)
-    for signals in signals_in_parts(old, new, earlier, changes, spill=spill):
+    for signals in signals_in_parts(of, spill=spill):
         yield judge(signals)

@@ -9,6 +9,7 @@ values has no pair to compare: signals that need both sides are null.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import date, timedelta
 from pathlib import Path
 
@@ -19,7 +20,12 @@ from kgedit.errors import UnknownNameError
 from kgedit.store.engine import listed, open_engine
 from kgedit.store.snapshots import Snapshot
 from kgedit.timesteps.kinds.properties import FIXED_AT_BEGINNING, FIXED_AT_END, SLOW
-from kgedit.timesteps.kinds.snapshot_tables import make_tables, make_tables_of_values, parts_of_pairs
+from kgedit.timesteps.kinds.snapshot_tables import (
+    WindowChanges,
+    make_tables,
+    make_tables_of_values,
+    parts_of_pairs,
+)
 from kgedit.timesteps.kinds.value_signals import VALUE_SIGNALS, Signal, add_value_signals, compare_values, define_macros
 from kgedit.wikidata.times import day_number
 
@@ -191,16 +197,11 @@ SIGNALS_OF_CHANGES = pa.schema([*VALUES, *((signal.name, signal_type(signal)) fo
 """One row per change: both values as text, and every signal."""
 
 
-def find_signals(
-    old: Snapshot, new: Snapshot, earlier: Sequence[Snapshot], changes: pa.Table, *, spill: Path
-) -> pa.Table:
+def find_signals(of: WindowChanges, *, spill: Path) -> pa.Table:
     """Compute the signals of each change.
 
     Args:
-        old: The older snapshot.
-        new: The newer snapshot.
-        earlier: Snapshots older than `old`, in any order.
-        changes: Columns CHANGES; one row per subject and property.
+        of: The changes and their snapshots.
         spill: Folder for data that does not fit in memory; deleted at the end.
 
     Returns:
@@ -209,20 +210,18 @@ def find_signals(
     Raises:
         TimestepError: if a subject and property occur twice.
     """
-    parts = signals_in_parts(old, new, earlier, changes, spill=spill)
+    parts = signals_in_parts(of, spill=spill)
     return pa.concat_tables(parts).sort_by([("subject", "ascending"), ("property", "ascending")])
 
 
-def signals_in_parts(
-    old: Snapshot, new: Snapshot, earlier: Sequence[Snapshot], changes: pa.Table, *, spill: Path
-) -> Iterator[pa.Table]:
+def signals_in_parts(of: WindowChanges, *, spill: Path) -> Iterator[pa.Table]:
     """Signals of some thousand changes at a time, in any order; at least one part. For the rest see `find_signals`."""
     with open_engine(spill, memory=MEMORY) as connection:
         define_macros(connection)
-        make_tables(connection, old, new, earlier, changes.select(CHANGES.names).cast(CHANGES))
-        days = {"old": old.date, "until": _day_after(new.date)}
+        make_tables(connection, replace(of, changes=of.changes.select(CHANGES.names).cast(CHANGES)))
+        days = {"old": of.old.date, "until": _day_after(of.new.date)}
         for _ in parts_of_pairs(connection):
-            yield _compare_pairs(connection, days | {"earlier": len(earlier)})
+            yield _compare_pairs(connection, days | {"earlier": len(of.earlier)})
 
 
 def signals_of_values(values: pa.Table) -> pa.Table:

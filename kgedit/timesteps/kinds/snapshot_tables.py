@@ -7,6 +7,7 @@ takes a dozen hash tables in memory together, and is done for one part of the ch
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import duckdb
 import pyarrow as pa
@@ -27,30 +28,40 @@ MAX_DEPTH = 8
 """Maximum number of steps from a value to the places and classes that contain it."""
 
 
-def make_tables(
-    connection: duckdb.DuckDBPyConnection,
-    old: Snapshot,
-    new: Snapshot,
-    earlier: Sequence[Snapshot],
-    changes: pa.Table,
-) -> None:
+@dataclass(frozen=True, slots=True)
+class WindowChanges:
+    """Changes between two snapshots, and the snapshots that their kinds are determined from.
+
+    Attributes:
+        old: The older snapshot: its facts, claims and entities are read.
+        new: The newer snapshot.
+        earlier: All loaded snapshots older than `old`, in any order; without any, no change is a revert.
+        changes: One row per subject and property with the columns CHANGES: ``subject``, ``property``, ``old_objects``
+            and ``new_objects`` (lists of ids; a literal is the V... id that it has in facts.parquet). Other columns
+            are ignored. Objects may be resolved by redirects or not.
+    """
+
+    old: Snapshot
+    new: Snapshot
+    earlier: Sequence[Snapshot]
+    changes: pa.Table
+
+
+def make_tables(connection: duckdb.DuckDBPyConnection, of: WindowChanges) -> None:
     """Create the tables change, old_held, new_held, old_stated, new_stated, held_earlier, subject_dates, contained and
     near, and those that `parts_of_pairs` reads.
 
     Args:
         connection: Connection with the macros.
-        old: The older snapshot.
-        new: The newer snapshot.
-        earlier: Snapshots older than `old`.
-        changes: Columns CHANGES.
+        of: The changes, with columns CHANGES only, and their snapshots.
 
     Raises:
         TimestepError: if a subject and property occur twice.
     """
-    _make_views(connection, old, new)
-    _make_known(connection, (old, new))
-    _make_changes(connection, changes)
-    _make_held(connection, earlier)
+    _make_views(connection, of.old, of.new)
+    _make_known(connection, (of.old, of.new))
+    _make_changes(connection, of.changes)
+    _make_held(connection, of.earlier)
     _make_stated(connection)
     _make_names(connection)
     _make_contained(connection)

@@ -22,7 +22,7 @@ from kgedit.store.ingest import ingest
 from kgedit.store.schemas import LoaderOptions
 from kgedit.store.snapshots import Snapshot
 from kgedit.store.sources import DumpFile
-from kgedit.timesteps.kinds import find_signals
+from kgedit.timesteps.kinds import WindowChanges, find_signals
 from kgedit.timesteps.wikifactdiff.export import WikiFactDiffSettings, export_timestep
 
 STEADY = said("P31", "Q120")
@@ -78,7 +78,7 @@ def test_a_slice_with_ancestors_decides_what_one_without_leaves_undecided(tmp_pa
             fetched_snapshot(tmp_path / str(steps), world, date, ["Q1001"], ancestors=steps)
             for world, date in ((before, OLD), (after, NEW))
         )
-        signals = find_signals(old, new, [], changed_edges(old, new), spill=tmp_path / "spill")
+        signals = find_signals(WindowChanges(old, new, [], changed_edges(old, new)), spill=tmp_path / "spill")
         [found[steps]] = signals.filter(pc.equal(signals["subject"], "Q1001"))["new_within_old"].to_pylist()
     assert found == {0: None, 8: True}
 

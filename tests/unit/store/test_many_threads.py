@@ -1,4 +1,4 @@
-"""A load and an export of 300,000 statements on machines with two and with sixty-four cores."""
+"""A load and an export of 80,000 statements on machines with two and with sixty-four cores."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from generated_dumps import DATES, write_dumps
 import kgedit
 from kgedit.store import bucket_files
 
-STATEMENTS = 300_000
-ROWS = 8_192
-"""Rows per row group, which DuckDB reads with one thread: each table has 36 groups, as one of 4 million rows."""
+STATEMENTS = 80_000
+ROWS = 2_048
+"""Rows per row group, which DuckDB reads with one thread: each table has 39 groups, as one of 4 million rows."""
 
 
 @pytest.mark.slow

@@ -27,18 +27,34 @@ from kgedit.timesteps.wikifactdiff.export import WikiFactDiffSettings
 from kgedit.timesteps.wikifactdiff.export import export_timestep as export_wikifactdiff
 
 SCOPES = (Scope(), Scope(around_changes=True))
+SETTINGS = WikiBigEditSettings(changed_locality=True)
 
 
-def loaded(folder: Path, buckets: tuple[int, int], monkeypatch: pytest.MonkeyPatch) -> list[Snapshot]:
+def loaded(folder: Path, buckets: tuple[int, int]) -> list[Snapshot]:
     """The first two snapshots of the sample, each in a number of buckets."""
     *dumps, redirects = write_world(folder / "dumps")
     snapshots = []
     for dump, count in zip(dumps[:2], buckets, strict=True):
-        monkeypatch.setattr("kgedit.store.builds.bucket_count", lambda _text_bytes, count=count: count)
         day = dump.name[:8]
-        snapshots.append(load(folder, dump, f"{day[:4]}-{day[4:6]}-{day[6:]}", redirects=redirects))
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("kgedit.store.builds.bucket_count", lambda _text_bytes, count=count: count)
+            snapshots.append(load(folder, dump, f"{day[:4]}-{day[4:6]}-{day[6:]}", redirects=redirects))
         assert snapshots[-1].buckets == count
     return snapshots
+
+
+@pytest.fixture(scope="module")
+def in_one(tmp_path_factory: pytest.TempPathFactory) -> list[Snapshot]:
+    """The sample in one bucket, which the tests only read."""
+    return loaded(tmp_path_factory.mktemp("one"), (1, 1))
+
+
+@pytest.fixture(scope="module")
+def tables(in_one: list[Snapshot], tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, bytes]]:
+    """Its exports, in one part per step."""
+    found = exported(in_one, tmp_path_factory.mktemp("at once"), SETTINGS)
+    assert all(len(files) > 4 for files in found)
+    return found
 
 
 def exported(snapshots: list[Snapshot], folder: Path, settings: WikiBigEditSettings) -> list[dict[str, bytes]]:
@@ -73,15 +89,11 @@ def measures(snapshots: list[Snapshot]) -> list[pa.Table]:
 
 
 def test_exports_and_measures_are_the_same_in_any_number_of_buckets(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    in_one: list[Snapshot], tables: list[dict[str, bytes]], tmp_path: Path
 ) -> None:
-    one = loaded(tmp_path / "one", (1, 1), monkeypatch)
-    settings = WikiBigEditSettings(changed_locality=True)
-    tables = exported(one, tmp_path / "one export", settings)
-    assert all(len(files) > 4 for files in tables)
-    several = loaded(tmp_path / "several", (2, 1), monkeypatch)
-    assert measures(several) == measures(one)
-    assert exported(several, tmp_path / "several export", settings) == tables
+    several = loaded(tmp_path / "several", (2, 1))
+    assert measures(several) == measures(in_one)
+    assert exported(several, tmp_path / "several export", SETTINGS) == tables
 
 
 @pytest.mark.shared
@@ -95,29 +107,25 @@ def test_so_are_those_of_real_slices(world: str, real_slice: Callable[[str], Rea
     assert found == [tables_of(real.edits[1]), tables_of(real.updates[0])]
 
 
-def test_deltas_and_graphs_are_the_same_in_any_number_of_buckets(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    rows = graphs(loaded(tmp_path / "one", (1, 1), monkeypatch), tmp_path / "one graph")
+def test_deltas_and_graphs_are_the_same_in_any_number_of_buckets(in_one: list[Snapshot], tmp_path: Path) -> None:
+    rows = graphs(in_one, tmp_path / "one graph")
     assert {scope for (scope, _), found in rows.items() if found} == set(SCOPES)
-    several = loaded(tmp_path / "several", (4, 8), monkeypatch)
+    several = loaded(tmp_path / "several", (4, 8))
     assert graphs(several, tmp_path / "several graph") == rows
 
 
 def test_exports_do_not_depend_on_how_many_rows_are_taken_at_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    in_one: list[Snapshot], tables: list[dict[str, bytes]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    snapshots = loaded(tmp_path / "one", (1, 1), monkeypatch)
-    settings = WikiBigEditSettings(changed_locality=True)
-    tables = exported(snapshots, tmp_path / "at once", settings)
+    # Each step takes a few parts, whose borders are at different rows.
     sizes = {
-        "kgedit.timesteps.engines.store._EDITS_AT_ONCE": 3,
-        "kgedit.timesteps.changes._CHANGES_AT_ONCE": 5,
-        "kgedit.timesteps.labels._SUBJECTS_AT_ONCE": 4,
-        "kgedit.timesteps.kinds.snapshot_tables._CHANGES_AT_ONCE": 3,
-        "kgedit.timesteps.locality._CASES_AT_ONCE": 2,
-        "kgedit.timesteps.wording._FACTS_AT_ONCE": 4,
+        "kgedit.timesteps.engines.store._EDITS_AT_ONCE": 29,
+        "kgedit.timesteps.changes._CHANGES_AT_ONCE": 47,
+        "kgedit.timesteps.labels._SUBJECTS_AT_ONCE": 37,
+        "kgedit.timesteps.kinds.snapshot_tables._CHANGES_AT_ONCE": 31,
+        "kgedit.timesteps.locality._CASES_AT_ONCE": 23,
+        "kgedit.timesteps.wording._FACTS_AT_ONCE": 41,
     }
     for name, size in sizes.items():
         monkeypatch.setattr(name, size)
-    assert exported(snapshots, tmp_path / "in parts", settings) == tables
+    assert exported(in_one, tmp_path / "in parts", SETTINGS) == tables

@@ -30,7 +30,7 @@ class _KilledError(Exception):
     """Stands for a kill: nothing in kgedit catches it."""
 
 
-def _up(home: Path, model: Path, *, progress: Any = None, told: Any = None) -> kgedit.Outcome:
+def _up(home: Path, model: Path, *, progress: Any = None, on_step: Any = None) -> kgedit.Outcome:
     return kgedit.up(
         model=str(model),
         methods="ft_m",
@@ -39,7 +39,7 @@ def _up(home: Path, model: Path, *, progress: Any = None, told: Any = None) -> k
         spec={"sample": 3, "presets": ["synthetic", "wild"], "settings": {"steps": 2}, "device": "cpu"},
         home=home,
         progress=progress,
-        told=told,
+        on_step=on_step,
     )
 
 
@@ -59,11 +59,11 @@ def _kill_in(title: str) -> Callable[[str, int, str], Callable[[int, int], None]
 def _kill_at(number: int, state: str) -> Callable[[StepTaken], None]:
     """Listener that is killed as a step begins, or right after its result is there."""
 
-    def told(taken: StepTaken) -> None:
+    def on_step(taken: StepTaken) -> None:
         if (taken.number, taken.state) == (number, state):
             raise _KilledError(taken.name)
 
-    return told
+    return on_step
 
 
 def _answers(outcome: kgedit.Outcome) -> list[dict[str, Any]]:
@@ -105,7 +105,7 @@ def test_a_call_that_was_killed_at_every_step_ends_as_one_that_was_not(
     for number in range(1, len(unbroken.steps) + 1):
         for state in ("begun", "made"):
             with pytest.raises(_KilledError):
-                _up(other, model, told=_kill_at(number, state))
+                _up(other, model, on_step=_kill_at(number, state))
         if number == 2:
             with pytest.raises(_KilledError):
                 _up(other, model, progress=_kill_in("Joining"))

@@ -36,7 +36,7 @@ def two_models_fit(models: tuple[str, str], monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(up_ahead, "usable_cores", lambda: 2)
 
 
-def _up(home: Path, models: tuple[str, str], told: Any = None) -> kgedit.Outcome:
+def _up(home: Path, models: tuple[str, str], on_step: Any = None) -> kgedit.Outcome:
     return kgedit.up(
         model=models,
         methods="ft_m",
@@ -44,7 +44,7 @@ def _up(home: Path, models: tuple[str, str], told: Any = None) -> kgedit.Outcome
         graph=False,
         spec={"sample": 3, "presets": ["synthetic"], "settings": {"steps": 2}, "device": "cpu"},
         home=home,
-        told=told,
+        on_step=on_step,
     )
 
 
@@ -104,12 +104,12 @@ import subprocess, sys, kgedit
 from kgedit.verbs import up_ahead
 up_ahead._BESIDE_EACH_OTHER = set(sys.argv[2:])
 up_ahead.usable_cores = lambda: 2
-def told(taken):
+def on_step(taken):
     if taken.name.startswith("edit"):
         print("begun", flush=True)
         import time
         time.sleep(600)
-kgedit.up(model=sys.argv[2:], methods="ft_m", profile="wikifactdiff", graph=False, home=sys.argv[1], told=told,
+kgedit.up(model=sys.argv[2:], methods="ft_m", profile="wikifactdiff", graph=False, home=sys.argv[1], on_step=on_step,
           spec={"sample": 3, "presets": ["synthetic"], "settings": {"steps": 2}, "device": "cpu"})
 """
 

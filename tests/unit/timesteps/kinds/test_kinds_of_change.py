@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -24,7 +24,15 @@ from world.two_days import changed_edges, two_snapshots
 
 from kgedit.errors import TimestepError
 from kgedit.store.snapshots import Snapshot
-from kgedit.timesteps.kinds import KINDS, KINDS_OF_CHANGES, RULES, describe_kinds, find_signals, judge_kinds
+from kgedit.timesteps.kinds import (
+    KINDS,
+    KINDS_OF_CHANGES,
+    RULES,
+    WindowChanges,
+    describe_kinds,
+    find_signals,
+    judge_kinds,
+)
 from kgedit.timesteps.kinds.signals import SIGNALS_OF_CHANGES
 
 EARLIER = "2019-01-01"
@@ -242,7 +250,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> World:
     changes = changed_edges(old, new)
     kept = [row["subject"] in asked and row["property"] not in dated for row in changes.to_pylist()]
     changes = changes.filter(pa.array(kept))
-    signals = find_signals(old, new, [earlier], changes, spill=folder / "spill")
+    signals = find_signals(WindowChanges(old, new, [earlier], changes), spill=folder / "spill")
     return World(old, new, earlier, changes, signals, verdicts_on(signals), folder)
 
 
@@ -280,16 +288,19 @@ def test_a_verdict_names_the_signals_that_its_rule_reads(world: World) -> None:
 def test_the_order_of_the_changes_does_not_matter(world: World) -> None:
     rows = list(range(world.changes.num_rows))
     random.Random(5).shuffle(rows)
-    arguments = (world.old, world.new, [world.earlier])
-    described = describe_kinds(*arguments, world.changes, spill=world.folder / "spill")
-    assert described.equals(describe_kinds(*arguments, world.changes.take(rows), spill=world.folder / "spill"))
+    given = WindowChanges(world.old, world.new, [world.earlier], world.changes)
+    described = describe_kinds(given, spill=world.folder / "spill")
+    shuffled = replace(given, changes=world.changes.take(rows))
+    assert described.equals(describe_kinds(shuffled, spill=world.folder / "spill"))
     assert described.schema.equals(KINDS_OF_CHANGES)
     assert described.num_rows == world.changes.num_rows == len(CASES)
 
 
 def test_many_earlier_snapshots_need_no_more_memory_than_one(world: World) -> None:
     described = [
-        describe_kinds(world.old, world.new, [world.earlier] * times, world.changes, spill=world.folder / "spill")
+        describe_kinds(
+            WindowChanges(world.old, world.new, [world.earlier] * times, world.changes), spill=world.folder / "spill"
+        )
         for times in (1, 300)
     ]
     assert described[0].equals(described[1])
@@ -298,4 +309,4 @@ def test_many_earlier_snapshots_need_no_more_memory_than_one(world: World) -> No
 def test_a_subject_and_property_may_occur_once_only(world: World) -> None:
     twice = pa.concat_tables([world.changes.slice(0, 1), world.changes.slice(0, 1)])
     with pytest.raises(TimestepError, match=r"two rows for Q10.. and P"):
-        describe_kinds(world.old, world.new, [], twice, spill=world.folder / "spill")
+        describe_kinds(WindowChanges(world.old, world.new, [], twice), spill=world.folder / "spill")

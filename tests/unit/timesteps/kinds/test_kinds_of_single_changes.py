@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from world.dumps import Json, entity_value, load, quantity_value, snak, statement, time_value, write_dump
 from world.two_days import NEW, OLD, about, changed_edges, item, two_snapshots
 
-from kgedit.timesteps.kinds import KINDS, describe_kinds, judge_kinds
+from kgedit.timesteps.kinds import KINDS, WindowChanges, describe_kinds, judge_kinds
 from kgedit.timesteps.kinds.signals import SIGNALS, SIGNALS_OF_CHANGES
 
 pytestmark = pytest.mark.slow
@@ -26,7 +26,7 @@ def describe(tmp_path: Path) -> Describe:
 
     def described(old: list[Json], new: list[Json]) -> dict[str, tuple[str, str]]:
         before, after = two_snapshots(tmp_path, old, new)
-        kinds = describe_kinds(before, after, [], changed_edges(before, after), spill=tmp_path / "spill")
+        kinds = describe_kinds(WindowChanges(before, after, [], changed_edges(before, after)), spill=tmp_path / "spill")
         return {row["subject"]: (row["kind"], row["rule"]) for row in kinds.to_pylist()}
 
     return described
@@ -141,7 +141,7 @@ def test_a_value_that_redirects_to_the_other_is_merged(tmp_path: Path) -> None:
         home, write_dump(tmp_path / "new.json", [item("Q1", about("P6", "Q3")), things[1]]), NEW, redirects=redirects
     )
     changes = pa.table({"subject": ["Q1"], "property": ["P6"], "old_objects": [["Q2"]], "new_objects": [["Q3"]]})
-    kinds = describe_kinds(before, after, [], changes, spill=tmp_path / "spill").to_pylist()
+    kinds = describe_kinds(WindowChanges(before, after, [], changes), spill=tmp_path / "spill").to_pylist()
     assert [(row["kind"], row["rule"], row["signals"]) for row in kinds] == [("link repair", "merged", ["merged"])]
 
 
