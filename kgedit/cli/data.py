@@ -255,6 +255,8 @@ def load_changes(given: Given) -> None:
         "kgedit task gather wikidata-20210104-all.json.gz --date 2021-01-04",
         "kgedit task finish wikidata-20210104-all.json.gz --date 2021-01-04 --part 3/32",
         "kgedit task delta --date 2023-02-27 --part 3/32",
+        "kgedit task select-changes /mnt/cluster/kgedit-data --from 2021-01-04 --date 2023-02-27",
+        "kgedit task take-changes /mnt/cluster/kgedit-data --from 2021-01-04 --date 2023-02-27 --part 3/32",
     ),
 )
 def task(given: RunTask) -> None:

@@ -93,18 +93,28 @@ def below(roots: Iterable[tuple[str, str]], links: str, *, depth: int | None = N
     """
 
 
-def above(ids: str, links: str) -> str:
-    """SQL of some ids and everything above them; column id, each once.
+def make_above(connection: duckdb.DuckDBPyConnection, *, ids: str, links: str) -> None:
+    """Table ``above`` (id, depth): some ids and everything above them, each once. It may spill, as in `make_reached`.
 
     Args:
+        connection: Gets the table.
         ids: Query with one column.
-        links: Table or view with the columns LINKS, or a query in brackets.
+        links: Table with the columns LINKS.
     """
-    return f"""
-        WITH RECURSIVE reached(id) AS (
-            ({ids}) UNION SELECT link.outer_id FROM {links} link JOIN reached ON link.inner_id = reached.id
-        ) FROM reached
-    """
+    connection.execute(f"CREATE TABLE above AS SELECT DISTINCT id, 0 AS depth FROM ({ids}) first(id)")
+    added, depth = True, 0
+    while added:
+        found = connection.execute(
+            f"""
+            INSERT INTO above
+            SELECT DISTINCT link.outer_id, $depth + 1
+            FROM above JOIN {links} link ON link.inner_id = above.id
+            ANTI JOIN above seen ON seen.id = link.outer_id
+            WHERE above.depth = $depth
+            """,
+            {"depth": depth},
+        )
+        added, depth = found.fetchall()[0][0] > 0, depth + 1
 
 
 def make_reached(connection: duckdb.DuckDBPyConnection, *, first: str, links: str, depth: int) -> None:

@@ -20,7 +20,7 @@ from kgedit.store.buckets import bucket_of, divide
 from kgedit.store.digests import changed_entities
 from kgedit.store.engine import literal, open_engine, select
 from kgedit.store.parts import keep_in_parts, of_part
-from kgedit.store.snapshots import Snapshot, SnapshotTable, bucket_groups
+from kgedit.store.snapshots import BucketGroup, Snapshot, SnapshotTable, bucket_groups
 
 _MEMORY = "128MB"
 """Memory limit of DuckDB for an export; the rest spills to disk."""
@@ -106,23 +106,26 @@ class Window:
         **tables: pa.Table,
     ) -> Iterator[pa.Table]:
         """Yield the result of a query for each bucket, as `select_by_bucket` joins them."""
-        for given in self._buckets(divided, tables):
+        for given in self._tables_by_bucket(divided, tables):
             yield self.select(query, parameters, **given)
 
     def run_by_bucket(self, statements: str, *, divided: Mapping[str, str] = _WHOLE, **tables: pa.Table) -> None:
         """Run statements that add to tables in the connection, for each bucket as in `select_by_bucket`."""
-        for given in self._buckets(divided, tables):
+        for given in self._tables_by_bucket(divided, tables):
             self.run(statements, **given)
 
-    def _buckets(self, divided: Mapping[str, str], tables: Mapping[str, pa.Table]) -> Iterator[dict[str, pa.Table]]:
-        """Make the views of one bucket after the other; yields the tables for it."""
+    def buckets(self, divided: Mapping[str, str] = _WHOLE) -> Iterator[BucketGroup]:
+        """Make the views of facts, claims and entities contain the rows of one bucket after the other.
+
+        Args:
+            divided: Tables in the connection of which only the rows of the bucket are seen -> their column of subjects.
+                Name them with the schema main to change them meanwhile.
+        """
         groups = bucket_groups((self.old, self.new))
         if len(groups) == 1:
-            yield dict(tables)
+            yield groups[0]
             return
-        parts = {name: divide(tables[name], column, len(groups)) for name, column in divided.items() if name in tables}
-        kept = {name: column for name, column in divided.items() if name not in tables}
-        for name, column in kept.items():
+        for name, column in divided.items():
             rows = f"SELECT *, bucket_of({column}, {len(groups)}) AS bucket FROM {name}"
             keep_in_parts(self.connection, f"{name}_by_bucket", rows, by="bucket")
         self.connection.execute("CREATE SCHEMA IF NOT EXISTS bucket; SET search_path = 'bucket,main'")
@@ -135,13 +138,23 @@ class Window:
                         self._view(f"bucket.{name}_{table}", f"SELECT * FROM {relation}")
                 entities = changed_entities("bucket.old_entities", "bucket.new_entities")
                 self._view("bucket.changed_entities", entities)
-                for name in kept:
+                for name in divided:
                     self._view(f"bucket.{name}", of_part(f"{name}_by_bucket", group.number, by="bucket"))
-                yield {**tables, **{name: rows[group.number] for name, rows in parts.items()}}
+                yield group
         finally:
             self.connection.execute("SET search_path = 'main'")
-            for name in kept:
+            for name in divided:
                 self.connection.execute(f"DROP VIEW IF EXISTS bucket.{name}; DROP TABLE {name}_by_bucket")
+
+    def _tables_by_bucket(
+        self, divided: Mapping[str, str], tables: Mapping[str, pa.Table]
+    ) -> Iterator[dict[str, pa.Table]]:
+        """Make the views of one bucket after the other; yields the tables for it."""
+        of = len(bucket_groups((self.old, self.new)))
+        given = {name: column for name, column in divided.items() if name in tables}
+        parts = {name: divide(tables[name], column, of) for name, column in given.items() if of > 1}
+        for group in self.buckets({name: column for name, column in divided.items() if name not in tables}):
+            yield {**tables, **{name: rows[group.number] for name, rows in parts.items()}}
 
     def add(self, name: str, rows: pa.Table) -> None:
         """Append rows to a table in the connection, which the first ones create."""

@@ -1,4 +1,4 @@
-"""`task`: one of many shares of a load or of a delta, for clusters with a shared folder."""
+"""`task`: one of many shares of a load, of a delta or of load-changes, for clusters with a shared folder."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 from kgedit.errors import StoreError
 from kgedit.machine import usable_cores
 from kgedit.progress import Steps
-from kgedit.store import TASK_STAGES
+from kgedit.store import CHANGES_STAGES, TASK_STAGES
 from kgedit.store.scope import Scope, kept_scope
 from kgedit.verbs.home_folder import read_date
 from kgedit.verbs.live_progress import step_line
@@ -23,19 +23,26 @@ if TYPE_CHECKING:
 
 @options
 class RunTask(OnEngine, ReadOptions, HomeVerb[int]):
-    """Do a part of a load, or of a delta for the graph, on one of many machines.
+    """Do a part of a load, of a delta for the graph, or of load-changes, on one of many machines.
 
     All parts share the home (docs/how-to/full-dumps.md). The stages of a load are parse and finish, in any number of
     parts, with gather between them; then load-dump with the same options completes the snapshot. The stage delta finds
-    what changed since the snapshot before; the next command that updates the graph writes it there. A part that
-    failed is repeated.
+    what changed since the snapshot before; the next command that updates the graph writes it there. After
+    select-changes, take-changes in any number of parts writes what changed in another store, and load-changes
+    completes it. A part that failed is repeated.
     """
 
-    stage: Annotated[str, OneOf(TASK_STAGES)] = argument(kw_only=False, help="Stage of the load, or delta.")
+    stage: Annotated[str, OneOf(TASK_STAGES)] = argument(
+        kw_only=False, help="Stage of the load, delta, or stage of load-changes."
+    )
     date: Day = flag(kw_only=False, complete="snapshot_dates", help="Day of the dump, or of the newer snapshot.")
     path: AnyPath | None = argument(
-        default=None, kw_only=False, help="Dump file, plain or compressed (.gz, .bz2, .zst). None for delta."
+        default=None,
+        kw_only=False,
+        help="Dump file, plain or compressed (.gz, .bz2, .zst); of load-changes the home folder of the other store. "
+        "None for delta.",
     )
+    older: Day | None = flag("--from", default=None, help="Day of the older snapshot, for stages of load-changes.")
     part: str = flag(default="1/1", metavar="K/N", help="The K-th of N parts: every N-th block or bucket.")
     progress: Steps | None = python_only(default=None, help="Progress callback.")
 
@@ -48,7 +55,12 @@ class RunTask(OnEngine, ReadOptions, HomeVerb[int]):
         Raises:
             SourceError: if the dump cannot be read.
             StoreError: if the part is not K/N, the stage before is not complete, or options do not fit the stage.
+            DamagedFileError: if a file of the other store is damaged.
         """
+        if self.stage in CHANGES_STAGES:
+            return self._changes(home)
+        if self.older is not None:
+            raise StoreError(f"The stage {self.stage} has no older day. Leave out --from.")
         if self.stage == "delta":
             return self._delta(home)
         if self.engine == "spark":
@@ -89,6 +101,23 @@ class RunTask(OnEngine, ReadOptions, HomeVerb[int]):
             from kgedit.spark.delta import write_delta_on_spark
 
             return write_delta_on_spark(session, home, older, newer, scope)
+
+    def _changes(self, home: Path) -> int:
+        from kgedit.store.snapshots import open_snapshot
+        from kgedit.store.tasks import read_share
+        from kgedit.timesteps.changes_only import run_changes_task
+
+        if self.path is None or self.older is None:
+            raise StoreError(
+                f"The stage {self.stage} compares two snapshots of another store. Give its home folder after the "
+                "stage, and the days: --from DAY --date DAY"
+            )
+        if self.engine == "spark":
+            raise StoreError(f"Spark does not run the stage {self.stage}. Leave out --engine.")
+        share, store = read_share(self.part), Path(self.path)
+        with self.open_engine():
+            old, new = (open_snapshot(store, read_date(day)) for day in (self.older, self.date))
+            return run_changes_task(home, old, new, self.stage, share)
 
 
 def _neighbours(home: Path, date: datetime.date) -> tuple[Snapshot, Snapshot]:

@@ -118,8 +118,10 @@ class StoreEngine:
         return once.cast(CHANGED_STATEMENTS)
 
     def two_hops(self, window: Window) -> pa.Table:
-        begun = window.select_by_bucket(read_sql("begun_facts"), {"stop": list(TWO_HOP_STOP_LIST)})
-        return window.select(read_sql("two_hop_changes"), begun=begun).cast(TWO_HOPS)
+        keep_two_hops(window)
+        found = window.select("FROM two_hop").cast(TWO_HOPS)
+        window.drop("two_hop")
+        return found
 
     def hops_from(self, window: Window, items: pa.Table, properties: Sequence[str], *, fan: int) -> pa.Table:
         given = {"properties": list(properties), "fan": fan}
@@ -163,6 +165,14 @@ class StoreEngine:
         yield from find_nearest(window, n=n)
 
 
+def keep_two_hops(window: Window) -> None:
+    """Create the table two_hop in the window's connection: columns TWO_HOPS, in their order."""
+    for begun in window.each_bucket(read_sql("begun_facts"), {"stop": list(TWO_HOP_STOP_LIST)}):
+        window.add("begun", begun)
+    window.run(f"CREATE TABLE two_hop AS {read_sql('two_hop_changes')}")
+    window.drop("begun")
+
+
 _STATIC_TABLES = """
     CREATE OR REPLACE TEMP TABLE edited_subject (id VARCHAR);
     CREATE OR REPLACE TEMP TABLE static_fact (subject VARCHAR, property VARCHAR, object VARCHAR, untouched BOOLEAN);
@@ -179,7 +189,8 @@ def find_static_facts(window: Window, edits: pa.Table) -> None:
     """
     window.run(_STATIC_TABLES)
     window.run_by_bucket(read_sql("edited_subjects"))
-    window.run_by_bucket(read_sql("static_facts"), edits=edits)
+    relation = edits.select(["property"]).group_by("property").aggregate([])
+    window.run_by_bucket(read_sql("static_facts"), divided={"edits": "subject"}, edits=edits, relation=relation)
 
 
 def sorted_edits(edits: pa.Table) -> pa.Table:
