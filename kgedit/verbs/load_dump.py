@@ -286,7 +286,7 @@ class LoadChanges(ForGraph, HomeVerb["tuple[Snapshot, Snapshot]"]):
     """Take what changed between two snapshots out of a larger store.
 
     The new home has everything that an export between them reads. It must contain no other snapshots. The same command
-    repeats an interrupted one.
+    continues an interrupted one.
     """
 
     store: ExistingFolder = argument(kw_only=False, help="Home folder of the other store.")

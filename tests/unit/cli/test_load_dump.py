@@ -71,6 +71,9 @@ def test_parts_of_a_delta_need_no_dump_and_a_snapshot_before(tmp_path: Path, dum
         (("parse", str(dump), "--engine", "spark"), "load-dump PATH --date DAY --engine spark"),
         (("delta", "--master", "local[2]"), "Add --engine spark"),
         (("delta", "--engine", "spark", "--part", "1/2"), "Leave out --part"),
+        (("delta", "--from", "2021-01-04"), "Leave out --from"),
+        (("take-changes", str(tmp_path)), "--from DAY --date DAY"),
+        (("take-changes", str(tmp_path), "--from", "2021-01-04", "--engine", "spark"), "Leave out --engine"),
     ):
         refused = task(*given, "--date", "2023-02-27")
         assert (refused.exit_code, message in refused.output) == (1, True), given
@@ -83,6 +86,9 @@ def test_what_changed_is_taken_out_of_another_store(
     changed = write_dump(tmp_path / "newer.json", [entity("Q1", statement(snak("P31", entity_value("Q6"))))])
     run("load-dump", str(changed), "--date", "2023-02-27", "--no-graph")
     monkeypatch.setenv("KGEDIT_HOME", str(tmp_path / "laptop"))
+    for stage in ("select-changes", "take-changes"):
+        done = run("task", stage, str(tmp_path / "home"), "--from", "2021-01-04", "--date", "2023-02-27")
+        assert done.stdout == f"{stage}, part 1/1: 1 buckets done\n"
     taken = run(
         "load-changes",
         str(tmp_path / "home"),

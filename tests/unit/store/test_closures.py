@@ -16,7 +16,7 @@ from world.dumps import entity, entity_value, load, snak, statement, write_dump
 
 import kgedit
 from kgedit.cli import main
-from kgedit.store.closures import LINKS, below, containment_links, find_cycles, list_cycles, make_reached
+from kgedit.store.closures import LINKS, below, containment_links, find_cycles, list_cycles, make_above, make_reached
 
 IDS = st.integers(1, 9).map(lambda number: f"Q{number}")
 STEPS = st.lists(st.tuples(IDS, IDS), max_size=25)
@@ -68,6 +68,19 @@ def test_what_lies_around_is_what_networkx_finds(steps: list[tuple[str, str]], s
         make_reached(connection, first=first_steps, links="links", depth=depth)
         found = connection.sql("SELECT inner_id, outer_id, depth FROM reached").fetchall()
     assert sorted(found) == sorted((*pair, distance) for pair, distance in shortest.items())
+
+
+@settings(deadline=None, max_examples=20)
+@given(STEPS, st.sets(IDS, max_size=3))
+def test_what_lies_above_is_what_networkx_finds(steps: list[tuple[str, str]], starts: set[str]) -> None:
+    world = graph(steps)
+    world.add_nodes_from(starts)
+    with duckdb.connect() as connection:
+        connection.register("links", links(steps))
+        connection.register("starts", pa.table({"id": sorted(starts)}, schema=pa.schema([("id", pa.string())])))
+        make_above(connection, ids="FROM starts", links="links")
+        found = [id_ for (id_,) in connection.sql("SELECT id FROM above").fetchall()]
+    assert sorted(found) == sorted(starts.union(*(nx.descendants(world, start) for start in starts)))
 
 
 @settings(deadline=None, max_examples=20)

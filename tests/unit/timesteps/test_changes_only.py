@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import duckdb
+import pyarrow as pa
 import pytest
 from world.dumps import load, write_dump
 from world.real_slices import DATES, EDITS, RealSlice, tables_of
@@ -13,9 +15,11 @@ from world.two_days import about, item, two_snapshots
 
 from kgedit.errors import StoreError, TimestepError
 from kgedit.sample.generate import write_world
+from kgedit.store.bucket_files import RowGroups
 from kgedit.store.engine import literal
-from kgedit.store.snapshots import Snapshot
-from kgedit.timesteps.changes_only import take_changes
+from kgedit.store.snapshots import SIMILAR_FACTS, Snapshot
+from kgedit.store.tasks import read_share
+from kgedit.timesteps.changes_only import run_changes_task, take_changes
 from kgedit.timesteps.engines.functionality import measure_functionality
 from kgedit.timesteps.engines.store import StoreEngine
 from kgedit.timesteps.export import WikiBigEditSettings, export_timestep
@@ -23,8 +27,8 @@ from kgedit.timesteps.wikifactdiff.export import WikiFactDiffSettings
 from kgedit.timesteps.wikifactdiff.export import export_timestep as export_wikifactdiff
 
 
-def sample(folder: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Snapshot, Snapshot]:
-    monkeypatch.setattr("kgedit.store.builds.bucket_count", lambda _text_bytes: 2)
+def sample(folder: Path, monkeypatch: pytest.MonkeyPatch, *, buckets: int = 2) -> tuple[Snapshot, Snapshot]:
+    monkeypatch.setattr("kgedit.store.builds.bucket_count", lambda _text_bytes: buckets)
     *dumps, redirects = write_world(folder / "dumps")
     days = [f"{dump.name[:4]}-{dump.name[4:6]}-{dump.name[6:8]}" for dump in dumps[:2]]
     older, newer = (
@@ -68,6 +72,76 @@ def test_so_are_those_of_real_slices(world: str, real_slice: Callable[[str], Rea
         assert exported(part, tmp_path / f"part {number}", settings) == tables_of(whole)
 
 
+def test_the_same_rows_are_taken_in_any_number_of_buckets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    one, several = (
+        take_changes(tmp_path / f"home {buckets}", *sample(tmp_path / f"in {buckets}", monkeypatch, buckets=buckets))
+        for buckets in (1, 8)
+    )
+    for alone, divided in zip(one, several, strict=True):
+        assert (alone.buckets, divided.buckets) == (1, 8)
+        assert {name: alone.manifest[name] for name in COUNTS} == {name: divided.manifest[name] for name in COUNTS}
+        assert rows_of(alone) == rows_of(divided)
+    assert one[1].measured(SIMILAR_FACTS).read_bytes() == several[1].measured(SIMILAR_FACTS).read_bytes()
+
+
+COUNTS = ("entities", "redirected", "claims", "claims_with_value", "facts")
+
+
+def rows_of(snapshot: Snapshot) -> list[list[tuple[Any, ...]]]:
+    """Sorted rows of the three tables, without the places of statements, which depend on the buckets."""
+    tables = {snapshot.claims: "place", snapshot.facts: "statement_place, statement_places", snapshot.entities: ""}
+    found = []
+    for path, places in tables.items():
+        columns = f"* EXCLUDE ({places})" if places else "*"
+        found.append(duckdb.sql(f"SELECT {columns} FROM {literal(path)} ORDER BY ALL").fetchall())
+    assert all(found)
+    return found
+
+
+def test_shares_of_both_stages_give_the_bytes_of_one_call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = sample(tmp_path, monkeypatch, buckets=8)
+    wanted = bytes_of(take_changes(tmp_path / "alone", *whole))
+    home = tmp_path / "shared"
+    with pytest.raises(StoreError, match="kgedit task select-changes"):
+        run_changes_task(home, *whole, "take-changes", read_share("1/3"))
+    with pytest.raises(StoreError, match="has one part"):
+        run_changes_task(home, *whole, "select-changes", read_share("1/3"))
+    assert run_changes_task(home, *whole, "select-changes", read_share("1/1")) == 8
+    with monkeypatch.context() as patch:
+        patch.setattr("kgedit.timesteps.changes_only.RowGroups.write", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            run_changes_task(home, *whole, "take-changes", read_share("1/3"))
+    shares = ("2/3", "1/3", "1/3")
+    assert [run_changes_task(home, *whole, "take-changes", read_share(share)) for share in shares] == [3, 3, 3]
+    written: list[str] = []
+    monkeypatch.setattr("kgedit.timesteps.changes_only.RowGroups", noted(written))
+    assert bytes_of(take_changes(home, *whole)) == wanted
+    assert sorted(written) == sorted(
+        2 * [f"{table}-{number:05d}.parquet" for table in ("claims", "entities", "facts") for number in (2, 5)]
+    )
+
+
+def interrupted(_file: RowGroups, _table: pa.Table) -> None:
+    raise KeyboardInterrupt
+
+
+def noted(names: list[str]) -> type[RowGroups]:
+    """Class that notes the names of the files that it writes."""
+
+    class Noted(RowGroups):
+        def __init__(self, path: Path, schema: pa.Schema) -> None:
+            names.append(path.name[1:].partition(".parquet")[0] + ".parquet")
+            super().__init__(path, schema)
+
+    return Noted
+
+
+def bytes_of(part: Sequence[Snapshot]) -> dict[str, bytes]:
+    folders = [snapshot.folder for snapshot in part]
+    assert sorted(folders[0].parent.glob("[!.]*")) == folders
+    return {f"{folder.name}/{path.name}": path.read_bytes() for folder in folders for path in folder.iterdir()}
+
+
 def small(folder: Path) -> tuple[Snapshot, Snapshot]:
     """Two snapshots in which Q1 gets another leader, and Q2 keeps its own."""
     before, after = (
@@ -102,14 +176,7 @@ def test_existing_parts_are_kept(tmp_path: Path) -> None:
 
 def test_the_same_bytes_each_time(tmp_path: Path) -> None:
     whole = small(tmp_path)
-    first, second = (
-        {
-            f"{snapshot.name}/{path.name}": path.read_bytes()
-            for snapshot in take_changes(tmp_path / name, *whole)
-            for path in snapshot.folder.iterdir()
-        }
-        for name in ("one", "two")
-    )
+    first, second = (bytes_of(take_changes(tmp_path / name, *whole)) for name in ("one", "two"))
     assert first == second
 
 
