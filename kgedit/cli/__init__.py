@@ -38,7 +38,7 @@ COMMAND_TABLE: dict[str, dict[str, tuple[str, str]]] = {
         ),
         "task": (
             "kgedit.cli.data:task",
-            "Do a part of a load, or of a delta for the graph, on one of many machines.",
+            "Do a part of a load, of a delta for the graph, or of load-changes, on one of many machines.",
         ),
         "snapshots": ("kgedit.cli.snapshots:snapshots", "List the snapshots in the store."),
         "drop-snapshot": ("kgedit.cli.snapshots:drop_snapshot", "Remove a snapshot from the store and the graph."),
