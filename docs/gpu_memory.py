@@ -28,7 +28,6 @@ from kgedit.llm.surgery.layers import choose_matrices, mlp_matrices, parse_layer
 from kgedit.llm.surgery.structure import is_linear, is_norm
 
 FILE = Path(__file__).parent / "gpu.md"
-BEGIN, END = "<!-- written by docs/gpu_memory.py -->", "<!-- end -->"
 
 LLAMA_3_8B = {
     "hidden_size": 4096,
@@ -37,6 +36,7 @@ LLAMA_3_8B = {
     "num_attention_heads": 32,
     "num_key_value_heads": 8,
     "vocab_size": 128256,
+    "max_position_embeddings": 8192,
 }
 TOKENS = 64
 """Of a prompt with its answer."""
@@ -61,7 +61,7 @@ class Needs:
 
 def _fine_tuning(model: LanguageModel, own: Any) -> Needs:
     matrix = _down(model, own.layer)
-    before = 4 * matrix if getattr(own, "norm", None) else 0
+    before = 8 * matrix if getattr(own, "norm", None) else 0  # the matrix before, and one bound of the change
     return Needs(4 * matrix, 12 * matrix + before, own.layer)  # Adam's two moments and the gradient
 
 
@@ -72,8 +72,10 @@ def _crispedit(model: LanguageModel, own: Any) -> Needs:
     each = (
         4 * matrix + (8 + 4) * squares + matrix
     )  # the matrix; factors and at most their eigenvectors; which are closed
-    # Gradient, Adam and the matrix before; eigenvalues of one layer at a time.
-    return Needs(len(layers) * each, len(layers) * 16 * matrix + 3 * 8 * matrix, layers[0])
+    # Gradient, Adam and the matrix before, or before that eigenvectors, their copies and all products of eigenvalues of
+    # one layer.
+    training, projecting = len(layers) * 16 * matrix, 2 * 8 * squares + 3 * 8 * matrix
+    return Needs(len(layers) * each, max(training, projecting), layers[0])
 
 
 def _block_layers(model: LanguageModel) -> list[Any]:
@@ -154,16 +156,15 @@ def _grace(model: LanguageModel, own: Any) -> Needs:
 
 def _wise(model: LanguageModel, own: Any) -> Needs:
     matrix, copies = _down(model, own.layer), max(1, own.merge_every // own.shard)
-    return Needs(
-        4 * matrix, 9 * matrix + 4 * matrix * copies, own.layer
-    )  # gradient, the copy before, mask; more copies
+    # The copy and its mask; in a step its gradient, the copy before and the part that fades; more copies.
+    return Needs(5 * matrix, 12 * matrix + 4 * matrix * (copies - 1), own.layer)
 
 
 def _memoir(model: LanguageModel, own: Any) -> Needs:
     matrix, inputs = _down(model, own.layer), model.blocks[own.layer].inner_width
     columns = round(own.share * inputs) * matrix // inputs
-    # A mask has a byte for each input; the columns of a mask before a step, in it, and their gradient.
-    return Needs(4 * matrix + (8 + 4) * inputs, 3 * 4 * columns, own.layer, each=inputs)
+    # A mask has a byte for each input; the columns of a mask before a step, in it, their gradient, and the change.
+    return Needs(4 * matrix + (8 + 4) * inputs, 4 * 4 * columns, own.layer, each=inputs)
 
 
 def _ultraedit(model: LanguageModel, own: Any) -> Needs:
@@ -192,7 +193,9 @@ def _mend(model: LanguageModel, own: Any) -> Needs:
     trained = sum(4 * parameter.numel() for parameter in network.parameters())
     edited = sum(4 * inputs * outputs for inputs, outputs in shapes)
     statistics = sum(2 * 8 * (inputs + outputs) for inputs, outputs in shapes)
-    return Needs(2 * trained + edited + statistics, 2 * trained, depth - own.blocks)
+    largest = max(4 * inputs * outputs for inputs, outputs in shapes)
+    # Adam of the networks' training, or later the updates of all matrices, one of them as product and sum.
+    return Needs(2 * trained + edited + statistics, max(2 * trained, edited + 2 * largest), depth - own.blocks)
 
 
 NEEDS: dict[str, Callable[[LanguageModel, Any], Needs]] = {
@@ -314,12 +317,18 @@ def _down(model: LanguageModel, layer: int) -> int:
     return down.in_width * down.out_width
 
 
-def written(text: str) -> str:
-    """The page with the table as it is now."""
-    before, _, rest = text.partition(BEGIN)
-    _, _, after = rest.partition(END)
-    return f"{before}{BEGIN}\n{table()}\n{END}{after}"
+def with_section(text: str, script: str, section: str) -> str:
+    """The page with another section in place of what a script wrote before."""
+    begin, end = f"<!-- written by docs/{script} -->", "<!-- end -->"
+    before, _, rest = text.partition(begin)
+    _, _, after = rest.partition(end)
+    return f"{before}{begin}\n{section}\n{end}{after}"
+
+
+def write(script: str, section: str) -> None:
+    """Put a script's section into the page."""
+    FILE.write_text(with_section(FILE.read_text(encoding="utf-8"), script, section), encoding="utf-8")
 
 
 if __name__ == "__main__":
-    FILE.write_text(written(FILE.read_text(encoding="utf-8")), encoding="utf-8")
+    write("gpu_memory.py", table())

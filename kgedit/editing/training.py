@@ -35,6 +35,14 @@ def seeded(seed: int, device: torch.device) -> Iterator[None]:
         yield
 
 
+def fusible(weights: Sequence[torch.Tensor]) -> bool:
+    """Whether Adam can make one pass over a weight instead of ten.
+
+    On a CPU this saves a tenth of a step's time, and on a GPU a copy of all weights.
+    """
+    return all(weight.device.type in ("cpu", "cuda") for weight in weights)
+
+
 def examples(cases: Sequence[Case], contexts: Sequence[Context]) -> list[tuple[str, str]]:
     """Build (prompt, answer) pairs for every case in every context, case by case."""
     return [(context.prompt(case.question), case.answer) for case in cases for context in contexts]

@@ -17,7 +17,7 @@ import torch
 from kgedit.editing.editor import NO_RUN, AppliedEdits, Capabilities, EditorState, RunContext
 from kgedit.editing.fine_tuning.selective import SelectiveTuning
 from kgedit.editing.hparams.fine_tuning import ContinualSettings, EwcSettings, SynapticSettings
-from kgedit.editing.training import examples, seed_for
+from kgedit.editing.training import examples, fusible, seed_for
 from kgedit.llm.contexts import Context
 from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.training import backward, encode_targets
@@ -68,7 +68,7 @@ class ConsolidatedTuning(SelectiveTuning[PenaltySettings]):
 
     def _optimizer(self, weights: Sequence[torch.nn.Parameter]) -> torch.optim.Optimizer:
         # A fused Adam divides gradients by the loss scale itself, after the hook that adds the penalty.
-        fused = not self._scaler.is_enabled() and all(weight.device.type in ("cpu", "cuda") for weight in weights)
+        fused = fusible(weights) and not self._scaler.is_enabled()
         return torch.optim.Adam(weights, lr=self.settings.learning_rate, fused=fused)
 
     @contextmanager
@@ -179,11 +179,13 @@ class SynapticIntelligence(ConsolidatedTuning[SynapticSettings]):
                 if own.grad is not None:
                     before[name] = (own.grad.clone(), own.detach().clone())
 
-        def add_up(*_: Any) -> None:
+        # A hook that captured the optimizer would keep it, and all of its state, until Python looks for cycles.
+        def add_up(stepped: torch.optim.Optimizer, *_: Any) -> None:
             for name, (gradient, start) in before.items():
-                kept, own = optimizer.state[weights[name]], weights[name].detach()
+                kept, own = stepped.state[weights[name]], weights[name].detach()
                 path = kept["path"] if "path" in kept else torch.zeros_like(own)
                 kept["path"] = path.addcmul_(gradient, own - start, value=-1)
+            before.clear()
 
         if self.settings.penalty:
             optimizer.register_step_pre_hook(remember)

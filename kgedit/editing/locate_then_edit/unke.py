@@ -25,7 +25,7 @@ from kgedit.editing.locate_then_edit.value_search import (
     search_stage,
     search_values,
 )
-from kgedit.editing.training import UnrelatedPrompts, seed_for
+from kgedit.editing.training import UnrelatedPrompts, fusible, seed_for
 from kgedit.llm.contexts import Context
 from kgedit.llm.devices import BatchLimit, in_float64
 from kgedit.llm.language_model import LanguageModel
@@ -200,7 +200,8 @@ class Unke(Editor[UnkeSettings]):
     def _train(self, wanted: WantedOutputs) -> None:
         """Adam on all weights of the block."""
         trained = [parameter.editable().requires_grad_(True) for parameter in self.parameters.values()]
-        optimizer, scaler = torch.optim.Adam(trained, lr=self.settings.train_rate), loss_scaler(self.model)
+        optimizer = torch.optim.Adam(trained, lr=self.settings.train_rate, fused=fusible(trained))
+        scaler = loss_scaler(self.model)
         try:
             with torch.enable_grad():
                 for _ in range(self.settings.train_steps):

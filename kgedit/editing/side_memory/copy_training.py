@@ -136,7 +136,7 @@ class CopyTraining:
 
         Args:
             start: Copy minus matrix.
-            mask: 1 where gradients may change the copy.
+            mask: True where gradients may change the copy.
             edits: The edits to learn.
             unrelated: One prompt per edit that it must not affect.
             replay: Past edits.
@@ -152,7 +152,7 @@ class CopyTraining:
                     apart = self._apart(change, edits, unrelated, replay)
                     loss = answer + scale.margin_weight * apart.to(answer.device)
                     (gradient,) = gradients(self._model, loss, [change])
-                    self._step(change, mask * gradient)
+                    self._step(change, gradient.mul_(mask))
                     total = loss.item()
                     if total <= settings.stop_loss and abs(total - last) <= settings.stop_change:
                         break
@@ -204,13 +204,17 @@ class CopyTraining:
         return aside
 
     def _step(self, change: torch.Tensor, gradient: torch.Tensor) -> None:
-        """Take a step of gradient descent on the copy; weight decay applies to all of its weights, as published."""
+        """Take a step of gradient descent on the copy; weight decay applies to all of its weights, as published.
+
+        The gradient is overwritten: on a large model each further tensor of its shape is a fifth of a gibibyte.
+        """
         settings = self._settings
         with torch.no_grad():
             if settings.decay:
-                weight = self._distance.layer.weight.detach().to(change)
-                change -= settings.decay * (weight + change)
-            change -= self._scale.learning_rate * gradient
+                fading = self._distance.layer.weight.detach().to(change.device) + change
+                change -= fading.mul_(settings.decay)
+                del fading
+            change -= gradient.mul_(self._scale.learning_rate)
             if settings.clamp is not None:
                 change.clamp_(-settings.clamp, settings.clamp)
 

@@ -178,7 +178,7 @@ class Memoir(Editor[MemoirSettings]):
                     with torch.no_grad():
                         # The constant of torch.nn.utils.clip_grad_norm_, after which SGD adds the decay.
                         gradient *= (settings.clip / (gradient.norm() + 1e-6)).clamp(max=1.0)
-                        part -= settings.learning_rate * (gradient + settings.decay * part)
+                        part -= (part * settings.decay).add_(gradient).mul_(settings.learning_rate)
                     steps += 1
             finally:
                 handle.remove()

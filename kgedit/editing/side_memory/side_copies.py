@@ -170,9 +170,9 @@ class Router(PromptRoutes):
 
 
 def random_mask(like: torch.Tensor, *, share: float, seed: int) -> torch.Tensor:
-    """1 at a random share of the entries, 0 elsewhere; the same on every device."""
+    """True at a random share of the entries; the same on every device."""
     generator = torch.Generator().manual_seed(seed)
-    return (torch.rand(like.shape, generator=generator) < share).to(like)
+    return (torch.rand(like.shape, generator=generator) < share).to(like.device)
 
 
 @dataclass(frozen=True, slots=True)

@@ -142,6 +142,7 @@ class Wise(Editor[WiseSettings]):
         self._in_copy = 0  # edits in the newest copy; 0 if the next edit starts one
         self._since_merge = 0
         self._opened = 0
+        self._mask: tuple[int, torch.Tensor] | None = None  # of the newest copy, with its seed
 
     def prepare(self, known: Sequence[KnownFact], *, advance: Advance) -> None:  # noqa: ARG002 - the contract's shape
         """Store the facts from which unrelated prompts are sampled."""
@@ -266,8 +267,10 @@ class Wise(Editor[WiseSettings]):
             zeros = torch.zeros_like(self._matrix.weight, dtype=torch.float32)
             self.router.copies.append(SideCopy(zeros, self._first_threshold()))
             self._opened += 1
-        copy = self.router.copies[-1]
-        return copy, random_mask(copy.change, share=self.settings.share, seed=self._copy_seed)
+        copy, seed = self.router.copies[-1], self._copy_seed
+        if self._mask is None or self._mask[0] != seed:
+            self._mask = seed, random_mask(copy.change, share=self.settings.share, seed=seed)
+        return copy, self._mask[1]
 
     def _count(self, edits: int) -> None:
         """Close a full copy, and merge copies if there were enough edits since the last merge."""
