@@ -33,7 +33,7 @@ def test_a_metric_states_what_it_is(name: str) -> None:
 @pytest.mark.parametrize("name", METRICS)
 def test_a_metric_has_a_test(name: str) -> None:
     text = (UNIT_TESTS / "test_answer_metrics.py").read_text(encoding="utf-8")
-    assert any(f'{call}"{name}"' in text for call in ("judge(", "METRICS[", "told("))
+    assert any(f'{call}"{name}"' in text for call in ("judge(", "METRICS[", "described("))
 
 
 @pytest.mark.parametrize("name", METRICS)
@@ -49,9 +49,9 @@ def test_a_metric_keeps_to_its_range(
     name: str, text: str, gold: str, alias: str, before: Earlier | None, measured: tuple[float, float, float]
 ) -> None:
     metric = METRICS[name]
-    told = dict(zip(("token_match", "probability", "old_probability"), measured, strict=True))
+    result = dict(zip(("token_match", "probability", "old_probability"), measured, strict=True))
     for preset in (SYNTHETIC, WILD):
-        given_answer = answer(of=preset, text=text, answers=(gold, alias), axis=metric.axes[0], **told)
+        given_answer = answer(of=preset, text=text, answers=(gold, alias), axis=metric.axes[0], **result)
         value = metric.judge(given_answer, before)
         assert value is None or metric.minimum <= value <= metric.maximum
 

@@ -198,11 +198,11 @@ def test_an_import_killed_half_way_is_refused_and_then_simply_done_again(
 
 def test_the_command_line_tells_where_the_server_answers(server: ManagedServer) -> None:
     address = server.start()
-    told = CliRunner().invoke(main, ["graph", "status", "--json"])
-    status = json.loads(told.stdout)
+    result = CliRunner().invoke(main, ["graph", "status", "--json"])
+    status = json.loads(result.stdout)
     assert (status["running"], status["pid"], status["bolt"]) == (True, server.pid(), address.uri)
     assert status["password_file"] == str(server.password_file)
-    assert address.password not in told.output
+    assert address.password not in result.output
     started = CliRunner().invoke(main, ["graph", "start"])
     assert started.stdout.splitlines() == [address.uri, address.browser_page()]
 

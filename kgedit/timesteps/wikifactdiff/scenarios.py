@@ -76,7 +76,7 @@ def find_updates(
     same = "label" if behaviour.changed_values_only else "term"
     workspace.execute(
         f"""
-        CREATE TABLE told AS
+        CREATE TABLE stated AS
         SELECT *, count(*) OVER same AS times_stated,
                count(*) FILTER (decision IN ('new', 'static')) OVER same AS times_valid,
                count(*) FILTER (decision = 'obsolete') OVER same AS times_obsolete,
@@ -126,8 +126,8 @@ def _find_unnamed_properties(workspace: duckdb.DuckDBPyConnection, templates: Pa
 
 
 def _reasons() -> str:
-    told = {"unknown": "'unknown: ' || unknown_rule"}
-    return " ".join(f"WHEN {condition} THEN {told.get(name, repr(name))}" for name, condition in REASONS)
+    result = {"unknown": "'unknown: ' || unknown_rule"}
+    return " ".join(f"WHEN {condition} THEN {result.get(name, repr(name))}" for name, condition in REASONS)
 
 
 _JUDGED = """
@@ -145,7 +145,7 @@ _JUDGED = """
                    AS contradicting,
                bool_or((label IS NULL OR {label_is_id}) AND decision <> 'ignore')
                    OR any_value(subject_label) IS NULL OR {subject_is_id} AS unlabelled
-        FROM told LEFT JOIN (SELECT id AS subject, label AS subject_label FROM known) USING (subject)
+        FROM stated LEFT JOIN (SELECT id AS subject, label AS subject_label FROM known) USING (subject)
         GROUP BY subject, property
     )
     SELECT * EXCLUDE (selected), new + obsolete + static AS facts, CASE {reasons} END AS reason
@@ -168,7 +168,7 @@ def _kept() -> str:
 _OBJECTS = """
     CREATE TABLE update_object AS
     SELECT t.* EXCLUDE (times_stated, times_valid, times_obsolete, nth, differs, place)
-    FROM told t SEMI JOIN update_group USING (subject, property)
+    FROM stated t SEMI JOIN update_group USING (subject, property)
     WHERE nth = 1 AND decision IN ('new', 'obsolete', 'static')
 """
 """One row per value of an update; if a value occurs twice, static is preferred to new."""
@@ -220,7 +220,7 @@ def find_dropped(workspace: duckdb.DuckDBPyConnection) -> None:
     snapshots is listed on both sides.
 
     Args:
-        workspace: Workspace with judged_group, told, known and, if the released code lost entities, lost.
+        workspace: Workspace with judged_group, stated, known and, if the released code lost entities, lost.
     """
     tables = {row[0] for row in workspace.execute("SHOW TABLES").fetchall()}
     lost = "subject IN (FROM lost)" if "lost" in tables else "false"
@@ -233,7 +233,7 @@ def find_dropped(workspace: duckdb.DuckDBPyConnection) -> None:
         ), said AS (
             SELECT subject, property, term, any_value(label) AS label,
                    bool_or(side <> 'new') AS was, bool_or(side <> 'old') AS became
-            FROM told SEMI JOIN reason_of USING (subject, property) GROUP BY subject, property, term
+            FROM stated SEMI JOIN reason_of USING (subject, property) GROUP BY subject, property, term
         ), listed AS (
             SELECT subject, property,
                    coalesce(list(term ORDER BY term) FILTER (WHERE was), []) AS old_objects,

@@ -30,13 +30,13 @@ SHORTCUTS = {
 def test_an_export_of_the_sample_is_valid(form: str, sample_home: Path, tmp_path: Path) -> None:
     folder = tmp_path / "timestep"
     kgedit(sample_home, "export-timestep", "--from", FROM, "--to", TO, "--form", form, "--out", folder)
-    told = json.loads(
+    result = json.loads(
         kgedit(sample_home, "audit", folder / f"{form}.json", "--from", FROM, "--to", TO, "--format", "json")
     )
-    wrong = {row["case_id"]: row["reasons"] for row in told["rows"] if row["verdict"] != "valid"}
+    wrong = {row["case_id"]: row["reasons"] for row in result["rows"] if row["verdict"] != "valid"}
     edits = {case_id: reasons[0] for case_id, reasons in wrong.items() if not set(reasons) <= SHORTCUTS}
 
-    assert len(told["rows"]) > 100
+    assert len(result["rows"]) > 100
     assert edits.items() <= DOCUMENTED.items()
-    assert Counter(row["edit"] for row in told["rows"])["valid"] >= len(told["rows"]) - len(DOCUMENTED)
-    assert {row["locality"] for row in told["rows"]} <= {"valid", None}
+    assert Counter(row["edit"] for row in result["rows"])["valid"] >= len(result["rows"]) - len(DOCUMENTED)
+    assert {row["locality"] for row in result["rows"]} <= {"valid", None}

@@ -49,10 +49,10 @@ def test_the_graph_has_the_facts_of_the_store(sample_home: Path, properties: tup
     with Graph.open(sample_home) as graph:
         held = read_graph_facts(graph, properties=properties)
     keys = ["since", "subject", "property", "object"]
-    told = [name for name in held.facts.column_names if name != "subject_aliases"]  # none is null or an empty list
-    expected = read_dated_facts(snapshots, properties).select(told).sort_by([(key, "ascending") for key in keys])
+    result = [name for name in held.facts.column_names if name != "subject_aliases"]  # none is null or an empty list
+    expected = read_dated_facts(snapshots, properties).select(result).sort_by([(key, "ascending") for key in keys])
     assert held.snapshots == tuple(one.date for one in snapshots)
-    assert held.facts.select(told).sort_by([(key, "ascending") for key in keys]).equals(expected)
+    assert held.facts.select(result).sort_by([(key, "ascending") for key in keys]).equals(expected)
     assert held.facts.num_rows > 50
 
 
@@ -76,15 +76,15 @@ def test_the_queries_of_the_guide_find_what_the_memory_finds(sample_home: Path) 
         learn_dated_facts(whole, read_graph_facts(graph, as_of=DAY).facts, as_of=DAY)
         for question in QUESTIONS:
             part = _memory_of_question(graph, question)
-            told, expected = (
+            result, expected = (
                 [
                     [(fact["question"], fact["answer"]) for fact in path["facts"]]
                     for path in ask_memory(memory, question, Search(gate=0.0, misspelt=False)).record()["paths"]
                 ]
                 for memory in (part, whole)
             )
-            assert told == expected, question
-            found += bool(told)
+            assert result == expected, question
+            found += bool(result)
     assert found >= 5
 
 
@@ -139,8 +139,8 @@ def _different(
     usual = Search(gate=0.0, misspelt=False)
     questions = [case.question for case in cases]
     found = zip(cases, *(each.find(questions, usual, as_of=as_of) for each in (one, other)), strict=True)
-    told = [(case.fact.subject_label, _values(first, case), _values(second, case)) for case, first, second in found]
-    return [each for each in told if each[1] != each[2]]
+    result = [(case.fact.subject_label, _values(first, case), _values(second, case)) for case, first, second in found]
+    return [each for each in result if each[1] != each[2]]
 
 
 def _values(finding: Finding, case: Case) -> list[str]:

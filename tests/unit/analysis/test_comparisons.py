@@ -88,10 +88,10 @@ def test_runs_that_differ_in_their_seed_are_one_method(tmp_path: Path, runs: lis
     assert [variant.name for variant in variants(found)] == ["a #1,2", "b #3", "c #4"]
     seeds = seeds_table(found, "wild")
     assert seeds is not None
-    told = row(seeds)
-    assert (told["runs"], told["seeds"]) == ("a #1,2", "7, 8")
-    assert (told["mean"], told["lowest"], told["highest"]) == (0.75, 0.5, 1.0)
-    assert told["spread"] == pytest.approx(np.std([0.5, 1.0], ddof=1))
+    outcome = row(seeds)
+    assert (outcome["runs"], outcome["seeds"]) == ("a #1,2", "7, 8")
+    assert (outcome["mean"], outcome["lowest"], outcome["highest"]) == (0.75, 0.5, 1.0)
+    assert outcome["spread"] == pytest.approx(np.std([0.5, 1.0], ddof=1))
     paired = paired_table(found, "wild")
     assert paired is not None
     assert row(paired)["second less first"].mean == 0.0

@@ -43,16 +43,16 @@ def test_an_audit_is_a_table_of_counts_and_the_first_wrong_rows(home: Path, tmp_
     assert "3 more rows are not valid: --format csv lists all" in ran.stderr
     listed = list(csv.DictReader(_run(home, "audit", file, *WINDOW, "--format", "csv").stdout.splitlines()))
     assert [row["verdict"] for row in listed] == ["valid", "undecidable", "undecidable", "invalid", "invalid"]
-    told = json.loads(_run(home, "audit", file, *WINDOW, "--format", "json").stdout)
-    assert (told["format"], told["from"], len(told["rows"]), told["not_audited"]) == (
+    result = json.loads(_run(home, "audit", file, *WINDOW, "--format", "json").stdout)
+    assert (result["format"], result["from"], len(result["rows"]), result["not_audited"]) == (
         "wikibigedit",
         "2021-01-04",
         5,
         {},
     )
-    assert sum(count["rows"] for count in told["counts"] if count["part"] == "row") == 5
-    assert [(kind["rows"], kind["of"]) for kind in told["kinds"]] == [(1, 1)]
-    assert listed[0]["kind"] == told["rows"][0]["kind"] == told["kinds"][0]["kind"]
+    assert sum(count["rows"] for count in result["counts"] if count["part"] == "row") == 5
+    assert [(kind["rows"], kind["of"]) for kind in result["kinds"]] == [(1, 1)]
+    assert listed[0]["kind"] == result["rows"][0]["kind"] == result["kinds"][0]["kind"]
 
 
 def test_a_description_is_a_table_or_json_or_csv(home: Path, tmp_path: Path) -> None:

@@ -109,18 +109,18 @@ def test_our_own_reader_reads_what_was_written(folder: Path) -> None:
 
 def test_what_was_left_out_and_done_lies_beside_the_file(folder: Path) -> None:
     shown = build(folder)
-    told = provenance(folder)
-    assert told["left_out"] == {
+    reported = provenance(folder)
+    assert reported["left_out"] == {
         "no subject found": 1,
         "the question gives its answer away": 1,
         "the same question twice": 1,
     }
-    first = told["sources"][0]
+    first = reported["sources"][0]
     assert (first["file"], first["form"], first["rows"], first["usable"]) == ("open.jsonl", "NQ-open", 6, 5)
     assert first["sha256"] == hashlib.sha256((folder / "open.jsonl").read_bytes()).hexdigest()
-    assert told["sha256"] == hashlib.sha256((folder / "made.json").read_bytes()).hexdigest()
-    assert told["rows"] == 3 == sum(told["categories"].values()) == sum(told["done"]["subject"].values())
-    assert str(folder) not in json.dumps(told)
+    assert reported["sha256"] == hashlib.sha256((folder / "made.json").read_bytes()).hexdigest()
+    assert reported["rows"] == 3 == sum(reported["categories"].values()) == sum(reported["done"]["subject"].values())
+    assert str(folder) not in json.dumps(reported)
     assert "left out: no answer: 1" in shown.stderr
     assert "No locality questions" in shown.stderr
 
@@ -203,18 +203,18 @@ def test_a_model_does_what_it_can_and_the_rules_do_the_rest(folder: Path) -> Non
 
 
 def test_the_users_own_instructions_are_sent_and_recorded(folder: Path, tmp_path: Path) -> None:
-    own, told = tmp_path / "prompts", set()
+    own, reported = tmp_path / "prompts", set()
     own.mkdir()
     (own / "rephrase.txt").write_text("Say it in your words.\nQuestion: {question}", encoding="utf-8")
 
     def noted(message: str) -> str:
-        told.add(message.split("\n", maxsplit=1)[0])
+        reported.add(message.split("\n", maxsplit=1)[0])
         return helper(message)
 
     with fault_server(noted) as server:
         asked = ("--model", "m", "--model-does", "rephrase", "--model-url", server.url, "--prompts", own)
         assert build(folder, *asked).exit_code == 0
-    assert told == {"Say it in your words."}
+    assert reported == {"Say it in your words."}
     recorded = provenance(folder)["model"]["prompts"]
     assert recorded == {"rephrase": read_instructions("qaedit", own).sha256("rephrase")}
 

@@ -104,5 +104,5 @@ def test_as_many_steps_as_containment_is_followed_can_be_fetched_and_what_came_i
         )
     assert result.exit_code == 0, result.output
     assert "values and what contains them: 9 of these; 1 further ones left out" in result.stderr
-    told = json.loads(result.stdout)
-    assert (told["entities"], told["ancestors"], told["ancestors_left_out"]) == (10, 9, 1)
+    outcome = json.loads(result.stdout)
+    assert (outcome["entities"], outcome["ancestors"], outcome["ancestors_left_out"]) == (10, 9, 1)

@@ -97,8 +97,8 @@ def test_other_forms_are_read_by_their_readers(published: Path, timesteps: list[
     assert [row["target_new"] for row in easyedit] == NEW_MAYORS[:4]
     for name, column in (("wikibigedit.json", "ans"), ("wikifactdiff.jsonl", "objects")):
         loaded = datasets.load_dataset("json", data_files=str(folder / name), cache_dir=str(tmp_path), split="train")
-        told = loaded[column] if column == "ans" else [row[0]["label"] for row in loaded[column]]
-        assert list(told) == NEW_MAYORS[:4]
+        outcome = loaded[column] if column == "ans" else [row[0]["label"] for row in loaded[column]]
+        assert list(outcome) == NEW_MAYORS[:4]
 
 
 def test_kgedit_edits_with_the_published_timestep_and_its_hash_is_the_same(
@@ -113,7 +113,7 @@ def test_publication_json_has_the_hash_of_every_other_file(published: Path) -> N
     files = {str(path.relative_to(published)): path for path in published.rglob("*") if path.is_file()}
     del files["publication.json"]
     hashes = {name: hashlib.sha256(path.read_bytes()).hexdigest() for name, path in files.items()}
-    assert {name: told["sha256"] for name, told in manifest["files"].items()} == hashes
+    assert {name: outcome["sha256"] for name, outcome in manifest["files"].items()} == hashes
     assert [step["config"] for step in manifest["timesteps"]] == [FIRST, SECOND]
 
 
@@ -317,8 +317,8 @@ def test_the_real_harness_finds_the_tasks_from_any_folder_and_scores_them(
     results = simple_evaluate(
         model=OldMayors(), tasks=[f"kgedit_{FIRST}"], task_manager=manager, bootstrap_iters=0, log_samples=False
     )
-    found = {name.removeprefix(f"kgedit_{FIRST}_"): told for name, told in results["results"].items()}
-    assert {name: told["exact_match,first_line"] for name, told in found.items() if name != "new_or_old"} == (
+    found = {name.removeprefix(f"kgedit_{FIRST}_"): outcome for name, outcome in results["results"].items()}
+    assert {name: outcome["exact_match,first_line"] for name, outcome in found.items() if name != "new_or_old"} == (
         dict.fromkeys(SPLITS, 1.0)
     )
     assert found["new_or_old"]["acc,none"] == 0.0

@@ -44,10 +44,10 @@ def test_bertscores_are_measured_shown_and_kept(run: Path, bert: Path) -> None:
     assert "layer 1, no idf, not rescaled" in shown.stdout
     expected = bert_scores(Encoder(bert, layer=1), [(text, ACCEPTED) for text in TEXTS.values()])
     scores = read_scores(run)
-    told = {one.metric: one for one in scores.scores if (one.stage, one.timestep) == ("own", T1)}
-    assert told["bertscore"].mean == pytest.approx(sum(one.f1 for one in expected) / 3, abs=2e-6)
-    assert told["bertscore_recall"].mean == pytest.approx(sum(one.recall for one in expected) / 3, abs=2e-6)
-    assert told["bertscore"].low is not None
+    result = {one.metric: one for one in scores.scores if (one.stage, one.timestep) == ("own", T1)}
+    assert result["bertscore"].mean == pytest.approx(sum(one.f1 for one in expected) / 3, abs=2e-6)
+    assert result["bertscore_recall"].mean == pytest.approx(sum(one.recall for one in expected) / 3, abs=2e-6)
+    assert result["bertscore"].low is not None
     assert scores.encoding is not None
     assert (scores.encoding.encoder, scores.encoding.layer, scores.encoding.measured) == ("bert", 1, 3)
 

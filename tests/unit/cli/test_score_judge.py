@@ -178,7 +178,7 @@ def test_answers_that_came_after_the_judge_are_counted(run: Path) -> None:
 
 
 def test_error_classes_of_the_judge_stand_beside_those_of_the_rules(tmp_path: Path) -> None:
-    told = {
+    result = {
         "Q1:P6:Q2": ("Justin Trudeau", None),
         "Q2:P6:Q2": ("Harper again Harper", "OUTDATED"),
         "Q3:P6:Q2": ("Harper, I believe", "Outdated."),
@@ -193,10 +193,10 @@ def test_error_classes_of_the_judge_stand_beside_those_of_the_rules(tmp_path: Pa
         if "outdated" not in record:
             return "CORRECT" if "Trudeau" in record["answer"] else "INCORRECT"
         assert record["outdated"] == ["Stephen Harper"]
-        return str(next(word for text, word in told.values() if text == record["answer"]))
+        return str(next(word for text, word in result.values() if text == record["answer"]))
 
-    cases = [replace(a_case(), case_id=case_id, timestep=T1, old_answers=("Stephen Harper",)) for case_id in told]
-    run = write_run(tmp_path / "ft", [answer(case_id, text=text) for case_id, (text, _) in told.items()])
+    cases = [replace(a_case(), case_id=case_id, timestep=T1, old_answers=("Stephen Harper",)) for case_id in result]
+    run = write_run(tmp_path / "ft", [answer(case_id, text=text) for case_id, (text, _) in result.items()])
     write_edited_cases(run, cases)
     write_scores(run)
     assert judged_error_table(read_runs([run]), "wild") is None

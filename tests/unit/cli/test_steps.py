@@ -16,13 +16,13 @@ from kgedit.verbs.publish import publish
 
 
 def test_work_tells_its_steps_to_whoever_listens_and_to_nobody_else(tmp_path: Path) -> None:
-    told: list[tuple[str, int, int]] = []
+    reported: list[tuple[str, int, int]] = []
     timesteps = [add_hashes(write_timestep(tmp_path / "step", towns=range(2))).folder]
-    with listening(lambda *said: told.append(said)):
+    with listening(lambda *said: reported.append(said)):
         publish(tmp_path / "one", timesteps)
     publish(tmp_path / "other", timesteps)
     step("heard by nobody", 0, 1)
-    assert told == [("writing questions", 0, 3), ("writing 20200101_20210101", 1, 3), ("writing metadata", 2, 3)]
+    assert reported == [("writing questions", 0, 3), ("writing 20200101_20210101", 1, 3), ("writing metadata", 2, 3)]
 
 
 def test_where_stderr_is_no_terminal_a_step_is_a_line_if_the_last_was_long_ago(

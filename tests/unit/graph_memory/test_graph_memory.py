@@ -91,8 +91,8 @@ def test_a_superseded_value_is_no_answer_and_is_one_as_of_its_day() -> None:
     )
     question = "Who is the head of government of Norway?"
     assert [rows[0][1] for rows in _rows(memory, question)] == ["Jonas"]
-    told = {day: _rows(memory, question, as_of=day)[0][0][1] for day in ("2012-05-05", "2014-01-01", "2021-12-31")}
-    assert told == {"2012-05-05": "Jens", "2014-01-01": "Erna", "2021-12-31": "Erna"}
+    result = {day: _rows(memory, question, as_of=day)[0][0][1] for day in ("2012-05-05", "2014-01-01", "2021-12-31")}
+    assert result == {"2012-05-05": "Jens", "2014-01-01": "Erna", "2021-12-31": "Erna"}
     assert _rows(memory, question, as_of="2022-01-01")[0][0][1] == "Jonas"
 
 
@@ -102,11 +102,16 @@ def test_a_question_that_names_a_date_gets_what_held_then() -> None:
         _case("Norway", "P6", "Jonas", old=["Erna"], at="20210101_20220101"),
     )
     question = "Who is the head of government of Norway"
-    told = {
+    result = {
         date: [row[1] for rows in _rows(memory, f"{question} {date}?") for row in rows]
         for date in ("in 2012", "in June 2015", "as of 2022", "on 5 May 2023")
     }
-    assert told == {"in 2012": ["Jens"], "in June 2015": ["Erna"], "as of 2022": ["Jonas"], "on 5 May 2023": ["Jonas"]}
+    assert result == {
+        "in 2012": ["Jens"],
+        "in June 2015": ["Erna"],
+        "as of 2022": ["Jonas"],
+        "on 5 May 2023": ["Jonas"],
+    }
     assert _rows(memory, f"{question} in 2012?", Search(gate=0.0, dated=False))[0][0][1] == "Jonas"
 
 
@@ -124,18 +129,18 @@ def test_edits_that_come_in_the_wrong_order_leave_the_newest_value() -> None:
     later = _case("Norway", "P6", "Jonas", old=["Erna"], at="20210101_20220101")
     earlier = _case("Norway", "P6", "Erna", old=["Jens"], at="20130101_20140101")
     memory, question = _memory(later, earlier), "Who is the head of government of Norway?"
-    told = {day: _rows(memory, question, as_of=day)[0][0][1] for day in ("", "2013", "2015")}
-    assert told == {"": "Jonas", "2013": "Jens", "2015": "Erna"}
+    result = {day: _rows(memory, question, as_of=day)[0][0][1] for day in ("", "2013", "2015")}
+    assert result == {"": "Jonas", "2013": "Jens", "2015": "Erna"}
     assert memory.conflicts().num_rows == 0
 
 
 def test_two_values_at_once_of_a_relation_that_has_one_are_listed_as_a_conflict() -> None:
     borders = [_case("Norway", "P47", thing) for thing in ("Sweden", "Finland", "Russia")]
     memory = _memory(*NORWAY, *borders, _case("Norway", "P36", "Bergen"), _case("Sweden", "P47", "Norway"))
-    told = {(row["subject_label"], row["relation"], row["object_label"]) for row in memory.conflicts().to_pylist()}
-    assert ("Norway", "P36", "Oslo") in told
-    assert ("Norway", "P36", "Bergen") in told
-    assert not {row for row in told if row[1] == "P6"}
+    result = {(row["subject_label"], row["relation"], row["object_label"]) for row in memory.conflicts().to_pylist()}
+    assert ("Norway", "P36", "Oslo") in result
+    assert ("Norway", "P36", "Bergen") in result
+    assert not {row for row in result if row[1] == "P6"}
 
 
 def test_an_old_answer_of_an_edit_is_not_retrieved() -> None:

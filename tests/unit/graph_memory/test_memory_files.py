@@ -104,9 +104,9 @@ def test_the_same_sources_give_the_same_bytes_and_are_told(timestep: Path, tmp_p
 def test_a_memory_is_added_to_and_not_replaced_unasked(timestep: Path, tmp_path: Path) -> None:
     write_small_memory(tmp_path / "base")
     build_memory(tmp_path / "more", timesteps=[timestep], base=tmp_path / "base")
-    told = read_memory_file(tmp_path / "more").manifest
-    assert [source["kind"] for source in told["sources"]] == ["test", "timestep"]
-    assert told["counts"]["facts"] == 3 + 4
+    result = read_memory_file(tmp_path / "more").manifest
+    assert [source["kind"] for source in result["sources"]] == ["test", "timestep"]
+    assert result["counts"]["facts"] == 3 + 4
     with pytest.raises(KgeditError, match=r"exists\. Nothing was changed\. To replace it, add overwrite=True"):
         build_memory(tmp_path / "more", timesteps=[timestep])
     build_memory(tmp_path / "more", timesteps=[timestep], overwrite=True)
@@ -158,9 +158,9 @@ def test_the_commands_build_a_memory_and_print_its_facts_hop_by_hop(timestep: Pa
     assert f"hop 1: {question} {NEW_MAYORS[0]}\n         since 2021-01-01, Q100:P6:Q20" in _ask(
         "ask", out, question, *asked
     )
-    told = json.loads(_ask("ask", out, question, "--as-of", "2020-06", "--format", "json", *asked))
-    assert told["names"] == [{"name": TOWNS[0], "ids": ["Q100"]}]
-    assert [fact["answer"] for path in told["paths"] for fact in path["facts"]] == ["Nils Ek"]
+    result = json.loads(_ask("ask", out, question, "--as-of", "2020-06", "--format", "json", *asked))
+    assert result["names"] == [{"name": TOWNS[0], "ids": ["Q100"]}]
+    assert [fact["answer"] for path in result["paths"] for fact in path["facts"]] == ["Nils Ek"]
 
 
 @pytest.mark.parametrize(
@@ -252,5 +252,5 @@ def test_the_command_prints_the_changes(
     done = CliRunner().invoke(main, [*given, _day(dumps[2]).isoformat(), "--format", "json"])
     assert done.exit_code == 0, done.output
     assert "+ " in done.stderr
-    told = json.loads(done.stdout)
-    assert (len(told["signature"]), told["changes"]["unchanged"] > 1000) == (64, True)
+    result = json.loads(done.stdout)
+    assert (len(result["signature"]), result["changes"]["unchanged"] > 1000) == (64, True)

@@ -94,14 +94,14 @@ class _Engine:
 
     def _one(self, ids: list[int], params: _Params) -> Any:
         said = _greedy(self.model, ids, params.max_tokens, set(params.stop_token_ids), list(params.stop))
-        told: list[Any] = [None]
+        reported: list[Any] = [None]
         if params.prompt_logprobs:
             with torch.no_grad():
                 scores = self.model.module(torch.tensor([ids])).logits[0].log_softmax(-1)
             for at, token in zip(scores[:-1], ids[1:], strict=True):
                 both = (int(at.argmax()), token)
-                told.append({one: SimpleNamespace(logprob=float(at[one])) for one in both})
-        return SimpleNamespace(outputs=[SimpleNamespace(token_ids=said)], prompt_logprobs=told)
+                reported.append({one: SimpleNamespace(logprob=float(at[one])) for one in both})
+        return SimpleNamespace(outputs=[SimpleNamespace(token_ids=said)], prompt_logprobs=reported)
 
 
 def _served_by(model: LanguageModel) -> Complete:

@@ -96,8 +96,8 @@ def test_what_is_known_of_a_part_holds_for_the_whole(text: str) -> None:
     whole = sentence_end(text, is_whole=True)
     known = [sentence_end(text[:length], is_whole=False) for length in range(len(text) + 1)]
 
-    told = {end for end in known if end is not None}
-    assert told <= {whole}
+    result = {end for end in known if end is not None}
+    assert result <= {whole}
     assert known == sorted(known, key=lambda end: end is not None), "once known, known"
     assert first_sentence(text[:whole]) == text[:whole]
 

@@ -74,11 +74,11 @@ def test_an_answer_follows_and_ends_as_the_template_says(template: str, end: str
     model = _model(template)
     context = read_context("chat").for_model(model.chat)
     turns = [{"role": "user", "content": "Who?"}, {"role": "assistant", "content": "Asta Wik"}]
-    told = model.tokenizer.apply_chat_template(turns, tokenize=False).removeprefix("<s>").rstrip()
+    result = model.tokenizer.apply_chat_template(turns, tokenize=False).removeprefix("<s>").rstrip()
     targets = encode_targets(model, [(context.prompt("Who?"), "Asta Wik")], learn_end=True)
 
-    assert model.tokenizer.decode(targets.ids[0][1:]) == told
-    assert told.endswith(f"Asta Wik{end}")
+    assert model.tokenizer.decode(targets.ids[0][1:]) == result
+    assert result.endswith(f"Asta Wik{end}")
     bare = model.encode_target("Asta Wik", after="Who?")
     assert model.decode(bare) == " Asta Wik"
 

@@ -49,11 +49,11 @@ THEIRS: list[dict[str, Any]] = [
 
 
 def _asked(axis: str, question: str, before: float, after: float, *, text: str = "same") -> list[Answer]:
-    told: dict[str, Any] = {"of": SYNTHETIC, "axis": axis, "question": question, "timestep": CASE.timestep}
-    told |= {"relation": CASE.fact.property, "answers": (CASE.answer,)}
+    result: dict[str, Any] = {"of": SYNTHETIC, "axis": axis, "question": question, "timestep": CASE.timestep}
+    result |= {"relation": CASE.fact.property, "answers": (CASE.answer,)}
     return [
-        answer(CASE.case_id, **told, after=None, token_match=before, text="same"),
-        answer(CASE.case_id, **told, after=CASE.timestep, token_match=after, text=text),
+        answer(CASE.case_id, **result, after=None, token_match=before, text="same"),
+        answer(CASE.case_id, **result, after=CASE.timestep, token_match=after, text=text),
     ]
 
 

@@ -112,9 +112,9 @@ def test_the_last_part_stays_even_where_it_does_not_fit(tmp_path: Path) -> None:
 
 def test_the_old_answers_probability_is_told_where_the_edited_fact_is_asked_for(tmp_path: Path) -> None:
     answers, _ = _answers("prompt", tmp_path)
-    told = {(answer.axis, answer.preset): answer.old_probability for answer in answers}
-    assert {axis for (axis, preset), value in told.items() if value is not None} == {"update", "rephrase", "personas"}
-    assert {preset for (_, preset), value in told.items() if value is not None} == {"synthetic"}
+    result = {(answer.axis, answer.preset): answer.old_probability for answer in answers}
+    assert {axis for (axis, preset), value in result.items() if value is not None} == {"update", "rephrase", "personas"}
+    assert {preset for (_, preset), value in result.items() if value is not None} == {"synthetic"}
     assert all((answer.probability is None) == (answer.preset == "wild") for answer in answers)
 
 

@@ -233,8 +233,8 @@ def test_a_run_killed_within_a_long_call_goes_on_within_it(
 ) -> None:
     monkeypatch.setattr("kgedit.runs.runner.SECONDS_BETWEEN_CALL_CHECKPOINTS", 0)
     spec = _spec(world, "lora", settings={"epochs": 5, "batch": 2, "least_steps": 0}, presets=[BRIEF])
-    stage, told = "edit 20210101_20220101", []
-    run(spec, tmp_path / "unbroken", progress=lambda name, done, total: told.append(name))
+    stage, reported = "edit 20210101_20220101", []
+    run(spec, tmp_path / "unbroken", progress=lambda name, done, total: reported.append(name))
     monkeypatch.setenv("KGEDIT_HOME", str(tmp_path / "another-home"))
     folder = tmp_path / "killed"
 
@@ -252,7 +252,7 @@ def test_a_run_killed_within_a_long_call_goes_on_within_it(
     again: list[str] = []
     run(spec, folder, progress=lambda name, done, total: again.append(name))
 
-    assert told.count(stage) - again.count(stage) == 2, "two epochs of one step each were not trained again"
+    assert reported.count(stage) - again.count(stage) == 2, "two epochs of one step each were not trained again"
     assert _content(folder) == _content(tmp_path / "unbroken")
     assert RunFolder(folder).edits()[-1].seconds > kept.seconds > 0
     assert RunFolder(folder).checkpoints.of_call("20210101_20220101", 0, 2) is None
@@ -481,11 +481,11 @@ def test_the_command_takes_a_file_of_edits(world: dict[str, str], tmp_path: Path
         ("edits", "edit:0:7", "update"),
     ]
     assert len(rows) == 12
-    told = "cond (1 object): prompt and both answers in one text, which MEND and SERAC train on"
-    assert result.stderr.count(f"{tmp_path}/edits.json: not used: {told}\n") == 1
+    reported = "cond (1 object): prompt and both answers in one text, which MEND and SERAC train on"
+    assert result.stderr.count(f"{tmp_path}/edits.json: not used: {reported}\n") == 1
     environment = read_environment(tmp_path / "run")
     assert environment is not None
-    assert [step.unused_fields for step in environment.timesteps] == [(told,)]
+    assert [step.unused_fields for step in environment.timesteps] == [(reported,)]
     assert {score.axis for score in measure_run(tmp_path / "run").scores} == {"update", "rephrase", "locality"}
 
 
@@ -640,19 +640,19 @@ def test_a_folder_is_closed_to_others_while_a_run_is_at_work_on_it(world: dict[s
 @pytest.mark.parametrize("method", ["lora", "memit", "rome", "grace"])
 @pytest.mark.slow
 def test_a_long_call_tells_how_far_it_is(method: str, world: dict[str, str], tmp_path: Path) -> None:
-    told: list[int] = []
+    reported: list[int] = []
 
     def note(stage: str, done: int, total: int) -> None:
         if stage == "edit 20200101_20210101":
             assert total == 4
-            told.append(done)
+            reported.append(done)
 
     quick = {"lora": {"epochs": 3}, "grace": {"steps": 1, "batch": 1}}.get(
         method, {**QUICK["rome"], "steps": 1, "search_batch": 1}
     )
     run(_spec(world, method, protocol="per_timestep", settings=quick), tmp_path / "run", progress=note)
-    assert told == sorted(told)
-    assert len({done for done in told if 0 < done < 4}) >= 2
+    assert reported == sorted(reported)
+    assert len({done for done in reported if 0 < done < 4}) >= 2
 
 
 def test_what_came_before_the_first_edit_is_kept_with_the_run(world: dict[str, str], tmp_path: Path) -> None:

@@ -71,8 +71,8 @@ def test_a_run_scores_added_and_archived_facts(tmp_path: Path, monkeypatch: pyte
     folder = run(spec, tmp_path / "run")
     write_scores(folder)
     answers = list(read_answers(folder))
-    told = {(one.preset, one.scenario) for one in answers if one.axis == "update"}
-    assert told == {(preset, name) for preset in ("synthetic", "wild") for name in ("ReplaceObject", *SCENARIOS)}
+    result = {(one.preset, one.scenario) for one in answers if one.axis == "update"}
+    assert result == {(preset, name) for preset in ("synthetic", "wild") for name in ("ReplaceObject", *SCENARIOS)}
     assert all(one.alternative_probability is None for one in answers if one.preset == "wild")
 
     table = scenarios_table(read_runs([folder]), "synthetic")

@@ -89,17 +89,17 @@ def test_locality_compares_with_the_same_question_and_preset_before(tmp_path: Pa
 
 
 def test_efficacy_generalization_and_bleedover_follow_from_probabilities(tmp_path: Path) -> None:
-    def told(number: int, axis: str, new: float, old: float | None, after: str | None = T1) -> Answer:
+    def described(number: int, axis: str, new: float, old: float | None, after: str | None = T1) -> Answer:
         changes = {"axis": axis, "probability": new, "old_probability": old, "after": after}
         return answer(case(number, f"P{number}"), of=SYNTHETIC, question=f"{axis} {number}?", **changes)
 
     answers = [
-        *(told(number, "update", 0.75, 0.25) for number in (1, 2)),
-        told(3, "update", 0.125, 0.625),
-        told(1, "rephrase", 0.25, 0.5),
-        *(told(number, "locality", 0.5, None, after=None) for number in (1, 2)),
-        told(1, "locality", 0.25, None),
-        told(2, "locality", 0.875, None),
+        *(described(number, "update", 0.75, 0.25) for number in (1, 2)),
+        described(3, "update", 0.125, 0.625),
+        described(1, "rephrase", 0.25, 0.5),
+        *(described(number, "locality", 0.5, None, after=None) for number in (1, 2)),
+        described(1, "locality", 0.25, None),
+        described(2, "locality", 0.875, None),
     ]
     scores = [score for score in measure_run(write_run(tmp_path / "run", answers)).scores if score.timestep]
     own = {(score.axis, score.metric): score for score in scores if score.stage == "own"}

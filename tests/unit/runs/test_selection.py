@@ -207,8 +207,8 @@ def test_what_the_model_answers_already_is_not_edited(
     left = [case.case_id for case in cases if case is not cases[2]]
     assert _told(folder) == sorted(left)
     assert names == [f"{step.name}\t{case_id}" for case_id in left]
-    told = {"timestep": step.name, "cases": 4, "named": 4, "drawn": 4, "answered": 1, "edited": 3}
-    assert counts == told | {"repeated": 0, "contradicted": 0}
+    result = {"timestep": step.name, "cases": 4, "named": 4, "drawn": 4, "answered": 1, "edited": 3}
+    assert counts == result | {"repeated": 0, "contradicted": 0}
 
     before = {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
     asked = calls.count(cases[2].question)

@@ -115,7 +115,7 @@ def test_every_problem_of_every_file_is_told_at_once(tmp_path: Path) -> None:
 
     result = _run("validate", *(str(tmp_path / name) for name in [*files, "list.yaml"]))
 
-    told = [line.removeprefix(f"{tmp_path}/") for line in result.stderr.splitlines()]
+    outcome = [line.removeprefix(f"{tmp_path}/") for line in result.stderr.splitlines()]
     expected = [
         ("spec.yaml", "settings.steps: expected a whole number"),
         ("spec.yaml", "settings.clamp: must be greater than 0"),
@@ -134,9 +134,9 @@ def test_every_problem_of_every_file_is_told_at_once(tmp_path: Path) -> None:
         ("none.yaml", "timesteps: There is no timestep nowhere."),
         ("list.yaml", "must be a mapping"),
     ]
-    missing = [(file, part) for file, part in expected if not any(x.startswith(file) and part in x for x in told)]
+    missing = [(file, part) for file, part in expected if not any(x.startswith(file) and part in x for x in outcome)]
     assert missing == []
-    assert len(told) == len(expected), told
+    assert len(outcome) == len(expected), outcome
     assert result.stdout == f"ok {tmp_path / 'good.yaml'}: a run spec for ft_m\n"
     assert result.exit_code == 1
 

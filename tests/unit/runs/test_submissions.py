@@ -125,10 +125,10 @@ def test_an_accepted_answer_that_the_timestep_does_not_have_is_found_though_scor
 
 def test_a_missing_answer_and_a_preset_that_was_not_asked_are_found(run: Path, tmp_path: Path) -> None:
     change_answers(run, lambda answers: answers[1:])
-    told = reasons(run, tmp_path / "board")
+    result = reasons(run, tmp_path / "board")
     assert (
         "questions without an answer in answers.jsonl: 1; the first: Q100:P6:Q20, update, preset synthetic, before"
-        in told
+        in result
     )
     change_answers(run, lambda answers: [one for one in answers if one.preset == "synthetic"])
     assert "questions without an answer in answers.jsonl: 101" in reasons(run, tmp_path / "board")
@@ -142,10 +142,10 @@ def test_a_removed_case_is_found(run: Path, tmp_path: Path) -> None:
     (run / "edited_cases.txt").write_text("".join(line for line in names if gone not in line), encoding="utf-8")
     table = pq.read_table(run / "cases.parquet")
     pq.write_table(table.filter([name != gone for name in table["case_id"].to_pylist()]), run / "cases.parquet")
-    told = reasons(run, tmp_path / "board")
-    assert "questions without an answer in answers.jsonl: 20" in told
-    assert "1 are missing, 0 are not among them, of 10" in told
-    assert "cases.parquet does not contain the edited cases" in told
+    result = reasons(run, tmp_path / "board")
+    assert "questions without an answer in answers.jsonl: 20" in result
+    assert "1 are missing, 0 are not among them, of 10" in result
+    assert "cases.parquet does not contain the edited cases" in result
 
 
 def test_another_timestep_and_a_changed_table_are_found(run: Path, timestep: Path, tmp_path: Path) -> None:
@@ -160,12 +160,12 @@ def test_another_timestep_and_a_changed_table_are_found(run: Path, timestep: Pat
 
 
 def test_a_timestep_that_lies_elsewhere_is_asked_for(run: Path, tmp_path: Path) -> None:
-    told = reasons(run, tmp_path / "board", timesteps=[tmp_path / "nowhere"])
-    assert "Give the current path of 20200101_20210101: --timestep FOLDER" in told
+    result = reasons(run, tmp_path / "board", timesteps=[tmp_path / "nowhere"])
+    assert "Give the current path of 20200101_20210101: --timestep FOLDER" in result
 
 
 @pytest.mark.parametrize(
-    ("name", "old", "new", "told"),
+    ("name", "old", "new", "result"),
     [
         ("environment.json", '"kgedit":"0.1.0"', '"kgedit":null', "does not record kgedit's version"),
         ("environment.json", '"28bd84d1"', '""', "does not record the hash of the model's weights"),
@@ -177,12 +177,12 @@ def test_a_timestep_that_lies_elsewhere_is_asked_for(run: Path, tmp_path: Path) 
     ],
 )
 def test_what_a_run_does_not_say_of_itself_or_says_twice_is_found(
-    run: Path, tmp_path: Path, name: str, old: str, new: str, told: str
+    run: Path, tmp_path: Path, name: str, old: str, new: str, result: str
 ) -> None:
     text = (run / name).read_text(encoding="utf-8")
     assert old in text
     (run / name).write_text(text.replace(old, new), encoding="utf-8")
-    assert told in reasons(run, tmp_path / "board")
+    assert result in reasons(run, tmp_path / "board")
 
 
 def test_every_reason_is_told_at_once(run: Path, tmp_path: Path) -> None:
@@ -191,8 +191,8 @@ def test_every_reason_is_told_at_once(run: Path, tmp_path: Path) -> None:
     (run / "environment.json").write_text(
         (run / "environment.json").read_text(encoding="utf-8").replace('"seed":7', '"seed":8'), encoding="utf-8"
     )
-    told = reasons(run, tmp_path / "board")
-    assert all(part in told for part in ("prepared.json is missing", "selection.json", "the seed is 7"))
+    result = reasons(run, tmp_path / "board")
+    assert all(part in result for part in ("prepared.json is missing", "selection.json", "the seed is 7"))
 
 
 def test_an_unfinished_run_is_refused(run: Path, tmp_path: Path) -> None:

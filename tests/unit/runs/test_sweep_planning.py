@@ -159,7 +159,7 @@ TOLD = """\
 def test_every_mistake_is_told_at_once_with_its_line_and_near_names(tmp_path: Path) -> None:
     found = _problems(WRONG, tmp_path)
     expected = TOLD.splitlines()
-    assert [told for told, begins in zip(found, expected, strict=True) if not told.startswith(begins)] == []
+    assert [result for result, begins in zip(found, expected, strict=True) if not result.startswith(begins)] == []
 
 
 def test_what_is_wrong_with_a_whole_run_names_the_runs(base: dict[str, Any], tmp_path: Path) -> None:
@@ -167,8 +167,8 @@ def test_what_is_wrong_with_a_whole_run_names_the_runs(base: dict[str, Any], tmp
         "base": {key: value for key, value in base.items() if key != "model"},
         "grid": {"method": ["ft_m", "rome", "none"]},
     }
-    (told,) = _problems(yaml.safe_dump(content), tmp_path)
-    assert "grid: ft_m and 2 more: model is missing" in told
+    (result,) = _problems(yaml.safe_dump(content), tmp_path)
+    assert "grid: ft_m and 2 more: model is missing" in result
 
 
 @pytest.mark.parametrize(

@@ -146,9 +146,9 @@ def test_no_two_statements_of_a_snapshot_share_a_guid(snapshots: list[dict[str, 
 def test_lastrevid_moves_exactly_when_the_entity_changed(snapshots: list[dict[str, Any]]) -> None:
     for before, after in pairwise(snapshots):
         for each in before.keys() & after.keys():
-            told = before[each]["lastrevid"] != after[each]["lastrevid"]
+            result = before[each]["lastrevid"] != after[each]["lastrevid"]
             content = [{**entity, "lastrevid": 0, "modified": ""} for entity in (before[each], after[each])]
-            assert told == (content[0] != content[1]), each
+            assert result == (content[0] != content[1]), each
 
 
 def test_a_merged_item_is_gone_and_its_redirect_is_told(folder: Path, snapshots: list[dict[str, Any]]) -> None:

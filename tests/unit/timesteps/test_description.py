@@ -28,20 +28,20 @@ def test_a_timestep_tells_its_funnel_tags_relations_and_lengths(tmp_path: Path) 
     folder = write_timestep(tmp_path / "step", towns=range(4)).folder
     manifest = {"timestep": "20200101_20210101", "funnel": {"changed": 9, "dropped": {"circular": 5}, "kept": 4}}
     (folder / "timestep.json").write_text(json.dumps(manifest), encoding="utf-8")
-    told = _told(folder)
+    result = _told(folder)
 
-    assert told["cases", "cases"] == (4, None)
-    assert {name: value for (part, name), (value, _) in told.items() if part == "probes"} == dict.fromkeys(
+    assert result["cases", "cases"] == (4, None)
+    assert {name: value for (part, name), (value, _) in result.items() if part == "probes"} == dict.fromkeys(
         ("update", "rephrase", "personas", "mhop", "locality"), 4
     )
-    assert [told["dates", name][0] for name in ("from", "to")] == [20200101, 20210101]
-    assert [told["funnel", name][0] for name in ("changed", "dropped: circular", "kept")] == [9, 5, 4]
-    assert told["tags", "update"] == (4, 1.0)
-    assert told["relations", "head of government (P6)"] == (4, 1.0)
+    assert [result["dates", name][0] for name in ("from", "to")] == [20200101, 20210101]
+    assert [result["funnel", name][0] for name in ("changed", "dropped: circular", "kept")] == [9, 5, 4]
+    assert result["tags", "update"] == (4, 1.0)
+    assert result["relations", "head of government (P6)"] == (4, 1.0)
     # Who is the mayor of Arvika?
-    assert told["words of a question", "mean"] == (6, None)
-    assert told["words of an answer", "most"] == (2, None)
-    assert not {"scenarios", "kinds", "years", "popularity", "tokens of a question"} & {part for part, _ in told}
+    assert result["words of a question", "mean"] == (6, None)
+    assert result["words of an answer", "most"] == (2, None)
+    assert not {"scenarios", "kinds", "years", "popularity", "tokens of a question"} & {part for part, _ in result}
 
 
 def test_views_and_counts_are_put_into_powers_of_ten(tmp_path: Path) -> None:
@@ -50,14 +50,14 @@ def test_views_and_counts_are_put_into_powers_of_ten(tmp_path: Path) -> None:
     for name, values in {"subject_views": [0, 12, 70, 4000], "object_count": [None, 5, None, 9]}.items():
         cases = cases.set_column(cases.schema.get_field_index(name), name, pa.array(values, pa.int64()))
     pq.write_table(cases, folder / "cases.parquet")
-    told = _told(folder)
-    views = {name: value for (part, name), value in told.items() if part == "subject views"}
+    result = _told(folder)
+    views = {name: value for (part, name), value in result.items() if part == "subject views"}
     assert views.pop("median") == (41, None)
     assert views == {
         "0": (1, 0.25), "1–9": (0, 0), "10–99": (2, 0.5), "100–999": (0, 0), "1,000–9,999": (1, 0.25)
     }  # fmt: skip
-    assert told["object count", "1–9"] == (2, 1.0)
-    assert not {"object views", "subject count"} & {part for part, _ in told}
+    assert result["object count", "1–9"] == (2, 1.0)
+    assert not {"object views", "subject count"} & {part for part, _ in result}
 
 
 def test_word_clouds_are_one_file_with_the_same_bytes(tmp_path: Path) -> None:
@@ -85,24 +85,24 @@ def test_columns_that_a_profile_adds_are_described(tmp_path: Path) -> None:
     pq.write_table(cases, folder / "cases.parquet")
     updates = {"scenario": ["AddObject"] * 3, "popularity": [1.0, 2.0, 3.0]}
     pq.write_table(pa.table(updates), folder / "updates.parquet")
-    told = _told(folder)
+    result = _told(folder)
 
-    assert told["kinds", "update"] == (2, pytest.approx(2 / 3, abs=1e-6))
-    assert [name for part, name in told if part == "years"] == ["-44", "1999", "2021", "2022"]
-    assert told["years in all", "dated"] == (4, 1.0)
-    assert told["years in all", "after 2000"] == (2, 0.5)
-    assert told["scenarios", "AddObject"] == (3, 1.0)
-    assert [told["popularity", f"decile {number}"][0] for number in (5, 10)] == [2.0, 3.0]
+    assert result["kinds", "update"] == (2, pytest.approx(2 / 3, abs=1e-6))
+    assert [name for part, name in result if part == "years"] == ["-44", "1999", "2021", "2022"]
+    assert result["years in all", "dated"] == (4, 1.0)
+    assert result["years in all", "after 2000"] == (2, 0.5)
+    assert result["scenarios", "AddObject"] == (3, 1.0)
+    assert [result["popularity", f"decile {number}"][0] for number in (5, 10)] == [2.0, 3.0]
 
 
 def test_a_file_tells_what_of_it_is_not_used_and_its_scenarios(tmp_path: Path) -> None:
     archived = WIKIFACTDIFF | {"objects": [{"id": "Q1", "label": "Nils Ek", "decision": "obsolete"}]}
-    told = _told(write_json(tmp_path / "edits.json", WIKIFACTDIFF, archived))
-    assert told["not used", "archived facts, which a run takes with --archive-as only"] == (1, None)
-    assert told["scenarios", "ReplaceObject"] == (1, 1.0)
-    assert told["popularity", "decile 10"] == (4.5, None)
-    assert told["relations", "head of government (P6)"] == (1, 1.0)
-    assert [told["all updates", name][0] for name in ("triples", "subjects", "relations", "objects", "updates")] == [
+    result = _told(write_json(tmp_path / "edits.json", WIKIFACTDIFF, archived))
+    assert result["not used", "archived facts, which a run takes with --archive-as only"] == (1, None)
+    assert result["scenarios", "ReplaceObject"] == (1, 1.0)
+    assert result["popularity", "decile 10"] == (4.5, None)
+    assert result["relations", "head of government (P6)"] == (1, 1.0)
+    assert [result["all updates", name][0] for name in ("triples", "subjects", "relations", "objects", "updates")] == [
         *(2, 1, 1, 2, 1),
     ]
     bare = _told(write_json(tmp_path / "bare.json", WIKIBIGEDIT))
@@ -113,6 +113,6 @@ def test_a_file_tells_what_of_it_is_not_used_and_its_scenarios(tmp_path: Path) -
 @pytest.mark.slow
 def test_tokens_are_counted_as_a_model_counts_them(tmp_path: Path) -> None:
     model = small_model()
-    told = _told(write_json(tmp_path / "edits.json", WIKIBIGEDIT), model=str(save(model, tmp_path / "model")))
-    assert told["tokens of a question", "most"][0] == len(model.encode(str(WIKIBIGEDIT["update"])))
-    assert told["words of a question", "most"][0] == 6
+    result = _told(write_json(tmp_path / "edits.json", WIKIBIGEDIT), model=str(save(model, tmp_path / "model")))
+    assert result["tokens of a question", "most"][0] == len(model.encode(str(WIKIBIGEDIT["update"])))
+    assert result["words of a question", "most"][0] == 6

@@ -86,8 +86,8 @@ def test_a_subject_without_an_old_value_is_new_and_any_other_an_update(cases: di
 
 
 def test_the_number_of_old_values_decides_the_scenario(cases: dict[str, Case]) -> None:
-    told = {name: case.scenario for name, case in cases.items()}
-    assert told == {"Q1": "ReplaceObject", "Q2": "AddRelation", "Q3": "Other"}
+    result = {name: case.scenario for name, case in cases.items()}
+    assert result == {"Q1": "ReplaceObject", "Q2": "AddRelation", "Q3": "Other"}
 
 
 def test_the_answers_of_every_probe_are_the_label_and_then_the_aliases(cases: dict[str, Case]) -> None:
@@ -97,8 +97,8 @@ def test_the_answers_of_every_probe_are_the_label_and_then_the_aliases(cases: di
 
 
 def test_the_table_of_cases_holds_each_answer_and_its_type(timestep: Timestep) -> None:
-    told = {subject: (row["answer"], row["answer_type"]) for subject, row in rows(timestep, "cases").items()}
-    assert told == {
+    result = {subject: (row["answer"], row["answer_type"]) for subject, row in rows(timestep, "cases").items()}
+    assert result == {
         "Q1": ("Leader 207", "person"),
         "Q2": ("Leader 208", "person"),
         "Q3": ("Leader the ninth", "person"),

@@ -89,10 +89,10 @@ def test_a_stream_of_edits_has_the_bytes_of_its_timesteps_and_links_them(
     home = tmp_path / "home"
     for date, state in zip(DATES, states, strict=False):
         load(home, write_dump(tmp_path / f"{date}.json", state), date)
-    told: list[tuple[str, bool]] = []
-    stream = Home(home).export_all(engine="store", told=lambda name, kept: told.append((name, kept)))
+    reported: list[tuple[str, bool]] = []
+    stream = Home(home).export_all(engine="store", on_timestep=lambda name, kept: reported.append((name, kept)))
     first, second = "20210104_20220103", "20220103_20230102"
-    assert told == [(first, False), (second, False)]
+    assert reported == [(first, False), (second, False)]
     alone = Home(home).export_timestep(*DATES[:2], out=tmp_path / "alone", engine="store")
     assert hashes(stream.timesteps()[0].folder) == hashes(alone.folder)
     again = {row["case_id"]: row["earlier_case_ids"] for row in stream.table("edited_again").to_pylist()}
@@ -104,12 +104,14 @@ def test_a_stream_of_edits_has_the_bytes_of_its_timesteps_and_links_them(
     # With other settings nothing is kept in silence, and nothing replaced without being asked for.
     with pytest.raises(TimestepError, match="made with other settings"):
         Home(home).export_all(engine="store", kinds=["update"])
-    told.clear()
+    reported.clear()
     Home(home).export_all(
-        engine="store", kinds=["update"], overwrite=True, told=lambda name, kept: told.append((name, kept))
+        engine="store", kinds=["update"], overwrite=True, on_timestep=lambda name, kept: reported.append((name, kept))
     )
-    Home(home).export_all(engine="store", kinds=["update"], told=lambda name, kept: told.append((name, kept)))
-    assert [kept for _, kept in told] == [False, False, True, True]
+    Home(home).export_all(
+        engine="store", kinds=["update"], on_timestep=lambda name, kept: reported.append((name, kept))
+    )
+    assert [kept for _, kept in reported] == [False, False, True, True]
 
 
 def test_a_folder_that_is_no_stream_says_how_to_make_one(tmp_path: Path) -> None:

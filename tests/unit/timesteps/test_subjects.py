@@ -17,7 +17,7 @@ from kgedit.timesteps.wording import choose_templates, word_cases
 from kgedit.wording.voices import voices
 
 
-def told(name: str, label: str, *statements: Json, description: str = "") -> Json:
+def entity_line(name: str, label: str, *statements: Json, description: str = "") -> Json:
     return entity(name, *statements, label=label, descriptions={"en": {"language": "en", "value": description}})
 
 
@@ -26,11 +26,13 @@ WORLD = [
     item("Q32", label="Luxembourg"),
     item("Q43229", label="organization"),
     item("Q70", about("P279", "Q43229"), label="chamber"),
-    told("Q1", "Chamber of Deputies", about("P31", "Q70"), about("P17", "Q32"), description="lower house"),
-    told("Q2", "Chamber of Deputies", about("P31", "Q70"), description="lower house of Italy"),
-    told("Q3", "Ann Lee", about("P31", "Q5"), description="Danish swimmer"),
-    told("Q4", "Ann Lee", about("P106", "Q70"), description="a very long story of a singer from the far north of all"),
-    told("Q6", "Netherlands", about("P36", "Q32")),
+    entity_line("Q1", "Chamber of Deputies", about("P31", "Q70"), about("P17", "Q32"), description="lower house"),
+    entity_line("Q2", "Chamber of Deputies", about("P31", "Q70"), description="lower house of Italy"),
+    entity_line("Q3", "Ann Lee", about("P31", "Q5"), description="Danish swimmer"),
+    entity_line(
+        "Q4", "Ann Lee", about("P106", "Q70"), description="a very long story of a singer from the far north of all"
+    ),
+    entity_line("Q6", "Netherlands", about("P36", "Q32")),
     item("Q7", about("P286", "Q3"), label="Ajax"),
     item("Q7278", about("P279", "Q43229"), label="political party"),
     item("Q8", about("P31", "Q7278"), label="Forza Italia"),

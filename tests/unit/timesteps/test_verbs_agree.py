@@ -49,5 +49,5 @@ def test_only_names_in_the_plural_take_it(name: str, said: str) -> None:
 
 
 def sentence(wording: str, name: str) -> str:
-    (told,) = duckdb.execute(f"SELECT {begun('w', 'n')} FROM (SELECT $1 AS w, $2 AS n)", [wording, name]).fetchall()
-    return str(told[0])
+    (result,) = duckdb.execute(f"SELECT {begun('w', 'n')} FROM (SELECT $1 AS w, $2 AS n)", [wording, name]).fetchall()
+    return str(result[0])

@@ -182,9 +182,9 @@ def _command(home: Path, *arguments: str) -> Result:
 
 
 def test_a_dry_run_on_nothing_shows_every_step_and_makes_none(tmp_path: Path) -> None:
-    told = _command(tmp_path / "home", "--dry-run", "--format", "json")
-    assert told.exit_code == 0, told.output
-    steps = json.loads(told.stdout)
+    result = _command(tmp_path / "home", "--dry-run", "--format", "json")
+    assert result.exit_code == 0, result.output
+    steps = json.loads(result.stdout)
     assert [step["name"].partition(",")[0] for step in steps] == [
         "write the sample's dumps",
         "load 2021-01-04",
@@ -206,8 +206,8 @@ def test_a_dump_is_estimated_by_its_beginning(tmp_path: Path) -> None:
     for day in ("20210104", "20230227"):
         (tmp_path / f"{day}.json").write_text("[\n" + ",\n".join([statement] * 2000) + "\n]\n", encoding="utf-8")
     given = [str(tmp_path / f"{day}.json") for day in ("20210104", "20230227")]
-    told = _command(tmp_path / "home", *given, "--dry-run", "--format", "json")
-    steps = json.loads(told.stdout)
+    result = _command(tmp_path / "home", *given, "--dry-run", "--format", "json")
+    steps = json.loads(result.stdout)
     assert [step["disk"] for step in steps if step["name"].startswith("load")] == [106 * 2000] * 2
 
 

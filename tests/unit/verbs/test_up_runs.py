@@ -102,7 +102,7 @@ def test_the_graph_finds_the_changes_of_dumps_and_the_store_those_of_the_sample(
 
 def _take_three(home: Path, graph: Callable[[Steps], object], export: Callable[[Steps], object]) -> list[StepTaken]:
     """Take steps of which the first is carried out beside the second."""
-    told: list[StepTaken] = []
+    reported: list[StepTaken] = []
 
     def nothing(_progress: Steps) -> None:
         pass
@@ -112,15 +112,17 @@ def _take_three(home: Path, graph: Callable[[Steps], object], export: Callable[[
         Step("export", "export", lambda: False, export),
         Step("report", "report", lambda: False, nothing),
     ]
-    taken = _take(steps, _inputs(home), told.append, lambda _title, _total, _unit: ignore, overwrite=False, track=None)
+    taken = _take(
+        steps, _inputs(home), reported.append, lambda _title, _total, _unit: ignore, overwrite=False, track=None
+    )
     assert [step.number for step in taken] == [1, 2, 3]
-    return told
+    return reported
 
 
 def test_a_step_beside_others_is_waited_for_before_the_pages(tmp_path: Path) -> None:
     exported = threading.Event()
-    told = _take_three(tmp_path, lambda _: exported.wait(60), lambda _: exported.set())
-    assert [(step.name, step.state) for step in told] == [
+    reported = _take_three(tmp_path, lambda _: exported.wait(60), lambda _: exported.set())
+    assert [(step.name, step.state) for step in reported] == [
         ("graph", "begun"),
         ("export", "begun"),
         ("export", "made"),

@@ -104,10 +104,10 @@ def worded(found: list[Example], folder: Path) -> list[dict[str, object]]:
         subjects = describe_subjects(window.connection, cases)
     templates = choose_templates(cases, catalogue=None)
     words = RelationWords(templates, voices())
-    told = word_cases(cases, templates, subjects, words, seed=0, personas=None)
-    assert all(not axis["failed"] for axis in told.questions.values()), told.questions
-    assert told.kept.num_rows == len(found), told.funnel
-    return told.kept.to_pylist()
+    result = word_cases(cases, templates, subjects, words, seed=0, personas=None)
+    assert all(not axis["failed"] for axis in result.questions.values()), result.questions
+    assert result.kept.num_rows == len(found), result.funnel
+    return result.kept.to_pylist()
 
 
 def test_examples_of_every_kind_are_worded_as_before(tmp_path: Path) -> None:

@@ -167,10 +167,10 @@ def test_locft_bf_leaves_out_what_is_learned_and_ends_when_all_is(cases: list[Ca
 
     assert changed(before, model) == []
     assert applied.loss > 0
-    told: list[float] = []
+    reported: list[float] = []
     editor = _editor("locft_bf", model, batch=2, steps=2, stop_loss=0, least_steps=0)
-    editor.apply(cases[:4], RunContext(progress=told.append))
-    assert told == [0, 0.25, 0.5, 0.75]
+    editor.apply(cases[:4], RunContext(progress=reported.append))
+    assert reported == [0, 0.25, 0.5, 0.75]
 
 
 def test_ft_m_stops_at_its_loss(cases: list[Case]) -> None:

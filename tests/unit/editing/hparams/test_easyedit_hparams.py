@@ -167,14 +167,14 @@ def _read(text: str) -> GivenSpec:
 
 @pytest.mark.parametrize("name", CASES)
 def test_a_file_becomes_the_settings_of_our_method_and_says_what_it_leaves_out(name: str) -> None:
-    text, method, settings, told = CASES[name]
+    text, method, settings, outcome = CASES[name]
     given = _read(text)
 
     assert given.raw["method"] == method
     assert given.raw["settings"] == settings
     assert problems_of(given.raw) == [], "numbers such as 5e-4, which YAML reads as text, are numbers to resolve"
-    assert len(given.notes) == len(told), given.notes
-    assert [part for part in told if not any(part in note for note in given.notes)] == []
+    assert len(given.notes) == len(outcome), given.notes
+    assert [part for part in outcome if not any(part in note for note in given.notes)] == []
 
 
 def test_every_target_is_a_setting_of_its_method_and_every_key_is_tried_above() -> None:

@@ -66,9 +66,9 @@ def test_ike_shows_copy_update_and_retain_as_1_to_3_to_4_then_the_edit(
     asked_as = {fact.question: fact for fact in known}
     kinds = []
     for text in shown:
-        told, asked = text.removeprefix("New Fact: ").split("\nPrompt: ")
-        fact = next(fact for question, fact in asked_as.items() if told.startswith(f"{question} "))
-        target = told.removeprefix(f"{fact.question} ")
+        result, asked = text.removeprefix("New Fact: ").split("\nPrompt: ")
+        fact = next(fact for question, fact in asked_as.items() if result.startswith(f"{question} "))
+        target = result.removeprefix(f"{fact.question} ")
         assert target != fact.answer, "a new fact contradicts what was known"
         if asked.startswith(fact.question):
             kinds.append("copy")
@@ -105,12 +105,12 @@ def _made_up(count: int) -> list[KnownFact]:
     return facts
 
 
-def _by_full_sort(case: Case, known: list[KnownFact], told: set[tuple[str, str]], k: int) -> list[tuple[str, str]]:
+def _by_full_sort(case: Case, known: list[KnownFact], result: set[tuple[str, str]], k: int) -> list[tuple[str, str]]:
     """The demonstrated facts and their new answers, farthest first, from the order of all known facts."""
     index = TextIndex(load_embedder("character-ngrams", device="cpu"))
     index.add([fact.question for fact in known])
     ranked = [known[place] for place in index.nearest([case.question], k=len(known))[0]]
-    free = [fact for fact in ranked if (fact.fact.subject, fact.fact.property) not in told]
+    free = [fact for fact in ranked if (fact.fact.subject, fact.fact.property) not in result]
     pairs = []
     for fact in free[:k]:
         same = [other.answer for other in free if other.fact.property == fact.fact.property]
@@ -126,10 +126,10 @@ def test_ike_finds_in_portions_what_the_order_of_all_facts_gives(
     everything = known + _made_up(300)
     editor = _ike(everything, k=6)
     editor.apply(cases[:3])
-    told = {(f.subject, f.property) for case in cases[:3] for probe in case.probes for f in (case.fact, *probe.facts)}
+    result = {(f.subject, f.property) for case in cases[:3] for probe in case.probes for f in (case.fact, *probe.facts)}
 
     for case, prefix in zip(cases, editor.prefixes([case.question for case in cases[:3]]), strict=False):
-        expected = _by_full_sort(case, everything, told, 6)
+        expected = _by_full_sort(case, everything, result, 6)
         assert [part.text.partition("\n")[0] for part in prefix.parts[:-1]] == [
             f"New Fact: {question} {answer}" for question, answer in expected
         ]

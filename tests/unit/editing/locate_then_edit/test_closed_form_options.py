@@ -86,10 +86,10 @@ def test_a_call_with_blue_resumes_from_its_checkpoints_in_either_search(
     def checkpoint(state: Callable[[], EditorState]) -> None:
         kept.append(state())
 
-    told: list[float] = []
-    applied = whole.apply(cases[:3], RunContext(checkpoint=checkpoint, progress=told.append))
+    reported: list[float] = []
+    applied = whole.apply(cases[:3], RunContext(checkpoint=checkpoint, progress=reported.append))
     assert [len(state.record["earlier"]) for state in kept] == [0, 0, 1, 1]
-    assert told == pytest.approx([1 / 6, 2 / 6, 3 / 6, 4 / 6, 5 / 6, 1])
+    assert reported == pytest.approx([1 / 6, 2 / 6, 3 / 6, 4 / 6, 5 / 6, 1])
     for state in kept:
         resumed = _editor(timestep, name="alphaedit", **given)
         assert resumed.apply(cases[:3], RunContext(resume=state)) == applied

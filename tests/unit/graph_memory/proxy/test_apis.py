@@ -128,8 +128,8 @@ def test_a_stream_with_an_explanation_is_read_by_the_official_client(client: Ope
     raw = httpx2.post(
         f"{address}/v1/chat/completions", json=asked, headers={"x-kgedit-explain": "1"}, trust_env=False, timeout=60
     ).text
-    told = json.loads(raw.partition("\n")[0].removeprefix(": kgedit_facts "))
-    assert [fact["values"] for fact in told] == [[{"answer": "Jonas", "since": "2022-01-01", "until": None}]]
+    result = json.loads(raw.partition("\n")[0].removeprefix(": kgedit_facts "))
+    assert [fact["values"] for fact in result] == [[{"answer": "Jonas", "since": "2022-01-01", "until": None}]]
 
 
 def test_responses_get_facts_whether_their_input_is_a_text_or_messages(client: OpenAI, upstream: Upstream) -> None:
@@ -170,12 +170,12 @@ def test_a_response_names_the_statements_of_its_facts_and_contains_them_on_reque
     plain = httpx2.post(url, json=asked, trust_env=False, timeout=60)
     assert (plain.headers["x-kgedit-facts"], plain.headers["x-kgedit-statements"]) == ("1", "norway:P6")
     assert "kgedit_facts" not in plain.json()
-    told = httpx2.post(url, json=asked, headers={"x-kgedit-explain": "true"}, trust_env=False, timeout=60).json()
-    assert told["kgedit_facts"] == [
+    result = httpx2.post(url, json=asked, headers={"x-kgedit-explain": "true"}, trust_env=False, timeout=60).json()
+    assert result["kgedit_facts"] == [
         {
             "question": NORWAY,
             "values": [{"answer": "Jonas", "since": "2022-01-01", "until": None}],
             "statement": "norway:P6",
         }
     ]
-    assert told["choices"] == plain.json()["choices"]
+    assert result["choices"] == plain.json()["choices"]

@@ -25,13 +25,13 @@ def test_the_proxy_words_facts_as_graph_rag_does_by_default() -> None:
     paths = _found().paths
     of_method = [part.pair for part in prefix_of(paths, bridged=GraphRagSettings().bridged).parts if part.pair]
     assert ("Who is the spouse of Jonas (the head of government of Norway)?", "Marit") in of_method
-    told = Placing(layout="pairs").text(reading_order(paths))
-    assert told == "".join(f"Q: {question}\nA: {answer}\n" for question, answer in of_method)
+    result = Placing(layout="pairs").text(reading_order(paths))
+    assert result == "".join(f"Q: {question}\nA: {answer}\n" for question, answer in of_method)
 
 
 def test_a_name_in_brackets_is_cut_and_cannot_end_the_fence() -> None:
     lines = Placing(label_length=120).text(reading_order(_found("Norway</facts>" + "way" * 40).paths)).splitlines()
     assert [line for line in lines if "</facts>" in line] == ["</facts>"]
-    told = [json.loads(line)["question"] for line in lines[2:-1]]
-    assert told[1].startswith("Who is the spouse of Jonas (the head of government of Norway</facts>way")
-    assert [len(question) for question in told] == [120, 120]
+    result = [json.loads(line)["question"] for line in lines[2:-1]]
+    assert result[1].startswith("Who is the spouse of Jonas (the head of government of Norway</facts>way")
+    assert [len(question) for question in result] == [120, 120]

@@ -144,8 +144,12 @@ def test_what_cannot_be_read_is_passed_on_and_judged_by_the_upstream(client: htt
 
 def test_health_and_metrics_tell_of_the_memory_and_the_requests(client: httpx2.Client) -> None:
     client.post(CHAT, json=_chat(("user", SPOUSE)))
-    told = client.get("/health").json()
-    assert (told["status"], told["memory"]["facts"], told["memory"]["sources"]) == ("ok", 3, [{"kind": "test"}])
+    outcome = client.get("/health").json()
+    assert (outcome["status"], outcome["memory"]["facts"], outcome["memory"]["sources"]) == (
+        "ok",
+        3,
+        [{"kind": "test"}],
+    )
     lines = client.get("/metrics").text.splitlines()
     assert 'kgedit_requests_total{path="/v1/chat/completions",status="200"} 1' in lines
     assert "kgedit_facts_total 2" in lines
@@ -179,9 +183,9 @@ def test_fifty_at_once_are_answered_while_the_memory_is_exchanged(
     exchanging.join()
     assert {answer.status_code for answer in answers} == {200}
     assert {answer.headers["x-kgedit-facts"] for answer in answers} == {"2"}
-    told = client.get("/metrics").text
-    assert "kgedit_reload_failures_total 0" in told
-    assert "kgedit_reloads_total 0" not in told
+    outcome = client.get("/metrics").text
+    assert "kgedit_reload_failures_total 0" in outcome
+    assert "kgedit_reloads_total 0" not in outcome
     for body in model.bodies:  # never half of one memory and half of another
         first, second = body["messages"][0]["content"].splitlines()[2:4]
         leader = json.loads(first)["answer"]
@@ -260,16 +264,16 @@ def test_a_label_that_is_an_instruction_stays_one_short_line_of_data(tmp_path: P
     before, _, after = _content(model).partition("Be brief.\n\n")
     assert before == ""
     assert after.endswith(NORWAY)
-    told = after.removesuffix(NORWAY)
-    lines = told.splitlines()
+    outcome = after.removesuffix(NORWAY)
+    lines = outcome.splitlines()
     if layout == "fenced":
         assert (lines[0], lines[-1], len(lines)) == ("<facts>", "</facts>", 4)
-        told = lines[2]
+        outcome = lines[2]
     else:
         assert [line[:3] for line in lines] == ["Q: ", "A: "]
-    assert len(told) < 400
-    assert not any(part in told for part in ("<", "[INST]", "\u202e", "\x00"))
-    assert "say " in told
+    assert len(outcome) < 400
+    assert not any(part in outcome for part in ("<", "[INST]", "\u202e", "\x00"))
+    assert "say " in outcome
 
 
 def test_facts_that_are_added_do_not_change_the_question_that_is_asked(

@@ -82,8 +82,8 @@ def address(memory: Path, upstream: Upstream) -> Iterator[str]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(TimedProtocol, "head_seconds", 0.25)
         with running(upstream.server()) as there:
-            told = there.replace("http://", "http://me:s3cret%40@")
-            with running(proxy(memory, f"{told}/v1", most_bytes=1000, hosts=("proxy.example",))) as here:
+            outcome = there.replace("http://", "http://me:s3cret%40@")
+            with running(proxy(memory, f"{outcome}/v1", most_bytes=1000, hosts=("proxy.example",))) as here:
                 yield here
 
 

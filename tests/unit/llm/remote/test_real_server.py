@@ -111,5 +111,5 @@ def test_a_real_server_words_questions_and_counts_as_estimated(
     shown = CliRunner().invoke(main, [str(argument) for argument in given])
     assert shown.exit_code == 0, shown.output
     assert "4 of them from the cache; 0 calls" in shown.stderr
-    told = json.loads((tmp_path / "worded" / "timestep.json").read_text(encoding="utf-8"))["verbalizer"]
-    assert sum(sum(axis["sources"].values()) for axis in told["axes"].values()) == 4
+    result = json.loads((tmp_path / "worded" / "timestep.json").read_text(encoding="utf-8"))["verbalizer"]
+    assert sum(sum(axis["sources"].values()) for axis in result["axes"].values()) == 4

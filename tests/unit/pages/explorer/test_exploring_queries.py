@@ -288,9 +288,9 @@ def test_derived_files_are_made_once_and_anew_for_another_snapshot(tmp_path: Pat
         load(tmp_path, write_dump(tmp_path / f"{day}.json", content), day, overwrite=True)
 
     def made() -> list[str]:
-        told: list[str] = []
-        Explorer(tmp_path, announce=told.append).close()
-        folders = [Path(line.removeprefix("Making ").partition(" (")[0]) for line in told]
+        reported: list[str] = []
+        Explorer(tmp_path, announce=reported.append).close()
+        folders = [Path(line.removeprefix("Making ").partition(" (")[0]) for line in reported]
         return [str(folder.relative_to(tmp_path / "explore")) for folder in folders]
 
     with pytest.raises(StoreError, match="has no snapshot"):

@@ -37,8 +37,8 @@ def test_rows_of_one_id_are_in_one_half() -> None:
 @pytest.mark.shared
 def test_the_documented_agreement_is_the_measured_one() -> None:
     rows = json.loads((SHARED / "editing_sets" / "QAEdit_inter_1k.json").read_text(encoding="utf-8"))
-    told = qaedit.agreement([row for row in rows if qaedit.half_of(row) == "report"], None)
-    exact = sum(row["difference"] == "the same" for row in told)
-    assert f"| without a store | {exact} of {len(told)}, {exact / len(told):.1%}".replace("%", " %") in DOCS.read_text(
-        encoding="utf-8"
-    )
+    result = qaedit.agreement([row for row in rows if qaedit.half_of(row) == "report"], None)
+    exact = sum(row["difference"] == "the same" for row in result)
+    assert f"| without a store | {exact} of {len(result)}, {exact / len(result):.1%}".replace(
+        "%", " %"
+    ) in DOCS.read_text(encoding="utf-8")

@@ -70,9 +70,9 @@ def test_rules_that_cannot_work_are_named() -> None:
         {"name": "slot", "when": "who (?P<x>.+)", "say": "{x} {y}"},
         {"name": "silent", "when": "who"},
     ]
-    told = _problems(wrong)
-    assert told[0].startswith("open: missing )")
-    assert told[1:] == ["slot: no group 'y'", "silent: needs name, when and say"]
+    result = _problems(wrong)
+    assert result[0].startswith("open: missing )")
+    assert result[1:] == ["slot: no group 'y'", "silent: needs name, when and say"]
 
 
 @pytest.mark.parametrize(

@@ -64,8 +64,8 @@ def test_a_departure_changes_what_it_says(departure: str, tmp_path: Path) -> Non
     case, property_id, paper, released = DEPARTURES[departure]
     steady = departure != "entities_by_filtered_part"
     for name, behaviour, expected in (("paper", PAPER, paper), ("released", only(departure), released)):
-        told = outcomes(tmp_path / name, {"it": case}, behaviour, steady=steady)
-        assert told.get(("it", property_id)) == expected
+        result = outcomes(tmp_path / name, {"it": case}, behaviour, steady=steady)
+        assert result.get(("it", property_id)) == expected
 
 
 def test_the_first_qualifier_never_met_before_decides_alone() -> None:

@@ -49,12 +49,12 @@ def test_it_is_the_median_of_the_months_since_the_article_was_first_read(tmp_pat
         write(tmp_path, 202301, view("Young_town", 300), view("Old_town", 9, project="de.wikipedia")),
         write(tmp_path, 202302, view("Old_town", 10**6)),
     ]
-    told, counts = found(files)
+    result, counts = found(files)
     # Old town was read 12, 20 and 0 times; the month of the snapshot does not count. Young town 100 and 300 times.
-    assert told["Q1"] == (pytest.approx(math.log(12 + 1), abs=1e-6), "page views")
-    assert told["Q2"] == (pytest.approx(math.log(200 + 1), abs=1e-6), "page views")
-    assert told["Q3"] == (pytest.approx(math.log((12 + 200) / 2 + 1), abs=1e-6), "class")
-    assert told["Q4"] == (pytest.approx((math.log(13) + math.log(201)) / 2, abs=1e-6), "median of all")
+    assert result["Q1"] == (pytest.approx(math.log(12 + 1), abs=1e-6), "page views")
+    assert result["Q2"] == (pytest.approx(math.log(200 + 1), abs=1e-6), "page views")
+    assert result["Q3"] == (pytest.approx(math.log((12 + 200) / 2 + 1), abs=1e-6), "class")
+    assert result["Q4"] == (pytest.approx((math.log(13) + math.log(201)) / 2, abs=1e-6), "median of all")
     assert (counts["months"], counts["files left out"]) == ([202211, 202212, 202301], 1)
     assert counts["rows"] == {"read": 6, "kept": 5, "unreadable": 0}
 
@@ -69,8 +69,8 @@ def test_a_month_in_which_nobody_read_an_article_does_not_start_its_count(tmp_pa
 
 
 def test_without_files_nothing_is_popular() -> None:
-    told, counts = found([])
-    assert not told
+    result, counts = found([])
+    assert not result
     assert not counts["items"]
 
 

@@ -39,10 +39,10 @@ def test_a_literal_is_written_as_people_write_it(literal: tuple[str | None, ...]
     connection = duckdb.connect()
     prepare_wording_of_literals(connection)
     value_type, value, precision, unit = literal
-    told = connection.execute(
+    result = connection.execute(
         "SELECT say_literal($1, $2, $3, $4), name_literal($1, $3)", [value_type, value, precision, unit]
     ).fetchone()
-    assert told == (words, kind)
+    assert result == (words, kind)
 
 
 def test_a_date_means_all_days_of_its_precision_and_what_is_none_is_left_out() -> None:
@@ -85,15 +85,15 @@ def test_a_date_means_all_days_of_its_precision_and_what_is_none_is_left_out() -
 def test_a_literal_has_other_accepted_spellings(literal: tuple[str | None, ...], spellings: list[str]) -> None:
     connection = duckdb.connect()
     prepare_wording_of_literals(connection)
-    (told,) = connection.execute("SELECT spell_literal($1, $2, $3, $4)", list(literal)).fetchone() or ([],)
-    assert sorted(told) == sorted(spellings)
+    (result,) = connection.execute("SELECT spell_literal($1, $2, $3, $4)", list(literal)).fetchone() or ([],)
+    assert sorted(result) == sorted(spellings)
 
 
 def test_a_quantity_has_at_most_six_decimals_and_one_of_a_unit_is_singular() -> None:
     connection = duckdb.connect()
     prepare_wording_of_literals(connection)
-    told = connection.execute(
+    result = connection.execute(
         "SELECT say_literal('quantity', '3.14159265358979', NULL, NULL), say_literal('quantity', '1', NULL, 'metre'), "
         "say_literal('quantity', '20', NULL, 'metre per second'), say_literal('quantity', '2', NULL, 'hertz')"
     ).fetchone()
-    assert told == ("3.141592", "1 metre", "20 metres per second", "2 hertz")
+    assert result == ("3.141592", "1 metre", "20 metres per second", "2 hertz")

@@ -96,13 +96,13 @@ def test_each_group_has_its_scenario(timestep: Timestep) -> None:
 def test_describe_prints_the_papers_table_of_triples(timestep: Timestep) -> None:
     """Table 2: Q1 got a head and a population in place of others, Q2 a head, Q3 lost one."""
     rows = [row for row in describe(timestep.folder).to_pylist() if row["part"] in ("all updates", "replacement set")]
-    told = {(row["part"], row["name"]): row["value"] for row in rows}
-    every = [value for (part, _), value in told.items() if part == "all updates"]
+    result = {(row["part"], row["name"]): row["value"] for row in rows}
+    every = [value for (part, _), value in result.items() if part == "all updates"]
     # triples, subjects, relations, objects, entities, literals, updates; then the scenarios in the paper's order
     assert every == [6, 3, 2, 6, 4, 2, 4, 2, 1, 0, 1, 0, 0]
     replaced = sum(row["in_replacement_set"] for row in own_table(timestep, "updates").to_pylist())
-    assert told["replacement set", "updates"] == told["replacement set", "ReplaceObject"] == replaced
-    assert told["replacement set", "triples"] == 2 * replaced
+    assert result["replacement set", "updates"] == result["replacement set", "ReplaceObject"] == replaced
+    assert result["replacement set", "triples"] == 2 * replaced
 
 
 def test_the_funnels_add_up(timestep: Timestep) -> None:
@@ -146,8 +146,8 @@ def test_a_case_is_a_replaced_value_or_one_new_value(timestep: Timestep) -> None
         "Q1:P1082": ("update", "27,000", ("26,000",)),
         "Q2:P6": ("new", "Leader 208", ()),
     }
-    told = {name: case.scenario for name, case in cases.items()}
-    assert told == {"Q1:P6": "ReplaceObject", "Q1:P1082": "ReplaceObject", "Q2:P6": "AddRelation"}
+    result = {name: case.scenario for name, case in cases.items()}
+    assert result == {"Q1:P6": "ReplaceObject", "Q1:P1082": "ReplaceObject", "Q2:P6": "AddRelation"}
     assert cases["Q1:P6"].question == "Who is the head of government of Arvika?"
     axes = {probe.axis for probe in cases["Q1:P6"].probes}
     assert axes == {"update", "rephrase", "personas", "locality", "random_locality"}
@@ -243,8 +243,8 @@ def test_popularity_sorts_the_groups(tmp_path: Path) -> None:
     assert [row["subject"] for row in rows] == ["Q2", "Q1", "Q1", "Q3"]
     assert [row["popularity_basis"] for row in rows] == ["page views", "class", "class", "page views"]
     assert popular.manifest["settings"]["pageviews"].keys() == {views.name}
-    told = {row["neighbour"]: row["popularity"] for row in own_table(popular, "neighbours").to_pylist()}
-    assert told["Q4"] == pytest.approx(math.log(11), abs=1e-6), "Falun was read ten times a month"
+    result = {row["neighbour"]: row["popularity"] for row in own_table(popular, "neighbours").to_pylist()}
+    assert result["Q4"] == pytest.approx(math.log(11), abs=1e-6), "Falun was read ten times a month"
     (known,) = (case.popularity for case in popular.cases() if case.fact.subject == "Q2")
     assert known == pytest.approx(math.log(901), abs=1e-6)
     (specificity,) = (case.specificity for case in popular.cases() if case.fact.subject == "Q2")
@@ -328,8 +328,8 @@ def test_a_new_entity_is_described_by_the_newer_snapshot(tmp_path: Path) -> None
     assert (created["id"], created["label"], created["created"], created["property"]) == (
         *("Q7", "Hjo", "2022-03-01", "P571"),
     )
-    told = {row["name"]: row["value"] for row in describe(made.folder).to_pylist() if "new entities" in row["part"]}
-    assert told == {"Item P571 (P571)": 1, "Hjo (Q7): Item P571 (P571) 2022-03-01": None}
+    result = {row["name"]: row["value"] for row in describe(made.folder).to_pylist() if "new entities" in row["part"]}
+    assert result == {"Item P571 (P571)": 1, "Hjo (Q7): Item P571 (P571) 2022-03-01": None}
     near = [row["neighbour_label"] for row in neighbours(made, "Q7", "nearest") if row["property"] == "P6"]
     assert near == ["Kalix", "Falun"]
     # Two classes at once are no case for an edit; one leader is.
@@ -365,4 +365,4 @@ def test_what_a_slice_lacks_is_neither_new_nor_removed(tmp_path: Path) -> None:
         "created at another time, or perhaps": 1, "new": 0,
     }  # fmt: skip
     assert {name.split(":")[0] for name in scenarios(made)} == {"Q2", "Q3"}
-    assert [told["slice_of"] for told in made.manifest["snapshots"]] == ["towns of a list"] * 2
+    assert [result["slice_of"] for result in made.manifest["snapshots"]] == ["towns of a list"] * 2
