@@ -102,14 +102,13 @@ def find_locality(
         changed: From find_changed_facts; preferred. None means unchanged facts only.
         language: Language of the labels.
     """
-    edits = window.select("SELECT case_id, subject, property FROM worded_case ORDER BY case_id")
-    found = engine.similar_subjects(window, edits, max_df=max_df, k=CANDIDATES, pool=pool)
+    found = engine.similar_subjects(window, "FROM worded_case", max_df=max_df, k=CANDIDATES, pool=pool)
     for part in found.similar:
         window.add("similar_fact", part)
     _keep_near_facts(window, found.static, pool, _NONE if changed is None else changed, language)
     window.run(_ASKED)
     _keep_classes(window)
-    relations = compare_relations(window, edits.select(["property"]))
+    relations = compare_relations(window, window.select("SELECT DISTINCT property FROM worded_case"))
     choose_probes(window.connection, relations, max_uses=max_uses)
     window.run("CREATE TABLE static_near AS SELECT subject, property, object FROM near_fact WHERE pooled")
     window.drop("similar_fact", "near_fact", "asked_case", "class_of")

@@ -89,13 +89,13 @@ def write_needed(
     """
     finding = _Finding(window)
     begin("finding changes")
-    edits = finding.add_changes()
+    finding.add_changes()
     begin("finding similar subjects")
-    finding.add_similar(edits, settings)
+    finding.add_similar(settings)
     finding.write_similar(similar)
     begin("finding what questions need")
     finding.add_two_hops()
-    finding.add_relations(edits)
+    finding.add_relations()
     finding.add_descriptions()
     finding.add_containers()
     finding.write_pairs(folder)
@@ -110,19 +110,18 @@ class _Finding:
         self._engine = StoreEngine()
         window.run(_TABLES)
 
-    def add_changes(self) -> pa.Table:
-        """Changed pairs, and the table ``edges``; returns the changes that can become cases."""
+    def add_changes(self) -> None:
+        """Changed pairs, and the table ``edges``."""
         window = self._window
         window.run_by_bucket(_CHANGED_PAIRS)
         for part in self._engine.changed_edges(window):
             window.add("edges", part)
         window.run("INSERT INTO pair FROM changed_pair; INSERT INTO described SELECT DISTINCT subject FROM pair")
-        return window.select(_EDITS)
 
-    def add_similar(self, edits: pa.Table, settings: WikiBigEditSettings) -> None:
+    def add_similar(self, settings: WikiBigEditSettings) -> None:
         """Similar subjects of each edit, in the table ``alike``, and the first unchanged facts of its relation."""
         window = self._window
-        found = self._engine.similar_subjects(window, edits, max_df=settings.max_df, k=CANDIDATES, pool=settings.pool)
+        found = self._engine.similar_subjects(window, _EDITS, max_df=settings.max_df, k=CANDIDATES, pool=settings.pool)
         for part in found.similar:
             # A part has all rows of its edits.
             window.run(
@@ -175,9 +174,9 @@ class _Finding:
             """,
             divided={"two_ends": "subject"},
         )
-        window.drop("two_hop", "two_ends", "edges")
+        window.drop("two_hop", "two_ends")
 
-    def add_relations(self, edits: pa.Table) -> None:
+    def add_relations(self) -> None:
         """Statements of properties, and facts by which relations are compared (kgedit.timesteps.locality)."""
         window = self._window
         for name in ("old", "new"):
@@ -187,7 +186,7 @@ class _Finding:
             INSERT INTO pair
             WITH relation AS (
                 SELECT DISTINCT property FROM related
-                WHERE property IN (SELECT property FROM edits) AND other IN (SELECT property FROM edits)
+                WHERE property IN (FROM edited) AND other IN (FROM edited)
             ), sample AS (
                 -- The least of all, instead of a window, which would hold every fact of the relations.
                 SELECT property,
@@ -197,8 +196,9 @@ class _Finding:
             SELECT DISTINCT fact.subject, property FROM sample
             """,
             related=related_relations(window),
-            edits=edits.select(["property"]),
+            edited=window.select(f"SELECT DISTINCT property FROM ({_EDITS})"),
         )
+        window.drop("edges")
 
     def add_descriptions(self) -> None:
         """Classes of all subjects and objects with all classes above, and what names and dates subjects."""

@@ -25,7 +25,7 @@ from kgedit.timesteps.engines.protocol import (
     TWO_HOPS,
     SimilarSubjects,
 )
-from kgedit.timesteps.engines.store import StoreEngine, find_static_facts, rank_similar, sorted_edits
+from kgedit.timesteps.engines.store import StoreEngine, find_static_facts, keep_edits, rank_similar
 from kgedit.wikidata.ids import TWO_HOP_STOP_LIST
 
 _EDITED_AT_ONCE = 5_000
@@ -131,19 +131,19 @@ class GraphEngine:
             newer=newer,
         ).cast(FUNCTIONAL_BY_CONSTRAINT)
 
-    def similar_subjects(self, window: Window, edits: pa.Table, *, max_df: int, k: int, pool: int) -> SimilarSubjects:
+    def similar_subjects(self, window: Window, edits: str, *, max_df: int, k: int, pool: int) -> SimilarSubjects:
         if not self._whole or window.new.is_part:
             return self._store.similar_subjects(window, edits, max_df=max_df, k=k, pool=pool)
-        edits = sorted_edits(edits)
-        subjects = sorted(edits["subject"].unique().to_pylist())
+        keep_edits(window, edits)
+        subjects = window.select("SELECT DISTINCT subject FROM edits ORDER BY subject")["subject"].to_pylist()
         asked = {"from": window.old.date, "max_df": max_df}
         shared = [
             self._ask("shared_facts", asked | {"subjects": subjects[start : start + _EDITED_AT_ONCE]}, _SHARED_FACTS)
             for start in range(0, len(subjects), _EDITED_AT_ONCE)
         ]
-        find_static_facts(window, edits)
+        find_static_facts(window)
         window.run(_SHARED_TABLES, shared=pa.concat_tables([_SHARED_FACTS.empty_table(), *shared]))
-        return rank_similar(window, edits, k=k, pool=pool)
+        return rank_similar(window, k=k, pool=pool)
 
     def nearest_entities(
         self, window: Window, subjects: pa.Table, documents: pa.Table, *, n: int

@@ -173,12 +173,12 @@ class Engine(Protocol):
         """
         ...
 
-    def similar_subjects(self, window: Window, edits: pa.Table, *, max_df: int, k: int, pool: int) -> SimilarSubjects:
+    def similar_subjects(self, window: Window, edits: str, *, max_df: int, k: int, pool: int) -> SimilarSubjects:
         """Find unchanged facts of the edits' properties.
 
         Args:
             window: Both snapshots.
-            edits: Columns case_id, subject and property.
+            edits: Query of the window's tables with the columns case_id, subject and property.
             max_df: Maximum number of items with a fact for it to make subjects similar.
             k: Maximum number of facts about similar subjects per edit.
             pool: Maximum number of static facts per property.

@@ -148,15 +148,15 @@ class StoreEngine:
     def functional_by_constraint(self, window: Window) -> pa.Table:
         return window.select(read_sql("functional_by_constraint")).cast(FUNCTIONAL_BY_CONSTRAINT)
 
-    def similar_subjects(self, window: Window, edits: pa.Table, *, max_df: int, k: int, pool: int) -> SimilarSubjects:
-        edits = sorted_edits(edits)
+    def similar_subjects(self, window: Window, edits: str, *, max_df: int, k: int, pool: int) -> SimilarSubjects:
+        keep_edits(window, edits)
         if window.new.is_part:
-            return _similar_as_measured(window, edits, max_df=max_df, k=k, pool=pool)
+            return _similar_as_measured(window, max_df=max_df, k=k, pool=pool)
         items = "SET VARIABLE items = (SELECT count(*) FROM old_entities WHERE kind = 'item')"
         window.connection.execute(f"{items}; SET VARIABLE max_df = {int(max_df)}")
-        find_static_facts(window, edits)
-        window.run(read_sql("shared_facts"), edits=edits)
-        return rank_similar(window, edits, k=k, pool=pool)
+        find_static_facts(window)
+        window.run(read_sql("shared_facts"))
+        return rank_similar(window, k=k, pool=pool)
 
     def nearest_entities(
         self, window: Window, subjects: pa.Table, documents: pa.Table, *, n: int
@@ -180,35 +180,43 @@ _STATIC_TABLES = """
 """
 
 
-def find_static_facts(window: Window, edits: pa.Table) -> None:
-    """Create the tables edited_subject, static_fact and own_fact of static_facts.sql in the window's connection.
+def keep_edits(window: Window, edits: str) -> None:
+    """Create the table edits in the window's connection: part, case_id, subject and property, by property and case.
 
     Args:
         window: Both snapshots.
-        edits: Columns case_id, subject and property.
+        edits: As for `Engine.similar_subjects`.
     """
-    window.run(_STATIC_TABLES)
-    window.run_by_bucket(read_sql("edited_subjects"))
-    relation = edits.select(["property"]).group_by("property").aggregate([])
-    window.run_by_bucket(read_sql("static_facts"), divided={"edits": "subject"}, edits=edits, relation=relation)
-
-
-def sorted_edits(edits: pa.Table) -> pa.Table:
-    """Columns case_id, subject and property, by property and case."""
-    return edits.select(["case_id", "subject", "property"]).sort_by(
-        [("property", "ascending"), ("case_id", "ascending")]
+    window.run(
+        f"""
+        CREATE OR REPLACE TABLE sorted_edits AS
+        SELECT case_id, subject, property FROM ({edits}) ORDER BY property, case_id;
+        CREATE OR REPLACE TABLE edits AS SELECT (rowid // {_EDITS_AT_ONCE})::INTEGER AS part, * FROM sorted_edits;
+        DROP TABLE sorted_edits
+        """
     )
 
 
-def rank_similar(window: Window, edits: pa.Table, *, k: int, pool: int) -> SimilarSubjects:
+def find_static_facts(window: Window) -> None:
+    """Create the tables edited_subject, static_fact and own_fact of static_facts.sql in the window's connection.
+
+    Args:
+        window: Window with the table of keep_edits.
+    """
+    window.run(_STATIC_TABLES)
+    window.run_by_bucket(read_sql("edited_subjects"))
+    relation = window.select("SELECT DISTINCT property FROM edits")
+    window.run_by_bucket(read_sql("static_facts"), divided={"edits": "subject"}, relation=relation)
+
+
+def rank_similar(window: Window, *, k: int, pool: int) -> SimilarSubjects:
     """Rank the static facts about similar subjects, from the tables of static_facts.sql and shared_facts.sql.
 
     Candidates are found for all edits at once and ranked for some thousand edits at a time, so that the work grows with
     the candidates and memory does not.
 
     Args:
-        window: Window with these tables, which are dropped.
-        edits: From sorted_edits.
+        window: Window with these tables and that of keep_edits, which are dropped.
         k: Maximum number of facts about similar subjects per edit.
         pool: Maximum number of static facts per property.
     """
@@ -217,12 +225,11 @@ def rank_similar(window: Window, edits: pa.Table, *, k: int, pool: int) -> Simil
     # 70 times slower at 250,000 statements, and it spilled.
     connection.execute("SET disabled_optimizers = 'join_order'")
     try:
-        parts = _keep_candidates(window, edits)
+        parts = _keep_candidates(window)
     finally:
         connection.execute("RESET disabled_optimizers")
     static = _first_static(window, pool)
-    for table in (*_KEPT, "sought", "near"):
-        connection.execute(f"DROP TABLE {table}")
+    window.drop(*_KEPT, "sought", "near", "edits")
     return SimilarSubjects(_rank_parts(window, parts, k=k), static)
 
 
@@ -237,14 +244,12 @@ def _rank_parts(window: Window, parts: int, *, k: int) -> Iterator[pa.Table]:
     connection.execute("DROP TABLE candidate_in_parts; DROP TABLE own_in_parts")
 
 
-def _keep_candidates(window: Window, edits: pa.Table) -> int:
+def _keep_candidates(window: Window) -> int:
     """Create the tables of candidate_facts.sql, and candidate_in_parts and own_in_parts; returns the number of parts.
 
     Each join is made once for all edits, because a join for some edits would read the tables of all of them.
     """
-    numbers = np.arange(edits.num_rows, dtype=np.int32) // _EDITS_AT_ONCE
-    edits = edits.append_column("part", pa.array(numbers))
-    window.run(read_sql("candidate_facts"), edits=edits)
+    window.run(read_sql("candidate_facts"))
     keep_in_parts(
         window.connection,
         "candidate_in_parts",
@@ -253,11 +258,10 @@ def _keep_candidates(window: Window, edits: pa.Table) -> int:
         WHERE n.subject <> s.subject
         """,
     )
-    window.connection.register("edits", edits)
     own = "SELECT part, case_id, object FROM edits JOIN own_fact USING (subject, property)"
     keep_in_parts(window.connection, "own_in_parts", own)
-    window.connection.unregister("edits")
-    return -(-len(numbers) // _EDITS_AT_ONCE)
+    parts: int = window.select("SELECT coalesce(max(part) + 1, 0) AS parts FROM edits")["parts"][0].as_py()
+    return parts
 
 
 def _first_static(window: Window, pool: int) -> pa.Table:
@@ -270,7 +274,7 @@ def _first_static(window: Window, pool: int) -> pa.Table:
     ).cast(STATIC)
 
 
-def _similar_as_measured(window: Window, edits: pa.Table, *, max_df: int, k: int, pool: int) -> SimilarSubjects:
+def _similar_as_measured(window: Window, *, max_df: int, k: int, pool: int) -> SimilarSubjects:
     """Similar subjects in the whole snapshots, of which the window's snapshots are parts.
 
     Raises:
@@ -283,10 +287,8 @@ def _similar_as_measured(window: Window, edits: pa.Table, *, max_df: int, k: int
             f"{measured['max_df']} items and {measured['pool']} unchanged facts of a relation. Use these settings, or "
             "export where the whole snapshots are."
         )
-    find_static_facts(window, edits)
+    find_static_facts(window)
     static = _first_static(window, pool)
-    for table in _STATIC:
-        window.connection.execute(f"DROP TABLE {table}")
     similar = window.select(
         f"""
         SELECT case_id, m.subject_like AS subject, property, m.object, score
@@ -294,8 +296,8 @@ def _similar_as_measured(window: Window, edits: pa.Table, *, max_df: int, k: int
         WHERE place <= $k ORDER BY property, case_id, place
         """,
         {"k": k},
-        edits=edits,
     )
+    window.drop(*_STATIC, "edits")
     return SimilarSubjects(iter([similar.cast(SIMILAR)]), static)
 
 

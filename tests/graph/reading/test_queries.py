@@ -120,9 +120,10 @@ def test_the_engines_find_the_same_similar_subjects(
     monkeypatch.setattr(graph_engine, "_EDITED_AT_ONCE", batch)
     edits = edits_of(oracle)[: 30 * batch]
     with Window(*window, spill=tmp_path / "spill") as both:
+        both.add("given", edits_table(edits))
         for max_df in (500, 2):
             answers = [
-                read_similar(engine.similar_subjects(both, edits_table(edits), max_df=max_df, k=3, pool=5))
+                read_similar(engine.similar_subjects(both, "FROM given", max_df=max_df, k=3, pool=5))
                 for engine in (GraphEngine(graph), StoreEngine())
             ]
             assert answers[0].equals(answers[1])
@@ -215,7 +216,8 @@ def test_similar_static_facts(graph: Graph, window: tuple[Snapshot, Snapshot], o
     expected = oracle.similar_static_facts(edits, max_df=500, k=3)
     assert expected
     with Window(*window, spill=tmp_path / "spill") as both:
-        similar = StoreEngine().similar_subjects(both, edits_table(edits), max_df=500, k=3, pool=1).similar
+        both.add("given", edits_table(edits))
+        similar = StoreEngine().similar_subjects(both, "FROM given", max_df=500, k=3, pool=1).similar
         stored = pa.concat_tables(similar)
     rows = [tuple(row.values()) for row in stored.to_pylist()]
     assert sorted(rows) == sorted((f"{row[0]}:{row[1]}", row[2], row[1], *row[3:]) for row in expected)

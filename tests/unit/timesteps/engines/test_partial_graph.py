@@ -41,8 +41,9 @@ def test_a_partial_graph_leaves_unchanged_facts_to_the_store(tmp_path: Path, sco
     edits = pa.table({"case_id": ["Q1:P6"], "subject": ["Q1"], "property": ["P6"]})
     with Window(*two_snapshots(tmp_path, before, after), spill=tmp_path / "spill") as window:
         engine, store = GraphEngine(cast(Graph, ScopedGraph(**scope))), StoreEngine()
+        window.add("given", edits)
         for one in (engine, store):
-            found = one.similar_subjects(window, edits, max_df=10, k=3, pool=2)
+            found = one.similar_subjects(window, "FROM given", max_df=10, k=3, pool=2)
             assert pa.concat_tables(found.similar)["subject"].to_pylist() == ["Q2", "Q3", "Q4"]
             assert found.static["subject"].to_pylist() == ["Q2", "Q3"]
         counted = engine.functional_by_data(window, edits, min_subjects=2)
