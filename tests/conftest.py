@@ -27,6 +27,10 @@ if TYPE_CHECKING:
 # the environment because tests also start processes.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
+# So would a second thread of DuckDB. That threads change no byte is tested with three on real slices
+# (world/real_slices.py), and with two and 64 on a larger world (unit/store/test_many_threads.py).
+os.environ.setdefault("KGEDIT_STORE_THREADS", "1")
+
 # Hundreds of test processes import kgedit, and workers rewrite the tests' assertions. Write bytecode so that this is
 # done only once, although container images often disable it.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)

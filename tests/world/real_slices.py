@@ -1,7 +1,12 @@
-"""Real slices as snapshots and timesteps, made once per worker: several files of tests compare them with others."""
+"""Real slices as snapshots and timesteps, made once per worker: several files of tests compare them with others.
+
+Three threads of DuckDB make the timesteps, and one those that tests compare with them: the bytes are the same.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
@@ -35,6 +40,13 @@ def tables_of(timestep: Timestep) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in sorted(timestep.folder.glob("*.parquet"))}
 
 
+@contextmanager
+def _three_threads() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("KGEDIT_STORE_THREADS", "3")
+        yield
+
+
 class RealSlice:
     """A slice of Wikidata at three dates; everything is made on first use, and only read afterwards."""
 
@@ -55,26 +67,28 @@ class RealSlice:
     @cached_property
     def edits(self) -> list[Timestep]:
         """The first window in the profile wikibigedit, with the settings of EDITS."""
-        return [
-            export_timestep(
-                StoreEngine(),
-                *self.snapshots[:2],
-                self._folder / f"edits {number}",
-                settings=settings,
-                writers=(wikibigedit,),
-            )
-            for number, settings in enumerate(EDITS)
-        ]
+        with _three_threads():
+            return [
+                export_timestep(
+                    StoreEngine(),
+                    *self.snapshots[:2],
+                    self._folder / f"edits {number}",
+                    settings=settings,
+                    writers=(wikibigedit,),
+                )
+                for number, settings in enumerate(EDITS)
+            ]
 
     @cached_property
     def updates(self) -> list[Timestep]:
         """Both windows in the profile wikifactdiff."""
-        return [
-            export_wikifactdiff(
-                old, new, self._folder / new.name, settings=WikiFactDiffSettings(), writers=(wikifactdiff,)
-            )
-            for old, new in pairwise(self.snapshots)
-        ]
+        with _three_threads():
+            return [
+                export_wikifactdiff(
+                    old, new, self._folder / new.name, settings=WikiFactDiffSettings(), writers=(wikifactdiff,)
+                )
+                for old, new in pairwise(self.snapshots)
+            ]
 
     def _load(self, home: str, date: str, buckets: int) -> Snapshot:
         with pytest.MonkeyPatch.context() as patch:
