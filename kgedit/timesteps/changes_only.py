@@ -20,6 +20,7 @@ import pyarrow.parquet as pq
 
 from kgedit.checksums import write_checksums
 from kgedit.errors import StoreError
+from kgedit.files import put_in_place, sync
 from kgedit.progress import step
 from kgedit.store.bucket_files import RowGroups, bucket_file
 from kgedit.store.digests import ENTITIES_KEPT
@@ -74,7 +75,7 @@ def take_changes(home: Path, old: Snapshot, new: Snapshot) -> tuple[Snapshot, Sn
         StoreError: if the dates are reversed, the snapshots are parts themselves, or the home contains other snapshots.
         DamagedFileError: if a file of the other store is damaged.
     """
-    taking = Taking(home, old, new)
+    taking = _Taking(home, old, new)
     with disk_errors(home), only_writer(home / "snapshots" / ".changes.lock", of="what changed"):
         if taking.is_to_do():
             taking.select()
@@ -102,7 +103,7 @@ def run_changes_task(home: Path, old: Snapshot, new: Snapshot, stage: str, share
         StoreError: as for `take_changes`, or if nothing is selected yet.
         DamagedFileError: if a file of the other store is damaged.
     """
-    taking = Taking(home, old, new)
+    taking = _Taking(home, old, new)
     numbers = [number for number in range(taking.buckets) if number in share]
     with disk_errors(home):
         if taking.is_to_do() and stage == "select-changes":
@@ -114,7 +115,7 @@ def run_changes_task(home: Path, old: Snapshot, new: Snapshot, stage: str, share
     return len(numbers)
 
 
-class Taking:
+class _Taking:
     """Steps of `take_changes`, which may be in several processes on machines that share the home.
 
     Attributes:
@@ -181,6 +182,8 @@ class Taking:
                 settings=WikiBigEditSettings(),
                 begin=lambda title: step(title, next(titles), _STEPS),
             )
+        for path in (*self._selection.glob("*.parquet"), *self._asides[-1].iterdir()):
+            sync(path)
         write_json(self._selection / _SELECTED, {"parts": [_identity(manifest) for manifest in self._wanted]})
 
     def _is_selected(self) -> bool:
@@ -226,7 +229,7 @@ class Taking:
             with RowGroups(making, schema) as file:
                 for batch in connection.sql(query).to_arrow_reader(_ROWS_AT_ONCE):
                     file.write(pa.Table.from_batches([batch]))
-            making.replace(path)  # another attempt at the bucket gives the same bytes
+            put_in_place(making, path)  # another attempt at the bucket gives the same bytes
 
     def complete(self) -> None:
         """Count both parts, measure the whole snapshots, and put the parts in place."""
