@@ -22,6 +22,8 @@ from kgedit.checksums import write_checksums
 from kgedit.errors import StoreError
 from kgedit.files import put_in_place, sync
 from kgedit.progress import step
+from kgedit.spark.parts import run_parts, with_absolute_path
+from kgedit.spark.session import Session
 from kgedit.store.bucket_files import RowGroups, bucket_file
 from kgedit.store.digests import ENTITIES_KEPT
 from kgedit.store.disk import disk_errors
@@ -113,6 +115,32 @@ def run_changes_task(home: Path, old: Snapshot, new: Snapshot, stage: str, share
         elif taking.is_to_do():
             taking.write_buckets(numbers)
     return len(numbers)
+
+
+def take_changes_on_spark(session: Session, home: Path, old: Snapshot, new: Snapshot) -> int:
+    """Write all buckets of `take_changes`, one task for each; those that are there are kept.
+
+    Args:
+        session: Session on the cluster.
+        home: Home folder for the parts, which the driver and all executors see under the same path, as the other store.
+        old: The older snapshot.
+        new: The newer one.
+
+    Returns:
+        Number of buckets.
+
+    Raises:
+        StoreError: as for `run_changes_task`, if a task fails, or the buckets are not where the driver looks.
+    """
+    taking = _Taking(home.absolute(), with_absolute_path(old), with_absolute_path(new))
+    if taking.is_to_do():
+
+        def write(number: int) -> None:
+            with disk_errors(home):
+                taking.write_buckets([number])
+
+        run_parts(session, write, taking.buckets, folder=home.absolute(), missing=taking.missing_buckets)
+    return taking.buckets
 
 
 class _Taking:
@@ -231,6 +259,18 @@ class _Taking:
                     file.write(pa.Table.from_batches([batch]))
             put_in_place(making, path)  # another attempt at the bucket gives the same bytes
 
+    def missing_buckets(self) -> list[int]:
+        """Numbers of the buckets of which a file is missing."""
+        return [
+            group.number
+            for group in self._groups
+            if not all(
+                (aside / bucket_file(table, group.number, group.of)).is_file()
+                for aside in self._asides
+                for table in _TABLES
+            )
+        ]
+
     def complete(self) -> None:
         """Count both parts, measure the whole snapshots, and put the parts in place."""
         for aside, manifest, snapshot in zip(self._asides, self._wanted, self._whole, strict=True):
@@ -247,6 +287,7 @@ class _Taking:
 
 
 _SELECTED = "selected.json"
+_TABLES: tuple[SnapshotTable, ...] = ("claims", "facts", "entities")
 
 
 def _identity(manifest: dict[str, Any]) -> dict[str, Any]:

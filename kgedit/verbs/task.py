@@ -98,26 +98,28 @@ class RunTask(OnEngine, ReadOptions, HomeVerb[int]):
         with self.open_engine() as session:
             if session is None:
                 return run_delta_task(home, older, newer, scope, share)
-            from kgedit.spark.delta import write_delta_on_spark
+            from kgedit.spark.parts import write_delta_on_spark
 
             return write_delta_on_spark(session, home, older, newer, scope)
 
     def _changes(self, home: Path) -> int:
         from kgedit.store.snapshots import open_snapshot
         from kgedit.store.tasks import read_share
-        from kgedit.timesteps.changes_only import run_changes_task
+        from kgedit.timesteps.changes_only import run_changes_task, take_changes_on_spark
 
         if self.path is None or self.older is None:
             raise StoreError(
                 f"The stage {self.stage} compares two snapshots of another store. Give its home folder after the "
                 "stage, and the days: --from DAY --date DAY"
             )
-        if self.engine == "spark":
-            raise StoreError(f"Spark does not run the stage {self.stage}. Leave out --engine.")
         share, store = read_share(self.part), Path(self.path)
-        with self.open_engine():
-            old, new = (open_snapshot(store, read_date(day)) for day in (self.older, self.date))
-            return run_changes_task(home, old, new, self.stage, share)
+        if self.engine == "spark" and (self.stage == "select-changes" or share.of != 1):
+            raise StoreError("Spark runs all parts of take-changes: leave out --part, and select-changes here.")
+        old, new = (open_snapshot(store, read_date(day)) for day in (self.older, self.date))
+        with self.open_engine() as session:
+            if session is None:
+                return run_changes_task(home, old, new, self.stage, share)
+            return take_changes_on_spark(session, home, old, new)
 
 
 def _neighbours(home: Path, date: datetime.date) -> tuple[Snapshot, Snapshot]:

@@ -73,7 +73,7 @@ def test_parts_of_a_delta_need_no_dump_and_a_snapshot_before(tmp_path: Path, dum
         (("delta", "--engine", "spark", "--part", "1/2"), "Leave out --part"),
         (("delta", "--from", "2021-01-04"), "Leave out --from"),
         (("take-changes", str(tmp_path)), "--from DAY --date DAY"),
-        (("take-changes", str(tmp_path), "--from", "2021-01-04", "--engine", "spark"), "Leave out --engine"),
+        (("select-changes", str(tmp_path), "--from", "2021-01-04", "--engine", "spark"), "select-changes here"),
     ):
         refused = task(*given, "--date", "2023-02-27")
         assert (refused.exit_code, message in refused.output) == (1, True), given

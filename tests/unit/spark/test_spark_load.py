@@ -21,9 +21,9 @@ from world.shared_data import SHARED
 
 import kgedit
 from kgedit.errors import SourceError, StoreError
-from kgedit.spark.delta import write_delta_on_spark
 from kgedit.spark.finishing import FinishTask
 from kgedit.spark.load import SparkBuild
+from kgedit.spark.parts import run_parts, write_delta_on_spark
 from kgedit.spark.session import open_session
 from kgedit.store.blocks import Loader
 from kgedit.store.delta import delta_folder, missing_parts, write_delta
@@ -32,6 +32,8 @@ from kgedit.store.schemas import NODES, WAITING, LoaderOptions, Parsed, Waiting
 from kgedit.store.scope import Scope
 from kgedit.store.snapshots import Snapshot
 from kgedit.store.sources import DumpFile
+from kgedit.store.tasks import read_share
+from kgedit.timesteps.changes_only import run_changes_task, take_changes, take_changes_on_spark
 from tests.world.dumps import Json, entity, entity_value, hashes, load, load_of, snak, statement, write_dump
 
 if TYPE_CHECKING:
@@ -260,3 +262,30 @@ def test_a_delta_on_spark_has_the_bytes_of_a_local_one(
     assert {step: path.read_bytes() for step, path in found.items()} == {
         step: path.read_bytes() for step, path in whole.items()
     }
+
+
+def test_what_changed_taken_on_spark_has_the_bytes_of_a_local_call(
+    session: SparkSession, tmp_path: Path, four_buckets: None
+) -> None:
+    store = tmp_path / "store"
+    older = load(store, hostile_dump(tmp_path), DATE)
+    newer = load(store, write_dump(tmp_path / "newer.json", [entity("Q15", about("Q5"))]), "2023-02-27")
+    local, shared = tmp_path / "local", tmp_path / "shared"
+    wanted = take_changes(local, older, newer)
+    with pytest.raises(StoreError, match="kgedit task select-changes"):
+        take_changes_on_spark(session, shared, older, newer)
+    run_changes_task(shared, older, newer, "select-changes", read_share("1/1"))
+    assert take_changes_on_spark(session, shared, older, newer) == 4
+    taken = list((shared / "snapshots").glob(".*.changes/facts-*.parquet"))
+    assert len(taken) == 8
+    made = {path: path.stat().st_mtime_ns for path in taken}
+    found = take_changes(shared, older, newer)
+    assert [hashes(part.folder) for part in found] == [hashes(part.folder) for part in wanted]
+    moved = {part.folder / path.name: path.parent for part in found for path in taken if part.folder.name in str(path)}
+    assert [path.stat().st_mtime_ns for path in moved] == [made[aside / path.name] for path, aside in moved.items()]
+    assert take_changes_on_spark(session, shared, older, newer) == 4, "it is there already"
+
+
+def test_parts_that_the_driver_does_not_find_are_an_error(session: SparkSession, tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match="2 parts are not in"):
+        run_parts(session, str, 3, folder=tmp_path, missing=lambda: [0, 2])
