@@ -33,7 +33,7 @@ class RunTask(OnEngine, ReadOptions, HomeVerb[int]):
     """
 
     stage: Annotated[str, OneOf(TASK_STAGES)] = argument(
-        kw_only=False, help="Stage of the load, delta, or stage of load-changes."
+        kw_only=False, help="Stage of the load or of load-changes, or delta."
     )
     date: Day = flag(kw_only=False, complete="snapshot_dates", help="Day of the dump, or of the newer snapshot.")
     path: AnyPath | None = argument(
