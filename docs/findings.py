@@ -68,8 +68,8 @@ def measure(name: str, folder: Path, claims: Sequence[Mapping[str, Any]]) -> dic
     runs = {run.folder.name: run for run in read_runs(folders)}
     found: dict[str, Any] = {
         "sweep": name,
-        "environment": _environment(folders[0]),
-        "runs": {path.name: _run(runs[path.name]) for path in folders},
+        "environment": (environment := _environment(folders[0])),
+        "runs": {path.name: _run(runs[path.name], environment["commit"]) for path in folders},
     }
     asked = [claim for claim in claims if claim["spec"] == name]
     if name in STREAMS:
@@ -95,10 +95,11 @@ def _environment(folder: Path) -> dict[str, Any]:
     }
 
 
-def _run(run: Run) -> dict[str, Any]:
-    edits = run.scores.edits
+def _run(run: Run, of_sweep: str | None) -> dict[str, Any]:
+    edits, commit = run.scores.edits, read_environment(run.folder).git_commit
     seconds = None if run.cpu_seconds_per_edit is None else round(run.cpu_seconds_per_edit, 4)
-    return {"edits": edits.edits, "failed": edits.failed, "cpu_seconds_per_edit": seconds}
+    found = {"edits": edits.edits, "failed": edits.failed, "cpu_seconds_per_edit": seconds}
+    return found if commit == of_sweep else found | {"commit": commit}
 
 
 def _over_timesteps(run: Run) -> dict[str, Any]:
@@ -464,8 +465,10 @@ def _sweeps(claims: Sequence[Mapping[str, Any]], results: Mapping[str, Mapping[s
 
 
 def _cost(run: Mapping[str, Any]) -> str:
-    seconds = run["cpu_seconds_per_edit"]
-    return f" ({as_text(seconds, 'seconds')})" if seconds else ""
+    seconds, commit = run["cpu_seconds_per_edit"], run.get("commit")
+    shown = [as_text(seconds, "seconds")] if seconds else []
+    shown += [f"commit {commit[:8]}"] if commit else []
+    return f" ({', '.join(shown)})" if shown else ""
 
 
 def spec_command(name: str) -> str:

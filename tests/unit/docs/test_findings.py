@@ -39,7 +39,14 @@ def test_results_were_measured_by_versions_in_the_history() -> None:
 
     if git("rev-parse", "--is-shallow-repository").stdout.strip() != "false":
         pytest.skip("no git, or not the whole history")
-    commits = {name: one["environment"]["commit"] for name, one in FINDINGS["stored_results"]().items()}
+    stored = FINDINGS["stored_results"]()
+    commits = {name: one["environment"]["commit"] for name, one in stored.items()}
+    commits |= {
+        (name, key): run["commit"]
+        for name, one in stored.items()
+        for key, run in one["runs"].items()
+        if "commit" in run
+    }
     other = {name for name, commit in commits.items() if git("merge-base", "--is-ancestor", commit, "HEAD").returncode}
     assert other == set(), "run these sweeps from a checkout of the main branch: a rebase removes other commits"
 
