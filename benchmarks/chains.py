@@ -129,9 +129,9 @@ def _line(
             )
     _, clusters = np.unique([each.needed[-1][1] for each in asked], return_inverse=True)
     ends = clustered_interval(np.array(found, dtype=np.float64), clusters.astype(np.int64))
-    result = "" if ends is None else f" ({100 * ends[0]:.0f}–{100 * ends[1]:.0f})"
+    interval = "" if ends is None else f" ({100 * ends[0]:.0f}–{100 * ends[1]:.0f})"
     share, more, middle = 100 * np.mean(found), np.mean(unasked), 1000 * np.median(took)
-    return f"| {kind} | {len(asked)} | {share:.1f}{result} | {more:.2f} | {middle:.1f} |"
+    return f"| {kind} | {len(asked)} | {share:.1f}{interval} | {more:.2f} | {middle:.1f} |"
 
 
 if __name__ == "__main__":

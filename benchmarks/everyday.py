@@ -103,8 +103,8 @@ def share_found(asked: Sequence[Outcome], count: Callable[[Outcome], bool]) -> s
     keys = [min(each.question.needed[-1])[1] if each.question.needed else each.question.kind for each in asked]
     _, clusters = np.unique(keys, return_inverse=True)
     ends = clustered_interval(values, clusters.astype(np.int64))
-    result = "" if ends is None else f" ({100 * ends[0]:.0f}–{100 * ends[1]:.0f})"
-    return f"{100 * values.mean():.1f}{result}"
+    interval = "" if ends is None else f" ({100 * ends[0]:.0f}–{100 * ends[1]:.0f})"
+    return f"{100 * values.mean():.1f}{interval}"
 
 
 def report(name: str, asked: Sequence[Outcome], nothing: Sequence[Outcome]) -> str:

@@ -154,12 +154,12 @@ def main() -> None:
         tops = [float(score(each).max()) for each in tuned]
         least = float(np.quantile(tops, 1 - PASSING))
         for k in (1, 3):
-            for limit, result in ((least, ""), (-1.0, ", no threshold")):
+            for limit, remark in ((least, ""), (-1.0, ", no threshold")):
                 outcomes(rows, score, [*asked, *nothing], k, limit)
                 started = time.perf_counter()
                 found = outcomes(rows, score, asked, k, limit), outcomes(rows, score, nothing, k, limit)
                 took = 1000 * (time.perf_counter() - started) / (len(asked) + len(nothing))
-                print(line(f"{name}, best {k}{result}", *found, took), flush=True)
+                print(line(f"{name}, best {k}{remark}", *found, took), flush=True)
 
 
 if __name__ == "__main__":

@@ -71,8 +71,8 @@ def read_questions(name: str) -> list[EverydayQuestion]:
     """Questions of one file: for the memory of "sample" or "pat", or one of the undivided sets."""
     found = []
     for kind, line in _lines(f"{name}.txt"):
-        text, _, result = line.partition(" => ")
-        facts, _, value = result.partition(" = ")
+        text, _, rest = line.partition(" => ")
+        facts, _, value = rest.partition(" = ")
         found.append(EverydayQuestion(kind, tuple(text.split(BETWEEN_TURNS)), _needed(facts), value.strip()))
     return found
 

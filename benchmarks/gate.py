@@ -79,8 +79,8 @@ def probabilities_of(gate: Gate, rows: Numbers) -> Numbers:
 
 def held_out(first: Evaluated, second: Evaluated) -> tuple[list[Asked], Numbers]:
     """Questions of two sets, with probabilities by the gate fitted on the other set."""
-    result = [probabilities_of(fit(*other[1:]), own[1]) for own, other in ((first, second), (second, first))]
-    return [*first[0], *second[0]], np.concatenate(result)
+    probabilities = [probabilities_of(fit(*other[1:]), own[1]) for own, other in ((first, second), (second, first))]
+    return [*first[0], *second[0]], np.concatenate(probabilities)
 
 
 def choose(asked: Sequence[Asked], probabilities: Numbers, most: float) -> float:
@@ -131,9 +131,9 @@ def curve(sets: Mapping[str, tuple[Sequence[Asked], Numbers]]) -> str:
         for kind, places in sorted(kinds.items()):
             own, relations = probabilities[places], [asked[place].relation for place in places]
             shares = [f"{100 * (own >= threshold).mean():.1f}" for threshold in THRESHOLDS]
-            result = len(set(relations)) if any(relations) else "–"
+            count = len(set(relations)) if any(relations) else "–"
             interval = _interval(own >= THRESHOLDS[2], relations) if any(relations) else "–"
-            lines.append(f"| {name}: {kind} | {len(places)} | {result} | {' | '.join(shares)} | {interval} |")
+            lines.append(f"| {name}: {kind} | {len(places)} | {count} | {' | '.join(shares)} | {interval} |")
     return "\n".join(lines)
 
 

@@ -104,8 +104,8 @@ def make_pools(embed: Embedder, aliases: Mapping[str, Sequence[str]], seed: int)
     chosen = np.random.default_rng(seed).random(len(names)) < 0.5
     vectors = _questions(catalogue, names)
     first, second = (_pool(catalogue, names, vectors, each) for each in (chosen, ~chosen))
-    result = [name for name in catalogue.relations if name in REPORTED]
-    third = _pool(catalogue, result, _questions(catalogue, result), np.ones(len(result), dtype=bool))
+    relations = [name for name in catalogue.relations if name in REPORTED]
+    third = _pool(catalogue, relations, _questions(catalogue, relations), np.ones(len(relations), dtype=bool))
     first, second, third = (replace(pool, aliases=_unlike(pool, aliases)) for pool in (first, second, third))
     return first, second, third
 

@@ -104,8 +104,8 @@ def ask(client: httpx2.Client, address: str, question: str) -> tuple[float, bool
         answered = client.post(f"{address}/v1/chat/completions", json=body)
     except httpx2.HTTPError:
         return time.perf_counter() - started, False, 0
-    result = int(answered.headers.get("x-kgedit-facts", 0))
-    return time.perf_counter() - started, answered.status_code == 200, result
+    facts = int(answered.headers.get("x-kgedit-facts", 0))
+    return time.perf_counter() - started, answered.status_code == 200, facts
 
 
 def measure(addresses: dict[str, str], questions: Sequence[str], at_once: int) -> dict[str, dict[str, float]]:
@@ -170,8 +170,8 @@ def main() -> None:
             rows = measure({"direct": upstream, "proxy": address}, drawn[: options.requests], 1)
             added = rows["proxy"]["p50_ms"] - rows["direct"]["p50_ms"]
             print(f"\nthe same questions again, one at once, vectors cached: {added:.1f} ms added at the median")
-            result = httpx2.get(f"{address}/metrics", trust_env=False).text.splitlines()
-            print("\n".join(line for line in result if line.startswith(("kgedit_re", "kgedit_upstream"))))
+            metrics = httpx2.get(f"{address}/metrics", trust_env=False).text.splitlines()
+            print("\n".join(line for line in metrics if line.startswith(("kgedit_re", "kgedit_upstream"))))
         finally:
             proxy.terminate()
             model.terminate()

@@ -71,12 +71,12 @@ def difference(ours: str, theirs: str) -> str:
 def agreement(rows: list[Row], names: Names | None) -> list[Row]:
     """Each row with the subject found and the kind of difference."""
     finder = SubjectFinder(names)
-    reported = []
+    compared = []
     for row in rows:
         question, theirs = composed(row["prompt"]), composed(row["subject"]).strip()
         found = finder.find(question)
         ours = found.text if found else ""
-        reported.append(
+        compared.append(
             {
                 "source": row["source"],
                 "rule": found.rule if found else "none",
@@ -88,7 +88,7 @@ def agreement(rows: list[Row], names: Names | None) -> list[Row]:
                 "category": english_categorizer().categorize(question).name,
             }
         )
-    return reported
+    return compared
 
 
 def share(count: int, total: int) -> str:
@@ -99,7 +99,7 @@ def share(count: int, total: int) -> str:
     return f"{count:4} of {total:4}  {count / total:6.1%}  ({low:.1%} to {high:.1%})"
 
 
-def print_agreement(reported: list[Row]) -> None:
+def print_agreement(compared: list[Row]) -> None:
     """Shares of exact and similar subjects, by source and rule, and the other differences."""
     exact = {"the same"}
     alike = exact | {"only article, case or marks"}
@@ -109,12 +109,12 @@ def print_agreement(reported: list[Row]) -> None:
         print(f"{title:<32} exact {share(sum(one in exact for one in kept), len(kept))}")
         print(f"{'':<32} alike {share(sum(one in alike for one in kept), len(kept))}")
 
-    line("all", reported)
+    line("all", compared)
     for field in ("source", "rule"):
-        for value in sorted({row[field] for row in reported}):
-            line(f"{field} {value}", (row for row in reported if row[field] == value))
+        for value in sorted({row[field] for row in compared}):
+            line(f"{field} {value}", (row for row in compared if row[field] == value))
     for field in ("difference", "category"):
-        print(f"{field}: {dict(Counter(row[field] for row in reported).most_common())}")
+        print(f"{field}: {dict(Counter(row[field] for row in compared).most_common())}")
 
 
 def run_agreement(given: argparse.Namespace) -> None:
@@ -127,12 +127,12 @@ def run_agreement(given: argparse.Namespace) -> None:
         mentioned = sum(_mentions(names, row) for row in chosen)
         print(f"dictionary: {len(names.index):,} names that may occur, of {', '.join(one.name for one in snapshots)}")
         print(f"their subject is a name of it: {share(mentioned, len(chosen))}")
-    reported = agreement(chosen, names)
-    print_agreement(reported)
+    compared = agreement(chosen, names)
+    print_agreement(compared)
     if given.rows:
-        writer = csv.DictWriter(sys.stdout, list(reported[0]), delimiter="\t")
+        writer = csv.DictWriter(sys.stdout, list(compared[0]), delimiter="\t")
         writer.writeheader()
-        writer.writerows(row for row in reported if row["difference"] != "the same")
+        writer.writerows(row for row in compared if row["difference"] != "the same")
 
 
 def _mentions(names: Names, row: Row) -> bool:

@@ -201,8 +201,8 @@ def table(connection: duckdb.DuckDBPyConnection, cases: int, seed: int) -> None:
     for row in chosen:
         named = f"{row['property']} {row['property_label']}: {row['subject_label']} → {row['object_label']}"
         near = next((one["question"] for one in unchanged if one["property"] == row["property"]), "–")
-        result = (named, row["question"], row["rephrases"][-1], f"{row['persona']}: {row['personas']}")
-        print(f"| {' | '.join(result)} | {row['clozes'][-1]} … | {hops.get(row['case_id'], '–')} | {near} |")
+        columns = (named, row["question"], row["rephrases"][-1], f"{row['persona']}: {row['personas']}")
+        print(f"| {' | '.join(columns)} | {row['clozes'][-1]} … | {hops.get(row['case_id'], '–')} | {near} |")
 
 
 def second_hops(connection: duckdb.DuckDBPyConnection, rows: list[dict[str, Any]]) -> dict[str, str]:

@@ -153,10 +153,10 @@ def rows_of(
             asked, prompts, answer_freely(model, [Question(prompt, "") for prompt in prompts], preset), strict=True
         ):
             said, gold = comparable(text, one.second.answer)
-            result = comparable(text, one.first.answer)[1]
+            bridge = comparable(text, one.first.answer)[1]
             right = gold == said if preset.metric == "exact_match" else f" {gold} " in f" {said} "
             both = f" {one.first.answer}\n" in prompt and f" {one.second.answer}\n" in prompt
-            kind = "right" if right else "first hop" if f" {result} " in f" {said} " else "other"
+            kind = "right" if right else "first hop" if f" {bridge} " in f" {said} " else "other"
             yield {
                 "model": model_name, "preset": preset_name, "layout": layout, "question": one.text, "both": both,
                 "answer": text, "gold": one.second.answer, "first": one.first.answer, "kind": kind,

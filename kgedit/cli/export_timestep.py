@@ -114,8 +114,8 @@ def _tell_updates(manifest: dict[str, Any]) -> None:
     if "changed_statements" in manifest:  # absent from kept timesteps of earlier versions
         found = manifest["changed_statements"]["subjects and properties"]
         say(f"{found:>8,} subjects and properties with a changed statement (engine: {manifest['engine']})")
-    for side, result in zip(manifest["preprocessing"].values(), ("older", "newer"), strict=True):
-        say(f"{side['read']:>8,} statements of touched items in the {result} snapshot, {side['kept']:,} of them facts")
+    for side, which in zip(manifest["preprocessing"].values(), ("older", "newer"), strict=True):
+        say(f"{side['read']:>8,} statements of touched items in the {which} snapshot, {side['kept']:,} of them facts")
     funnel = manifest["funnel"]
     say(f"{funnel['changed']:>8,} changed subjects and relations")
     for reason, count in funnel["dropped"].items():

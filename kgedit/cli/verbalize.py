@@ -156,18 +156,18 @@ def build_qaedit(given: Given, *, estimate: bool) -> None:
 
 
 def _print_made(made: QaeditFile) -> None:
-    result = made.provenance
-    for source in result["sources"]:
+    provenance = made.provenance
+    for source in provenance["sources"]:
         say(f"{source['file']} ({source['form']}): {source['usable']:,} of {source['rows']:,} rows usable")
         for reason, count in source["left_out"].items():
             say(f"  left out: {reason}: {count:,}")
-    for reason, count in result["left_out"].items():
+    for reason, count in provenance["left_out"].items():
         say(f"left out: {reason}: {count:,}")
-    for part, rules in result["done"].items():
+    for part, rules in provenance["done"].items():
         say(f"{part}: " + ", ".join(f"{rule} {count:,}" for rule, count in sorted(rules.items(), key=_most_first)))
-    for reason, count in result.get("model", {}).get("kept", {}).items():
+    for reason, count in provenance.get("model", {}).get("kept", {}).items():
         say(f"left to the rules: {reason}: {count:,}")
-    if result["locality"] is None:
+    if provenance["locality"] is None:
         say("No locality questions: --locality FILE draws them from a set of questions.")
 
 

@@ -106,10 +106,10 @@ def _packages(env: RunEnvironment) -> str:
 
 def _run(run: Run, env: RunEnvironment | None) -> str:
     settings = dict(env.settings) if env else dict(run.spec.settings)
-    result = ", ".join(f"{name} {value}" for name, value in sorted(settings.items()) if value is not None)
+    shown = ", ".join(f"{name} {value}" for name, value in sorted(settings.items()) if value is not None)
     trained = f", trained in {run.spec.train_context}" if run.spec.train_context else ""
     edits = run.scores.edits
     failed = f", {edits.failed:,} failed" if edits.failed else ""
     source = f". {env.source}" if env else ""
-    result = f"; {result}" if result else ""
-    return f"{run.folder.name}: {run.spec.protocol}, {edits.edits:,} edits{failed}{trained}{result}{source}"
+    shown = f"; {shown}" if shown else ""
+    return f"{run.folder.name}: {run.spec.protocol}, {edits.edits:,} edits{failed}{trained}{shown}{source}"

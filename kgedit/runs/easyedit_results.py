@@ -69,7 +69,7 @@ def easyedit_results(folder: Path) -> str:
     rows = []
     for number, case in enumerate(read_edited_cases(folder).to_pylist()):
         key = case["timestep"], case["case_id"]
-        result = {name: case[name] for name in ("timestep", "case_id", "relation")} | origin
+        origin_of_case = {name: case[name] for name in ("timestep", "case_id", "relation")} | origin
         post = _scores(after[key], before[key], preset)
         row = {
             "pre": _scores(before[key], None, preset) | _fluency(fluency, key, before=True),
@@ -77,7 +77,7 @@ def easyedit_results(folder: Path) -> str:
             "requested_rewrite": _request(case, before[key]),
             "time": seconds.get(key),
             "post": post | _fluency(fluency, key, before=False),
-            "kgedit": result,
+            "kgedit": origin_of_case,
         }
         rows.append(json.dumps(row, ensure_ascii=False))
     return "[\n" + ",\n".join(rows) + "\n]\n" if rows else "[]\n"
@@ -115,7 +115,7 @@ def _request(case: Mapping[str, Any], asked: _Asked) -> dict[str, Any]:
     """The edit in the format of EasyEdit's results."""
     ((prompt, update),) = asked["update"].items()
     rephrased = list(asked.get("rephrase", {}))
-    result = {
+    request = {
         "prompt": prompt,
         "target_new": update.answers[0],
         "ground_truth": case["old_answers"][0] if case["old_answers"] else None,
@@ -123,7 +123,7 @@ def _request(case: Mapping[str, Any], asked: _Asked) -> dict[str, Any]:
         "locality": {group: _questions(asked[axis]) for group, axis in _LOCALITY.items() if axis in asked},
         "subject": case["subject_label"],
     }
-    return result | ({"rephrase_prompt": rephrased[0] if len(rephrased) == 1 else rephrased} if rephrased else {})
+    return request | ({"rephrase_prompt": rephrased[0] if len(rephrased) == 1 else rephrased} if rephrased else {})
 
 
 def _questions(answers: Mapping[str, Answer]) -> dict[str, list[str]]:

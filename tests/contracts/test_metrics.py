@@ -33,7 +33,7 @@ def test_a_metric_states_what_it_is(name: str) -> None:
 @pytest.mark.parametrize("name", METRICS)
 def test_a_metric_has_a_test(name: str) -> None:
     text = (UNIT_TESTS / "test_answer_metrics.py").read_text(encoding="utf-8")
-    assert any(f'{call}"{name}"' in text for call in ("judge(", "METRICS[", "described("))
+    assert any(f'{call}"{name}"' in text for call in ("judge(", "METRICS[", "score("))
 
 
 @pytest.mark.parametrize("name", METRICS)

@@ -129,11 +129,11 @@ def outcomes(
     """By case and property: the scenario with each value's decision, or the reason why the group was dropped."""
     workspace, _ = run_steps(*two_snapshots(folder, *worlds(cases, steady=steady)), folder, behaviour)
     names = {f"Q{1000 + place}": name for place, name in enumerate(cases, start=1)}
-    result: dict[tuple[str, str], object] = {}
+    outcomes_by_fact: dict[tuple[str, str], object] = {}
     for subject, property_id, reason in workspace.execute(
         "SELECT subject, property, reason FROM judged_group WHERE reason IS NOT NULL"
     ).fetchall():
-        result[names.get(subject, subject), property_id] = reason
+        outcomes_by_fact[names.get(subject, subject), property_id] = reason
     for subject, property_id, scenario in workspace.execute(
         "SELECT subject, property, scenario FROM update_group"
     ).fetchall():
@@ -141,12 +141,12 @@ def outcomes(
             "SELECT label, decision FROM update_object WHERE subject = ? AND property = ? ORDER BY label",
             [subject, property_id],
         ).fetchall()
-        result[names[subject], property_id] = (
+        outcomes_by_fact[names[subject], property_id] = (
             scenario,
             {label.replace("Value ", ""): decision for label, decision in rows},
         )
     workspace.close()
-    return result
+    return outcomes_by_fact
 
 
 def only(behaviour: str) -> Behaviour:

@@ -88,9 +88,9 @@ def judge_replies(
     faults = faults_of([(one.asking, texts) for one, (texts, _) in zip(wanted, read, strict=True)])
     judged = []
     for (texts, failed), reasons in zip(read, faults, strict=True):
-        result = list(zip(reasons, texts, strict=True))
-        passed = [text for reason, text in result if reason is None]
-        judged.append((passed, failed + [(reason, text) for reason, text in result if reason is not None]))
+        checked = list(zip(reasons, texts, strict=True))
+        passed = [text for reason, text in checked if reason is None]
+        judged.append((passed, failed + [(reason, text) for reason, text in checked if reason is not None]))
     return judged
 
 

@@ -126,8 +126,8 @@ def _find_unnamed_properties(workspace: duckdb.DuckDBPyConnection, templates: Pa
 
 
 def _reasons() -> str:
-    result = {"unknown": "'unknown: ' || unknown_rule"}
-    return " ".join(f"WHEN {condition} THEN {result.get(name, repr(name))}" for name, condition in REASONS)
+    spelled = {"unknown": "'unknown: ' || unknown_rule"}
+    return " ".join(f"WHEN {condition} THEN {spelled.get(name, repr(name))}" for name, condition in REASONS)
 
 
 _JUDGED = """

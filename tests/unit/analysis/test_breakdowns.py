@@ -42,7 +42,7 @@ def write(
     topics: tuple[str | None, ...] = (None,) * 3,
     **spec: object,
 ) -> Path:
-    cases = [replace(case(*result), category=topic) for result, topic in zip(TOLD, topics, strict=True)]
+    cases = [replace(case(*row), category=topic) for row, topic in zip(TOLD, topics, strict=True)]
     answers = [answer(one.case_id, text=text) for one, text in zip(cases, said, strict=True)]
     unedited = [replace(one, model_state=UNEDITED, text=before) for one in answers]
     write_run(folder, [*unedited, *answers], **spec)
@@ -79,8 +79,7 @@ def test_scores_are_broken_down_by_what_the_run_knows_of_its_cases(run: Run) -> 
 
 def test_the_timesteps_own_popularity_puts_cases_into_tenths(tmp_path: Path) -> None:
     cases = [
-        replace(case(*result), popularity=popularity)
-        for result, popularity in zip(TOLD, (0.5, 7.25, None), strict=True)
+        replace(case(*row), popularity=popularity) for row, popularity in zip(TOLD, (0.5, 7.25, None), strict=True)
     ]
     folder = write_run(tmp_path / "run", [answer(one.case_id) for one in cases])
     write_edited_cases(folder, cases)
@@ -148,7 +147,7 @@ def test_scores_by_the_category_of_a_qaedit_file(tmp_path: Path) -> None:
 
 def test_scores_by_scenario_are_in_every_report_of_cases_of_several(tmp_path: Path) -> None:
     names = ("ReplaceObject", "AddRelation", "ReplaceObject")
-    cases = [replace(case(*result), scenario=name) for result, name in zip(TOLD, names, strict=True)]
+    cases = [replace(case(*row), scenario=name) for row, name in zip(TOLD, names, strict=True)]
     said = ["Justin Trudeau", "Stephen Harper", "nobody"]
     answers = [answer(one.case_id, text=text) for one, text in zip(cases, said, strict=True)]
     folder = write_run(tmp_path / "run", answers)
@@ -191,7 +190,7 @@ def test_locality_is_split_by_how_the_probe_was_found(tmp_path: Path) -> None:
 
 def test_views_and_counts_of_the_timestep_need_no_file(tmp_path: Path) -> None:
     known = [Specificity(5, 10, 0, None), Specificity(900, 10, 7, None), Specificity()]
-    cases = [replace(case(*result), specificity=one) for result, one in zip(TOLD, known, strict=True)]
+    cases = [replace(case(*row), specificity=one) for row, one in zip(TOLD, known, strict=True)]
     folder = write_run(tmp_path / "run", [answer(one.case_id) for one in cases])
     write_edited_cases(folder, cases)
     write_scores(folder)

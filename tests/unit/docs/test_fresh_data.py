@@ -63,5 +63,5 @@ def test_the_monthly_script_makes_the_next_snapshot_and_the_timestep_since_the_l
     assert [(case.fact.subject, case.fact.property, case.fact.object) for case in made.cases()] == [
         ("Q1001", "P6", "Q102")
     ]
-    assert [result["redirected"] for result in made.manifest["snapshots"]] == [1, 1]
+    assert [snapshot["redirected"] for snapshot in made.manifest["snapshots"]] == [1, 1]
     assert (tmp_path / "last-day").read_text().strip() == NEW

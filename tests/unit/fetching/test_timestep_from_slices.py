@@ -90,4 +90,4 @@ def test_a_list_on_two_days_makes_a_timestep_of_what_both_slices_hold(tmp_path: 
     cases = {(case.fact.subject, case.fact.property, case.fact.object) for case in made.cases()}
     assert cases == {("Q1001", "P6", "Q102")}
     assert made.manifest["new_entities"]["new"] == 0
-    assert all(result["slice_of"] for result in made.manifest["snapshots"])
+    assert all(snapshot["slice_of"] for snapshot in made.manifest["snapshots"])

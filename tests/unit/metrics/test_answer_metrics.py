@@ -171,8 +171,8 @@ def test_a_single_answer_is_named_in_one_line_and_does_not_go_in_circles(text: s
 def test_a_judges_verdict_is_read_and_without_one_nothing_is_said() -> None:
     metric, plain = METRICS["judge"], answer()
     same = {one.name: getattr(plain, one.name) for one in fields(plain)}
-    described = [JudgedAnswer(**same, right=right) for right in (True, False)]
-    assert [metric.judge(one, None) for one in described] == [1.0, 0.0]
+    judged = [JudgedAnswer(**same, right=right) for right in (True, False)]
+    assert [metric.judge(one, None) for one in judged] == [1.0, 0.0]
     assert metric.judge(plain, None) is None
 
 
@@ -226,11 +226,11 @@ def test_an_archived_fact_loses_its_standing_and_nothing_takes_its_place() -> No
 
 def test_bertscores_are_read_beside_a_verdict_and_without_them_nothing_is_said() -> None:
     measured = BertScore(precision=0.5, recall=0.75, f1=0.6)
-    described = with_judgement(with_judgement(answer(), right=True), bertscore=measured)
-    assert METRICS["bertscore"].judge(described, None) == 0.6
-    assert METRICS["bertscore_precision"].judge(described, None) == 0.5
-    assert METRICS["bertscore_recall"].judge(described, None) == 0.75
-    assert METRICS["judge"].judge(described, None) == 1.0
+    judged = with_judgement(with_judgement(answer(), right=True), bertscore=measured)
+    assert METRICS["bertscore"].judge(judged, None) == 0.6
+    assert METRICS["bertscore_precision"].judge(judged, None) == 0.5
+    assert METRICS["bertscore_recall"].judge(judged, None) == 0.75
+    assert METRICS["judge"].judge(judged, None) == 1.0
     assert METRICS["bertscore"].judge(answer(), None) is None
 
 
@@ -262,14 +262,14 @@ def test_first_line_reads_no_further(text: str, gold: str, value: float) -> None
 
 
 def test_difference_and_success_compare_the_new_answer_with_the_old_one() -> None:
-    def described(metric: str, new: float | None, old: float | None) -> float | None:
+    def score(metric: str, new: float | None, old: float | None) -> float | None:
         return METRICS[metric].judge(answer(of=SYNTHETIC, probability=new, old_probability=old), None)
 
-    assert described("probability", 0.25, None) == 0.25
-    assert described("probability_difference", 0.25, 0.75) == -0.5
-    assert [described("probability_success", *pair) for pair in ((0.3, 0.2), (0.2, 0.3), (0.2, 0.2))] == [1.0, 0.0, 0.0]
+    assert score("probability", 0.25, None) == 0.25
+    assert score("probability_difference", 0.25, 0.75) == -0.5
+    assert [score("probability_success", *pair) for pair in ((0.3, 0.2), (0.2, 0.3), (0.2, 0.2))] == [1.0, 0.0, 0.0]
     for metric in ("probability_difference", "probability_success"):
-        assert described(metric, 0.25, None) is None
+        assert score(metric, 0.25, None) is None
         assert METRICS[metric].applies_to(answer(of=SYNTHETIC, axis="personas"))
         assert not METRICS[metric].applies_to(answer(of=SYNTHETIC, axis="locality"))
         assert not METRICS[metric].applies_to(answer())

@@ -165,7 +165,7 @@ def test_a_timestep_that_lies_elsewhere_is_asked_for(run: Path, tmp_path: Path) 
 
 
 @pytest.mark.parametrize(
-    ("name", "old", "new", "result"),
+    ("name", "old", "new", "reason"),
     [
         ("environment.json", '"kgedit":"0.1.0"', '"kgedit":null', "does not record kgedit's version"),
         ("environment.json", '"28bd84d1"', '""', "does not record the hash of the model's weights"),
@@ -177,12 +177,12 @@ def test_a_timestep_that_lies_elsewhere_is_asked_for(run: Path, tmp_path: Path) 
     ],
 )
 def test_what_a_run_does_not_say_of_itself_or_says_twice_is_found(
-    run: Path, tmp_path: Path, name: str, old: str, new: str, result: str
+    run: Path, tmp_path: Path, name: str, old: str, new: str, reason: str
 ) -> None:
     text = (run / name).read_text(encoding="utf-8")
     assert old in text
     (run / name).write_text(text.replace(old, new), encoding="utf-8")
-    assert result in reasons(run, tmp_path / "board")
+    assert reason in reasons(run, tmp_path / "board")
 
 
 def test_every_reason_is_told_at_once(run: Path, tmp_path: Path) -> None:

@@ -159,7 +159,7 @@ TOLD = """\
 def test_every_mistake_is_told_at_once_with_its_line_and_near_names(tmp_path: Path) -> None:
     found = _problems(WRONG, tmp_path)
     expected = TOLD.splitlines()
-    assert [result for result, begins in zip(found, expected, strict=True) if not result.startswith(begins)] == []
+    assert [problem for problem, begins in zip(found, expected, strict=True) if not problem.startswith(begins)] == []
 
 
 def test_what_is_wrong_with_a_whole_run_names_the_runs(base: dict[str, Any], tmp_path: Path) -> None:

@@ -71,15 +71,15 @@ def test_what_the_day_cannot_decide_stays(tmp_path: Path) -> None:
     assert objects(tmp_path, value("Q2", start("2021-00-00", 9)), value("Q3", end("2021-00-00", 9))) == ["Q2", "Q3"]
 
 
-@pytest.mark.parametrize("result", ["novalue", "somevalue"])
-def test_case_28_a_preferred_unknown_or_no_value_leaves_no_current_value(tmp_path: Path, result: str) -> None:
-    assert objects(tmp_path, value("Q2"), value(result, rank="preferred")) == []
+@pytest.mark.parametrize("snak_kind", ["novalue", "somevalue"])
+def test_case_28_a_preferred_unknown_or_no_value_leaves_no_current_value(tmp_path: Path, snak_kind: str) -> None:
+    assert objects(tmp_path, value("Q2"), value(snak_kind, rank="preferred")) == []
 
 
-@pytest.mark.parametrize("result", ["novalue", "somevalue"])
-def test_a_normal_unknown_or_no_value_takes_nothing_away(tmp_path: Path, result: str) -> None:
-    assert objects(tmp_path, value("Q2"), value(result)) == ["Q2"]
-    assert objects(tmp_path / "ended", value("Q2"), value(result, end("2020-01-01"), rank="preferred")) == ["Q2"]
+@pytest.mark.parametrize("snak_kind", ["novalue", "somevalue"])
+def test_a_normal_unknown_or_no_value_takes_nothing_away(tmp_path: Path, snak_kind: str) -> None:
+    assert objects(tmp_path, value("Q2"), value(snak_kind)) == ["Q2"]
+    assert objects(tmp_path / "ended", value("Q2"), value(snak_kind, end("2020-01-01"), rank="preferred")) == ["Q2"]
 
 
 @pytest.mark.parametrize("first", [True, False])

@@ -89,7 +89,7 @@ def test_a_label_and_its_count(tmp_path: Path, name: str, text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "text", "result"),
+    ("name", "text", "message"),
     [
         ("counts.tsv", "Canada\t12\nFrance\tmany\n", "Line 2"),
         ("counts.tsv", "Canada\t12\nFrance\n", "Line 2"),
@@ -97,8 +97,8 @@ def test_a_label_and_its_count(tmp_path: Path, name: str, text: str) -> None:
         ("counts.json", "{", "Line 1"),
     ],
 )
-def test_what_is_no_count_is_named(tmp_path: Path, name: str, text: str, result: str) -> None:
+def test_what_is_no_count_is_named(tmp_path: Path, name: str, text: str, message: str) -> None:
     path = tmp_path / name
     path.write_text(text, encoding="utf-8")
-    with pytest.raises(TimestepError, match=result):
+    with pytest.raises(TimestepError, match=message):
         read_counts(path)

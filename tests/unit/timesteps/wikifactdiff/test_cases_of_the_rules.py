@@ -225,14 +225,14 @@ CASES: dict[str, tuple[Case, str, object]] = {
 
 
 @pytest.fixture(scope="module")
-def described(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str], object]:
+def outcomes_of_cases(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str], object]:
     return outcomes(tmp_path_factory.mktemp("cases"), {name: case for name, (case, _, _) in CASES.items()})
 
 
 @pytest.mark.parametrize("name", list(CASES))
-def test_case(name: str, described: dict[tuple[str, str], object]) -> None:
+def test_case(name: str, outcomes_of_cases: dict[tuple[str, str], object]) -> None:
     _, property_id, expected = CASES[name]
-    assert described.get((name, property_id)) == expected
+    assert outcomes_of_cases.get((name, property_id)) == expected
 
 
 CREATED = said("P571", time_value("+2022-05-01T00:00:00Z", 11))

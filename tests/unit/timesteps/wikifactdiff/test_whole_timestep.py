@@ -365,4 +365,4 @@ def test_what_a_slice_lacks_is_neither_new_nor_removed(tmp_path: Path) -> None:
         "created at another time, or perhaps": 1, "new": 0,
     }  # fmt: skip
     assert {name.split(":")[0] for name in scenarios(made)} == {"Q2", "Q3"}
-    assert [result["slice_of"] for result in made.manifest["snapshots"]] == ["towns of a list"] * 2
+    assert [snapshot["slice_of"] for snapshot in made.manifest["snapshots"]] == ["towns of a list"] * 2
