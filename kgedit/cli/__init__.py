@@ -23,21 +23,21 @@ COMMAND_TABLE: dict[str, dict[str, tuple[str, str]]] = {
     "Start": {
         "up": ("kgedit.cli.up:up", "Run every step: from two dumps to a page of answers."),
         "write-sample": (
-            "kgedit.cli.data:write_sample",
+            "kgedit.cli.snapshots:write_sample",
             "Write three small Wikidata dumps to try kgedit with.",
         ),
     },
     "Data": {
-        "fetch-dump": ("kgedit.cli.data:fetch_dump", "Fetch a dump of Wikidata, or its page views."),
-        "fetch-items": ("kgedit.cli.data:fetch_items", "Fetch items of a list, with neighbours."),
-        "fetch-slice": ("kgedit.cli.data:fetch_slice", "Fetch selected items by SPARQL."),
-        "load-dump": ("kgedit.cli.data:load_dump", "Load a Wikidata dump as the snapshot of a date."),
+        "fetch-dump": ("kgedit.cli.snapshots:fetch_dump", "Fetch a dump of Wikidata, or its page views."),
+        "fetch-items": ("kgedit.cli.snapshots:fetch_items", "Fetch items of a list, with neighbours."),
+        "fetch-slice": ("kgedit.cli.snapshots:fetch_slice", "Fetch selected items by SPARQL."),
+        "load-dump": ("kgedit.cli.snapshots:load_dump", "Load a Wikidata dump as the snapshot of a date."),
         "load-changes": (
-            "kgedit.cli.data:load_changes",
+            "kgedit.cli.snapshots:load_changes",
             "Take what changed between two snapshots out of a larger store.",
         ),
         "task": (
-            "kgedit.cli.data:task",
+            "kgedit.cli.snapshots:task",
             "Do a part of a load, of a delta for the graph, or of load-changes, on one of many machines.",
         ),
         "snapshots": ("kgedit.cli.snapshots:snapshots", "List the snapshots in the store."),
@@ -47,19 +47,19 @@ COMMAND_TABLE: dict[str, dict[str, tuple[str, str]]] = {
     "Graph": {
         "graph": ("kgedit.cli.graph:graph", "Fetch, start, stop and inspect the Neo4j server."),
         "query": ("kgedit.cli.query:query", "Run a query file, or your own Cypher, on the graph."),
-        "find": ("kgedit.cli.browse:find", "Find items and properties by label or alias."),
-        "browse": ("kgedit.cli.browse:browse", "Open Neo4j Browser on the loaded graph."),
-        "explore": ("kgedit.cli.browse:explore", "Explore the changes between the loaded snapshots."),
+        "find": ("kgedit.cli.query:find", "Find items and properties by label or alias."),
+        "browse": ("kgedit.cli.query:browse", "Open Neo4j Browser on the loaded graph."),
+        "explore": ("kgedit.cli.query:explore", "Explore the changes between the loaded snapshots."),
         "relations": ("kgedit.cli.snapshots:relations", "List how functional each property of a snapshot is."),
         "cycles": ("kgedit.cli.snapshots:cycles", "List cycles among classes and among containers."),
     },
     "Questions": {
         "export-timestep": (
-            "kgedit.cli.export_timestep:export_timestep",
+            "kgedit.cli.timesteps:export_timestep",
             "Export the changes between two snapshots as questions.",
         ),
-        "describe": ("kgedit.cli.describe:describe", "Count the contents of a timestep or a file of edits."),
-        "audit": ("kgedit.cli.describe:audit", "Check a file of edits against two snapshots."),
+        "describe": ("kgedit.cli.timesteps:describe", "Count the contents of a timestep or a file of edits."),
+        "audit": ("kgedit.cli.timesteps:audit", "Check a file of edits against two snapshots."),
         "verbalize": ("kgedit.cli.verbalize:verbalize", "Reword a timestep's questions with a language model."),
         "compare-verbalizers": (
             "kgedit.cli.verbalize:compare_verbalizers",
@@ -75,8 +75,8 @@ COMMAND_TABLE: dict[str, dict[str, tuple[str, str]]] = {
         ),
     },
     "Editing": {
-        "run-edit": ("kgedit.cli.run_edit:run_edit", "Edit a model, and evaluate it before and after."),
-        "sweep": ("kgedit.cli.sweep:sweep", "Run a grid of runs, with one report."),
+        "run-edit": ("kgedit.cli.runs:run_edit", "Edit a model, and evaluate it before and after."),
+        "sweep": ("kgedit.cli.runs:sweep", "Run a grid of runs, with one report."),
         "methods": ("kgedit.cli.configs:methods", "List the editing methods."),
         "models": ("kgedit.cli.configs:models", "List the models that need no download."),
         "presets": ("kgedit.cli.configs:presets", "List the presets: named ways to evaluate a model."),
@@ -90,12 +90,12 @@ COMMAND_TABLE: dict[str, dict[str, tuple[str, str]]] = {
         "memory": ("kgedit.cli.memory:memory", "Keep a deployed model current with a file of facts."),
     },
     "Results": {
-        "report": ("kgedit.cli.report:report", "Compare finished runs in a table and sentences."),
-        "view": ("kgedit.cli.report:view", "Open the page of a run, or of several side by side."),
-        "score": ("kgedit.cli.score:score", "Score stored answers by further metrics."),
-        "publish": ("kgedit.cli.report:publish", "Write timesteps as a dataset that others can load."),
-        "submit": ("kgedit.cli.report:submit", "Check a run and submit it to a board."),
-        "leaderboard": ("kgedit.cli.report:leaderboard", "Rank comparable runs."),
+        "report": ("kgedit.cli.results:report", "Compare finished runs in a table and sentences."),
+        "view": ("kgedit.cli.results:view", "Open the page of a run, or of several side by side."),
+        "score": ("kgedit.cli.results:score", "Score stored answers by further metrics."),
+        "publish": ("kgedit.cli.results:publish", "Write timesteps as a dataset that others can load."),
+        "submit": ("kgedit.cli.results:submit", "Check a run and submit it to a board."),
+        "leaderboard": ("kgedit.cli.results:leaderboard", "Rank comparable runs."),
     },
 }
 """Heading -> command -> where it is, and the first sentence of its help, so that the list imports no command."""

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import click
 
 from kgedit.cli.command_groups import CommandGroup, ResumableCommand, examples
-from kgedit.cli.data import project
 from kgedit.cli.formats import json_flag, print_json, print_result, result_format, wants_json
+from kgedit.cli.snapshots import project
 from kgedit.cli.verb_command import verb_command
 from kgedit.resources import home
 from kgedit.verbs.graph import ScopeOptions, StartGraph

@@ -1,22 +1,276 @@
-"""``kgedit snapshots``, ``drop-snapshot``, ``relations``, ``cycles``, ``verify``: list, remove, inspect and check."""
+"""From dumps to snapshots: ``kgedit write-sample``, ``fetch-*``, ``load-dump``, ``load-changes`` and ``task``.
+
+``snapshots``, ``drop-snapshot``, ``relations``, ``cycles`` and ``verify`` are about loaded ones.
+"""
 
 from __future__ import annotations
 
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from kgedit.cli.command_groups import examples
-from kgedit.cli.data import project
 from kgedit.cli.formats import json_flag, print_json, print_result, print_rows, result_format, rows_format, wants_json
-from kgedit.cli.progress import bars, say
-from kgedit.cli.verb_command import verb_command
+from kgedit.cli.progress import bars, say, steps
+from kgedit.cli.verb_command import Given, verb_command
 from kgedit.resources import home as default_home
+from kgedit.store.scope import Scope
+from kgedit.verbs.fetch import FetchDump, FetchItems, FetchSlice, WriteSample
+from kgedit.verbs.graph import ScopeOptions
 from kgedit.verbs.home import Home
+from kgedit.verbs.load_dump import LoadChanges, LoadDump, LoadDumpAsOf
 from kgedit.verbs.snapshots import Cycles, DropSnapshot, Relations
+from kgedit.verbs.task import RunTask
 from kgedit.verbs.verify import Verify
+from kgedit.wikidata.times import read_day
+
+if TYPE_CHECKING:
+    from kgedit.fetching.items import FetchedItems
+    from kgedit.fetching.sparql import FetchedSlice
+
+
+@verb_command(
+    WriteSample,
+    name="write-sample",
+    more=(result_format,),
+    examples=(
+        "kgedit write-sample sample/",
+        "kgedit load-dump sample/20210104.json.gz --date 2021-01-04 --redirects sample/redirects.tsv",
+    ),
+)
+def write_sample(given: WriteSample) -> None:
+    """Write them, and print their paths."""
+    written = given.run()
+    print_result({"files": written}, text="\n".join(map(str, written)))
+
+
+@verb_command(
+    FetchSlice,
+    name="fetch-slice",
+    more=(result_format,),
+    examples=(
+        "kgedit fetch-slice countries.nt.gz --class Q6256 --contact me@example.org",
+        "kgedit load-dump countries.nt.gz --date 2026-11-22",
+    ),
+)
+def fetch_slice(given: FetchSlice) -> None:
+    """Fetch the items, and print their counts."""
+    with bars() as add:
+        made = replace(given, progress=add("Fetching", 1000, "entities")).run()
+    _report_fetched(made)
+    print_result(
+        {
+            "path": made.path,
+            "entities": made.entities,
+            "not_found": made.unknown,
+            "ancestors": made.ancestors,
+            "ancestors_left_out": made.beyond,
+        }
+    )
+
+
+def _report_fetched(made: FetchedItems | FetchedSlice) -> None:
+    say(f"{made.path}: {made.entities:,} entities.")
+    if made.ancestors or made.beyond:
+        say(f"  values and what contains them: {made.ancestors:,} of these; {made.beyond:,} further ones left out")
+    if made.unknown:
+        shown = ", ".join(made.unknown[:5]) + (", ..." if len(made.unknown) > 5 else "")
+        say(f"  not found: {len(made.unknown):,} ({shown})")
+    say(f"Load it: kgedit load-dump {made.path} --date YYYY-MM-DD")
+
+
+@verb_command(
+    FetchItems,
+    name="fetch-items",
+    more=(result_format,),
+    examples=("kgedit fetch-items towns.json.gz --items towns.txt --depth 1 --date 2021-01-04",),
+)
+def fetch_items(given: FetchItems) -> None:
+    """Fetch the items, and print their counts."""
+    with bars() as add:
+        made = replace(given, progress=add("Fetching", 1000, "entities")).run()
+    _report_fetched(made)
+    if made.redirects is not None:
+        say(f"Redirects among them: add --redirects {made.redirects}")
+    print_result(
+        {
+            "path": made.path,
+            "entities": made.entities,
+            "not_found": made.unknown,
+            "redirects": made.redirects,
+            "ancestors": made.ancestors,
+            "ancestors_left_out": made.beyond,
+        }
+    )
+
+
+@verb_command(
+    FetchDump,
+    name="fetch-dump",
+    optional=("day",),
+    several=True,
+    more=(
+        click.option("--list", "listing", is_flag=True, help="Print the days with available dumps."),
+        result_format,
+    ),
+    examples=("kgedit fetch-dump latest --to dumps", "kgedit fetch-dump --list"),
+)
+def fetch_dump(given: Given, *, listing: bool) -> None:
+    """Fetch the dump and print its path, or list the days."""
+    day = given.values["day"]
+    if not (listing and day is None):
+        _check_day(day)
+    wanted = given.with_values(day=day or "latest")
+    if listing:
+        days = wanted.make(FetchDump).days()
+        print_result({"days": days}, text="\n".join(days) if days else None)
+        return
+    checksums: list[str | None] = []
+
+    def found(checksum: str | None) -> None:
+        checksums.append(checksum)
+        if checksum is None:
+            say("The server gives no checksum for this file: only its length is checked.")
+
+    with bars() as add:
+        path = wanted.make(
+            FetchDump, found=found, progress=lambda name, size: add(f"Fetching {name}", size, "bytes")
+        ).run()
+    print_result({"path": path, "checksum": checksums[0]})
+    digits = path.name.removeprefix("wikidata-")[:8]
+    if digits.isdigit():
+        say(f"Load it: kgedit load-dump {path} --date {digits[:4]}-{digits[4:6]}-{digits[6:]}")
+    else:
+        say(f"{path} is there.")
+
+
+def _check_day(text: str | None) -> None:
+    if text == "latest":
+        return
+    try:
+        read_day(text or "")
+    except ValueError as error:
+        why = f"{error} " if text else ""
+        raise click.BadParameter(f"{why}Give latest or a day, or list the days there are: --list") from error
+
+
+@verb_command(
+    LoadDump,
+    LoadDumpAsOf,
+    ScopeOptions,
+    name="load-dump",
+    optional=("date", "days"),
+    more=(result_format,),
+    examples=(
+        "kgedit load-dump wikidata-20210104-all.json.gz --as-of 2010-12-31,2015-12-31,2020-12-31",
+        "kgedit load-dump wikidata-20210104-all.json.gz --date 2021-01-04",
+        "kgedit load-dump wikidata-20210104-all.json.bz2 --date 2021-01-04 --engine spark --master spark://host:7077",
+    ),
+)
+def load_dump(given: Given) -> None:
+    """Load a dump as one or several snapshots, then update the graph."""
+    date, days = given.values["date"], given.values["days"]
+    if (date is None) == (not days):
+        from kgedit.verbs.up_inputs import day_in_name
+
+        problem = "Give either --date, the day of the dump, or --as-of, earlier days to project it to."
+        named = None if days or date else day_in_name(Path(given.values["path"]))
+        raise click.UsageError(problem + (f" Its name has a day: --date {named}" if named else ""))
+    if days and (given.values["engine"] != "local" or given.values["master"] is not None):
+        raise click.UsageError("--as-of projects on this machine only. Leave --engine and --master out.")
+    home, scope = default_home(), given.make(ScopeOptions).scope()
+    loaded = given.with_values(graph=False)
+    with bars() as add:
+        if date is None:
+            snapshots = loaded.make(LoadDumpAsOf, progress=add).run(home)
+        else:
+            snapshots = [loaded.make(LoadDump, progress=add).run(home)]
+    for snapshot in snapshots:
+        _tell(snapshot.manifest)
+    held = project(scope=scope) if given.values["graph"] else None
+    print_result({"snapshots": [snapshot.manifest for snapshot in snapshots], "graph": held})
+
+
+def _tell(manifest: dict[str, Any]) -> None:
+    say(f"Snapshot {manifest['date']}: {manifest['entities']:,} entities, {manifest['claims']:,} claims.")
+    if manifest.get("slice_of"):
+        say(f"  a slice: {manifest['slice_of']}. What it lacks is unknown, not removed.")
+    if manifest.get("lacks"):
+        say(f"  the format does not give: {', '.join(manifest['lacks'])}.")
+    for verb in ("left out", "noted"):
+        for reason, count in manifest[verb.replace(" ", "_")].items():
+            say(f"  {verb}: {count:,} {reason}")
+    if "projected" in manifest:
+        _tell_projection(manifest["projected"])
+
+
+def _tell_projection(projected: dict[str, Any]) -> None:
+    say(f"  projected; {projected['entities_that_came_later']:,} entities of the dump came later")
+    for verb in ("placed", "not_placed"):
+        for reason, count in projected[f"statements_{verb}_by_dates"].items():
+            if count:
+                say(f"  {verb.replace('_', ' ')} by dates: {count:,} {reason}")
+
+
+def project(*, rebuild: bool = False, scope: Scope | None = None) -> dict[str, Any]:
+    """Update the graph from the store, print what it contains, and return that for JSON."""
+    with bars() as add:
+        held = Home().update_graph(rebuild=rebuild, scope=scope, progress=add)
+    if held.rebuilt > 1:
+        say(f"The graph was rebuilt from {held.rebuilt} snapshots.")
+    say(f"Graph: {held.facts:,} facts at {held.date}, {held.terms:,} terms in all ({held.scope.describe()}).")
+    return {
+        "date": held.date,
+        "facts": held.facts,
+        "terms": held.terms,
+        "rebuilt_from": held.rebuilt,
+        "scope": held.scope.describe(),
+    }
+
+
+@verb_command(
+    LoadChanges,
+    ScopeOptions,
+    name="load-changes",
+    more=(result_format,),
+    examples=("kgedit load-changes /mnt/cluster/kgedit-data --from 2021-01-04 --to 2023-02-27",),
+)
+def load_changes(given: Given) -> None:
+    """Take what changed, then update the graph."""
+    home, scope = default_home(), given.make(ScopeOptions).scope()
+    with steps("Taking what changed"):
+        taken = given.with_values(graph=False).make(LoadChanges).run(home)
+    for snapshot in taken:
+        manifest = snapshot.manifest
+        whole = manifest["part"]["whole"]
+        counts = (f"{manifest[name]:,} of {whole[name]:,} {name}" for name in ("entities", "claims", "facts"))
+        say(f"Snapshot {snapshot.name}: {', '.join(counts)}.")
+    held = project(scope=scope) if given.values["graph"] else None
+    print_result({"snapshots": [snapshot.manifest for snapshot in taken], "graph": held})
+
+
+@verb_command(
+    RunTask,
+    name="task",
+    more=(result_format,),
+    examples=(
+        "kgedit task parse wikidata-20210104-all.json.gz --date 2021-01-04 --part 3/32",
+        "kgedit task gather wikidata-20210104-all.json.gz --date 2021-01-04",
+        "kgedit task finish wikidata-20210104-all.json.gz --date 2021-01-04 --part 3/32",
+        "kgedit task delta --date 2023-02-27 --part 3/32",
+        "kgedit task select-changes /mnt/cluster/kgedit-data --from 2021-01-04 --date 2023-02-27",
+        "kgedit task take-changes /mnt/cluster/kgedit-data --from 2021-01-04 --date 2023-02-27 --part 3/32",
+    ),
+)
+def task(given: RunTask) -> None:
+    """Do a part of a stage."""
+    with bars() as steps:
+        done = replace(given, progress=steps).run(default_home())
+    unit = "blocks" if given.stage == "parse" else "buckets"
+    text = f"{given.stage}, part {given.part}: {done:,} {unit} done"
+    print_result({"stage": given.stage, "part": given.part, "done": done}, text=text)
 
 
 @click.command(epilog=examples("kgedit snapshots"))

@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 from annotated_types import Le
 
 from kgedit.errors import KgeditError
-from kgedit.store.disk import disk_errors
-from kgedit.verbs.home import Home
 from kgedit.verbs.options import Verb, flag, function_of, options, python_only
 
 if TYPE_CHECKING:
@@ -56,7 +54,9 @@ class Explore(Verb["ExploreServer"]):
         from kgedit.graph.status import browser_of_home
         from kgedit.pages.explorer.explorer import Explorer
         from kgedit.pages.explorer.server import make_server
+        from kgedit.store.disk import disk_errors
         from kgedit.untrusted import is_web_address
+        from kgedit.verbs.home import Home
 
         if self.browser is not None and not is_web_address(self.browser):
             raise KgeditError(

@@ -6,7 +6,7 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-from kgedit.cli.up_screen import plan, screen
+from kgedit.cli.up import plan, screen
 from kgedit.verbs.up_estimates import StepEstimate
 from kgedit.verbs.up_inputs import DatedState, UpInputs
 
