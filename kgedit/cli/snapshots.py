@@ -20,10 +20,8 @@ from kgedit.store.scope import Scope
 from kgedit.verbs.fetch import FetchDump, FetchItems, FetchSlice, WriteSample
 from kgedit.verbs.graph import ScopeOptions
 from kgedit.verbs.home import Home
-from kgedit.verbs.load_dump import LoadChanges, LoadDump, LoadDumpAsOf
-from kgedit.verbs.snapshots import Cycles, DropSnapshot, Relations
-from kgedit.verbs.task import RunTask
-from kgedit.verbs.verify import Verify
+from kgedit.verbs.load_dump import LoadChanges, LoadDump, LoadDumpAsOf, RunTask
+from kgedit.verbs.snapshots import Cycles, DropSnapshot, Relations, Verify
 from kgedit.wikidata.times import read_day
 
 if TYPE_CHECKING:

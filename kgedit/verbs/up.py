@@ -226,8 +226,7 @@ def carry_out(
     Raises:
         KgeditError: any error of the steps.
     """
-    from kgedit.verbs.up_checks import check_inputs
-    from kgedit.verbs.up_steps import read_summary, run_folders, steps_of
+    from kgedit.verbs.up_steps import check_inputs, read_summary, run_folders, steps_of
 
     check_inputs(inputs, track=track, overwrite=overwrite)
     steps = steps_of(inputs, overwrite=overwrite, track=track)

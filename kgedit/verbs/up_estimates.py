@@ -22,10 +22,9 @@ from kgedit.sample.generate import SNAPSHOT_DATES
 from kgedit.store.engine import select
 from kgedit.store.snapshots import Snapshot, list_snapshots
 from kgedit.store.sources import DumpFile
-from kgedit.verbs.run_edit import read_run
-from kgedit.verbs.up_checks import check_inputs
+from kgedit.verbs.runs import read_run
 from kgedit.verbs.up_inputs import DatedState, UpInputs
-from kgedit.verbs.up_steps import Step, steps_of, with_state
+from kgedit.verbs.up_steps import Step, check_inputs, steps_of, with_state
 from kgedit.wikidata.times import day_number
 
 _HEAD = 4 << 20

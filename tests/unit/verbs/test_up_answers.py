@@ -13,8 +13,14 @@ from kgedit.llm.presets import PRESETS
 from kgedit.records.runs import Answer
 from kgedit.runs.run_files import read_runs, write_edited_cases
 from kgedit.runs.scoring import write_scores
-from kgedit.verbs.up_answers import choose_examples, old_answers_known, read_update_answers
-from kgedit.verbs.up_summary import MethodEffect, _measure, _what_was_known
+from kgedit.verbs.up_summary import (
+    MethodEffect,
+    _measure,
+    _what_was_known,
+    choose_examples,
+    old_answers_known,
+    read_update_answers,
+)
 
 
 def _write_selection(folder: Path, *, answered: int = 0) -> Path:

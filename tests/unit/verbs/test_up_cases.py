@@ -10,8 +10,8 @@ from world.two_days import NEW, OLD, about, item, two_snapshots
 
 import kgedit
 from kgedit.errors import TimestepError
-from kgedit.verbs.up_checks import check_has_cases
 from kgedit.verbs.up_inputs import UpInputs, read_inputs
+from kgedit.verbs.up_steps import check_has_cases
 
 
 def _people() -> list[Json]:

