@@ -49,7 +49,7 @@ def configs(_: click.Context) -> Iterable[str]:
 @_offer
 def sweeps(_: click.Context) -> Iterable[str]:
     """Built-in specs of sweeps."""
-    from kgedit.runs.sweeps.sweep_file import shipped_sweeps
+    from kgedit.runs.sweeps import shipped_sweeps
 
     return [sweep.name for sweep in shipped_sweeps()]
 

@@ -259,7 +259,7 @@ def sweep(
     if spec is None:
         raise click.UsageError("Missing argument 'SPEC'. See what comes with kgedit: kgedit sweep --list")
     if print_spec:
-        from kgedit.runs.sweeps.sweep_file import find_sweep
+        from kgedit.runs.sweeps import find_sweep
 
         text = find_sweep(spec).read_text(encoding="utf-8")
         print_result({"spec": text}, text=text.removesuffix("\n"))
@@ -273,7 +273,7 @@ def sweep(
 
 
 def _list_shipped() -> None:
-    from kgedit.runs.sweeps.sweep_file import shipped_sweeps
+    from kgedit.runs.sweeps import shipped_sweeps
 
     found = shipped_sweeps()
     document = [{"name": one.name, "about": one.about, "command": one.command} for one in found]

@@ -34,11 +34,10 @@ from kgedit.records.runs import UNEDITED, EditCost, ModelState, Preparation, Run
 from kgedit.resources import home
 from kgedit.runs.ability import Meter, meters_of
 from kgedit.runs.checkpoints import CallCheckpoint, Checkpoint
-from kgedit.runs.environment import describe_environment
 from kgedit.runs.evaluator import Evaluator, mark_expiring, without_expired
 from kgedit.runs.presets import ASKED, asked_contexts, training_contexts
 from kgedit.runs.run_files import write_edited_cases
-from kgedit.runs.run_folder import RunFolder, WrittenKeys, open_run, refuse_other_content
+from kgedit.runs.run_folder import RunFolder, WrittenKeys, describe_environment, open_run, refuse_other_content
 from kgedit.runs.selection import (
     batched,
     choose_cases,

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,14 +13,13 @@ import yaml
 
 from kgedit.editing import METHODS, settings_type_of
 from kgedit.editing.hparams.easyedit import GivenSpec, is_easyedit, translate
-from kgedit.editing.hparams.settings import Settings, given_model, read_settings, why_unreadable
-from kgedit.errors import ModelError, SpecError, TimestepError, UnknownNameError
+from kgedit.editing.hparams.settings import Settings, given_model, read_settings, unknown, why_unreadable
+from kgedit.errors import MissingExtraError, ModelError, SpecError, TimestepError, UnknownNameError
 from kgedit.llm.backends import BACKENDS
 from kgedit.llm.contexts import BARE
 from kgedit.llm.load_options import parse_max_memory
 from kgedit.metrics import METRICS
 from kgedit.records.runs import PROTOCOLS, Preset, Protocol, RunSpec, Setting
-from kgedit.runs.backends import DEFAULT, problems_of_backend
 from kgedit.runs.given_run import GivenAbility, GivenRun, read_given, read_given_ability
 from kgedit.runs.presets import ASKED, default_presets, problems_of_context, read_presets, with_thinking
 from kgedit.timesteps.timestep import find_timestep
@@ -26,6 +27,7 @@ from kgedit.untrusted import without_credentials
 
 if TYPE_CHECKING:
     from kgedit.editing.editor import Capabilities
+
 
 _BATCH_TOKENS = {"cpu": 4096, "cuda": 32768, "mps": 8192}
 """Default of `batch_tokens` by kind of device."""
@@ -73,7 +75,7 @@ def write_spec(spec: RunSpec) -> str:
     for name in _NOT_ALWAYS_THERE:
         if not plain[name]:
             del plain[name]
-    if spec.backend == DEFAULT:  # so that runs from before there were other backends resume
+    if spec.backend == DEFAULT_BACKEND:  # so that runs from before there were other backends resume
         del plain["backend"], plain["backend_url"]
     return yaml.safe_dump(plain, sort_keys=False, allow_unicode=True)
 
@@ -231,7 +233,7 @@ def _fill_in(given: GivenRun, method: _Method | None, *, protocol: Protocol, dev
         max_memory=given.max_memory or "",
         trust_remote_code=bool(given.trust_remote_code),
         quantize=given.quantize or "",
-        backend=given.backend or DEFAULT,
+        backend=given.backend or DEFAULT_BACKEND,
         backend_url=given.backend_url,
     )
 
@@ -289,12 +291,12 @@ def _read_settings(given: GivenRun, method: _Method | None) -> tuple[dict[str, S
 
 
 def _read_ability(given: GivenRun) -> GivenAbility:
-    backend = given.backend or DEFAULT
+    backend = given.backend or DEFAULT_BACKEND
     return read_given_ability(
         [given.ability] if isinstance(given.ability, str) else given.ability or [],
         given.ability_tasks or [],
         limit=given.ability_limit,
-        has_weights=backend == DEFAULT or backend not in BACKENDS or BACKENDS[backend].needs_weights,
+        has_weights=backend == DEFAULT_BACKEND or backend not in BACKENDS or BACKENDS[backend].needs_weights,
     )
 
 
@@ -327,7 +329,7 @@ def _problems_of_evaluation(given: GivenRun, protocol: Protocol) -> Iterator[str
 
 def _problems_of_answering(given: GivenRun, method: _Method | None, presets: Sequence[Preset]) -> list[str]:
     return problems_of_backend(
-        given.backend or DEFAULT,
+        given.backend or DEFAULT_BACKEND,
         given.backend_url,
         model=given.model,
         capabilities=method.capabilities if method else None,
@@ -343,7 +345,7 @@ def _problems_of_loading(given: GivenRun, method: _Method | None, device: str) -
             yield from error.problems
         if device != "cuda:all":
             yield "max_memory is for models that are spread: give --device cuda:all"
-    if given.backend not in (None, DEFAULT):
+    if given.backend not in (None, DEFAULT_BACKEND):
         ignored = [name for name in ("max_memory", "quantize") if getattr(given, name)]
         yield from (f"{name} is for models that kgedit loads: leave out --backend {given.backend}" for name in ignored)
     if given.quantize and method and method.capabilities and not method.capabilities.takes_quantized_weights:
@@ -381,3 +383,63 @@ def _problems_of_batch_size(given: int | None, protocol: Protocol, method: _Meth
             yield f"batch_size is for the protocol 'sequential'; '{protocol}' fixes it"
     elif most is not None and (given or 1) > most:
         yield f"this method takes at most {most} edits at once, not {given or 1}: lower batch_size"
+
+
+DEFAULT_BACKEND = "transformers"
+
+
+def problems_of_backend(
+    name: str, url: str | None, *, model: str | None, capabilities: Capabilities | None, presets: Sequence[Preset]
+) -> list[str]:
+    """Every reason why a backend cannot carry out a run.
+
+    Args:
+        url: Address of the server, if given.
+        model: Name or folder, if known.
+        capabilities: Capabilities of the method; None if unknown.
+    """
+    if name == DEFAULT_BACKEND:  # known to torch alone, which may be missing where a spec is checked
+        return [] if url is None else ["backend_url is for a backend that asks a server: give --backend openai"]
+    try:
+        backend = BACKENDS[name]
+    except UnknownNameError:
+        return [unknown("backend", name, list(BACKENDS))]
+    found = []
+    if backend.needs_url and not url:
+        found.append(f"the backend {name} needs the server's address: give --backend-url http://HOST:PORT/v1")
+    if url and not backend.needs_url:
+        found.append(f"the backend {name} asks no server: leave out --backend-url")
+    package, extra = backend.package
+    if find_spec(package) is None:
+        found.append(str(MissingExtraError(package, extra)))
+    forced = [preset.name for preset in presets if preset.is_forced]
+    if forced and not backend.feeds_answers:
+        found.append(
+            f"the backend {name} does not report the probability of a given answer, which {', '.join(forced)} needs: "
+            "ask in presets that decode, such as wild or wild_chat"
+        )
+    stopping = [preset.name for preset in presets if preset.stop_entropy is not None]
+    if stopping and not backend.returns_distributions:
+        found.append(
+            f"the backend {name} does not return the distribution of the next token, which the stop_entropy of "
+            f"{', '.join(stopping)} needs: take the backend {DEFAULT_BACKEND}, or leave out stop_entropy"
+        )
+    if not backend.needs_weights:
+        found += _problems_of_serving(name, model, capabilities)
+    return found
+
+
+def _problems_of_serving(name: str, model: str | None, capabilities: Capabilities | None) -> list[str]:
+    found = []
+    if capabilities is not None and not capabilities.lives_in_prompts:
+        found.append(
+            f"this method edits the model itself, and the backend {name} answers with its own model: save the "
+            "edited model (--save-model), serve its folder, and ask it with the method 'none'"
+        )
+    saved = Path(model or "") / "kgedit.json"
+    if saved.is_file() and json.loads(saved.read_text(encoding="utf-8")).get("weights") != "model":
+        found.append(
+            f"{model} contains edits beside the weights, which the backend {name} does not read: take the backend "
+            f"{DEFAULT_BACKEND}, or save a model that was edited by a method that changes weights"
+        )
+    return found

@@ -307,7 +307,7 @@ class SubmitRun(Verb["WrittenEntry"]):
             TimestepError: if the report is neither an address nor a file.
         """
         from kgedit.records.published import SubmitterNote
-        from kgedit.runs.submissions.checks import check_run
+        from kgedit.runs.submissions import check_run
         from kgedit.runs.submissions.entries import write_entry
 
         address, page = _report(self.report)

@@ -273,10 +273,9 @@ class RunSweep(InHome, Verb[Sweep]):
             SpecError: listing all errors of the spec, by line, and folders that contain other runs.
             TimestepError: if edits cannot be read.
         """
-        from kgedit.runs.sweeps.counting import SweepCounter
-        from kgedit.runs.sweeps.execution import choose_runs, execute, in_order_of_work, inspect_runs
+        from kgedit.runs.sweeps import LocatedYaml, find_sweep, read_located
+        from kgedit.runs.sweeps.execution import SweepCounter, choose_runs, execute, in_order_of_work, inspect_runs
         from kgedit.runs.sweeps.planning import plan_sweep
-        from kgedit.runs.sweeps.sweep_file import LocatedYaml, find_sweep, read_located
 
         source = LocatedYaml(self.spec) if isinstance(self.spec, Mapping) else read_located(find_sweep(self.spec))
         with use_home(folder_of(self.home)):

@@ -173,14 +173,14 @@ class BertScoreOptions:
         Raises:
             ModelError: if there is neither.
         """
-        from kgedit.runs.bert_scoring import FILE
+        from kgedit.runs.scoring import BERTSCORES_FILE
 
         others = self.bertscore_layer is not None or self.bertscore_idf or self.bertscore_baseline is not None
         if (self.bertscore_model or others) and not asked_for:
             raise ModelError("The options --bertscore-... are for --metric bertscore, bertscore_precision and _recall.")
         if others and self.bertscore_model is None:
             raise ModelError("Layer, idf and baseline belong to an encoder: give --bertscore-model FOLDER too.")
-        unmeasured = [run for run in runs if not (run / FILE).is_file()]
+        unmeasured = [run for run in runs if not (run / BERTSCORES_FILE).is_file()]
         if asked_for and self.bertscore_model is None and unmeasured:
             raise ModelError(
                 f"No encoder has measured {unmeasured[0]}. Name one: --bertscore-model FOLDER, an encoder such as "
@@ -288,7 +288,7 @@ class ScoreRuns(JudgeOptions, BertScoreOptions, Verb[ScoredRuns]):
         return None, None, local.judge(self.folders, progress=progress)
 
     def _measure(self) -> int:
-        from kgedit.runs.bert_scoring import EncoderSettings, measure_runs
+        from kgedit.runs.scoring import EncoderSettings, measure_runs
 
         settings = EncoderSettings(
             model=Path(str(self.bertscore_model)),

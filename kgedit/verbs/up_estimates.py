@@ -288,7 +288,7 @@ def _limits(inputs: UpInputs) -> Iterator[int]:
 def _counted_cases(inputs: UpInputs) -> tuple[int, int] | None:
     """Number of edits and questions of the first run, if its timestep exists."""
     from kgedit.runs.spec import resolve
-    from kgedit.runs.sweeps.counting import SweepCounter
+    from kgedit.runs.sweeps.execution import SweepCounter
 
     if not inputs.timestep.is_dir():
         return None

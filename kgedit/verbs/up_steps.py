@@ -167,8 +167,7 @@ def _run_state(inputs: UpInputs, fields: RunFields) -> str:
     """State of a run: finished, other (on edits that have changed since), or unfinished."""
     from kgedit.runs.runner import default_folder
     from kgedit.runs.spec import resolve
-    from kgedit.runs.sweeps.counting import SweepCounter
-    from kgedit.runs.sweeps.execution import differences, is_finished
+    from kgedit.runs.sweeps.execution import SweepCounter, differences, is_finished
     from kgedit.runs.sweeps.planning import PlannedRun
 
     with use_home(inputs.home):
@@ -275,8 +274,7 @@ def _check_runs(inputs: UpInputs, track: str | None) -> None:
     if missing:
         raise MissingExtraError(missing, "models")
     from kgedit.llm.loading import check_model
-    from kgedit.runs.backends import DEFAULT
-    from kgedit.runs.spec import problems_of
+    from kgedit.runs.spec import DEFAULT_BACKEND, problems_of
     from kgedit.runs.tracking import Tracking
 
     problems = [problem for fields in inputs.runs for problem in problems_of(fields)]
@@ -285,7 +283,7 @@ def _check_runs(inputs: UpInputs, track: str | None) -> None:
     Tracking(track)
     for fields in inputs.runs:
         METHODS[fields["method"]]  # imports the packages that the method needs
-        if fields.get("backend", DEFAULT) == DEFAULT:
+        if fields.get("backend", DEFAULT_BACKEND) == DEFAULT_BACKEND:
             check_model(str(fields["model"]), trust_remote_code=bool(fields.get("trust_remote_code")))
         embedder = settings_type_of(fields["method"]).model_fields.get("embedder")
         if embedder is not None:

@@ -27,7 +27,7 @@ from kgedit.records.answer_table import ANSWERS
 from kgedit.records.published import ENTRY_FORMAT, Submission, SubmitterNote
 from kgedit.records.runs import Answer, RunSpec
 from kgedit.runs.run_files import old_answers, read_answers, read_edited_cases
-from kgedit.runs.submissions.checks import CheckedRun, score_differences
+from kgedit.runs.submissions import CheckedRun, score_differences
 from kgedit.store.files import only_writer, replace_folder
 from kgedit.untrusted import is_path_component
 

@@ -23,7 +23,7 @@ from kgedit.llm.presets import PRESETS, preset_by_name
 from kgedit.records.runs import RunSpec
 from kgedit.runs.given_run import GivenPreset, GivenRun
 from kgedit.runs.spec import problems_of, resolve, write_spec
-from kgedit.runs.sweeps.sweep_file import (
+from kgedit.runs.sweeps import (
     FieldName,
     KeyPath,
     LocatedProblem,

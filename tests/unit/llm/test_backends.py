@@ -265,7 +265,7 @@ def test_no_more_is_spent_than_the_budget_holds(server: FaultServer, tmp_path: P
 def installed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[str, Any]:
     """A spec whose backend's package is there."""
     monkeypatch.setenv("KGEDIT_HOME", str(tmp_path / "home"))
-    monkeypatch.setattr("kgedit.runs.backends.find_spec", lambda name: True)
+    monkeypatch.setattr("kgedit.runs.spec.find_spec", lambda name: True)
     write_timestep(tmp_path / "timestep", towns=range(3))
     folder = save(small_model(), tmp_path / "model")
     return {"timesteps": [str(tmp_path / "timestep")], "model": str(folder), "presets": ["wild"]}
@@ -300,7 +300,7 @@ def test_what_a_backend_cannot_do_is_refused_before_the_run(
 def test_a_backend_whose_package_is_missing_says_what_brings_it(
     installed: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("kgedit.runs.backends.find_spec", lambda name: None)
+    monkeypatch.setattr("kgedit.runs.spec.find_spec", lambda name: None)
     with pytest.raises(SpecError, match=r"pip install 'kgedit\[vllm\]'"):
         resolve({**installed, "method": "none", "backend": "vllm"})
 

@@ -11,8 +11,8 @@ import yaml
 from world.small_timestep import write_timestep
 
 from kgedit.errors import SpecError
+from kgedit.runs.sweeps import LocatedYaml, find_sweep, read_located, shipped_sweeps
 from kgedit.runs.sweeps.planning import SweepPlan, plan_sweep
-from kgedit.runs.sweeps.sweep_file import LocatedYaml, find_sweep, read_located, shipped_sweeps
 
 
 @pytest.fixture
