@@ -22,7 +22,7 @@ from kgedit.graph_memory.relations import SLOT, CatalogueWordings, content_stems
 from kgedit.llm.embeddings import Embedder
 from kgedit.records.cases import Case, Fact
 from kgedit.sample.world import read_world
-from kgedit.wording.voices import voices
+from kgedit.wording.personas import voices
 
 PAT = tuple(
     f"P{number}"

@@ -36,8 +36,8 @@ from kgedit.store.snapshots import open_snapshot
 from kgedit.timesteps.labels import describe_subjects, is_id, usable
 from kgedit.timesteps.relation_words import RelationWords
 from kgedit.timesteps.wording import choose_templates, persona_voiced, word_cases
+from kgedit.wording.personas import overlap, voices
 from kgedit.wording.templates import ANY_CLASS, template_table
-from kgedit.wording.voices import overlap, voices
 
 LITERALS = ("quantity", "time")
 MADE_UP = "made-up"

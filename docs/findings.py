@@ -20,9 +20,9 @@ import pyarrow.compute as pc
 import yaml
 
 from kgedit.analysis.answers import estimate_of
-from kgedit.analysis.cells import Estimate, Unit, as_text, as_values
 from kgedit.analysis.comparisons import of_differences
 from kgedit.analysis.runs import Run
+from kgedit.analysis.tables import Estimate, Unit, as_text, as_values
 from kgedit.analysis.wikifactdiff import fourths
 from kgedit.records.scores import SHARE, MetricScale
 from kgedit.runs.run_files import read_answers, read_edit_costs, read_environment, read_runs

@@ -18,7 +18,7 @@ import numpy as np
 
 from kgedit.clustered_statistics import Integers, clustered_interval
 from kgedit.metrics import METRICS
-from kgedit.metrics.summaries import RIGHT_FROM, RULES, cohens_kappa
+from kgedit.metrics.scores import RIGHT_FROM, RULES, cohens_kappa
 from kgedit.records.runs import UNEDITED, Answer
 
 FOLDER = Path(__file__).parent

@@ -11,8 +11,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kgedit.analysis.cells import Estimate
 from kgedit.analysis.runs import Run
+from kgedit.analysis.tables import Estimate
 from kgedit.clustered_statistics import Floats, Integers, clustered_interval
 from kgedit.records.cases import Axis
 from kgedit.records.scores import SHARE, EvaluationStage, MetricScale

@@ -21,10 +21,11 @@ from kgedit.analysis.answers import (
     mean_over_runs,
     numbered,
 )
-from kgedit.analysis.cells import Cell, Estimate
 from kgedit.analysis.runs import Run
 from kgedit.analysis.tables import (
+    Cell,
     Column,
+    Estimate,
     Table,
     asked_axes,
     main_score,

@@ -12,11 +12,10 @@ from typing import Literal
 import numpy as np
 
 from kgedit.analysis.answers import JudgedQuestions, at_questions, common_questions, judged_questions
-from kgedit.analysis.cells import Cell, Estimate, Unit, as_values
 from kgedit.analysis.comparisons import Placed, Ranking, Variant, harmonic_ranking, limits_of_tests, ranking, variants
 from kgedit.analysis.overviews import kinds_of
 from kgedit.analysis.runs import Run, RunGroup, comparable_groups
-from kgedit.analysis.tables import Column, Table, preset_scale, presets_of, with_counts
+from kgedit.analysis.tables import Cell, Column, Estimate, Table, Unit, as_values, preset_scale, presets_of, with_counts
 from kgedit.records.cases import Axis
 from kgedit.records.runs import Preset, Protocol
 from kgedit.records.scores import SHARE, EvaluationStage

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from kgedit.analysis.averages import averages_tables
 from kgedit.analysis.breakdowns import (
     TWO_HOP_BREAKDOWNS,
     Counts,
@@ -15,23 +14,31 @@ from kgedit.analysis.breakdowns import (
     scenario_breakdown,
 )
 from kgedit.analysis.comparisons import paired_table, seeds_table
-from kgedit.analysis.costs import ability_table, speed_table, tasks_table
-from kgedit.analysis.errors import agreement_table, beyond_answer_table, error_table, judged_error_table
-from kgedit.analysis.over_models import by_timestep_table, means_table
+from kgedit.analysis.over_models import averages_tables, by_timestep_table, means_table
 from kgedit.analysis.overviews import (
+    ability_table,
     axis_table,
     groups_table,
     overview_table,
     presets_table,
     runs_table,
     schedule_table,
+    speed_table,
+    tasks_table,
 )
 from kgedit.analysis.runs import Run, comparable_groups, groups_over_models
 from kgedit.analysis.tables import Table, preset_names
 from kgedit.analysis.timesteps import batches_table, collapse_table, lifelong_table, retention_table
 from kgedit.analysis.two_hops import found_hops_table, retrieval_table, single_hops_table, specificity_table
-from kgedit.analysis.unsolved import unsolved_by_timestep_table, unsolved_table
 from kgedit.analysis.wikifactdiff import bleedover_table, neighbours_table, scenarios_table, wikifactdiff_table
+from kgedit.analysis.wrong_answers import (
+    agreement_table,
+    beyond_answer_table,
+    error_table,
+    judged_error_table,
+    unsolved_by_timestep_table,
+    unsolved_table,
+)
 from kgedit.records.cases import AXES
 
 _OfPreset = Callable[[Sequence[Run], str], Table | None]

@@ -12,9 +12,8 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from kgedit.analysis.cells import Cell, Estimate, MeanChange, estimate, mean
 from kgedit.analysis.runs import Run, comparable_groups
-from kgedit.analysis.tables import Column, Table, metric_unit, preset_names
+from kgedit.analysis.tables import Cell, Column, Estimate, MeanChange, Table, estimate, mean, metric_unit, preset_names
 from kgedit.records.cases import AXES, LOCALITY_AXES, Axis
 
 SCORES = pa.schema(

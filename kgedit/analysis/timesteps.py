@@ -17,11 +17,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kgedit.analysis.answers import Hashes, estimate_of, hashes_in
-from kgedit.analysis.cells import Cell, Estimate
 from kgedit.analysis.runs import Run
 from kgedit.analysis.tables import (
     METHOD,
+    Cell,
     Column,
+    Estimate,
     Table,
     dates,
     main_score,

@@ -14,9 +14,8 @@ import pyarrow.compute as pc
 
 from kgedit.analysis.answers import Booleans, Hashes, estimate_of, hashes_in, judged_rows, rows_of
 from kgedit.analysis.breakdowns import Counts, group_order, tenths
-from kgedit.analysis.cells import Cell, Estimate
 from kgedit.analysis.runs import Run
-from kgedit.analysis.tables import METHOD, Column, Table, dates, metrics_of, preset_scale, preset_unit
+from kgedit.analysis.tables import METHOD, Cell, Column, Estimate, Table, dates, metrics_of, preset_scale, preset_unit
 from kgedit.clustered_statistics import Floats, Integers
 from kgedit.records.scores import EvaluationStage, MetricScale
 

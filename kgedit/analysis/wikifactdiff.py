@@ -14,9 +14,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kgedit.analysis.answers import Booleans, estimate_of, rows_of
-from kgedit.analysis.cells import Cell, Estimate, estimate
 from kgedit.analysis.runs import Run
-from kgedit.analysis.tables import METHOD, Column, Table, presets_of, who
+from kgedit.analysis.tables import METHOD, Cell, Column, Estimate, Table, estimate, presets_of, who
 from kgedit.clustered_statistics import Floats
 from kgedit.records.answer_table import SCENARIO_SCORES
 from kgedit.records.cases import AXES, LOCALITY_AXES, Axis

@@ -308,8 +308,7 @@ def _sweep_document(done: Sweep) -> dict[str, Any]:
 
 
 def _runs_table(planned: Sweep) -> Table:
-    from kgedit.analysis.cells import Cell
-    from kgedit.analysis.tables import Column, Table
+    from kgedit.analysis.tables import Cell, Column, Table
 
     counts = [run.count for run in planned.runs]
     fields = ("edits", "unedited", "new", "edited")

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kgedit.analysis.cells import NOTHING
+from kgedit.analysis.tables import NOTHING, Column, Table
 from kgedit.cli.formats import open_in_browser, open_page, print_json, print_tables, result_format, visible, wants_json
 from kgedit.cli.progress import bars, say
 from kgedit.cli.runs import ignore_renamed_functions, pairs, spec_options
@@ -127,8 +127,6 @@ def _duration(seconds: float) -> str:
 
 def print_estimates(estimates: Sequence[StepEstimate]) -> None:
     """Print a table of the steps with the basis of each estimate, or JSON."""
-    from kgedit.analysis.tables import Column, Table
-
     if wants_json():
         from dataclasses import asdict
 

@@ -19,8 +19,7 @@ from kgedit.resources import data_folder
 from kgedit.store.files import array_text, write_text
 from kgedit.timesteps.tables import CHANGED
 from kgedit.timesteps.timestep import Timestep
-from kgedit.wording.catalogues import read_catalogue
-from kgedit.wording.languages import Language, read_language
+from kgedit.wording.catalogues import Language, read_catalogue, read_language
 
 
 def export(timestep: Timestep) -> Path:

@@ -10,12 +10,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kgedit.analysis.answers import estimate_of
-from kgedit.analysis.breakdowns import breakdown_table, over_time_table
-from kgedit.analysis.cells import Estimate, MeanChange
-from kgedit.analysis.knowledge_cutoffs import cutoff_table, year_estimates
+from kgedit.analysis.breakdowns import breakdown_table, cutoff_table, over_time_table, year_estimates
 from kgedit.analysis.overviews import schedule_table
 from kgedit.analysis.runs import Run
-from kgedit.analysis.tables import Table
+from kgedit.analysis.tables import Estimate, MeanChange, Table
 from kgedit.analysis.timesteps import lifelong_table, retention_table
 from kgedit.pages.charts.heat import HeatCell, HeatRow, heat_map
 from kgedit.pages.charts.lines import Curve, curves, year_dots

@@ -8,11 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
-from kgedit.analysis.cells import Estimate, as_text
 from kgedit.analysis.comparisons import Placed
 from kgedit.analysis.leaderboard import HEADINGS, MEASURES, Measure, Standing, Standings, standings_tables, title_of
 from kgedit.analysis.overviews import kinds_of
-from kgedit.analysis.tables import Table
+from kgedit.analysis.tables import Estimate, Table, as_text
 from kgedit.pages.charts.points import ForestRow, interval_strip
 from kgedit.pages.charts.scales import estimate_text, percent, same_count
 from kgedit.pages.marks import Drawing

@@ -9,14 +9,12 @@ import pyarrow.compute as pc
 
 from kgedit.analysis.answers import rows_of
 from kgedit.analysis.breakdowns import breakdown_table
-from kgedit.analysis.cells import Estimate, MeanChange
 from kgedit.analysis.comparisons import paired_table, seeds_table
-from kgedit.analysis.costs import ability_table, speed_table
-from kgedit.analysis.errors import error_table
-from kgedit.analysis.overviews import overview_table, presets_table, runs_table
-from kgedit.analysis.tables import Table, preset_names
+from kgedit.analysis.overviews import ability_table, overview_table, presets_table, runs_table, speed_table
+from kgedit.analysis.tables import Estimate, MeanChange, Table, preset_names
 from kgedit.analysis.two_hops import found_hops_table, retrieval_table, single_hops_table
 from kgedit.analysis.wikifactdiff import neighbours_table
+from kgedit.analysis.wrong_answers import error_table
 from kgedit.pages.charts.bars import Cost, FoundBar, found_bars, memory_bars, time_dots
 from kgedit.pages.charts.heat import HeatCell, HeatRow, heat_map
 from kgedit.pages.charts.lines import Slope, slopes

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from kgedit.analysis.cells import Estimate, as_text
 from kgedit.analysis.runs import Run
-from kgedit.analysis.tables import Table
+from kgedit.analysis.tables import Estimate, Table, as_text
 from kgedit.pages.answer_rows import AnswerBook
 from kgedit.pages.charts.points import ForestRow, interval_strip
 from kgedit.pages.charts.scales import percent, same_count

@@ -9,10 +9,18 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from kgedit.analysis.cells import Estimate, estimate
 from kgedit.analysis.leaderboard import empty_before
 from kgedit.analysis.runs import Run, RunGroup, comparable_groups
-from kgedit.analysis.tables import COMPARED_STAGES, Table, asked_axes, main_score, preset_scale, presets_of
+from kgedit.analysis.tables import (
+    COMPARED_STAGES,
+    Estimate,
+    Table,
+    asked_axes,
+    estimate,
+    main_score,
+    preset_scale,
+    presets_of,
+)
 from kgedit.pages.marks import Figure
 from kgedit.records.cases import AXES, Axis
 from kgedit.records.runs import Preset

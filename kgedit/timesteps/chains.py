@@ -22,7 +22,7 @@ from kgedit.timesteps.relation_words import RelationWords
 from kgedit.timesteps.tables import FACT
 from kgedit.timesteps.wording import agreed, say, say_all, word_facts
 from kgedit.wikidata.ids import OFFICES, POSITION_HELD, TWO_HOP_STOP_LIST
-from kgedit.wording.languages import Language
+from kgedit.wording.catalogues import Language
 
 CHAIN_QUERIES = ("hops_from", "hops_to")
 """Each is a file of cypher/read and one of kgedit/timesteps/engines/sql."""

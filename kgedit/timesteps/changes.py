@@ -34,7 +34,7 @@ from kgedit.timesteps.funnel import Filter, Filtered, reason_column, split_by_re
 from kgedit.timesteps.labels import is_id, labelled_parts, likened, not_roman, too_long
 from kgedit.timesteps.selected import keep_selected
 from kgedit.timesteps.timestep import Timestep
-from kgedit.wording.languages import ENGLISH, Language
+from kgedit.wording.catalogues import ENGLISH, Language
 
 FILTERS: tuple[Filter, ...] = (
     ("subject is no item", "subject[1] <> 'Q'"),

@@ -15,7 +15,7 @@ from kgedit.errors import TimestepError
 from kgedit.store.engine import select
 from kgedit.timesteps.tables import CROSSLINGUAL
 from kgedit.timesteps.timestep import MANIFEST, Timestep
-from kgedit.wording.languages import ENGLISH
+from kgedit.wording.catalogues import ENGLISH
 
 
 def open_other(folder: Path, name: str, *, language: str) -> Timestep:

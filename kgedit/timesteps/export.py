@@ -62,12 +62,11 @@ from kgedit.timesteps.two_hops import find_shortcuts, make_two_hops
 from kgedit.timesteps.wording import choose_templates, named_parts, word_cases, word_facts, word_probes
 from kgedit.timesteps.written import WrittenCases, WrittenProbes, count_values, write_cases, write_probes
 from kgedit.wikidata.times import not_before
+from kgedit.wording.catalogues import ENGLISH, Language, language_catalogue, read_language
 from kgedit.wording.dates import date_templates, dates_version
-from kgedit.wording.languages import ENGLISH, Language, language_catalogue, read_language
 from kgedit.wording.names import names_version
-from kgedit.wording.personas import persona_version, shipped_personas
+from kgedit.wording.personas import persona_version, shipped_personas, voices
 from kgedit.wording.templates import template_version
-from kgedit.wording.voices import voices
 
 QUERIES = (
     *("changed_edges", "two_hop_changes", "functional_by_data", "functional_by_constraint"),
@@ -105,7 +104,7 @@ class WikiBigEditSettings:
         pageviews: Monthly files of page views (kgedit.timesteps.specificity); if empty, views are null.
         counts: Counts of a corpus, or its texts (kgedit.timesteps.corpus_counts); None leaves counts null.
         hops: Number of facts of the longest chains to ask for (kgedit.timesteps.chains), 2 to 4.
-        language: Language of questions and labels (kgedit.wording.languages).
+        language: Language of questions and labels (kgedit.wording.catalogues).
         crosslingual: Timestep of the same window in another language, or a folder that contains it, whose questions
             are asked about the same edits; None asks in the edits' language only.
     """

@@ -19,7 +19,7 @@ import pyarrow as pa
 from kgedit.store.engine import select
 from kgedit.timesteps.funnel import Filter, Filtered, reason_column, split_by_reason
 from kgedit.timesteps.relation_words import RelationWords, question_stems
-from kgedit.wording.languages import ENGLISH, Language
+from kgedit.wording.catalogues import ENGLISH, Language
 
 FEWEST_WORDS = 3
 MOST_WORDS = 60

@@ -19,7 +19,7 @@ from kgedit.store.engine import listed, literal, select
 from kgedit.store.parts import keep_in_parts, of_part
 from kgedit.store.window import Window
 from kgedit.wikidata.ids import COUNTRY, INSTANCE_OF, WIKIMEDIA_PAGE_CLASSES
-from kgedit.wording.languages import ENGLISH, Language
+from kgedit.wording.catalogues import ENGLISH, Language
 from kgedit.wording.names import NameRules, name_rules
 
 MAX_LABEL_WORDS = 5
@@ -134,7 +134,7 @@ def labelled_parts(
 SUBJECTS = pa.schema(
     [
         ("subject", pa.string()),
-        ("subject_class", pa.string()),  # one of kgedit.wording.lint.SUBJECT_CLASSES, or ""
+        ("subject_class", pa.string()),  # one of kgedit.wording.grammar.SUBJECT_CLASSES, or ""
         ("name", pa.string()),  # as used in a sentence
         ("hinted_name", pa.string()),  # with country or description, if another item has the same label
     ]

@@ -26,7 +26,7 @@ from kgedit.store.window import Window
 from kgedit.timesteps.engines.protocol import Engine
 from kgedit.timesteps.labels import PAGES, page_classes, usable
 from kgedit.timesteps.tables import ALIKE, CHANGED, EVIDENCE_RANK, FACT, find_evidence
-from kgedit.wording.languages import ENGLISH, Language
+from kgedit.wording.catalogues import ENGLISH, Language
 
 _FILE = Path(__file__).parents[1] / "data" / "relation_families.yaml"
 

@@ -13,8 +13,8 @@ from itertools import pairwise
 
 import pyarrow as pa
 
-from kgedit.wording.languages import ENGLISH, Language
-from kgedit.wording.voices import Voice
+from kgedit.wording.catalogues import ENGLISH, Language
+from kgedit.wording.personas import Voice
 
 _WORDS = re.compile(r"[^\W\d_]+")
 _HAN = re.compile("[\u3400-\u4dbf\u4e00-\u9fff]+")

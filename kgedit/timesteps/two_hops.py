@@ -12,7 +12,7 @@ from kgedit.timesteps.relation_words import RelationWords
 from kgedit.timesteps.tables import FACT
 from kgedit.timesteps.wording import agreed, say, say_all
 from kgedit.wikidata.ids import JURISDICTION, OFFICES, POSITION_HELD
-from kgedit.wording.languages import Language
+from kgedit.wording.catalogues import Language
 
 FILTERS: tuple[Filter, ...] = (
     ("a hop was dropped from the cases", "case_id IS NULL OR second_case_id IS NULL"),

@@ -23,11 +23,11 @@ from kgedit.timesteps.funnel import Filter, Filtered, reason_column, split_by_re
 from kgedit.timesteps.labels import SUBJECTS, described_parts, is_id
 from kgedit.timesteps.profiles import PERSONA_STYLES
 from kgedit.timesteps.relation_words import RelationWords
+from kgedit.wording.catalogues import ENGLISH, Language, unmarked
 from kgedit.wording.dates import date_text
-from kgedit.wording.languages import ENGLISH, Language, unmarked
-from kgedit.wording.lint import SUBJECT_CLASSES
+from kgedit.wording.grammar import SUBJECT_CLASSES
 from kgedit.wording.names import name_rules, with_indefinite_article
-from kgedit.wording.personas import persona_questions, persona_table, shipped_personas
+from kgedit.wording.personas import persona_questions, persona_table, reworded, shipped_personas, voices
 from kgedit.wording.templates import (
     ANY_CLASS,
     LISTS,
@@ -36,7 +36,6 @@ from kgedit.wording.templates import (
     read_templates,
     template_table,
 )
-from kgedit.wording.voices import reworded, voices
 
 _WORDED = ("question", "rephrase", "cloze", *LISTS)
 

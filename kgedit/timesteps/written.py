@@ -19,7 +19,7 @@ from kgedit.store.window import Window
 from kgedit.timesteps.final_filters import add_counts
 from kgedit.timesteps.funnel import Filtered
 from kgedit.timesteps.tables import CASES, FACT, LOCALITY, TableFile
-from kgedit.wording.languages import MARK, Language
+from kgedit.wording.catalogues import MARK, Language
 
 _HELD = ["case_id", *FACT, "object_aliases", "old_objects", "name", "subject_class"]
 

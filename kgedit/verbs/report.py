@@ -291,7 +291,7 @@ def _check_breakdowns(by: Sequence[str]) -> None:
 
 
 def _with_cutoff(run: Run, given: str | None) -> Run:
-    from kgedit.analysis.knowledge_cutoffs import published_cutoff, read_cutoff
+    from kgedit.analysis.breakdowns import published_cutoff, read_cutoff
 
     return replace(run, knowledge_cutoff=read_cutoff(given) if given else published_cutoff(run.spec.model))
 

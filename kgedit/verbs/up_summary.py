@@ -18,8 +18,8 @@ import msgspec
 import numpy as np
 
 from kgedit import __version__
-from kgedit.analysis.cells import Estimate
 from kgedit.analysis.runs import Run
+from kgedit.analysis.tables import Estimate
 from kgedit.checksums import decoding
 from kgedit.clustered_statistics import clustered_interval
 from kgedit.editing import METHODS

@@ -41,7 +41,7 @@ from kgedit.timesteps.verbalizing.rewording import (
 from kgedit.timesteps.verbalizing.verbalizers import Replies, Verbalizer
 from kgedit.timesteps.verbalizing.wanted import Wanted, wanted_wordings
 from kgedit.verbs.shared_options import AXES
-from kgedit.wording.voices import keyed_number
+from kgedit.wording.personas import keyed_number
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

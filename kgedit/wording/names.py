@@ -14,7 +14,7 @@ from pathlib import Path
 
 from kgedit.resources import data_folder
 from kgedit.wording.catalogues import content_hash, read_catalogue, refuse
-from kgedit.wording.lint import SUBJECT_CLASSES
+from kgedit.wording.grammar import SUBJECT_CLASSES
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,8 +19,15 @@ import pyarrow as pa
 from kgedit.errors import TimestepError
 from kgedit.resources import data_folder
 from kgedit.wording.catalogues import content_hash, read_catalogue, refuse
-from kgedit.wording.grammar import Wordings, complete, complete_by
-from kgedit.wording.lint import Completer, duplicates, entry_problems, merged_variant
+from kgedit.wording.grammar import (
+    Completer,
+    Wordings,
+    complete,
+    complete_by,
+    duplicates,
+    entry_problems,
+    merged_variant,
+)
 
 WORDINGS = ("question", "rephrase", "cloze", "phrase")
 """Columns with one wording; rephrase and cloze are the first of their lists."""

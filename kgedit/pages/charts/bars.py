@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from kgedit.analysis.cells import as_text
+from kgedit.analysis.tables import as_text
 from kgedit.pages.charts.scales import PANEL_WIDTH, Scale, ticks
 from kgedit.pages.marks import Drawing, Mark, dot, line, rect, shortened, text
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from kgedit.analysis.cells import Estimate
+from kgedit.analysis.tables import Estimate
 from kgedit.pages.charts.scales import PANEL_WIDTH, Scale, common_top, estimate_text, percent, same_count, ticks
 from kgedit.pages.marks import Drawing, Mark, dot, line, polyline, rect, ring, shortened, spread, text
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from kgedit.analysis.cells import Estimate
+from kgedit.analysis.tables import Estimate
 from kgedit.pages.charts.scales import PANEL_WIDTH, Scale, estimate_text, percent, same_count, ticks
 from kgedit.pages.marks import Drawing, Mark, dot, line, rect, ring, shortened, spread, text
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from kgedit.analysis.cells import Estimate
+from kgedit.analysis.tables import Estimate
 
 PANEL_WIDTH: float = 400
 """Width in pixels of a chart that is one of several panels of a figure."""

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from kgedit import __version__
-from kgedit.analysis.cells import Estimate, as_values
 from kgedit.analysis.comparisons import Placed
 from kgedit.analysis.leaderboard import MEASURES, Standing, Standings
 from kgedit.analysis.runs import Run, in_report_order
+from kgedit.analysis.tables import Estimate, as_values
 from kgedit.errors import KgeditError, SubmissionError, TimestepError
 from kgedit.progress import step
 from kgedit.records.published import SubmittedTimestep, SubmitterNote

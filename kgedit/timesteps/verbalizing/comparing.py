@@ -17,7 +17,7 @@ import pyarrow as pa
 from kgedit.llm.remote.requests import ChatReply, FailedCall
 from kgedit.timesteps.verbalizing.rewording import judge_replies
 from kgedit.timesteps.verbalizing.wanted import Wanted, faults_of, letters
-from kgedit.wording.voices import overlap
+from kgedit.wording.personas import overlap
 
 SUMMARY = pa.schema(
     [

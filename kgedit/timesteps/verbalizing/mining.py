@@ -26,8 +26,7 @@ from kgedit.timesteps.verbalizing.rewording import NO_FORM
 from kgedit.timesteps.verbalizing.wanted import Asking, Wanted
 from kgedit.timesteps.wikifactdiff.workspace import measure_popularity
 from kgedit.wording.catalogues import read_catalogue
-from kgedit.wording.grammar import CLOZES
-from kgedit.wording.lint import entry_problems
+from kgedit.wording.grammar import CLOZES, entry_problems
 from kgedit.wording.templates import shipped_templates
 
 MOST_POPULAR = 100_000

@@ -26,7 +26,7 @@ from kgedit.timesteps.relation_words import expressing_stems, stems, voice_stems
 from kgedit.timesteps.timestep import Timestep
 from kgedit.timesteps.verbalizing.prompting import PromptName, Record
 from kgedit.timesteps.wording import choose_templates
-from kgedit.wording.voices import Voice, voices
+from kgedit.wording.personas import Voice, voices
 
 AXES = ("update", "rephrase", "personas", "mhop", "locality")
 """The axes of kgedit.records that have separate questions here."""

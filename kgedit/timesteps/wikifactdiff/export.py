@@ -50,9 +50,8 @@ from kgedit.timesteps.wikifactdiff.workspace import count_by, count_rows, measur
 from kgedit.wikidata.times import not_before
 from kgedit.wording.dates import dates_version
 from kgedit.wording.names import names_version
-from kgedit.wording.personas import persona_version
+from kgedit.wording.personas import persona_version, voices
 from kgedit.wording.templates import template_version
-from kgedit.wording.voices import voices
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,8 +8,8 @@ import pyarrow.parquet as pq
 import pytest
 from world.small_runs import SYNTHETIC, answer, write_run
 
-from kgedit.analysis.errors import beyond_answer_table
 from kgedit.analysis.tables import Table
+from kgedit.analysis.wrong_answers import beyond_answer_table
 from kgedit.errors import TimestepError
 from kgedit.records.answer_table import ANSWERS
 from kgedit.runs.judging import (

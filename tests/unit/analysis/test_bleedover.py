@@ -8,9 +8,9 @@ import pytest
 from world.small_runs import SYNTHETIC, answer, write_run
 
 from kgedit.analysis.breakdowns import breakdown_table
-from kgedit.analysis.cells import Estimate
 from kgedit.analysis.report import report_tables
 from kgedit.analysis.runs import Run
+from kgedit.analysis.tables import Estimate
 from kgedit.analysis.wikifactdiff import bleedover_split_table, bleedover_table
 from kgedit.records.runs import Answer, Neighbour
 from kgedit.runs.run_files import read_runs, read_scores

@@ -13,12 +13,11 @@ from world.small_runs import T1, T2, answer, write_run
 
 import kgedit
 from kgedit.analysis.breakdowns import breakdown_table, over_time_table, tenths
-from kgedit.analysis.errors import error_table
 from kgedit.analysis.overviews import runs_table
 from kgedit.analysis.report import report_tables
 from kgedit.analysis.runs import Run
 from kgedit.analysis.tables import Table
-from kgedit.analysis.unsolved import unsolved_table
+from kgedit.analysis.wrong_answers import error_table, unsolved_table
 from kgedit.errors import TimestepError
 from kgedit.records.cases import SPECIFICITY, Case, Fact, Specificity
 from kgedit.records.runs import UNEDITED, Neighbour

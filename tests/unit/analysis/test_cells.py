@@ -4,8 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from kgedit.analysis.cells import Cell, Estimate, MeanChange, Unit, as_text, as_values, flattened
-from kgedit.analysis.tables import Column, Table, with_counts
+from kgedit.analysis.tables import (
+    Cell,
+    Column,
+    Estimate,
+    MeanChange,
+    Table,
+    Unit,
+    as_text,
+    as_values,
+    flattened,
+    with_counts,
+)
 
 
 @pytest.mark.parametrize(

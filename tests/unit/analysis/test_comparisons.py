@@ -9,10 +9,9 @@ import pytest
 from world.small_runs import SYNTHETIC, answer, write_run
 
 from kgedit.analysis.answers import JudgedQuestions
-from kgedit.analysis.cells import Cell
 from kgedit.analysis.comparisons import paired_result, paired_table, seeds_table, variants
 from kgedit.analysis.runs import Run
-from kgedit.analysis.tables import Table
+from kgedit.analysis.tables import Cell, Table
 from kgedit.clustered_statistics import holm
 from kgedit.records.runs import Answer
 from kgedit.runs.run_files import read_runs

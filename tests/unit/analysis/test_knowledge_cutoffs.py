@@ -11,10 +11,9 @@ from world.small_cases import plain_case
 from world.small_runs import T1, T2, answer, write_run
 
 import kgedit
-from kgedit.analysis.breakdowns import breakdown_table
-from kgedit.analysis.cells import Estimate
-from kgedit.analysis.knowledge_cutoffs import cutoff_groups, published_cutoff
+from kgedit.analysis.breakdowns import breakdown_table, cutoff_groups, published_cutoff
 from kgedit.analysis.runs import Run
+from kgedit.analysis.tables import Estimate
 from kgedit.cli import main
 from kgedit.errors import TimestepError
 from kgedit.pages.report_page import report_page

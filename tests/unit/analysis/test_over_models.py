@@ -11,14 +11,12 @@ import pytest
 from world.small_cases import plain_case
 from world.small_runs import SYNTHETIC, T1, T2, WILD, answer, cost, write_run
 
-from kgedit.analysis.averages import averages_tables
-from kgedit.analysis.cells import Estimate
-from kgedit.analysis.over_models import approaches, by_timestep_table, means_table
+from kgedit.analysis.over_models import approaches, averages_tables, by_timestep_table, means_table
 from kgedit.analysis.report import report_tables
 from kgedit.analysis.runs import Run, groups_over_models
-from kgedit.analysis.tables import Table, table_to_csv
+from kgedit.analysis.tables import Estimate, Table, table_to_csv
 from kgedit.analysis.timesteps import batches_table
-from kgedit.analysis.unsolved import unsolved_by_timestep_table
+from kgedit.analysis.wrong_answers import unsolved_by_timestep_table
 from kgedit.clustered_statistics import clustered_interval
 from kgedit.records.cases import Case, Fact
 from kgedit.records.runs import Answer

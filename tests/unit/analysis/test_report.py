@@ -14,11 +14,10 @@ import pytest
 from click.testing import CliRunner, Result
 from world.small_runs import SYNTHETIC, T1, T2, WILD, answer, cost, write_lines, write_run
 
-from kgedit.analysis.cells import Estimate
 from kgedit.analysis.overviews import axis_table, overview_table, presets_table, runs_table, schedule_table
 from kgedit.analysis.report import report_tables
 from kgedit.analysis.results_files import score_table
-from kgedit.analysis.tables import Table, table_to_csv, to_csv, to_json, to_markdown
+from kgedit.analysis.tables import Estimate, Table, table_to_csv, to_csv, to_json, to_markdown
 from kgedit.analysis.timesteps import lifelong_table, retention_table
 from kgedit.analysis.two_hops import retrieval_table
 from kgedit.cli import main

@@ -9,10 +9,9 @@ from typing import Any
 import pytest
 from world.small_runs import answer, cost, write_run
 
-from kgedit.analysis.cells import Estimate
 from kgedit.analysis.report import report_tables
 from kgedit.analysis.runs import Run
-from kgedit.analysis.tables import Table
+from kgedit.analysis.tables import Estimate, Table
 from kgedit.analysis.wikifactdiff import ALL, PARTS, neighbours_table, wikifactdiff_table
 from kgedit.llm.presets import PRESETS
 from kgedit.pages.report_figures import exhibits_of

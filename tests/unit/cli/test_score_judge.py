@@ -14,8 +14,8 @@ from world.small_models import save, small_model
 from world.small_runs import SYNTHETIC, T1, answer, write_run
 from world.small_timestep import a_case
 
-from kgedit.analysis.errors import agreement_table, error_table, judged_error_table
 from kgedit.analysis.report import report_tables
+from kgedit.analysis.wrong_answers import agreement_table, error_table, judged_error_table
 from kgedit.cli import main
 from kgedit.llm.contexts import read_instructions
 from kgedit.llm.judging import Judgement

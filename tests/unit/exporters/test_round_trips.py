@@ -17,8 +17,7 @@ from kgedit.resources import data_folder
 from kgedit.timesteps.edit_files import EDIT_FORMATS, EditFile
 from kgedit.timesteps.tables import CASES, CHANGED, LOCALITY
 from kgedit.timesteps.timestep import Timestep
-from kgedit.wording.catalogues import read_catalogue
-from kgedit.wording.languages import language_codes
+from kgedit.wording.catalogues import language_codes, read_catalogue
 
 NAMES = [name for name in EXPORTERS if name in EDIT_FORMATS and name != "unke"]
 """UnKE's form has one edit per item, and one answer per question."""

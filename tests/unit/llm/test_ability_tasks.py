@@ -18,11 +18,11 @@ from world.small_models import save, small_model
 from world.small_timestep import write_timestep
 
 import kgedit
-from kgedit.analysis.costs import tasks_table
+from kgedit.analysis.overviews import tasks_table
 from kgedit.errors import MissingExtraError, ModelError, SpecError
 from kgedit.llm import ability
 from kgedit.llm.ability import TaskValue, measure_tasks, read_results, text_loss
-from kgedit.metrics.summaries import task_scores
+from kgedit.metrics.scores import task_scores
 from kgedit.records.runs import UNEDITED, ModelState, TaskMeasurement
 from kgedit.runs.ability import TaskMeter
 from kgedit.runs.run_files import read_ability_tasks, read_runs

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kgedit.metrics.summaries import cohens_kappa
+from kgedit.metrics.scores import cohens_kappa
 
 
 def test_kappa_of_a_textbook_table() -> None:

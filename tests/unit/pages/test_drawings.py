@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from world.hostile import HOSTILE
 from world.page_runs import unpacked
 
-from kgedit.analysis.cells import Estimate
+from kgedit.analysis.tables import Estimate
 from kgedit.pages.charts.bars import (
     Cost,
     FoundBar,

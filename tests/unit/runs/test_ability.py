@@ -9,10 +9,10 @@ import pytest
 from world.small_models import save, small_model
 from world.small_timestep import write_timestep
 
-from kgedit.analysis.costs import ability_table
+from kgedit.analysis.overviews import ability_table
 from kgedit.errors import SpecError
 from kgedit.llm.ability import TextLoss
-from kgedit.metrics.summaries import ability_scores
+from kgedit.metrics.scores import ability_scores
 from kgedit.records.answer_table import case_hash
 from kgedit.records.runs import UNEDITED, AbilityMeasurement, ModelState
 from kgedit.records.scores import AbilityScore

@@ -7,7 +7,7 @@ import dataclasses
 from world.small_runs import T1, T2, T3, WILD, answer
 
 from kgedit.metrics.judged import AnswerGroup, judge_answers
-from kgedit.metrics.summaries import retention
+from kgedit.metrics.scores import retention
 from kgedit.records.cases import Case, Fact, Probe
 from kgedit.records.runs import ModelState
 from kgedit.runs.evaluator import mark_expiring, without_expired

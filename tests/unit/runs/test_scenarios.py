@@ -9,7 +9,7 @@ import pytest
 from world.edit_files import WIKIFACTDIFF, Json, write_lines
 from world.small_models import save, small_model
 
-from kgedit.analysis.cells import Estimate
+from kgedit.analysis.tables import Estimate
 from kgedit.analysis.wikifactdiff import scenarios_table
 from kgedit.llm.backends.transformers import TransformersBackend
 from kgedit.llm.generation import PresetQuestion, Question

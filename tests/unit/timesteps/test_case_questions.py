@@ -14,8 +14,8 @@ from kgedit.timesteps.engines.store import StoreEngine
 from kgedit.timesteps.export import WikiBigEditSettings, export_timestep
 from kgedit.timesteps.final_filters import judge_cases, keep_probes
 from kgedit.timesteps.relation_words import RelationWords
+from kgedit.wording.personas import voices
 from kgedit.wording.templates import template_table
-from kgedit.wording.voices import voices
 
 WORDS = RelationWords(template_table(), voices())
 

@@ -14,7 +14,7 @@ from kgedit.store.window import Window
 from kgedit.timesteps.labels import describe_subjects
 from kgedit.timesteps.relation_words import RelationWords
 from kgedit.timesteps.wording import choose_templates, word_cases
-from kgedit.wording.voices import voices
+from kgedit.wording.personas import voices
 
 
 def entity_line(name: str, label: str, *statements: Json, description: str = "") -> Json:

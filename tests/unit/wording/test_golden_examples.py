@@ -20,10 +20,10 @@ from kgedit.timesteps.labels import describe_subjects
 from kgedit.timesteps.relation_words import RelationWords
 from kgedit.timesteps.wikifactdiff.values import prepare_wording_of_literals
 from kgedit.timesteps.wording import choose_templates, word_cases
-from kgedit.wording.lint import SUBJECT_CLASSES
+from kgedit.wording.grammar import SUBJECT_CLASSES
 from kgedit.wording.names import name_rules
+from kgedit.wording.personas import voices
 from kgedit.wording.templates import read_templates, template_table
-from kgedit.wording.voices import voices
 
 GOLDEN = Path(__file__).resolve().parents[2] / "golden" / "templates"
 FIRST_SUBJECT, FIRST_COUNTRY = 900_000, 800_000

@@ -12,9 +12,8 @@ from pathlib import Path
 
 from kgedit.wording.catalogues import read_catalogue
 from kgedit.wording.names import name_rules
-from kgedit.wording.personas import persona_table
+from kgedit.wording.personas import persona_table, voices
 from kgedit.wording.templates import ANY_CLASS, shipped_templates, template_table
-from kgedit.wording.voices import voices
 
 GOLDEN = Path(__file__).resolve().parents[2] / "golden" / "templates"
 ROWS = {row["property"]: row for row in template_table().to_pylist() if row["subject_class"] == ANY_CLASS}

@@ -9,16 +9,18 @@ import pyarrow as pa
 import pytest
 
 from kgedit.errors import TimestepError
-from kgedit.wording.languages import language_codes, read_language
+from kgedit.wording.catalogues import language_codes, read_language
 from kgedit.wording.personas import (
     PERSONAS,
+    Voice,
     frame_faults,
     persona_questions,
     persona_table,
     persona_version,
+    reworded,
     shipped_personas,
+    voices,
 )
-from kgedit.wording.voices import Voice, reworded, voices
 
 TABLE = persona_table()
 IDS = [f"Q{number}:P6:Q{number + 1}" for number in range(600)]

@@ -17,7 +17,7 @@ from kgedit.timesteps.final_filters import FACTS, QUESTIONS, find_faults
 from kgedit.timesteps.labels import not_roman
 from kgedit.timesteps.relation_words import RelationWords
 from kgedit.timesteps.wording import begun
-from kgedit.wording.languages import ENGLISH, language_catalogue, language_codes, read_language
+from kgedit.wording.catalogues import ENGLISH, language_catalogue, language_codes, read_language
 from kgedit.wording.templates import ANY_CLASS, template_table
 
 GOLDEN = Path(__file__).resolve().parents[2] / "golden" / "templates"

@@ -8,9 +8,8 @@ import pyarrow as pa
 
 from kgedit.timesteps.final_filters import FACTS, QUESTIONS, find_faults
 from kgedit.timesteps.relation_words import RelationWords
-from kgedit.wording.personas import persona_table
+from kgedit.wording.personas import persona_table, voices
 from kgedit.wording.templates import template_table
-from kgedit.wording.voices import voices
 
 SUBJECT = "Xaver Zymql"
 HEAD = {"property": "P6", "phrase": "the head of government of {subject}"}

@@ -14,8 +14,7 @@ from world.shared_data import SHARED
 
 from kgedit.errors import TimestepError
 from kgedit.wording.catalogues import read_catalogue
-from kgedit.wording.grammar import ANSWERS, CLOZES, REPHRASINGS, complete
-from kgedit.wording.lint import entry_problems
+from kgedit.wording.grammar import ANSWERS, CLOZES, REPHRASINGS, complete, entry_problems
 from kgedit.wording.templates import (
     ANY_CLASS,
     TEMPLATES,

@@ -12,8 +12,8 @@ import pytest
 import yaml
 
 from kgedit.errors import TimestepError
+from kgedit.wording.personas import Voice, overlap, reworded, voice_faults, voices
 from kgedit.wording.templates import ANY_CLASS, template_table
-from kgedit.wording.voices import Voice, overlap, reworded, voice_faults, voices
 
 VOICES = voices()
 ROWS = [row for row in template_table().to_pylist() if row["subject_class"] == ANY_CLASS]

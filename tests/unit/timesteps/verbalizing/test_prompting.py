@@ -11,7 +11,7 @@ import pytest
 
 from kgedit.errors import TimestepError
 from kgedit.timesteps.verbalizing.prompting import LONGEST, PROMPTS, PromptName, Record, read_prompt, request_for
-from kgedit.wording.voices import voices
+from kgedit.wording.personas import voices
 
 GOLDEN = Path(__file__).resolve().parents[3] / "golden" / "verbalizer"
 
