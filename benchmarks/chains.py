@@ -22,10 +22,10 @@ import numpy as np
 
 from kgedit.clustered_statistics import clustered_interval
 from kgedit.graph_memory.building import open_memory
-from kgedit.graph_memory.findings import Search
 from kgedit.graph_memory.gate import read_gate
 from kgedit.graph_memory.graph_memory import GraphMemory
 from kgedit.graph_memory.matching import read_matcher
+from kgedit.graph_memory.retrieval import Search
 from kgedit.llm.embeddings import load_embedder
 from kgedit.records.cases import Case, Fact
 from kgedit.timesteps.edit_files import EditFile

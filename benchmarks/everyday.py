@@ -21,8 +21,8 @@ from everyday_questions import UNDIVIDED, EverydayQuestion, read_nothing, read_q
 
 from kgedit.clustered_statistics import clustered_interval
 from kgedit.graph_memory.building import open_memory
-from kgedit.graph_memory.findings import Finding
 from kgedit.graph_memory.graph_memory import GraphMemory
+from kgedit.graph_memory.retrieval import Finding
 
 Fact = tuple[str, str]
 

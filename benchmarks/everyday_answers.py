@@ -23,10 +23,9 @@ from typing import Any
 from everyday_transcript import CONVERSATIONS, running
 from openai import OpenAI
 
-from kgedit.graph_memory.findings import Search
 from kgedit.graph_memory.proxy.bodies import LAYOUTS, Placing
-from kgedit.graph_memory.proxy.proxy import ProxySettings
-from kgedit.graph_memory.proxy.server import make_server
+from kgedit.graph_memory.proxy.proxy import ProxySettings, make_server
+from kgedit.graph_memory.retrieval import Search
 from kgedit.llm.loading import BUILT_IN
 
 

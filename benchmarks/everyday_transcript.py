@@ -23,9 +23,8 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.routing import Route
 
-from kgedit.graph_memory.findings import Search
-from kgedit.graph_memory.proxy.proxy import ProxySettings
-from kgedit.graph_memory.proxy.server import make_server
+from kgedit.graph_memory.proxy.proxy import ProxySettings, make_server
+from kgedit.graph_memory.retrieval import Search
 
 CONVERSATIONS = (
     ("who's running norway these days?",),

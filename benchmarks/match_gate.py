@@ -19,9 +19,9 @@ from everyday_questions import UNDIVIDED, EverydayQuestion, read_nothing, read_q
 from sklearn.linear_model import LogisticRegression
 
 from kgedit.graph_memory.building import open_memory
-from kgedit.graph_memory.findings import Search
 from kgedit.graph_memory.gate import MATCH_FEATURES, MatchEvidence
 from kgedit.graph_memory.graph_memory import GraphMemory
+from kgedit.graph_memory.retrieval import Search
 
 _FILE = Path(__file__).parent.parent / "prompts" / "memory" / "match_gate.yaml"
 

@@ -41,9 +41,19 @@ from matcher_frames import (
     WORDS_OF_TALK,
 )
 
-from kgedit.graph_memory.matching import BACK, BUCKETS, DIRECT, LEADING, NOTHING, OTHER, text_features
+from kgedit.graph_memory.matching import (
+    ANY_RELATION,
+    BACK,
+    BUCKETS,
+    DIRECT,
+    IN_PAIRS,
+    LEADING,
+    NOTHING,
+    OTHER,
+    text_features,
+    tokens_of,
+)
 from kgedit.graph_memory.relations import SLOT, stem
-from kgedit.graph_memory.unexplained import ANY_RELATION, IN_PAIRS, tokens_of
 from kgedit.llm.embeddings import Vectors, load_embedder
 from kgedit.resources import data_folder
 from kgedit.wording.templates import template_table
@@ -298,7 +308,7 @@ def _misspelt(word: str, draw: random.Random) -> str:
 
 
 def explained_words() -> dict[str, Any]:
-    """Words of each relation's wordings and of all frames, as the arrays of kgedit.graph_memory.unexplained."""
+    """Words of each relation's wordings and of all frames, as the arrays of kgedit.graph_memory.matching."""
     frames = (*NOUN_FRAMES, *ROLE_FRAMES, *PERSON_FRAMES, *PLACE_FRAMES, *FORM_FRAMES, *NESTED_FORMS, *STATED_FIRST)
     frames += (*ABOUT_FRAMES, *ASK_FRAMES, *SAY_FRAMES)
     pronouns = [text for several in (*SOMETHING.values(), *THAT.values(), *PRONOUNS.values()) for text in several]

@@ -1,5 +1,5 @@
 // Finds: Facts between items, current and ended, on walks of one or two facts from some items.
-// kgedit.graph_memory.graph_store ranks the walks by the similarity of their wording to the question.
+// kgedit.graph_memory.building ranks the walks by the similarity of their wording to the question.
 // Parameters:
 // $subjects (ids): QIDs, for example from memory_subjects
 // $date (date): snapshot; facts first seen later are excluded

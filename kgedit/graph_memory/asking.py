@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from kgedit.graph_memory.findings import Finding, FoundPath, Remembered, Search
 from kgedit.graph_memory.graph_memory import GraphMemory
+from kgedit.graph_memory.retrieval import Finding, FoundPath, Remembered, Search
 
 
 @dataclass(frozen=True, slots=True)

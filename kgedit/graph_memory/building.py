@@ -1,38 +1,51 @@
 """Builds memory files from timesteps, snapshots or a graph, optionally on top of an earlier memory.
 
-Building embeds nothing, so a memory file works with any embedder.
+Building embeds nothing, so a memory file works with any embedder. Store and graph give the same facts with their
+intervals, current and ended ones, because the graph is a projection of the store (kgedit.store.timeline). Facts are
+learned snapshot by snapshot, ends before beginnings, so that a value that returned has two intervals. A graph is read
+page by page (cypher/read/memory_facts.cypher).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
+import duckdb
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from kgedit import __version__
-from kgedit.errors import KgeditError, StoreError
+from kgedit.errors import GraphError, KgeditError, StoreError
+from kgedit.graph.queries import read_query
 from kgedit.graph_memory.gate import read_gate
 from kgedit.graph_memory.graph_memory import GraphMemory
-from kgedit.graph_memory.intervals import DATED_FACTS, Learned, learn_dated_facts, unhinted_names
 from kgedit.graph_memory.languages import ENGLISH
+from kgedit.graph_memory.learning import LEARNED
 from kgedit.graph_memory.matching import read_matcher
 from kgedit.graph_memory.memory_file import read_memory_file, signature_of, write_memory_file
 from kgedit.llm.embeddings import Vectors, embedder_on_demand
+from kgedit.store.engine import open_in_memory, select
 from kgedit.store.scope import Scope
 from kgedit.store.snapshots import Snapshot, list_snapshots
 from kgedit.store.timeline import open_timeline
 from kgedit.store.window import Window
+from kgedit.timesteps.labels import SUBJECTS, describe_subjects, is_id
 from kgedit.timesteps.timestep import Timestep
+from kgedit.timesteps.wording import choose_templates, word_facts
+from kgedit.wikidata.ids import INSTANCE_OF, SUBCLASS_OF
 from kgedit.wikidata.times import OPEN_END, day_number
+from kgedit.wording.names import name_rules
 from kgedit.wording.templates import template_version
 
 if TYPE_CHECKING:
-    from kgedit.graph_memory.graph_store import GraphFacts
+    from kgedit.graph.connection import Graph
 
 _FACTS = f"""
     SELECT f.subject, s.label AS subject_label, s.description AS subject_description, s.aliases AS subject_aliases,
@@ -209,3 +222,195 @@ def _names_of_subjects(snapshot: Snapshot, facts: pa.Table) -> pa.Table:
 
 def _embeds_nothing(texts: Sequence[str]) -> Vectors:
     raise AssertionError(f"a memory was asked while it was built: {texts[:1]}")
+
+
+_STRINGS = pa.list_(pa.string())
+DATED_FACTS = pa.schema(
+    [
+        *((name, pa.string()) for name in ("subject", "subject_label", "subject_description")),
+        ("subject_aliases", _STRINGS),
+        *((name, pa.string()) for name in ("property", "property_label", "object", "object_label")),
+        *((name, pa.string()) for name in ("start_time", "end_time")),
+        ("since", pa.int64()),
+        ("until", pa.int64()),
+    ]
+)
+"""Facts between items. since and until are day numbers of the first snapshot with the fact and the first one without;
+start_time and end_time are those of its statement, at their precision. Labels and times may be null."""
+
+_REASONS = (
+    ("no label of the subject", f"subject_label IS NULL OR {is_id('subject_label')}"),
+    ("no label of the object", f"object_label IS NULL OR {is_id('object_label')}"),
+    ("no label of the property", f"property_label IS NULL OR {is_id('property_label')}"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Learned:
+    """Counts of learned facts.
+
+    Attributes:
+        facts: Number of learned facts, including ended ones.
+        left_out: Number of facts that were not learned, by reason.
+    """
+
+    facts: int
+    left_out: dict[str, int]
+
+
+def learn_dated_facts(
+    memory: GraphMemory, facts: pa.Table, *, as_of: date, subjects: pa.Table | None = None
+) -> Learned:
+    """Add facts to a memory as of a day.
+
+    Args:
+        memory: Memory to extend.
+        facts: Table with the schema DATED_FACTS, in any order.
+        as_of: Facts that began later are not learned; ends after this day are ignored.
+        subjects: Names of subjects with the schema kgedit.timesteps.labels.SUBJECTS; None means their labels.
+    """
+    day = as_of.year * 10_000 + as_of.month * 100 + as_of.day
+    reasons = " ".join(f"WHEN {condition} THEN '{reason}'" for reason, condition in _REASONS)
+    judged = select(
+        f"""
+        SELECT * REPLACE (CASE WHEN until <= $day THEN until END AS until), CASE {reasons} END AS reason
+        FROM facts WHERE since <= $day ORDER BY since, subject, property, object
+        """,
+        {"day": day},
+        facts=facts,
+    )
+    left_out = Counter(reason for reason in judged["reason"].to_pylist() if reason)
+    kept = judged.filter(pc.is_null(judged["reason"]))
+    if kept.num_rows:
+        _learn(memory, kept, SUBJECTS.empty_table() if subjects is None else subjects)
+    return Learned(kept.num_rows, dict(sorted(left_out.items())))
+
+
+def unhinted_names(connection: duckdb.DuckDBPyConnection, facts: pa.Table) -> pa.Table:
+    """Names of subjects without the hints that distinguish namesakes; the memory adds hints where needed.
+
+    Args:
+        connection: See kgedit.timesteps.labels.describe_subjects.
+        facts: Table with the schema DATED_FACTS.
+    """
+    found = describe_subjects(connection, facts.filter(facts["subject_label"].is_valid()))
+    place = found.schema.get_field_index("hinted_name")
+    return found.set_column(place, "hinted_name", pa.nulls(found.num_rows, pa.string()))
+
+
+def _learn(memory: GraphMemory, facts: pa.Table, subjects: pa.Table) -> None:
+    worded = word_facts(facts, choose_templates(facts, catalogue=None), subjects)
+    rows = select(
+        f"""
+        SELECT concat_ws(':', subject, property, object) AS case_id, trim(subject_label) AS subject_label,
+               coalesce(subject_description, '') AS subject_description,
+               coalesce(subject_aliases, []) AS subject_aliases, trim(object_label) AS object_label,
+               trim(object_label) AS answer, {_stated("start_time", "since")} AS stated_since,
+               CASE WHEN until IS NOT NULL THEN {_stated("end_time", "until")} END AS stated_until,
+               [] AS old_objects, [] AS old_answers,
+               * EXCLUDE (subject_label, subject_description, subject_aliases, object_label)
+        FROM worded ORDER BY since, subject, property, object
+        """,
+        worded=worded,
+    )
+    days = sorted({day for name in ("since", "until") for day in rows[name].to_pylist() if day is not None})
+    for day in days:
+        ended = rows.filter(pc.equal(rows["until"], day))
+        memory.end_values(ended["subject"], ended["property"], ended["object"], ended["stated_until"])
+        begun = rows.filter(pc.equal(rows["since"], day))
+        named = begun.drop_columns(["since"]).rename_columns({"stated_since": "since"})
+        memory.learn_table(named.select(LEARNED.names).cast(LEARNED))
+
+
+def _stated(own: str, seen: str) -> str:
+    """SQL: the statement's date if it is valid and not after the snapshot's day, else the snapshot's day."""
+    day = f"strptime({seen}::VARCHAR, '%Y%m%d')::DATE::VARCHAR"
+    return rf"CASE WHEN regexp_matches({own}, '^\d{{4}}(-\d\d){{0,2}}$') AND {own} <= {day} THEN {own} ELSE {day} END"
+
+
+_TIMEOUT = 120.0
+
+
+@dataclass(frozen=True, slots=True)
+class GraphFacts:
+    """Facts read from a graph.
+
+    Attributes:
+        facts: Table with the schema DATED_FACTS.
+        subjects: Names of the subjects in questions, with the schema kgedit.timesteps.labels.SUBJECTS.
+        snapshots: Day numbers of the graph's snapshots up to `as_of`.
+        as_of: Last day.
+    """
+
+    facts: pa.Table
+    subjects: pa.Table
+    snapshots: tuple[int, ...]
+    as_of: date
+
+
+def read_graph_facts(graph: Graph, *, as_of: date | None = None, properties: Sequence[str] = ()) -> GraphFacts:
+    """Read all facts between items of a graph.
+
+    Args:
+        graph: An open graph.
+        as_of: Facts first seen after this day are excluded; None means the day of the newest snapshot.
+        properties: Properties to read; empty means all.
+
+    Raises:
+        GraphError: if no snapshot of the graph is dated on or before that day.
+    """
+    snapshots, newest = _snapshots(graph, as_of)
+    read = sorted({*properties, *_showing_classes()}) if properties else ()
+    rows = [row for page in _pages(graph, newest, read) for row in page]
+    every = pa.Table.from_pylist(rows, schema=DATED_FACTS)
+    facts = every.filter(pc.is_in(every["property"], pa.array(properties, pa.string()))) if properties else every
+    return GraphFacts(facts, _names_by_facts(facts, every), snapshots, as_of or _day(newest))
+
+
+def _showing_classes() -> set[str]:
+    """Properties that indicate the class of an item."""
+    return {INSTANCE_OF, SUBCLASS_OF, *(name for names in name_rules().evidence.values() for name in names)}
+
+
+def _names_by_facts(facts: pa.Table, every: pa.Table) -> pa.Table:
+    """Names of the subjects of some facts, by the classes that facts between items indicate.
+
+    Unlike in the store, a class that only dates or numbers indicate is not found.
+    """
+    with closing(open_in_memory()) as connection:
+        connection.register("every", every)
+        connection.execute(
+            """
+            CREATE VIEW new_facts AS SELECT subject, property, object FROM every WHERE until IS NULL;
+            CREATE VIEW old_facts AS FROM new_facts;
+            CREATE VIEW new_entities AS SELECT DISTINCT ON (id) * FROM (
+                SELECT subject AS id, subject_label AS label, subject_description AS description, 'item' AS kind
+                FROM every UNION ALL SELECT object, object_label, NULL, 'item' FROM every
+            ) ORDER BY id, description NULLS LAST;
+            """
+        )
+        return unhinted_names(connection, facts)
+
+
+def _pages(graph: Graph, newest: int, properties: Sequence[str]) -> Iterator[list[dict[str, Any]]]:
+    after = ""
+    while rows := _rows(graph, "memory_facts", {"date": newest, "after": after, "properties": list(properties)}):
+        after = rows[-1]["subject"]
+        yield rows
+
+
+def _rows(graph: Graph, name: str, parameters: dict[str, Any]) -> list[dict[str, Any]]:
+    query = read_query(name)
+    return graph.read_only_query(query.text, query.bind(parameters), timeout=_TIMEOUT)
+
+
+def _snapshots(graph: Graph, as_of: date | None) -> tuple[tuple[int, ...], int]:
+    held = tuple(day for day in sorted(graph.snapshot_dates()) if as_of is None or day <= day_number(as_of))
+    if not held:
+        when = "" if as_of is None else f" of {as_of} or before"
+        raise GraphError(f"The graph contains no snapshot{when}. Load one: kgedit load-dump PATH --date YYYY-MM-DD")
+    return held, held[-1]
+
+
+def _day(number: int) -> date:
+    return date(number // 10_000, number // 100 % 100, number % 100)

@@ -17,10 +17,9 @@ import numpy as np
 
 from kgedit.graph_memory.dates import Period
 from kgedit.graph_memory.facts import FactTable
-from kgedit.graph_memory.findings import Search
 from kgedit.graph_memory.matching import DIRECT, OTHER, RelationMatcher, TextReading
 from kgedit.graph_memory.relations import MASK, RelationIndex
-from kgedit.graph_memory.retrieval import RankedWalk, Walk
+from kgedit.graph_memory.retrieval import RankedWalk, Search, Walk
 from kgedit.llm.embeddings import Vectors
 from kgedit.wording.name_index import Mention
 

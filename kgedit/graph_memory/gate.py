@@ -131,7 +131,7 @@ class MatchEvidence:
         continued: 1 if a capitalized word is next to the name, as in "Paris Hilton".
         small: 1 for a name without capitals in a text that has some, besides abbreviations.
         words: Number of words of the name, at most 3.
-        odd_leading: Number of words that nothing explains (kgedit.graph_memory.unexplained) in the noun phrases that
+        odd_leading: Number of words that nothing explains (kgedit.graph_memory.matching) in the noun phrases that
             lead to the name in that window, at most 2.
         odd_after: Number of them after the name, at most 2.
         odd_owned: 1 if one of them follows the name's genitive ("X's dentist").

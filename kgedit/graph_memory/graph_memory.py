@@ -18,7 +18,6 @@ from kgedit.columns import NumberColumn, TextColumn
 from kgedit.graph_memory.chains import steps_of
 from kgedit.graph_memory.dates import UNKNOWN_END, date_number, period_of, read_date
 from kgedit.graph_memory.facts import FactTable, conflicting_rows, find_conflicts
-from kgedit.graph_memory.findings import Finding, FoundPath, Remembered, Search
 from kgedit.graph_memory.gate import Gate, read_gate, read_match_gate
 from kgedit.graph_memory.languages import ENGLISH, guess_language, has_marks, read_lexicon
 from kgedit.graph_memory.learning import Learner, MemoryChange, fresh_rows, table_of_cases
@@ -27,9 +26,8 @@ from kgedit.graph_memory.matched_search import MatchedSearch
 from kgedit.graph_memory.matching import RelationMatcher
 from kgedit.graph_memory.other_names import OtherNames, is_written_as_name
 from kgedit.graph_memory.relations import SLOT, CatalogueWordings, RelationIndex
-from kgedit.graph_memory.retrieval import Retriever, Walk
-from kgedit.graph_memory.scoring import QuestionWindow, RelationPath
-from kgedit.graph_memory.windows import windows_of
+from kgedit.graph_memory.retrieval import Finding, FoundPath, Remembered, Retriever, Search, Walk
+from kgedit.graph_memory.scoring import QuestionWindow, RelationPath, windows_of
 from kgedit.llm.embeddings import Embedder, Vectors
 from kgedit.records.cases import Case
 from kgedit.wording.name_index import Mention, NameIndex, composed, name_key

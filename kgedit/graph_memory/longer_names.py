@@ -17,7 +17,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
-from kgedit.graph_memory.nicknames import sentence_words, titles
+from kgedit.graph_memory.other_names import sentence_words, titles
 from kgedit.resources import data_folder
 from kgedit.wording.catalogues import read_catalogue
 from kgedit.wording.name_index import Mention, name_key

@@ -15,12 +15,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from kgedit.graph_memory.facts import FactTable
-from kgedit.graph_memory.findings import Search
 from kgedit.graph_memory.gate import MatchEvidence
 from kgedit.graph_memory.matching import BACK, NOTHING, OTHER, TextReading
-from kgedit.graph_memory.nicknames import titles
-from kgedit.graph_memory.other_names import BACK_FROM
-from kgedit.graph_memory.retrieval import RankedWalk, Walk
+from kgedit.graph_memory.other_names import BACK_FROM, titles
+from kgedit.graph_memory.retrieval import RankedWalk, Search, Walk
 from kgedit.wording.name_index import Mention
 
 _THROUGH = "P1308"

@@ -15,7 +15,6 @@ import numpy as np
 from kgedit.graph_memory.chains import SHORTEST, ChainSearch, FoundChain, steps_of
 from kgedit.graph_memory.dates import Period, TimedQuestion, period_of, read_time
 from kgedit.graph_memory.facts import FactTable
-from kgedit.graph_memory.findings import Finding, Search
 from kgedit.graph_memory.gate import MatchGate
 from kgedit.graph_memory.longer_names import (
     country_keys,
@@ -26,12 +25,10 @@ from kgedit.graph_memory.longer_names import (
 )
 from kgedit.graph_memory.matched import Candidate, NamedText, candidates_of, evidence_of, is_written_small, selected
 from kgedit.graph_memory.matching import BACK, RelationMatcher
-from kgedit.graph_memory.nicknames import initials_of, is_bare_team, titles
-from kgedit.graph_memory.other_names import OtherNames, combined, is_written_as_name
-from kgedit.graph_memory.relations import MASK, RelationIndex, content_stems
-from kgedit.graph_memory.retrieval import Retriever
-from kgedit.graph_memory.spelling import read_misspelt
-from kgedit.graph_memory.windows import windows_of
+from kgedit.graph_memory.other_names import OtherNames, combined, initials_of, is_bare_team, is_written_as_name, titles
+from kgedit.graph_memory.relations import MASK, RelationIndex, content_stems, read_misspelt
+from kgedit.graph_memory.retrieval import Finding, Retriever, Search
+from kgedit.graph_memory.scoring import windows_of
 from kgedit.llm.embeddings import Embedder, Vectors
 from kgedit.wording.name_index import Mention, NameIndex, composed, name_key, words_of
 

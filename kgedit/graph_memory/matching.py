@@ -1,16 +1,26 @@
-"""The relation matcher: which relation a text asks for, by a linear model trained on paraphrases.
+"""The relation matcher: which relation a text asks for, and which words near a name this leaves unexplained.
 
-A text with its subject masked (kgedit.graph_memory.windows) has two readings: the relation that is asked for, and the
-relation that leads to its subject ("the spouse of the prime minister of X"), if any. The features are the text's vector
-and its words and letters, so that a misspelt word still counts. benchmarks/matcher.py trains it on
-prompts/memory/paraphrases.yaml, for one embedder; a memory with another embedder works without it.
+It is a linear model trained on paraphrases. A text with its subject masked (kgedit.graph_memory.scoring) has two
+readings: the relation that is asked for, and the relation that leads to its subject ("the spouse of the prime minister
+of X"), if any. The features are the text's vector and its words and letters, so that a misspelt word still counts.
+benchmarks/matcher.py trains it on prompts/memory/paraphrases.yaml, for one embedder; a memory with another embedder
+works without it.
+
+"The chief whip of X" is worded like a question for the leader, and an embedding hardly distinguishes them. Its "whip"
+is in no wording of that relation. benchmarks/matcher.py collects the words of all wordings of each relation, and those
+of the frames around them ("please", "these days"), which say nothing about what is asked. A word counts by its place:
+
+- in the noun phrases that lead to the name ("the chief whip of X", "the women's team of X"),
+- after the name ("X's dentist", "the X marathon"),
+- as the verb that is asked about ("Who guards the president of X?"),
+- anywhere else ("My grandson has a quiz tomorrow: who governs X?"), where it means little.
 """
 
 from __future__ import annotations
 
 import re
 import zlib
-from collections.abc import Container, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
@@ -19,10 +29,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kgedit.errors import KgeditError
-from kgedit.graph_memory.unexplained import Unexplained, Vocabulary, read_vocabulary
+from kgedit.graph_memory.relations import MASK, stem
+from kgedit.graph_memory.scoring import OTHER_MASK
 from kgedit.llm.embeddings import Vectors
 from kgedit.resources import data_folder
-from kgedit.wording.name_index import without_accents
+from kgedit.wording.name_index import Spellings, without_accents
 
 OTHER, NOTHING, DIRECT = "other", "nothing", "direct"
 """Classes besides properties: a relation without paraphrases, no relation; and no relation before the asked one."""
@@ -72,7 +83,7 @@ class TextReading:
     def unexplained(self, path: Sequence[str], *, qualified: bool) -> Unexplained:
         """Words of the text that belong to none of the relations of a path, nor to the ways of asking.
 
-        `qualified`: see kgedit.graph_memory.unexplained.
+        `qualified`: see kgedit.graph_memory.matching.
         """
         names = {name.removeprefix(BACK) for name in path}
         own = names | {_INSTEAD.get(name, name) for name in names}
@@ -208,3 +219,210 @@ def _log_softmax(scores: Vectors) -> list[float]:
     shifted = scores.astype(np.float64) - float(scores.max())
     logs: list[float] = (shifted - np.log(np.exp(shifted).sum())).tolist()
     return logs
+
+
+ANY_RELATION = ""
+"""Stands for all relations: its words are those of frames."""
+IN_PAIRS = "!"
+"""Marks words that are explained only together with the next word: the first lady, but not the first mayor."""
+
+_TOKEN = re.compile(r"[^\W_]+|['’][^\W_]+|[,;:.?!()\"“”–—>]")
+_CLIPPED = re.compile(r"\bo['’](?=\s)")
+_ARTICLES = frozenset(["the", "a", "an"])
+_DETERMINERS = _ARTICLES | {"which", "what", "whose", "my", "your", "his", "her", "their", "our", "its", "this", "that"}
+_LINKS = frozenset(["of", "at", "in", "for", "from", "on", "to", "with", "by"])
+"""Words between a noun phrase and the name."""
+_NAMING = frozenset(["of", "at", "in", "for", "the"])
+"""Words before another name that is a part of such a noun phrase: "the professor of Greek at X"."""
+_NAME_GOES_ON = frozenset([",", "of", "de"])
+"""Tokens between the name and a word that makes another name of it: "X, Utah"."""
+_ENDS = (
+    _DETERMINERS
+    | _LINKS
+    | frozenset(["and", "or", "but", "as", "than", "if", "when", "after", "before", "since", "until", "while", "then"])
+    | frozenset(
+        ["who", "whom", "how", "why", "where", "i", "me", "we", "you", "he", "she", "it", "they", "not", "there"]
+    )
+    | frozenset(["is", "are", "was", "were", "be", "been", "am", "do", "does", "did", "has", "have", "had", "will"])
+    | frozenset(["would", "can", "could", "should", "may", "must", "still", "now", "please", "currently"])
+)
+"""Words that belong to no noun phrase."""
+_MOST_LEFT = 8
+_ASKED_ABOUT = frozenset(["who", "whom", "what", "which"])
+
+
+@dataclass(frozen=True, slots=True)
+class Unexplained:
+    """Numbers of words of a text that nothing explains, by their place. Words with capital letters are names.
+
+    Attributes:
+        leading: In the noun phrases that lead to the name.
+        after: In the words that follow the name.
+        owned: 1 if the word after the name's genitive is among them.
+        asking: 1 if it is what is asked about: the verb after "who", the noun after "which".
+        elsewhere: In the rest of the text.
+        names: Names, or other known names, in those noun phrases or directly after the name.
+    """
+
+    leading: int
+    after: int
+    owned: int
+    asking: int
+    elsewhere: int
+    names: int
+
+
+class Vocabulary:
+    """Words by the relations that they belong to.
+
+    Args:
+        explained: Relations of each word (kgedit.graph_memory.relations.stem), or pair of words with a space between
+            them. ANY_RELATION is among those of words of frames, and IN_PAIRS among those of words that need a pair.
+            Words of other texts have none: they are not misspelt.
+    """
+
+    def __init__(self, explained: Mapping[str, frozenset[str]]) -> None:
+        self._explained = explained
+        self._spellings = Spellings()
+        self._spellings.extend(sorted(word for word in explained if " " not in word))
+        # Questions share most of their words.
+        self._read_word = lru_cache(maxsize=8192)(self._read)
+
+    def unexplained(self, text: str, relations: Iterable[str], *, qualified: bool = False) -> Unexplained:
+        """Count the words of a masked text that belong to none of some relations, nor to the frames.
+
+        Args:
+            text: The text.
+            relations: Ids of the relations.
+            qualified: Whether the words after the name are known to belong to it: "Vienna, Austria".
+        """
+        tokens = tokens_of(text)
+        wanted = {ANY_RELATION, *relations}
+        odd = {at for at in range(len(tokens)) if not self._is_explained(tokens, at, wanted)}
+        place = tokens.index(MASK) if MASK in tokens else 0
+        leading, after = _leading(tokens, place), _after(tokens, place)
+        named = {at for at in odd if tokens[at][0].isupper() and at > 0}
+        # The first word of a text has a capital letter, name or not.
+        plain = odd - named - ({0} if place == 1 else set())
+        asking = plain & _asking(tokens)
+        return Unexplained(
+            leading=len(plain & leading),
+            after=len(plain & after),
+            owned=int(_is_genitive(tokens, place + 1) and place + 2 in plain),
+            asking=len(asking),
+            elsewhere=len(odd - leading - after - asking),
+            names=len((named | _others(tokens)) & _names_beside(tokens, place, leading, qualified=qualified)),
+        )
+
+    def _is_explained(self, tokens: Sequence[str], at: int, wanted: set[str]) -> bool:
+        word = tokens[at]
+        if word in (MASK, OTHER_MASK) or not word[0].isalnum():
+            return True
+        key, found, in_pairs = self._read_word(word)
+        if in_pairs and _is_noun(tokens, at + 1):
+            found = self._explained.get(f"{key} {stem(tokens[at + 1].lower())}", frozenset())
+        return not wanted.isdisjoint(found)
+
+    def _read(self, word: str) -> tuple[str, frozenset[str], bool]:
+        """Stem of a word, relations that it or the words that it may be a misspelling of belong to, and whether it is
+        explained only together with the next word."""
+        key = stem(word.lower())
+        found = self._explained.get(key)
+        if found is None:
+            return key, frozenset().union(*(self._explained[near] for near in self._spellings.near(key))), False
+        return key, found, IN_PAIRS in found and ANY_RELATION not in found
+
+
+def tokens_of(text: str) -> list[str]:
+    """Words, endings after an apostrophe and marks of a text, without accents."""
+    return _TOKEN.findall(_CLIPPED.sub("of", without_accents(text)))
+
+
+def _is_noun(tokens: Sequence[str], at: int) -> bool:
+    """Whether a token may belong to a noun phrase."""
+    return at < len(tokens) and tokens[at][0].isalnum() and tokens[at] != MASK and tokens[at].lower() not in _ENDS
+
+
+def _is_genitive(tokens: Sequence[str], at: int) -> bool:
+    return at < len(tokens) and tokens[at][0] in "'’"
+
+
+def _others(tokens: Sequence[str]) -> set[int]:
+    return {at for at, token in enumerate(tokens) if token == OTHER_MASK}
+
+
+def _names_beside(tokens: Sequence[str], place: int, leading: set[int], *, qualified: bool) -> set[int]:
+    """Places where another name makes it another question: "head of the Y office of X", "X, Y", "X Y", "of Y, X"."""
+    linked = {at for at in leading if any(token.lower() in _LINKS for token in tokens[at + 1 : place])}
+    found = {at for at in linked if at > 0 and tokens[at - 1].lower() in _NAMING}
+    # "Krasnodar, FC Krasnodar" names one thing twice; a name that is not known is another thing: "Bremen, X".
+    if place >= 3 and tokens[place - 1] == "," and tokens[place - 3].lower() in _NAMING:
+        found |= {place - 2} - _others(tokens)
+    following = place + 1
+    if following < len(tokens) and tokens[following].lower() in _NAME_GOES_ON:
+        following += 1
+    # "Is Y X's coach?" has two names, and "Who coaches Y X?" a longer one.
+    before = place - 1
+    if before > 0 and tokens[before - 1].lower() not in _ENDS and not _is_genitive(tokens, following):
+        found.add(before)
+    return found if qualified else found | {following}
+
+
+def _asking(tokens: Sequence[str]) -> set[int]:
+    """Last words after question words and before an article, a verb or the name: "guards", "salary"."""
+    found = set()
+    for start, token in enumerate(tokens):
+        at = start
+        while token.lower() in _ASKED_ABOUT and _is_noun(tokens, at + 1):
+            at += 1
+        if at > start:
+            found.add(at)
+    return found
+
+
+def _leading(tokens: Sequence[str], place: int) -> set[int]:
+    """Words of the noun phrases before a name: "chief", "whip" in "Who is the chief whip of the X?"."""
+    at = place - 1
+    if at >= 0 and tokens[at].lower() in _ARTICLES:
+        at -= 1
+    if at < 0 or tokens[at].lower() not in _LINKS:
+        # "The French X", "the under-17 X".
+        at = place - 1
+    found: set[int] = set()
+    while at >= 0 and place - at <= _MOST_LEFT:
+        word = tokens[at].lower()
+        if word in _LINKS:
+            pass
+        elif word in _DETERMINERS:
+            if at == 0 or tokens[at - 1].lower() not in _LINKS:
+                break
+        elif not _is_noun(tokens, at) and word[0] not in "'’":
+            break
+        else:
+            found.add(at)
+        at -= 1
+    return found
+
+
+def _after(tokens: Sequence[str], place: int) -> set[int]:
+    """Words after a name, up to one that belongs to no noun phrase."""
+    found: set[int] = set()
+    at = place + 1
+    if _is_genitive(tokens, at):
+        at += 1
+        # "X's minister of culture" is one noun phrase.
+        owned = next((link for link in range(at, len(tokens)) if not _is_noun(tokens, link)), len(tokens))
+        if at < owned < len(tokens) and tokens[owned].lower() in ("of", "for") and _is_noun(tokens, owned + 1):
+            found.add(owned + 1)
+    while _is_noun(tokens, at):
+        found.add(at)
+        at += 1
+    return found
+
+
+def read_vocabulary(words: Sequence[str], relations: Sequence[str], pairs: Iterable[Sequence[int]]) -> Vocabulary:
+    """A vocabulary from pairs of indexes of a word and of one of its relations."""
+    explained: dict[str, set[str]] = {word: set() for word in words}
+    for word, relation in pairs:
+        explained[words[word]].add(relations[relation])
+    return Vocabulary({word: frozenset(found) for word, found in explained.items()})

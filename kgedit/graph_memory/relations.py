@@ -1,7 +1,9 @@
-"""Wordings of relations: their questions, the noun phrase that nests them, and their content words.
+"""Wordings of relations: their questions, the noun phrase that nests them, and their content words, also if misspelt.
 
 The wordings of a path are the last relation's questions around the phrases of the relations before it. They contain the
-subject as a slot only, so that their number grows with paths and not with facts.
+subject as a slot only, so that their number grows with paths and not with facts. Misspelt words of a question ("mayer",
+"spous") become words that ask for relations if they are in lower case, because a capital letter is a sign of a name,
+and in none of the catalogue's wordings.
 """
 
 from __future__ import annotations
@@ -11,15 +13,16 @@ import re
 from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
+from functools import cache, cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from kgedit.graph_memory.other_names import asking_words, capital_words, ordinary_words, sentence_words
 from kgedit.llm.embeddings import Embedder, Vectors, stored_vectors
-from kgedit.wording.name_index import composed, words_of
+from kgedit.wording.name_index import Spellings, composed, words_of
 from kgedit.wording.templates import template_table, template_version
 
 SLOT = "{subject}"
@@ -345,3 +348,44 @@ def stem(word: str) -> str:
         if word.endswith(ending) and len(word) - len(ending) >= 3 and not word.endswith("ss"):
             return word.removesuffix(ending)
     return word
+
+
+_LOWER_WORD = re.compile(r"\b[a-z]{4,}\b")
+
+
+def read_misspelt(text: str, known: Container[str]) -> str:
+    """A text with misspelt words of relations corrected.
+
+    Args:
+        text: The text, without the names of entities.
+        known: Stems of words that are not misspelt (kgedit.graph_memory.relations.stem).
+    """
+    return _LOWER_WORD.sub(lambda found: _corrected(found.group(), known), text)
+
+
+def _corrected(word: str, known: Container[str]) -> str:
+    meant = _meant(word)
+    # "mayer" has the stem of "mayor", and says nothing about being known.
+    return meant if meant == word or stem(word) not in known or stem(word) == stem(meant) else word
+
+
+@lru_cache(maxsize=8192)
+def _meant(word: str) -> str:
+    """The word that a word is a misspelling of, or the word itself; cached, because questions share most words."""
+    if any(word in words for words in _not_corrected()):
+        return word
+    # The first letter is hardly ever wrong, except for being exchanged with the second.
+    near = [other for other in _spellings().near(word) if word[0] in (other[0], other[1])]
+    return word if len({stem(other) for other in near}) != 1 or word.startswith(near[0]) else near[0]
+
+
+@cache
+def _not_corrected() -> tuple[frozenset[str], ...]:
+    return ordinary_words(), sentence_words(), capital_words()
+
+
+@cache
+def _spellings() -> Spellings:
+    spellings = Spellings()
+    spellings.extend(sorted(asking_words()))
+    return spellings

@@ -33,11 +33,10 @@ if TYPE_CHECKING:
     import uvicorn
 
     from kgedit.graph_memory.asking import MemoryAnswer
-    from kgedit.graph_memory.building import BuiltMemory, MemoryBuilder
-    from kgedit.graph_memory.findings import Search
+    from kgedit.graph_memory.building import BuiltMemory, Learned, MemoryBuilder
     from kgedit.graph_memory.graph_memory import GraphMemory
-    from kgedit.graph_memory.intervals import Learned
     from kgedit.graph_memory.memory_file import MemoryDifference
+    from kgedit.graph_memory.retrieval import Search
 
 
 @options
@@ -205,7 +204,7 @@ def _day(given: str | date | None) -> date | None:
 
 def _add_graph(builder: MemoryBuilder, home: Path, as_of: date | None, properties: Sequence[str]) -> Learned:
     from kgedit.graph.finishing import open_finished
-    from kgedit.graph_memory.graph_store import read_graph_facts
+    from kgedit.graph_memory.building import read_graph_facts
 
     with open_finished(home) as graph:
         held = read_graph_facts(graph, as_of=as_of, properties=properties)
@@ -254,7 +253,7 @@ class SearchOptions:
     @property
     def search(self) -> Search:
         """Settings of the search."""
-        from kgedit.graph_memory.findings import Search
+        from kgedit.graph_memory.retrieval import Search
 
         return Search(k=self.k, hops=self.hops, gate=self.gate)
 
@@ -358,8 +357,7 @@ class ServeMemory(SearchOptions, Verb["uvicorn.Server"]):
             KgeditError: if the file is not a memory, or a setting is invalid.
         """
         from kgedit.graph_memory.proxy.bodies import LAYOUTS, Placing
-        from kgedit.graph_memory.proxy.proxy import ProxySettings
-        from kgedit.graph_memory.proxy.server import make_server
+        from kgedit.graph_memory.proxy.proxy import ProxySettings, make_server
 
         _check_date(self.learned_until)
         chosen = next((name for name in LAYOUTS if name == self.layout), None)

@@ -42,7 +42,7 @@ class Mention:
         start: Index of its first character.
         end: Index after its last character.
         nested: Whether it is part of a longer name.
-        derived: Whether it is a nickname, a short form or a surname (kgedit.graph_memory.nicknames).
+        derived: Whether it is a nickname, a short form or a surname (kgedit.graph_memory.other_names).
         misspelt: Whether a word of it is misspelt.
     """
 

@@ -16,10 +16,10 @@ from kgedit.editing.editor import (
 )
 from kgedit.editing.hparams.memory_based import GraphRagSettings, PromptSettings, RagSettings
 from kgedit.editing.in_context.text_index import FactMemory, TextIndex, embedder_beside
-from kgedit.graph_memory.findings import reading_order
 from kgedit.graph_memory.gate import read_gate
 from kgedit.graph_memory.graph_memory import FoundPath, GraphMemory, Remembered, Search
 from kgedit.graph_memory.matching import read_matcher
+from kgedit.graph_memory.retrieval import reading_order
 from kgedit.llm.contexts import Context
 from kgedit.llm.language_model import LanguageModel
 from kgedit.records.cases import Case

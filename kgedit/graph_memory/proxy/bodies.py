@@ -15,7 +15,7 @@ from typing import Any, Literal, get_args
 import httpx2
 
 from kgedit.graph_memory.facts import MemoryValue
-from kgedit.graph_memory.findings import Remembered
+from kgedit.graph_memory.retrieval import Remembered
 
 # A second hop is worded as in `graph_rag` (`Remembered.bridged`), with the first hop in parentheses. Labels are user-
 # edited text: each becomes part of one line of JSON, truncated, without control characters and without anything that

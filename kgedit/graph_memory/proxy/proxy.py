@@ -1,32 +1,38 @@
 """Forwards requests to an OpenAI-compatible server with facts prepended to the question, and streams the responses.
 
 Requests that it does not understand are forwarded unchanged, and responses, including errors, are returned unchanged,
-so that clients see the upstream's API. Headers and texts are never logged.
+so that clients see the upstream's API. Headers and texts are never logged. If the server is stopped, it first completes
+requests in progress.
 """
 
 from __future__ import annotations
 
 import asyncio
+import copy
 import json
 import logging
 import signal
 import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import anyio
 import httpx2
+import uvicorn
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
+from uvicorn.config import LOGGING_CONFIG
 
 from kgedit.errors import KgeditError
-from kgedit.graph_memory.findings import Remembered, reading_order
+from kgedit.graph_memory.gate import read_gate
+from kgedit.graph_memory.matching import read_matcher
 from kgedit.graph_memory.proxy.bodies import (
     ASKING,
     EXPLAIN_HEADER,
@@ -37,9 +43,17 @@ from kgedit.graph_memory.proxy.bodies import (
     turns_in,
     with_facts,
 )
-from kgedit.graph_memory.proxy.http import ClosingResponse, HostNames, OnlyOurPages, UnreadableBodyError, read_body
-from kgedit.graph_memory.proxy.memories import ServedMemory
-from kgedit.graph_memory.proxy.metrics import CONTENT_TYPE, Metrics
+from kgedit.graph_memory.proxy.http import (
+    ClosingResponse,
+    HostNames,
+    OnlyOurPages,
+    TimedProtocol,
+    UnreadableBodyError,
+    read_body,
+)
+from kgedit.graph_memory.proxy.memories import CONTENT_TYPE, Metrics, ServedMemory
+from kgedit.graph_memory.retrieval import Remembered, Search, reading_order
+from kgedit.llm.embeddings import embedder_on_demand
 from kgedit.untrusted import is_web_address, split_credentials
 
 LOG = logging.getLogger("kgedit.graph_memory.proxy")
@@ -354,3 +368,77 @@ def _read_upstream(given: str) -> tuple[str, tuple[str, str] | None]:
 def _path_label(path: str) -> str:
     """Path as a metric label, without the parts that clients choose, which would create unlimited labels."""
     return "/v1/models/…" if path.startswith("/v1/models/") else path
+
+
+_SECONDS_TO_STOP = 30
+_MOST_CLIENTS = 1000
+"""Connections at once; further ones get 503, because each may hold a body of `ProxySettings.most_bytes` in memory."""
+
+
+def make_server(
+    path: Path,
+    settings: ProxySettings,
+    *,
+    host: str,
+    port: int,
+    search: Search,
+    embedder: str,
+    device: str,
+) -> uvicorn.Server:
+    """Create a server for a memory file, without starting it.
+
+    Args:
+        path: Path of the memory file.
+        settings: Settings of the proxy.
+        host: Address to listen on.
+        port: Port to listen on; 0 means any free port.
+        search: Search options.
+        embedder: See kgedit.llm.embeddings.load_embedder.
+        device: Device of the embedder.
+
+    Raises:
+        KgeditError: if the upstream is not a valid address, or the file is not a memory.
+    """
+    metrics = Metrics()
+    memory = ServedMemory(
+        path,
+        embedder_on_demand(embedder, device=device, reduced=True),
+        gate=read_gate(embedder),
+        search=search,
+        metrics=metrics,
+        matcher=read_matcher(embedder),
+    )
+    # The address to listen on is an allowed host name too; 0.0.0.0 and :: are not names.
+    settings = replace(settings, hosts=(*settings.hosts, host))
+    config = uvicorn.Config(
+        proxy_app(memory, settings, metrics),
+        host=host,
+        port=port,
+        http=TimedProtocol,
+        ws="none",
+        limit_concurrency=_MOST_CLIENTS,
+        access_log=False,
+        log_level="info",
+        log_config=_log_config(),
+        timeout_graceful_shutdown=_SECONDS_TO_STOP,
+        server_header=False,
+        date_header=False,
+    )
+    return uvicorn.Server(config)
+
+
+class _WithoutBrokenAnswers(logging.Filter):
+    """Removes the traceback of a response that was broken off on purpose; the proxy has logged one line."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        raised = record.exc_info[1] if isinstance(record.exc_info, tuple) else None
+        return not isinstance(raised, BrokenAnswerError)
+
+
+def _log_config() -> dict[str, Any]:
+    """uvicorn's logging configuration, on stderr, extended by the logger kgedit.graph_memory.proxy."""
+    config = copy.deepcopy(LOGGING_CONFIG)
+    config["filters"] = {"broken": {"()": _WithoutBrokenAnswers}}
+    config["handlers"]["default"]["filters"] = ["broken"]
+    config["loggers"]["kgedit.graph_memory.proxy"] = {"handlers": ["default"], "level": "INFO", "propagate": False}
+    return config

@@ -13,13 +13,11 @@ from graph.worlds import kgedit
 from kgedit.graph.connection import Graph
 from kgedit.graph.queries import read_query
 from kgedit.graph_memory.asking import ask_memory
-from kgedit.graph_memory.building import read_dated_facts
-from kgedit.graph_memory.findings import Finding, Search
+from kgedit.graph_memory.building import DATED_FACTS, learn_dated_facts, read_dated_facts, read_graph_facts
 from kgedit.graph_memory.gate import read_gate
 from kgedit.graph_memory.graph_memory import GraphMemory
-from kgedit.graph_memory.graph_store import read_graph_facts
-from kgedit.graph_memory.intervals import DATED_FACTS, learn_dated_facts
 from kgedit.graph_memory.memory_file import read_memory_file
+from kgedit.graph_memory.retrieval import Finding, Search
 from kgedit.llm.embeddings import load_embedder
 from kgedit.records.cases import Case
 from kgedit.store.snapshots import list_snapshots

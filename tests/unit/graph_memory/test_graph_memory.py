@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 import yaml
 
-from kgedit.graph_memory.findings import Search
 from kgedit.graph_memory.gate import read_gate
 from kgedit.graph_memory.graph_memory import GraphMemory
 from kgedit.graph_memory.memory_file import read_memory_file, write_memory_file
 from kgedit.graph_memory.relations import CatalogueWordings
+from kgedit.graph_memory.retrieval import Search
 from kgedit.llm.embeddings import Vectors, load_embedder
 from kgedit.records.cases import Case, Fact
 

@@ -13,11 +13,11 @@ from world.small_memory import EMBED, NORWAY, edit
 
 from kgedit.errors import KgeditError, StoreError
 from kgedit.graph_memory.building import MemoryBuilder, open_memory
-from kgedit.graph_memory.findings import Search
 from kgedit.graph_memory.graph_memory import GraphMemory
 from kgedit.graph_memory.languages import guess_language, has_marks, languages, read_lexicon
 from kgedit.graph_memory.memory_file import read_memory_file, write_memory_file
 from kgedit.graph_memory.relations import SLOT
+from kgedit.graph_memory.retrieval import Search
 from kgedit.sample.generate import write_world
 from kgedit.verbs.load_dump import DumpOptions, load_dump
 from kgedit.verbs.memory import build_memory, load_memory, update_memory

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from kgedit.graph_memory.chains import ChainSearch, FoundChain, steps_of
-from kgedit.graph_memory.findings import Search
 from kgedit.graph_memory.gate import read_gate
 from kgedit.graph_memory.graph_memory import GraphMemory
 from kgedit.graph_memory.matching import DIRECT, NOTHING, OTHER, RelationMatcher, TextReading, read_matcher
+from kgedit.graph_memory.retrieval import Search
 from kgedit.llm.embeddings import load_embedder
 from kgedit.records.cases import Case, Fact
 from kgedit.wording.name_index import Mention

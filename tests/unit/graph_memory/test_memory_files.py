@@ -15,10 +15,10 @@ from world.small_timestep import NEW_MAYORS, TOWNS, write_timestep
 
 from kgedit.cli import main
 from kgedit.errors import KgeditError
-from kgedit.graph_memory.findings import Search
+from kgedit.graph_memory.building import DATED_FACTS, Learned, learn_dated_facts
 from kgedit.graph_memory.graph_memory import GraphMemory
-from kgedit.graph_memory.intervals import DATED_FACTS, Learned, learn_dated_facts
 from kgedit.graph_memory.memory_file import previous_of, read_memory_file, roll_back, signature_of
+from kgedit.graph_memory.retrieval import Search
 from kgedit.sample.generate import write_world
 from kgedit.verbs.load_dump import DumpOptions, is_loaded, load_dump
 from kgedit.verbs.memory import build_memory, update_memory

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kgedit.graph_memory.windows import windows_of
+from kgedit.graph_memory.scoring import windows_of
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kgedit.graph_memory.relations import stem
-from kgedit.graph_memory.spelling import read_misspelt
+from kgedit.graph_memory.relations import read_misspelt, stem
 
 KNOWN = {stem(word) for word in ("county", "counter", "honours")}
 

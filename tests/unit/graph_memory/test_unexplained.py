@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 
 from kgedit.graph_memory.asking import MemoryAnswer
-from kgedit.graph_memory.findings import Finding
-from kgedit.graph_memory.matching import read_matcher
-from kgedit.graph_memory.unexplained import Unexplained, Vocabulary
+from kgedit.graph_memory.matching import Unexplained, Vocabulary, read_matcher
+from kgedit.graph_memory.retrieval import Finding
 
 
 @pytest.fixture(scope="module")

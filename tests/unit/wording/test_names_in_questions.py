@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kgedit.graph_memory.nicknames import initials_of, nicknames_of
+from kgedit.graph_memory.other_names import initials_of, nicknames_of
 from kgedit.wording.name_index import NameIndex, composed
 
 

@@ -18,9 +18,8 @@ from starlette.routing import Route
 from world.model_servers import free_port, running
 from world.small_memory import NORWAY, edit, write_small_memory
 
-from kgedit.graph_memory.findings import Search
-from kgedit.graph_memory.proxy.proxy import ProxySettings
-from kgedit.graph_memory.proxy.server import make_server
+from kgedit.graph_memory.proxy.proxy import ProxySettings, make_server
+from kgedit.graph_memory.retrieval import Search
 
 TOOL = {"type": "function", "function": {"name": "look_up", "parameters": {"type": "object", "properties": {}}}}
 CHUNK = {"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "m"}

@@ -8,9 +8,9 @@ from world.small_memory import SPOUSE, edit
 
 from kgedit.editing.hparams.memory_based import GraphRagSettings
 from kgedit.editing.in_context.prompts import prefix_of
-from kgedit.graph_memory.findings import Finding, Search, reading_order
 from kgedit.graph_memory.graph_memory import GraphMemory
 from kgedit.graph_memory.proxy.bodies import Placing
+from kgedit.graph_memory.retrieval import Finding, Search, reading_order
 from kgedit.llm.embeddings import load_embedder
 
 

@@ -17,10 +17,9 @@ from world.model_servers import MadeUpModel, free_port, model_server, running
 from world.patience import wait_until
 from world.small_memory import NORWAY, SPOUSE, edit, write_small_memory
 
-from kgedit.graph_memory.findings import Search
 from kgedit.graph_memory.proxy.bodies import Placing
-from kgedit.graph_memory.proxy.proxy import ProxySettings
-from kgedit.graph_memory.proxy.server import make_server
+from kgedit.graph_memory.proxy.proxy import ProxySettings, make_server
+from kgedit.graph_memory.retrieval import Search
 
 CHAT = "/v1/chat/completions"
 

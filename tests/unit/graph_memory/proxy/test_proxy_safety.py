@@ -25,10 +25,9 @@ from world.patience import wait_until
 from world.small_memory import NORWAY, write_small_memory
 
 from kgedit.errors import KgeditError
-from kgedit.graph_memory.findings import Search
 from kgedit.graph_memory.proxy.http import TimedProtocol, UnreadableBodyError, read_body
-from kgedit.graph_memory.proxy.proxy import ProxySettings
-from kgedit.graph_memory.proxy.server import make_server
+from kgedit.graph_memory.proxy.proxy import ProxySettings, make_server
+from kgedit.graph_memory.retrieval import Search
 from kgedit.verbs.memory import memory_server
 
 CHAT = "/v1/chat/completions"
