@@ -21,8 +21,8 @@ import pyarrow as pa
 from generated_dumps import DATES, write_dumps
 from graph_costs import Meter
 
-from kgedit.graph.finishing import open_finished
 from kgedit.graph.managed.server import ManagedServer
+from kgedit.graph.state import open_finished
 from kgedit.store.snapshots import list_snapshots
 from kgedit.store.window import Window
 from kgedit.timesteps.changes import BOUNDS

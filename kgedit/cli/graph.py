@@ -16,7 +16,7 @@ from kgedit.verbs.graph import ScopeOptions, StartGraph
 from kgedit.verbs.home import Home
 
 if TYPE_CHECKING:
-    from kgedit.graph.status import GraphSummary
+    from kgedit.graph.state import GraphSummary
 
 
 @click.group(cls=CommandGroup, epilog=examples("kgedit graph start"))

@@ -27,8 +27,8 @@ from kgedit.graph.bolt import (
     open_driver,
     refuse_old_server,
 )
-from kgedit.graph.guard import refuse_all_but_reading, refuse_what_bolt_cannot_carry
 from kgedit.graph.managed.server import ManagedServer
+from kgedit.graph.queries import refuse_all_but_reading, refuse_what_bolt_cannot_carry
 from kgedit.untrusted import split_credentials
 
 if TYPE_CHECKING:
@@ -165,7 +165,7 @@ class Graph:
     def read_only_query(
         self, cypher: str, parameters: Parameters | None = None, *, timeout: float, limit: int | None = None
     ) -> list[dict[str, Any]]:
-        """Run a user's own Cypher, which may only read the graph (rules: `kgedit.graph.guard`).
+        """Run a user's own Cypher, which may only read the graph (rules: `kgedit.graph.queries`).
 
         Args:
             cypher: Any Cypher.

@@ -18,10 +18,10 @@ import duckdb
 
 from kgedit.errors import GraphError, StoreError
 from kgedit.graph.connection import Graph, external_address
-from kgedit.graph.finishing import build_indexes, finish_graph
 from kgedit.graph.managed.processes import locked
 from kgedit.graph.managed.server import ManagedServer
 from kgedit.graph.queries import schema_statements
+from kgedit.graph.state import build_indexes, finish_graph
 from kgedit.graph.writing import forget_progress, write_csv_files, write_steps
 from kgedit.store.delta import delta_folder, write_delta, write_whole
 from kgedit.store.disk import disk_errors

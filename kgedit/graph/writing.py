@@ -23,8 +23,8 @@ import pyarrow.parquet as pq
 
 from kgedit.errors import GraphError
 from kgedit.graph.connection import Graph
-from kgedit.graph.finishing import import_mark
 from kgedit.graph.queries import write_query
+from kgedit.graph.state import import_mark
 from kgedit.progress import current_advance
 from kgedit.store.engine import literal
 from kgedit.store.scope import Scope

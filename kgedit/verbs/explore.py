@@ -51,7 +51,7 @@ class Explore(Verb["ExploreServer"]):
             KgeditError: if the port is in use, or `browser` is not an http address.
             MissingExtraError: if kgedit[serve] is not installed.
         """
-        from kgedit.graph.status import browser_of_home
+        from kgedit.graph.state import browser_of_home
         from kgedit.pages.explorer.explorer import Explorer
         from kgedit.pages.explorer.server import make_server
         from kgedit.store.disk import disk_errors

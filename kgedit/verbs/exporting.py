@@ -13,8 +13,8 @@ from kgedit.checksums import SUMS, write_checksums
 from kgedit.errors import TimestepError
 from kgedit.exporters import EXPORTERS
 from kgedit.files import sync
-from kgedit.graph.finishing import open_finished
 from kgedit.graph.managed.processes import say
+from kgedit.graph.state import open_finished
 from kgedit.store.disk import disk_errors
 from kgedit.store.scope import Scope, kept_scope
 from kgedit.store.snapshots import Snapshot, list_snapshots

@@ -118,7 +118,7 @@ class StartGraph(HomeVerb["Address"]):
         Raises:
             GraphError: if `idle_stop` is not a time, or the server does not start.
         """
-        from kgedit.graph.managed.idle import parse_idle_stop
+        from kgedit.graph.managed.processes import parse_idle_stop
         from kgedit.graph.managed.server import ManagedServer
 
         seconds = None if self.idle_stop is None else parse_idle_stop(self.idle_stop, "--idle-stop")

@@ -21,7 +21,7 @@ from kgedit.wikidata.times import day_number
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from kgedit.graph.status import GraphStatus
+    from kgedit.graph.state import GraphStatus
     from kgedit.timesteps.timestep import Timestep
 
 
@@ -56,9 +56,9 @@ class HomeGraph(HomeFolder):
             GraphError: if the graph lacks a snapshot, or the dates are reversed.
             StoreError: if kinds are requested and the store lacks a snapshot.
         """
-        from kgedit.graph.finishing import open_finished
         from kgedit.graph.queries import check_dates
         from kgedit.graph.reading import changed_edges
+        from kgedit.graph.state import open_finished
 
         window = {"from": day_number(read_date(older)), "to": day_number(read_date(newer))}
         with open_finished(self.path) as graph:
@@ -89,7 +89,7 @@ class HomeGraph(HomeFolder):
         Raises:
             GraphError: if a server that should answer does not.
         """
-        from kgedit.graph.status import read_graph_status
+        from kgedit.graph.state import read_graph_status
 
         return read_graph_status(self.path)
 

@@ -203,7 +203,7 @@ def _day(given: str | date | None) -> date | None:
 
 
 def _add_graph(builder: MemoryBuilder, home: Path, as_of: date | None, properties: Sequence[str]) -> Learned:
-    from kgedit.graph.finishing import open_finished
+    from kgedit.graph.state import open_finished
     from kgedit.graph_memory.building import read_graph_facts
 
     with open_finished(home) as graph:

@@ -51,9 +51,8 @@ class RunQuery(HomeVerb[list[dict[str, Any]]]):
             UnknownNameError: if the query does not exist.
             GraphError: if a parameter is invalid, or the query is rejected or not finished in time.
         """
-        from kgedit.graph.finishing import open_finished
         from kgedit.graph.queries import read_query
-        from kgedit.graph.status import graph_scope
+        from kgedit.graph.state import graph_scope, open_finished
 
         if (self.name is None) == (self.cypher is None):
             raise GraphError("Give the name of a query or cypher, and not both.")
@@ -85,8 +84,8 @@ class Find(HomeVerb["pa.Table"]):
         Raises:
             GraphError: if the name contains no word, or the graph cannot be read.
         """
-        from kgedit.graph.finishing import open_finished
         from kgedit.graph.reading import check_name, find_terms
+        from kgedit.graph.state import open_finished
 
         check_name(self.name)
         with open_finished(home) as graph:
@@ -129,11 +128,10 @@ class Browse(HomeVerb["BrowserPage"]):
             GraphError: if one date is given alone or without an item, the graph lacks the item or a snapshot, or the
                 server's Browser is unknown.
         """
-        from kgedit.graph.browser import BrowserPage, query_around
-        from kgedit.graph.finishing import open_finished
-        from kgedit.graph.managed.entry import write_entry
+        from kgedit.graph.browser import BrowserPage, query_around, write_entry
         from kgedit.graph.managed.server import ManagedServer
         from kgedit.graph.reading import changes_to_draw, check_item
+        from kgedit.graph.state import open_finished
 
         if (self.older is None) != (self.newer is None) or (self.older is not None and self.item is None):
             raise GraphError("Give both dates or none, and dates only with an item.")

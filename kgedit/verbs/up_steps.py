@@ -26,7 +26,7 @@ from kgedit.graph.connection import external_address
 from kgedit.graph.managed.install import check_can_install
 from kgedit.graph.managed.java import find_java
 from kgedit.graph.managed.server import ManagedServer
-from kgedit.graph.status import browser_of_home
+from kgedit.graph.state import browser_of_home
 from kgedit.llm.embeddings import check_embedder
 from kgedit.progress import Steps
 from kgedit.resources import use_home

@@ -182,7 +182,7 @@ def _json_line(line: bytes, number: int) -> None:
 
 def _graph(home: Path) -> Iterator[VerifiedPart]:
     """Check the marks of the home's graph; its content is checked by Neo4j, and can be rebuilt from the snapshots."""
-    from kgedit.graph.status import read_graph_status
+    from kgedit.graph.state import read_graph_status
 
     if not (home / "neo4j").is_dir():
         return

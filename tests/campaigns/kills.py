@@ -30,8 +30,8 @@ from world.fault_server import fault_server
 from world.small_timestep import write_timestep
 
 from kgedit.graph.connection import Graph
-from kgedit.graph.finishing import missing_indexes
 from kgedit.graph.managed.server import ManagedServer
+from kgedit.graph.state import missing_indexes
 
 MADE_ANEW = ("reports", "answers", "neo4j", "import", "delta")
 """Folders of a home that hold times, caches or the server's own files."""

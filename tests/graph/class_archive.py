@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from filelock import FileLock
 
-from kgedit.graph.managed.entry import entry_jar
+from kgedit.graph.browser import entry_jar
 from kgedit.graph.managed.install import install, jar_folder
 from kgedit.graph.managed.java import Java, find_java
 from kgedit.graph.managed.server import ManagedServer

@@ -20,7 +20,7 @@ from kgedit.cli import main
 from kgedit.errors import GraphError
 from kgedit.graph.connection import Graph, find_address
 from kgedit.graph.managed.server import ManagedServer
-from kgedit.graph.status import browser_of_home
+from kgedit.graph.state import browser_of_home
 
 pytestmark = pytest.mark.graph
 

@@ -18,9 +18,9 @@ from graph.worlds import content, dumps, expected_content, kgedit, load_all, loa
 from kgedit.cli import main
 from kgedit.errors import GraphError
 from kgedit.graph.connection import Graph
-from kgedit.graph.finishing import import_mark, missing_indexes
 from kgedit.graph.managed.server import ManagedServer
 from kgedit.graph.queries import schema_names, write_query
+from kgedit.graph.state import import_mark, missing_indexes
 from kgedit.store.scope import Scope
 from kgedit.store.snapshots import list_snapshots
 from kgedit.store.timeline import FACT_COLUMNS

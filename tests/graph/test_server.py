@@ -24,8 +24,7 @@ from kgedit.cli import main
 from kgedit.errors import GraphError
 from kgedit.graph.bolt import answers
 from kgedit.graph.connection import Graph
-from kgedit.graph.managed.idle import WATCHER
-from kgedit.graph.managed.processes import find_process
+from kgedit.graph.managed.processes import WATCHER, find_process
 from kgedit.graph.managed.server import ManagedServer
 from kgedit.graph.managed.settings import is_free
 

@@ -1,4 +1,4 @@
-"""Process that stops a managed server without clients; started by kgedit.graph.managed.idle.
+"""Process that stops a managed server without clients; started by kgedit.graph.managed.processes.
 
 The server is in use while another client is connected, or if one was connected between two checks: Neo4j numbers its
 connections, so a closed one shows as a gap. The watcher watches one process and ends with it. It stops the server as

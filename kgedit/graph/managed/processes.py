@@ -1,12 +1,15 @@
-"""Starts, finds and ends the server's process, by pid file and command line, and waits for other kgedit processes.
+"""Starts, finds and ends the processes of a server, by pid file and command line, and waits for other kgedit processes.
 
 After a kill or a reboot another program may have the same pid, so the command line of the process must contain a mark
-that only our server has.
+that only ours has. Besides the server there is the watcher of ``kgedit graph start --idle-stop``, which stops a server
+without clients.
 """
 
 from __future__ import annotations
 
 import errno
+import os
+import re
 import shutil
 import subprocess
 import sys
@@ -17,6 +20,7 @@ from pathlib import Path
 
 import psutil
 
+from kgedit.errors import GraphError
 from kgedit.files import exclusive_lock
 
 _SECONDS_TO_DIE = 10.0  # after a SIGKILL
@@ -123,3 +127,60 @@ def say(line: str) -> None:
     """Print one line of progress on stderr."""
     sys.stderr.write(line + "\n")
     sys.stderr.flush()
+
+
+_VARIABLE = "KGEDIT_GRAPH_IDLE_STOP"
+_UNITS = {"s": 1, "m": 60, "h": 3600}
+WATCHER = "kgedit.graph.managed.idle_watcher"
+"""Module run by the watcher process."""
+
+
+def parse_idle_stop(text: str, source: str) -> float:
+    """Parse "30m", "90s" or "2h" to seconds; "off" is 0.
+
+    Args:
+        text: The text.
+        source: Option or variable that it came from, for the message.
+
+    Raises:
+        GraphError: if it is not a time.
+    """
+    found = re.fullmatch(r"(\d{1,6})([smh])", text.strip().lower())
+    if text.strip().lower() == "off":
+        return 0.0
+    if found is None or int(found.group(1)) == 0:
+        raise GraphError(f"{source} is '{text}', which is not a time. Give a number with s, m or h (30m), or off.")
+    return float(int(found.group(1)) * _UNITS[found.group(2)])
+
+
+def idle_stop_from_environment() -> float:
+    """KGEDIT_GRAPH_IDLE_STOP in seconds; 0 if it is not set.
+
+    Raises:
+        GraphError: if it is not a time.
+    """
+    return parse_idle_stop(os.environ.get(_VARIABLE) or "off", _VARIABLE)
+
+
+def start_watcher(folder: Path, pid: int, seconds: float) -> None:
+    """Start the watcher of a server; ends a running watcher first.
+
+    Args:
+        folder: The server's folder, ``neo4j`` in a home.
+        pid: The server's process id.
+        seconds: Time without a client after which the server is stopped; 0 means no watcher.
+    """
+    pid_file = folder / "idle-stop.pid"
+    arguments = ["-m", WATCHER, str(folder.parent), str(pid), str(seconds)]
+    end_process(pid_file, " ".join(arguments[:3]) + " ", patience=5.0)
+    if seconds == 0:
+        return
+    package = str(Path(__file__).parents[3])
+    found_by_python = os.pathsep.join(part for part in (package, os.environ.get("PYTHONPATH")) if part)
+    start_detached(
+        [sys.executable, *arguments],
+        pid_file,
+        log=folder / "logs" / "idle-stop.log",
+        folder=folder,
+        environment=os.environ | {"PYTHONPATH": found_by_python},
+    )

@@ -12,7 +12,7 @@ from kgedit.errors import TimestepError
 from kgedit.graph.connection import Graph
 from kgedit.graph.queries import read_query
 from kgedit.graph.reading import changed_edges
-from kgedit.graph.status import graph_scope
+from kgedit.graph.state import graph_scope
 from kgedit.store.scope import Scope
 from kgedit.store.window import Window
 from kgedit.timesteps.engines.protocol import (

@@ -45,7 +45,7 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     def open_(home: Path) -> Opened:
         return Opened()
 
-    monkeypatch.setattr("kgedit.graph.finishing.open_finished", open_)
+    monkeypatch.setattr("kgedit.graph.state.open_finished", open_)
     return graph
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from kgedit.errors import GraphError
 from kgedit.graph.bolt import refuse_old_server
-from kgedit.graph.guard import refuse_all_but_reading, refuse_what_bolt_cannot_carry
+from kgedit.graph.queries import refuse_all_but_reading, refuse_what_bolt_cannot_carry
 
 URI = "bolt://localhost:7687"
 

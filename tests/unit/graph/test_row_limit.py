@@ -57,6 +57,6 @@ def test_the_command_prints_no_more_rows_than_its_limit(
     graph = Graph(Address("bolt://127.0.0.1:1", "neo4j", ""))
     monkeypatch.setenv("KGEDIT_HOME", str(tmp_path))
     monkeypatch.setattr(Graph, "open", staticmethod(lambda home: graph))
-    monkeypatch.setattr("kgedit.graph.finishing._is_finished", lambda _graph: True)
+    monkeypatch.setattr("kgedit.graph.state._is_finished", lambda _graph: True)
     ran = CliRunner().invoke(main, ["query", "--cypher", "RETURN 1 AS n", "--limit", "2", "--format", "csv"])
     assert ran.stdout == "n\n0\n1\n", ran.output

@@ -97,7 +97,7 @@ AS_ANOTHER_USER = """
 import os, sys
 from click.testing import CliRunner
 from kgedit.cli import COMMANDS, main
-import neo4j, kgedit.graph.connection, kgedit.graph.managed.idle
+import neo4j, kgedit.graph.connection, kgedit.graph.managed.processes
 commands = [COMMANDS[name] for name in COMMANDS]
 os.setgroups([]); os.setgid(65534); os.setuid(65534)
 for command in (["query", "--cypher", "RETURN 1"], ["graph", "start"], ["graph", "status"], ["graph", "stop"]):

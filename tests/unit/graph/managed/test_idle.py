@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kgedit.errors import GraphError
-from kgedit.graph.managed.idle import idle_stop_from_environment, parse_idle_stop
+from kgedit.graph.managed.processes import idle_stop_from_environment, parse_idle_stop
 
 
 @pytest.mark.parametrize(("text", "seconds"), [("30m", 1800), ("3s", 3), (" 2H ", 7200), ("off", 0)])

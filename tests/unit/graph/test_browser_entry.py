@@ -16,8 +16,8 @@ from urllib.parse import unquote
 import pytest
 
 from kgedit.graph.bolt import Address
+from kgedit.graph.browser import entry_jar, write_entry
 from kgedit.graph.managed import install
-from kgedit.graph.managed.entry import entry_jar, write_entry
 
 QUERY = "MATCH (n) RETURN '</script>', n"
 
