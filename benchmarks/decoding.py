@@ -24,7 +24,7 @@ from pathlib import Path
 
 import torch
 
-from kgedit.llm.backends.transformers import TransformersBackend
+from kgedit.llm.backends.contract import TransformersBackend
 from kgedit.llm.contexts import Context
 from kgedit.llm.decoding import end_of_answer
 from kgedit.llm.generation import PresetQuestion, Question, ask

@@ -32,8 +32,8 @@ from kgedit.editing.training import seed_for
 from kgedit.llm.decoding import sample_random_prefixes
 from kgedit.llm.generation import Question, ask
 from kgedit.llm.language_model import LanguageModel
+from kgedit.llm.model_files import save_tensors
 from kgedit.llm.presets import PRESETS
-from kgedit.llm.saving import save_pretrained, save_tensors
 from kgedit.progress import ignore
 from kgedit.records.cases import Case, KnownFact
 
@@ -172,7 +172,7 @@ class SideBySide:
         self.cases, self.known = list(cases), list(known)
         self.passes = 0
         self.folder = scratch / "llama-copy"  # EasyEdit recognises architectures by such names
-        save_pretrained(model, self.folder)
+        model.save_pretrained(self.folder)
         model.module.get_output_embeddings().register_forward_hook(self._count)
 
     def statistics(self, comparisons: Sequence[Comparison]) -> Path:

@@ -26,8 +26,8 @@ from two_hop_reading import wilson
 import kgedit
 from kgedit.llm.contexts import read_context
 from kgedit.llm.language_model import LanguageModel
-from kgedit.llm.saving import save_whole
-from kgedit.llm.tiny import Recipe, batches, choose_lesson
+from kgedit.llm.model_files import save_whole
+from kgedit.llm.teaching import Recipe, batches, choose_lesson
 from kgedit.llm.training import encode_targets, target_loss
 from kgedit.records.cases import KnownFact
 from kgedit.runs.run_files import read_answers

@@ -29,7 +29,7 @@ from kgedit.llm.embeddings import Embedder, load_embedder
 from kgedit.llm.generation import Question, answer_freely
 from kgedit.llm.loading import load_model
 from kgedit.llm.presets import PRESETS
-from kgedit.llm.tiny import Lesson, choose_lesson
+from kgedit.llm.teaching import Lesson, choose_lesson
 from kgedit.metrics.matching import comparable
 from kgedit.records.cases import Case, KnownFact
 from kgedit.runs.presets import choose_demonstrations

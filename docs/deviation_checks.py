@@ -29,7 +29,7 @@ from kgedit.editing.training import examples
 from kgedit.llm.contexts import BARE, read_context
 from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.loading import load_model
-from kgedit.llm.surgery.gradient_factors import gradient_factors
+from kgedit.llm.surgery.forward_above import gradient_factors
 from kgedit.llm.training import TargetBatch, encode_targets
 from kgedit.records.cases import Case, KnownFact
 from kgedit.runs.runner import unasked

@@ -24,8 +24,8 @@ import torch
 from kgedit.editing import METHODS
 from kgedit.llm.devices import device_name
 from kgedit.llm.loading import load_model
-from kgedit.llm.saving import save_whole
-from kgedit.llm.tiny import choose_lesson
+from kgedit.llm.model_files import save_whole
+from kgedit.llm.teaching import choose_lesson
 from kgedit.records.runs import Answer
 from kgedit.runs.run_files import read_answers, read_edit_costs
 from kgedit.runs.runner import run

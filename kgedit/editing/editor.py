@@ -19,7 +19,6 @@ from kgedit.editing.row_tables import TableRows
 from kgedit.errors import SpecError
 from kgedit.llm.contexts import Context
 from kgedit.llm.language_model import LanguageModel
-from kgedit.llm.saving import save_pretrained
 from kgedit.progress import Advance
 from kgedit.records.cases import Case, KnownFact
 from kgedit.records.runs import EditFailure, Protocol
@@ -295,7 +294,7 @@ class Editor(ABC, Generic[OwnSettings]):
 
     def save_model(self, folder: Path) -> None:
         """Save the edited model in the format of transformers, if ``capabilities.in_files_of_a_model``."""
-        save_pretrained(self.model, folder)
+        self.model.save_pretrained(folder)
 
     def prefixes(self, questions: Sequence[str]) -> list[Prefix]:
         """Return the text to prepend to each bare question; methods that change prompts override this."""

@@ -31,7 +31,7 @@ from kgedit.errors import ModelError
 from kgedit.llm.contexts import Context
 from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.loading import load_model
-from kgedit.llm.saving import save_pretrained, whole_folder
+from kgedit.llm.model_files import whole_folder
 from kgedit.records.cases import Case
 from kgedit.records.published import SavedContext, SavedEdit, SavedEdits
 
@@ -183,11 +183,11 @@ def _save_base(editor: Editor[Any], folder: Path) -> None:
     """Write the unedited model; an adapter is detached temporarily, so that its modules are not in the files."""
     folder.mkdir()
     if not editor.capabilities.adds_modules:
-        save_pretrained(editor.model, folder)
+        editor.model.save_pretrained(folder)
         return
     state = editor.state()
     editor.restore()
-    save_pretrained(editor.model, folder)
+    editor.model.save_pretrained(folder)
     editor.load_state(state)
 
 

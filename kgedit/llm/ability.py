@@ -25,7 +25,7 @@ import yaml
 from kgedit.errors import MissingExtraError, ModelError
 from kgedit.llm.devices import enough_memory
 from kgedit.llm.language_model import LanguageModel
-from kgedit.llm.surgery.frozen_products import frozen_products
+from kgedit.llm.surgery.onednn import frozen_products
 from kgedit.llm.training import row_losses
 
 WINDOW = 512

@@ -19,8 +19,8 @@ from typing import Any
 import torch
 
 from kgedit.errors import ModelError
-from kgedit.llm.fingerprints import configuration_digest, joined_digest, tokenizer_digest, weights_digest
 from kgedit.llm.load_options import hide_progress_bars
+from kgedit.llm.model_files import configuration_digest, joined_digest, tokenizer_digest, weights_digest
 from kgedit.records.runs import BertScore
 
 Weights = Mapping[int, float]

@@ -1,28 +1,35 @@
 """Answers questions in batches by teacher forcing and greedy decoding, several presets at once if that is faster.
 
 Teacher forcing gives a model's prediction at each token of an answer while the answer itself is the input: one forward
-pass gives both the most likely tokens and the probability of the answer.
+pass gives both the most likely tokens and the probability of the answer. Answers of unedited models are cached on disk,
+so that across runs each model is asked each question only once: one file per model fingerprint, one JSON line per
+answer; an incomplete last line is removed.
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
 import math
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
+from pathlib import Path
 from typing import NamedTuple
 
 import torch
 
+from kgedit.checksums import decoding
 from kgedit.errors import SpecError
+from kgedit.files import append_lines, cut_half_line, read_lines
 from kgedit.llm.decoding import Decoding, decode, end_of_answer, up_to
 from kgedit.llm.devices import enough_memory
 from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.presets import PRESETS
 from kgedit.llm.replies import Reply, Thinking, fed_reply, match_of, truncate
 from kgedit.llm.shared_reading import read_beginning, read_rows, shares_beginnings
-from kgedit.llm.surgery.frozen_products import frozen_products
+from kgedit.llm.surgery.onednn import frozen_products
 from kgedit.llm.training import row_losses
 from kgedit.records.runs import Preset
 
@@ -369,3 +376,53 @@ def _feed_trees(
             likelihoods = [next(said) for _ in own]
             fed[row] = Fed([best[at] for at in own], math.exp(math.fsum(likelihoods) / len(own)))
     return [one for one in fed if one is not None]
+
+
+_CACHE_VERSION = 2
+"""Version of the stored fields. Older ones lack probabilities and the match ratio of free answers."""
+
+
+class AnswerCache:
+    """Replies of one unedited model.
+
+    Args:
+        path: Cache file of the model.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        cut_half_line(path)
+        with decoding(path, fix="Remove it: its answers are generated again."):
+            self._replies = {row["key"]: Reply(**row["reply"]) for row in map(json.loads, read_lines(path))}
+
+    def get(self, question: Question, preset: Preset) -> Reply | None:
+        """The stored reply, or None."""
+        return self._replies.get(_cache_key(question, preset))
+
+    def add(self, questions: list[Question], replies: list[Reply], preset: Preset) -> None:
+        """Store the replies to a batch of questions."""
+        rows = {_cache_key(question, preset): reply for question, reply in zip(questions, replies, strict=True)}
+        new = {key: reply for key, reply in rows.items() if key not in self._replies}
+        lines = [json.dumps({"key": key, "reply": asdict(reply)}, ensure_ascii=False) for key, reply in new.items()]
+        append_lines(self._path, lines)
+        self._replies.update(new)
+
+
+def _cache_key(question: Question, preset: Preset) -> str:
+    forced = preset.is_forced
+    parts: list[object] = [
+        _CACHE_VERSION,
+        question.prompt,
+        question.gold,
+        question.old if forced else (),
+        preset.generation,
+        preset.truncation,
+        preset.max_new_tokens,
+    ]
+    if forced and (question.static or question.alternatives):
+        parts += [question.static, question.alternatives]
+    if preset.stop_entropy is not None:  # presets without it keep the keys of earlier versions
+        parts.append({"stop_entropy": preset.stop_entropy})
+    if preset.thinking_tokens:
+        parts.append({"thinking_tokens": preset.thinking_tokens})
+    return hashlib.sha256(json.dumps(parts, ensure_ascii=False).encode()).hexdigest()[:32]

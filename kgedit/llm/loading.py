@@ -16,11 +16,10 @@ import torch
 
 from kgedit.errors import MissingExtraError, ModelError, did_you_mean
 from kgedit.llm.devices import ALL_GPUS, DTYPES, enough_memory
-from kgedit.llm.fingerprints import folder_digest, joined_digest, tokenizer_digest
 from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.load_options import PLAINLY, LoadOptions, hide_progress_bars
-from kgedit.llm.saving import save_whole
-from kgedit.llm.tiny import Lesson, tiny_folder
+from kgedit.llm.model_files import folder_digest, joined_digest, save_whole, tokenizer_digest
+from kgedit.llm.teaching import Lesson, tiny_folder
 from kgedit.llm.tokenization import check_places_are_known, usable_chat_format
 from kgedit.progress import Advance
 from kgedit.resources import cache

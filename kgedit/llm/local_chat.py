@@ -23,10 +23,9 @@ from kgedit.llm.contexts import Context
 from kgedit.llm.decoding import Decoding, decode
 from kgedit.llm.devices import enough_memory
 from kgedit.llm.judging import VERDICTS, Judgement, Verdict
-from kgedit.llm.key_values import kept_cache
-from kgedit.llm.language_model import LanguageModel
+from kgedit.llm.language_model import LanguageModel, kept_cache
 from kgedit.llm.remote.requests import ChatReply, ChatRequest, ReplyCache, request_key
-from kgedit.llm.surgery.frozen_products import frozen_products
+from kgedit.llm.surgery.onednn import frozen_products
 from kgedit.llm.tokenization import written_chat
 from kgedit.progress import Advance
 

@@ -17,8 +17,7 @@ import numpy as np
 import torch
 from transformers import DynamicCache
 
-from kgedit.llm.key_values import kept_cache
-from kgedit.llm.language_model import LanguageModel
+from kgedit.llm.language_model import LanguageModel, kept_cache
 
 _WORTH_ITS_PASS = 64
 """Minimum saved tokens for which the common prefix gets a separate pass: fewer hardly add to a pass's time."""

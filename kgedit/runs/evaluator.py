@@ -17,10 +17,9 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from kgedit.editing.editor import Editor, Prefix
-from kgedit.llm.answer_cache import AnswerCache
 from kgedit.llm.backends.contract import Backend
 from kgedit.llm.contexts import Context
-from kgedit.llm.generation import PresetQuestion, Question, longest
+from kgedit.llm.generation import AnswerCache, PresetQuestion, Question, longest
 from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.replies import Reply
 from kgedit.records.cases import LOCALITY_AXES, Case, Fact, Probe

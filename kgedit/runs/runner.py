@@ -18,16 +18,16 @@ from kgedit.editing.editor import NO_RUN, Editor, EditorState, RunContext
 from kgedit.editing.hparams.settings import Resolved, Settings, read_settings
 from kgedit.editing.saved import save_edited
 from kgedit.errors import SpecError
-from kgedit.llm.answer_cache import AnswerCache
 from kgedit.llm.backends import BACKENDS
 from kgedit.llm.backends.contract import NO_LIMIT, Backend, DevicePlacement
 from kgedit.llm.contexts import Context
 from kgedit.llm.devices import enough_memory, peak_memory_bytes, wait_for
+from kgedit.llm.generation import AnswerCache
 from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.load_options import LoadOptions
 from kgedit.llm.loading import describe_model, load_model
 from kgedit.llm.remote.prices import Spending
-from kgedit.llm.tiny import choose_lesson
+from kgedit.llm.teaching import choose_lesson
 from kgedit.progress import Listener
 from kgedit.records.cases import Case, KnownFact
 from kgedit.records.runs import UNEDITED, EditCost, ModelState, Preparation, RunSpec, Selection

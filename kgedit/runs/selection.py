@@ -23,9 +23,9 @@ import msgspec
 
 from kgedit.errors import SpecError, TimestepError
 from kgedit.files import replace_file
-from kgedit.llm.answer_cache import AnswerCache
 from kgedit.llm.backends.contract import Backend
 from kgedit.llm.contexts import Context
+from kgedit.llm.generation import AnswerCache
 from kgedit.llm.language_model import LanguageModel
 from kgedit.metrics import METRICS
 from kgedit.records.cases import Case, Probe

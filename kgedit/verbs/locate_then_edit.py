@@ -166,7 +166,7 @@ def tiny_for(edits: Edits | Timestep, device: str, dtype: str) -> LanguageModel:
     """Load `tiny` as runs on the edits use it, in the contexts that are always taught."""
     from kgedit.llm.devices import resolve_device, resolve_dtype
     from kgedit.llm.loading import load_model
-    from kgedit.llm.tiny import choose_lesson
+    from kgedit.llm.teaching import choose_lesson
 
     chosen = resolve_device(device)
     lesson = choose_lesson(list(edits.cases()), edits.known_facts(), asked=())

@@ -128,8 +128,7 @@ class TeachModel(DeviceOptions, InHome, Verb[Taught]):
         from kgedit.llm.contexts import read_context
         from kgedit.llm.devices import resolve_device, resolve_dtype
         from kgedit.llm.loading import load_model
-        from kgedit.llm.teaching import Teacher, TeachingPlan
-        from kgedit.llm.tiny import choose_lesson
+        from kgedit.llm.teaching import Teacher, TeachingPlan, choose_lesson
         from kgedit.metrics.matching import contains
 
         free = next((preset for preset in presets if _decides(preset)), None)

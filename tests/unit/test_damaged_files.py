@@ -22,7 +22,7 @@ from kgedit.cli import main
 from kgedit.editing.editor import EditorState
 from kgedit.editing.row_tables import TableRows
 from kgedit.errors import KgeditError
-from kgedit.llm.answer_cache import AnswerCache
+from kgedit.llm.generation import AnswerCache
 from kgedit.pages.explorer.indexes import Index
 from kgedit.runs.checkpoints import Checkpoint, Checkpoints
 from kgedit.runs.run_folder import RunFolder

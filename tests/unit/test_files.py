@@ -15,7 +15,7 @@ import torch
 from kgedit.editing.editor import EditorState
 from kgedit.files import append_lines, cut_half_line, exclusive_lock, read_lines, replace_file
 from kgedit.graph.managed.processes import locked
-from kgedit.llm.saving import save_tensors, whole_folder
+from kgedit.llm.model_files import save_tensors, whole_folder
 from kgedit.runs.checkpoints import Checkpoint, Checkpoints
 from kgedit.store.files import replace_folder
 

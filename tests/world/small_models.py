@@ -18,7 +18,7 @@ from transformers import PreTrainedTokenizerFast
 from kgedit.llm.decoding import Decoding, decode
 from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.shared_reading import reads_trees
-from kgedit.llm.surgery.packed_matrices import PackedMatrices
+from kgedit.llm.surgery.onednn import PackedMatrices
 from kgedit.records.cases import Case
 
 TEXTS = (

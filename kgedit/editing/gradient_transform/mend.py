@@ -32,8 +32,8 @@ from kgedit.editing.training import examples, seeded
 from kgedit.errors import SpecError
 from kgedit.llm.contexts import Context
 from kgedit.llm.language_model import LanguageModel
-from kgedit.llm.saving import save_tensors
-from kgedit.llm.surgery.gradient_factors import gradient_factors
+from kgedit.llm.model_files import save_tensors
+from kgedit.llm.surgery.forward_above import gradient_factors
 from kgedit.llm.surgery.layers import mlp_matrices
 from kgedit.llm.surgery.matrices import EditedMatrix
 from kgedit.llm.training import encode_targets

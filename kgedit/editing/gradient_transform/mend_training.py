@@ -23,9 +23,8 @@ from safetensors import safe_open
 from kgedit.editing.gradient_transform.hypernetwork import Hypernetworks
 from kgedit.llm.contexts import Context
 from kgedit.llm.language_model import LanguageModel
-from kgedit.llm.saving import save_tensors
-from kgedit.llm.surgery.forward_above import forward_above
-from kgedit.llm.surgery.gradient_factors import GradientFactors, gradient_factors
+from kgedit.llm.model_files import save_tensors
+from kgedit.llm.surgery.forward_above import GradientFactors, forward_above, gradient_factors
 from kgedit.llm.surgery.layers import MlpMatrix
 from kgedit.llm.surgery.structure import hooks
 from kgedit.llm.training import TargetBatch, backward, encode_targets, loss_scaler, take_step, target_losses

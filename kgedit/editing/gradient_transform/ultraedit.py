@@ -22,7 +22,7 @@ from kgedit.errors import SpecError
 from kgedit.llm.contexts import Context
 from kgedit.llm.devices import float64_device, in_float64
 from kgedit.llm.language_model import LanguageModel
-from kgedit.llm.surgery.gradient_factors import gradient_factors
+from kgedit.llm.surgery.forward_above import gradient_factors
 from kgedit.llm.surgery.layers import choose_matrices
 from kgedit.llm.surgery.matrices import EditedMatrix
 from kgedit.llm.training import TargetBatch, encode_targets

@@ -18,7 +18,7 @@ from kgedit.editing.corpora import Corpus, TextBudget, pack
 from kgedit.editing.locate_then_edit.subject_prompts import run_through
 from kgedit.llm.devices import in_float64
 from kgedit.llm.language_model import LanguageModel
-from kgedit.llm.saving import save_tensors
+from kgedit.llm.model_files import save_tensors
 from kgedit.llm.surgery.matrices import layer_device
 from kgedit.llm.surgery.structure import by_row, hooks
 from kgedit.progress import Advance, ignore

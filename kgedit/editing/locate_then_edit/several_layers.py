@@ -31,7 +31,7 @@ from kgedit.errors import ModelError, SpecError
 from kgedit.llm.contexts import Context
 from kgedit.llm.devices import in_float64
 from kgedit.llm.language_model import LanguageModel
-from kgedit.llm.saving import save_tensors
+from kgedit.llm.model_files import save_tensors
 from kgedit.llm.surgery.layers import parse_layers
 from kgedit.progress import Advance
 from kgedit.records.cases import Case, KnownFact

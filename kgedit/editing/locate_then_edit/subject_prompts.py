@@ -14,7 +14,7 @@ import torch
 
 from kgedit.llm.contexts import Context
 from kgedit.llm.language_model import LanguageModel
-from kgedit.llm.surgery.frozen_products import frozen_products
+from kgedit.llm.surgery.onednn import frozen_products
 from kgedit.llm.surgery.structure import by_row, hidden_of, hooks
 from kgedit.llm.tokenization import token_spans
 from kgedit.records.cases import Case

@@ -18,9 +18,8 @@ from kgedit.editing.hparams.memory_based import GraceSettings
 from kgedit.editing.row_tables import TableRows
 from kgedit.editing.side_memory.codebook import Codebook
 from kgedit.editing.training import examples, seed_for
-from kgedit.llm.callers import InstalledHook
 from kgedit.llm.contexts import Context
-from kgedit.llm.language_model import LanguageModel
+from kgedit.llm.language_model import InstalledHook, LanguageModel
 from kgedit.llm.surgery.forward_above import ForwardAbove, forward_above
 from kgedit.llm.surgery.layers import check_layer
 from kgedit.llm.surgery.structure import at, by_row, put

@@ -18,9 +18,8 @@ from kgedit.editing.hparams.memory_based import MemoirSettings
 from kgedit.editing.row_tables import RowTable, TableRows
 from kgedit.editing.side_memory.prompt_routes import PromptRoutes, SeenTokens, mean_of
 from kgedit.editing.training import UnrelatedPrompts, generated_prefixes, seed_for
-from kgedit.llm.callers import InstalledHook
 from kgedit.llm.contexts import Context
-from kgedit.llm.language_model import LanguageModel
+from kgedit.llm.language_model import InstalledHook, LanguageModel
 from kgedit.llm.surgery.forward_above import forward_above, read_and_written
 from kgedit.llm.surgery.layers import check_layer
 from kgedit.llm.surgery.matrices import layer_device

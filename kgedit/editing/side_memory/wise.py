@@ -30,9 +30,8 @@ from kgedit.editing.side_memory.side_copies import (
 )
 from kgedit.editing.training import UnrelatedPrompts, generated_prefixes, seed_for, seeded
 from kgedit.errors import SpecError
-from kgedit.llm.callers import InstalledHook
 from kgedit.llm.contexts import Context
-from kgedit.llm.language_model import LanguageModel
+from kgedit.llm.language_model import InstalledHook, LanguageModel
 from kgedit.llm.surgery.forward_above import read_and_written
 from kgedit.llm.surgery.layers import check_layer, mlp_matrices
 from kgedit.llm.surgery.matrices import keep_loaded

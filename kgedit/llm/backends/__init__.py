@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 BACKENDS: Registry[type[Backend]] = Registry(
     "backend",
     {
-        "transformers": "kgedit.llm.backends.transformers:TransformersBackend",
+        "transformers": "kgedit.llm.backends.contract:TransformersBackend",
         "vllm": "kgedit.llm.backends.vllm:VllmBackend",
         "openai": "kgedit.llm.backends.openai:OpenAIBackend",
     },

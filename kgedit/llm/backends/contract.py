@@ -1,4 +1,4 @@
-"""Contract of backends: questions in, replies out, and a declaration of capabilities.
+"""Contract of backends: questions in, replies out, and a declaration of capabilities; and the default, `transformers`.
 
 Runs branch on what a backend declares, never on its name. A backend without local weights cannot be edited: it serves
 unedited and saved models, and methods that edit through the prompt.
@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from kgedit.llm.generation import BATCH_TOKENS, PresetQuestion, plan
+from kgedit.llm.generation import BATCH_TOKENS, PresetQuestion, ask_each, plan
 from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.remote.prices import Spending
 from kgedit.llm.replies import Reply
@@ -92,3 +92,24 @@ class Backend(ABC):
         Raises:
             ModelError: if the model does not answer.
         """
+
+
+_BATCHES_AT_ONCE = 8
+"""Batches planned as one: while a long answer is decoded, waiting questions fill the slots of finished ones."""
+
+
+class TransformersBackend(Backend):
+    """Answers in left-padded batches or, if the model supports shared prompt prefixes, in trees."""
+
+    needs_weights = True
+    feeds_answers = True
+    returns_distributions = True
+    package = ("transformers", "models")
+
+    def plan(self, asked: Sequence[PresetQuestion]) -> list[list[int]]:
+        """Batch questions of similar length together."""
+        return plan(self._model, asked, batch_tokens=_BATCHES_AT_ONCE * self._batch_tokens)
+
+    def ask(self, asked: Sequence[PresetQuestion]) -> list[Reply]:
+        """Ask the model."""
+        return ask_each(self._model, asked, batch_tokens=self._batch_tokens)

@@ -1,24 +1,28 @@
-"""Repeated forward passes through the part of a model above one block; the rest is computed once.
+"""Passes through the part of a model above one block: repeated forward passes, and factors of gradients.
 
 The model's own forward pass is used, with the blocks below replaced by the identity, so masks, rotary positions, final
-norm and head are those of the model. Tokens to the left of the first changing position are kept as a key-value cache,
-because attention is causal.
+norm and head are those of the model; what is below is computed once. Tokens to the left of the first changing position
+are kept as a key-value cache, because attention is causal.
+
+The gradient of a linear layer's weight is the sum over tokens of the layer's input times the gradient of the loss with
+respect to its output. Editors that work on these rank-one factors (UltraEdit, MEND, CrispEdit) never need the sum.
 """
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 
-from kgedit.llm.key_values import kept_cache
-from kgedit.llm.language_model import LanguageModel
-from kgedit.llm.surgery.frozen_products import frozen_products
+from kgedit.llm.language_model import LanguageModel, kept_cache
+from kgedit.llm.surgery.layers import MlpMatrix
+from kgedit.llm.surgery.onednn import frozen_products
 from kgedit.llm.surgery.structure import by_row, hooks
-from kgedit.llm.training import TargetBatch
+from kgedit.llm.training import TargetBatch, gradients, target_loss
 
 
 class _ReachedError(Exception):
@@ -204,3 +208,78 @@ def _pass_through(wrapped: bool) -> Callable[..., Any]:
         return (hidden_states, None) if wrapped else hidden_states
 
     return forward
+
+
+@dataclass(frozen=True, slots=True)
+class GradientFactors:
+    """Gradient factors of one layer, in float32.
+
+    Attributes:
+        inputs: rows x length x inputs.
+        gradients: rows x length x outputs; gradients of the sum over rows of each row's loss.
+
+    Both are on the device of the tokens, whatever the layer's device.
+    """
+
+    inputs: torch.Tensor
+    gradients: torch.Tensor
+
+
+def gradient_factors(
+    model: LanguageModel, matrices: Sequence[MlpMatrix], targets: TargetBatch
+) -> tuple[list[GradientFactors], float]:
+    """Compute the factors of linear layers, by a backward pass that ends at the lowest of them.
+
+    Args:
+        matrices: The layers, from the lowest block upwards.
+
+    Returns:
+        The factors of each layer, in the same order, and the mean loss over rows.
+
+    Raises:
+        torch.OutOfMemoryError: if a single row does not fit into the device's memory.
+    """
+    rows = len(targets.ids)
+
+    def work(at_once: int) -> tuple[list[GradientFactors], float]:
+        parts = [targets.rows(start, start + at_once) for start in range(0, rows, at_once)]
+        found = [_factors_of_part(model, matrices, part) for part in parts]
+        losses = [loss * len(part.ids) / rows for (_, loss), part in zip(found, parts, strict=True)]
+        return [_joined(factors) for factors in zip(*(factors for factors, _ in found), strict=True)], sum(losses)
+
+    return model.trained_at_once.run(rows, work)
+
+
+def _joined(parts: Sequence[GradientFactors]) -> GradientFactors:
+    """One layer's factors for all rows."""
+    if len(parts) == 1:
+        return parts[0]
+    return GradientFactors(torch.cat([part.inputs for part in parts]), torch.cat([part.gradients for part in parts]))
+
+
+def _factors_of_part(
+    model: LanguageModel, matrices: Sequence[MlpMatrix], targets: TargetBatch
+) -> tuple[list[GradientFactors], float]:
+    inputs: dict[str, torch.Tensor] = {}
+    outputs: dict[str, torch.Tensor] = {}
+
+    def record(matrix: MlpMatrix) -> Any:
+        def hook(_: Any, given: tuple[torch.Tensor, ...], output: torch.Tensor) -> torch.Tensor:
+            # Nothing below the lowest layer is trained, so the graph begins at that layer's output.
+            written = output if output.requires_grad else output.detach().requires_grad_()
+            inputs[matrix.name] = given[0].detach().to(targets.ids.device).float()
+            outputs[matrix.name] = written
+            return written.clone()  # Falcon adds to it in place
+
+        return hook
+
+    with forward_above(model, matrices[0].block, targets) as logits, torch.enable_grad():
+        with hooks(*(matrix.module.register_forward_hook(record(matrix)) for matrix in matrices)):
+            loss = target_loss(logits(), targets)
+        found = gradients(model, loss * len(targets.ids), [outputs[matrix.name] for matrix in matrices])
+    rows = len(targets.ids)
+    factors = [
+        GradientFactors(by_row(inputs[matrix.name], rows), by_row(gradient.to(targets.ids.device).float(), rows))
+        for matrix, gradient in zip(matrices, found, strict=True)
+    ]
+    return factors, loss.item()

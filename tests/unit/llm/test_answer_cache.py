@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kgedit.llm.answer_cache import AnswerCache
-from kgedit.llm.generation import Question, Reply
+from kgedit.llm.generation import AnswerCache, Question, Reply
 from kgedit.llm.presets import PRESETS
 
 QUESTION = Question("Q: Who?\nA:", "Asta Wik")

@@ -17,9 +17,8 @@ from world.small_timestep import NEW_MAYORS, OLD_MAYORS, TOWNS, write_timestep
 
 from kgedit.errors import MissingExtraError, ModelError, SpecError
 from kgedit.llm.backends import BACKENDS
-from kgedit.llm.backends.contract import Backend, DevicePlacement
+from kgedit.llm.backends.contract import Backend, DevicePlacement, TransformersBackend
 from kgedit.llm.backends.openai import OpenAIBackend
-from kgedit.llm.backends.transformers import TransformersBackend
 from kgedit.llm.backends.vllm import VllmBackend
 from kgedit.llm.generation import PresetQuestion, Question
 from kgedit.llm.language_model import LanguageModel

@@ -15,9 +15,9 @@ from world.small_models import save, small_model, tokenizer
 from world.small_timestep import write_timestep
 
 import kgedit
-from kgedit.llm.fingerprints import folder_digest, tensor_digest
 from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.loading import describe_model
+from kgedit.llm.model_files import folder_digest, tensor_digest
 
 
 @pytest.fixture

@@ -10,9 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from world.small_models import small_model
 
-from kgedit.llm.answer_cache import AnswerCache
 from kgedit.llm.decoding import end_of_answer
-from kgedit.llm.generation import Question, ask
+from kgedit.llm.generation import AnswerCache, Question, ask
 from kgedit.llm.presets import PRESETS, STOPS
 from kgedit.llm.replies import Reply, first_sentence, sentence_end, truncate
 

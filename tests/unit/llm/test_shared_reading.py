@@ -17,10 +17,9 @@ from world.small_models import ALL_ARCHITECTURES, ARCHITECTURES, EVERY_ARCHITECT
 from world.small_timestep import NEW_MAYORS, OLD_MAYORS, TOWNS, write_timestep
 
 from kgedit.editing import make_editor
-from kgedit.llm.callers import InstalledHook
 from kgedit.llm.decoding import Decoding, decode
 from kgedit.llm.generation import PresetQuestion, Question, ask, ask_each, feed
-from kgedit.llm.language_model import LanguageModel
+from kgedit.llm.language_model import InstalledHook, LanguageModel
 from kgedit.llm.presets import PRESETS
 from kgedit.llm.replies import Reply
 from kgedit.llm.shared_reading import group_rows, pack, reads_trees, shared_length, shares_beginnings

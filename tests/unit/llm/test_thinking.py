@@ -17,8 +17,8 @@ from world.fault_server import FaultServer, fault_server
 
 from kgedit.editing import METHODS
 from kgedit.errors import SpecError
+from kgedit.llm.backends.contract import TransformersBackend
 from kgedit.llm.backends.openai import OpenAIBackend
-from kgedit.llm.backends.transformers import TransformersBackend
 from kgedit.llm.backends.vllm import VllmBackend
 from kgedit.llm.contexts import Context, read_context
 from kgedit.llm.decoding import Decoding, decode, up_to

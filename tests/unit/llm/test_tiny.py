@@ -13,7 +13,7 @@ from kgedit.llm.contexts import read_context
 from kgedit.llm.generation import Question, ask
 from kgedit.llm.loading import load_model
 from kgedit.llm.presets import PRESETS
-from kgedit.llm.tiny import Lesson, Recipe, choose_lesson, tiny_folder
+from kgedit.llm.teaching import Lesson, Recipe, choose_lesson, tiny_folder
 
 CONTEXTS = tuple(read_context(name) for name in ("question_only", "instruction"))
 

@@ -13,10 +13,9 @@ from world.small_timestep import write_timestep
 
 from kgedit.editing import make_editor
 from kgedit.editing.editor import Prefix
-from kgedit.llm.answer_cache import AnswerCache
-from kgedit.llm.backends.transformers import TransformersBackend
+from kgedit.llm.backends.contract import TransformersBackend
 from kgedit.llm.contexts import read_context
-from kgedit.llm.generation import PresetQuestion, Question, longest
+from kgedit.llm.generation import AnswerCache, PresetQuestion, Question, longest
 from kgedit.llm.presets import PRESETS
 from kgedit.llm.replies import Reply
 from kgedit.progress import ignore

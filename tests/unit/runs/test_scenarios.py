@@ -11,7 +11,7 @@ from world.small_models import save, small_model
 
 from kgedit.analysis.tables import Estimate
 from kgedit.analysis.wikifactdiff import scenarios_table
-from kgedit.llm.backends.transformers import TransformersBackend
+from kgedit.llm.backends.contract import TransformersBackend
 from kgedit.llm.generation import PresetQuestion, Question
 from kgedit.llm.presets import PRESETS
 from kgedit.runs.run_files import read_answers, read_runs

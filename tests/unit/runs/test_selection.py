@@ -199,7 +199,7 @@ def test_what_the_model_answers_already_is_not_edited(
             replace(reply, token_match=float(q.prompt == right)) for q, reply in zip(questions, replies, strict=True)
         ]
 
-    monkeypatch.setattr("kgedit.llm.backends.transformers.ask_each", knows_the_third)
+    monkeypatch.setattr("kgedit.llm.backends.contract.ask_each", knows_the_third)
     folder = run(resolve(raw | {"only_failed": True}), tmp_path / "run")
     (counts,) = json.loads((folder / "selection.json").read_text())
     names = (folder / "edited_cases.txt").read_text().splitlines()

@@ -13,7 +13,7 @@ from world.small_timestep import OLD_MAYORS, write_timestep
 
 import kgedit
 from kgedit.errors import ModelError, SpecError
-from kgedit.llm.backends.transformers import TransformersBackend
+from kgedit.llm.backends.contract import TransformersBackend
 from kgedit.llm.generation import PresetQuestion
 from kgedit.llm.replies import Reply
 from kgedit.runs.run_files import read_answers, read_spec

@@ -20,7 +20,7 @@ from kgedit.editing.gradient_transform.mend import Mend
 from kgedit.editing.gradient_transform.mend_training import updated, vectors_of
 from kgedit.errors import SpecError
 from kgedit.llm.language_model import LanguageModel
-from kgedit.llm.surgery.gradient_factors import gradient_factors
+from kgedit.llm.surgery.forward_above import gradient_factors
 from kgedit.llm.training import encode_targets, target_loss
 from kgedit.progress import ignore
 from kgedit.records.cases import Case

@@ -14,7 +14,7 @@ from kgedit.editing.gradient_transform.running_statistics import RunningCovarian
 from kgedit.editing.gradient_transform.ultraedit import closed_form
 from kgedit.llm.contexts import read_context
 from kgedit.llm.language_model import LanguageModel
-from kgedit.llm.surgery.gradient_factors import gradient_factors
+from kgedit.llm.surgery.forward_above import gradient_factors
 from kgedit.llm.surgery.layers import mlp_matrices
 from kgedit.llm.training import encode_targets
 from kgedit.progress import ignore

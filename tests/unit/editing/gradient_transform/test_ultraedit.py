@@ -18,7 +18,7 @@ from kgedit.editing.hparams.settings import read_settings
 from kgedit.errors import SpecError
 from kgedit.llm.contexts import read_context
 from kgedit.llm.language_model import LanguageModel
-from kgedit.llm.surgery.gradient_factors import gradient_factors
+from kgedit.llm.surgery.forward_above import gradient_factors
 from kgedit.llm.surgery.layers import mlp_matrices
 from kgedit.llm.training import encode_targets, target_loss
 from kgedit.records.cases import Case

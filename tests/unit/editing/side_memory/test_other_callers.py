@@ -12,9 +12,8 @@ from world.small_models import ARCHITECTURES, decode_greedily, small_model
 from world.small_timestep import write_timestep
 
 from kgedit.editing import make_editor
-from kgedit.llm.callers import InstalledHook, infer_reading
 from kgedit.llm.generation import feed
-from kgedit.llm.language_model import LanguageModel
+from kgedit.llm.language_model import InstalledHook, LanguageModel, infer_reading
 from kgedit.records.cases import Case
 
 NEW_TOKENS = 5

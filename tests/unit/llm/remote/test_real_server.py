@@ -12,8 +12,8 @@ from world.small_runs import answer, write_run
 from world.small_timestep import write_timestep
 
 from kgedit.cli import main
+from kgedit.llm.backends.contract import TransformersBackend
 from kgedit.llm.backends.openai import OpenAIBackend
-from kgedit.llm.backends.transformers import TransformersBackend
 from kgedit.llm.contexts import read_context
 from kgedit.llm.generation import PresetQuestion, Question
 from kgedit.llm.loading import BUILT_IN, describe_model, load_model

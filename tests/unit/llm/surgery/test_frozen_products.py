@@ -9,7 +9,7 @@ from torch.nn.functional import linear
 from world.small_models import model_of
 
 from kgedit.llm.surgery import onednn
-from kgedit.llm.surgery.frozen_products import frozen_products
+from kgedit.llm.surgery.onednn import frozen_products
 
 
 @pytest.mark.parametrize("bias", [True, False])

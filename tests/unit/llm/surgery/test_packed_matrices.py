@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import nn
 
-from kgedit.llm.surgery import onednn, packed_matrices
-from kgedit.llm.surgery.packed_matrices import _READINGS, PackedMatrices, copies_are_exact
+from kgedit.llm.surgery import onednn
+from kgedit.llm.surgery.onednn import _READINGS, PackedMatrices, copies_are_exact
 
 TORCH = tuple(int(part) for part in torch.__version__.split(".")[:2])
 pytestmark = pytest.mark.skipif(TORCH < (2, 15) and not copies_are_exact(), reason="this torch's copies are not used")
@@ -101,8 +101,8 @@ def test_a_matrix_is_checked_once_in_a_use_and_its_copy_is_kept(
     packed, checked = PackedMatrices(), []
     _read_often(packed, layer)
     _read_often(packed, layer, transposed=True)
-    digest = packed_matrices.tensor_digest
-    monkeypatch.setattr(packed_matrices, "tensor_digest", lambda weight: checked.append(1) or digest(weight))
+    digest = onednn.tensor_digest
+    monkeypatch.setattr(onednn, "tensor_digest", lambda weight: checked.append(1) or digest(weight))
     for _ in range(2):
         packed.begin_use()
         assert _read_often(packed, layer).is_mkldnn
@@ -116,10 +116,10 @@ def test_a_use_that_reads_a_matrix_a_few_times_checks_nothing(
     """A single question reads each matrix once: a check would take longer than the copy gains."""
     packed = PackedMatrices()
     _read_often(packed, layer)
-    monkeypatch.setattr(packed_matrices, "tensor_digest", lambda weight: pytest.fail("checked"))
+    monkeypatch.setattr(onednn, "tensor_digest", lambda weight: pytest.fail("checked"))
     for _ in range(5):
         packed.begin_use()
-        for _ in range(packed_matrices._UNCHECKED):
+        for _ in range(onednn._UNCHECKED):
             assert packed.of(layer, torch.ones(3, 160)) is layer.weight
 
 

@@ -1,23 +1,70 @@
-"""Digests of everything that determines a model's answers: all bytes of its weights, its configuration, its tokenizer.
+"""Files of a model: written atomically, so that a kill leaves no incomplete files, and identified by digests.
 
-xxh3 runs at memory speed (14 GB/s on one core of an EPYC; SHA-256 0.9), so weights are hashed completely: the 651 MB of
-SmolLM2-135M's state dict take 0.03 s of processor time.
+A digest covers everything that determines a model's answers: all bytes of its weights, its configuration, its
+tokenizer. xxh3 runs at memory speed (14 GB/s on one core of an EPYC; SHA-256 0.9), so weights are hashed completely:
+the 651 MB of SmolLM2-135M's state dict take 0.03 s of processor time.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable
+import os
+import shutil
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import torch
 import xxhash
+from safetensors.torch import save_file
 
-from kgedit.files import replace_file
+from kgedit.files import give_usual_modes, put_in_place, replace_file
+from kgedit.llm.load_options import hide_progress_bars
 from kgedit.llm.surgery.matrices import named_values
 from kgedit.resources import cache
+
+
+def save_tensors(path: Path, tensors: Mapping[str, torch.Tensor], metadata: dict[str, str] | None = None) -> None:
+    """Write a safetensors file, creating its folder if needed."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_name(f"{path.name}.partial-{os.getpid()}")
+    save_file({name: tensor.contiguous().cpu() for name, tensor in tensors.items()}, partial, metadata=metadata)
+    put_in_place(partial, path)
+
+
+def save_whole(folder: Path, parts: Sequence[Any]) -> None:
+    """Save objects with ``save_pretrained``, such as a tokenizer and a model, into one folder."""
+    with whole_folder(folder) as partial:
+        for part in parts:
+            part.save_pretrained(partial)
+
+
+@contextmanager
+def whole_folder(folder: Path) -> Iterator[Path]:
+    """Yield a temporary folder that is renamed to `folder` when the context ends without an error.
+
+    Its files get the user's default permissions; safetensors would make them readable by the user only.
+    """
+    hide_progress_bars()
+    partial = folder.with_name(f"{folder.name}.partial-{os.getpid()}")
+    shutil.rmtree(partial, ignore_errors=True)
+    partial.mkdir(parents=True)
+    try:
+        yield partial
+    except BaseException:
+        shutil.rmtree(partial)
+        raise
+    give_usual_modes(partial)
+    try:
+        put_in_place(partial, folder)
+    except OSError:
+        if not folder.is_dir():
+            raise
+        # Another process was faster; both wrote the same content.
+        shutil.rmtree(partial)
+
 
 _UNRELATED = frozenset({"architectures", "dtype", "torch_dtype", "transformers_version", "use_cache"})
 """Configuration entries that affect no answer or are properties of the weights; so are all that begin with "_"."""
