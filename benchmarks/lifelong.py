@@ -28,7 +28,7 @@ from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 from kgedit.editing import make_editor
 from kgedit.editing.editor import EditorState
-from kgedit.editing.locate_then_edit.accumulated_solve import AT_ONCE, AccumulatedSolve
+from kgedit.editing.locate_then_edit.closed_form import AT_ONCE, AccumulatedSolve
 from kgedit.llm.language_model import LanguageModel
 from kgedit.progress import ignore
 from kgedit.records.cases import Case, Fact, KnownFact

@@ -20,7 +20,7 @@ import torch
 from kgedit.editing import make_editor
 from kgedit.editing.fine_tuning.crispedit import CrispEdit, curvatures
 from kgedit.editing.gradient_transform.ultraedit import UltraEdit, closed_form
-from kgedit.editing.locate_then_edit.closed_form_options import pilot_cases
+from kgedit.editing.locate_then_edit.closed_form import pilot_cases
 from kgedit.editing.locate_then_edit.memit import PreservingEditor
 from kgedit.editing.locate_then_edit.rome import Rome
 from kgedit.editing.locate_then_edit.several_layers import SeveralLayersEditor

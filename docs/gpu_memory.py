@@ -22,7 +22,7 @@ import transformers
 from kgedit.editing import METHODS
 from kgedit.editing.gradient_transform.hypernetwork import Hypernetworks
 from kgedit.editing.hparams.settings import read_settings
-from kgedit.editing.locate_then_edit.accumulated_solve import AT_ONCE
+from kgedit.editing.locate_then_edit.closed_form import AT_ONCE
 from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.surgery.layers import choose_matrices, mlp_matrices, parse_layers
 from kgedit.llm.surgery.structure import is_linear, is_norm

@@ -15,8 +15,7 @@ from kgedit import __version__
 from kgedit.cli.command_groups import EXIT_CODE, CommandGroup, about_undecodable, examples, is_interrupt, is_undecodable
 from kgedit.cli.formats import visible
 from kgedit.cli.progress import say, set_quiet
-from kgedit.errors import KgeditError, MissingExtraError, shown_by_command
-from kgedit.extras import extra_of
+from kgedit.errors import KgeditError, MissingExtraError, extra_of, shown_by_command
 from kgedit.registry import Registry
 
 COMMAND_TABLE: dict[str, dict[str, tuple[str, str]]] = {

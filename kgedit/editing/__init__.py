@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from kgedit.llm.language_model import LanguageModel
 
 _METHODS = {
-    "none": ("unedited:Unedited", "settings:NoSettings"),
+    "none": ("editor:Unedited", "settings:NoSettings"),
     "ft": ("fine_tuning.ft:FineTuning", "fine_tuning:FineTuningSettings"),
     "ft_l": ("fine_tuning.ft:ClampedFineTuning", "fine_tuning:FtlSettings"),
     "ft_m": ("fine_tuning.ft:MaskedFineTuning", "fine_tuning:FtmSettings"),
@@ -45,7 +45,7 @@ _METHODS = {
     "memit": ("locate_then_edit.memit:Memit", "locate_then_edit:MemitSettings"),
     "encore": ("locate_then_edit.memit:Encore", "locate_then_edit:EncoreSettings"),
     "rlsedit": ("locate_then_edit.memit:RlsEdit", "locate_then_edit:RlsEditSettings"),
-    "lyaplock": ("locate_then_edit.lyaplock:LyapLock", "locate_then_edit:LyapLockSettings"),
+    "lyaplock": ("locate_then_edit.memit:LyapLock", "locate_then_edit:LyapLockSettings"),
     "anyedit": ("locate_then_edit.unke:AnyEdit", "locate_then_edit:AnyEditSettings"),
     "unke": ("locate_then_edit.unke:Unke", "locate_then_edit:UnkeSettings"),
     "alphaedit": ("locate_then_edit.memit:AlphaEdit", "locate_then_edit:AlphaEditSettings"),

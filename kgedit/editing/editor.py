@@ -1,7 +1,7 @@
 """Contract of editing methods: a class that declares its capabilities, applies cases, and can save, load and undo.
 
 All state (templates, statistics, memories, masks, seeds) is in the editor, none in modules. The runner branches on what
-a method declares, never on its name.
+a method declares, never on its name. The method `none` edits nothing, for the baseline of every comparison.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 import torch
 
-from kgedit.editing.hparams.settings import Settings
+from kgedit.editing.hparams.settings import NoSettings, Settings
 from kgedit.editing.row_tables import TableRows
 from kgedit.errors import SpecError
 from kgedit.llm.contexts import Context
@@ -299,3 +299,24 @@ class Editor(ABC, Generic[OwnSettings]):
     def prefixes(self, questions: Sequence[str]) -> list[Prefix]:
         """Return the text to prepend to each bare question; methods that change prompts override this."""
         return [Prefix() for _ in questions]
+
+
+class Unedited(Editor[NoSettings]):
+    """Leaves the model unchanged, under every protocol."""
+
+    capabilities = Capabilities(protocols=("per_timestep", "sequential", "single"))
+    settings_type = NoSettings
+
+    def apply(self, cases: Sequence[Case], run: RunContext = NO_RUN) -> AppliedEdits:  # noqa: ARG002 - the contract's shape
+        """Do nothing."""
+        return AppliedEdits()
+
+    def restore(self) -> None:
+        """Do nothing."""
+
+    def state(self) -> EditorState:
+        """There is no state."""
+        return EditorState()
+
+    def load_state(self, state: EditorState) -> None:
+        """There is no state."""

@@ -15,8 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from kgedit import errors
-from kgedit.errors import KgeditError, SourceError, StoreError
-from kgedit.extras import names_extra
+from kgedit.errors import KgeditError, SourceError, StoreError, names_extra
 from kgedit.graph.managed.java import Java, find_java
 from kgedit.progress import Advance
 

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 from pydantic import BeforeValidator
 
 from kgedit import __version__
-from kgedit.errors import TimestepError
-from kgedit.extras import names_extra
+from kgedit.errors import TimestepError, names_extra
 from kgedit.progress import Advance
 from kgedit.resources import cache, utf8_folder
 from kgedit.resources import home as default_home

@@ -8,8 +8,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
-from kgedit.errors import SpecError
-from kgedit.extras import names_extra
+from kgedit.errors import SpecError, names_extra
 from kgedit.progress import ignore
 from kgedit.resources import use_home
 from kgedit.verbs.home import Home, folder_of

@@ -6,7 +6,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
-from kgedit.extras import names_extra
+from kgedit.errors import names_extra
 from kgedit.progress import Steps
 from kgedit.resources import use_home
 from kgedit.verbs.graph import StartGraph, UpdateGraph

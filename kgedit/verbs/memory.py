@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from annotated_types import Le
 
-from kgedit.errors import KgeditError
-from kgedit.extras import names_extra
+from kgedit.errors import KgeditError, names_extra
 from kgedit.progress import step
 from kgedit.verbs.load_dump import DumpOptions, is_loaded, load_dump
 from kgedit.verbs.options import (

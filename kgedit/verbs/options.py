@@ -28,8 +28,7 @@ from pydantic.dataclasses import dataclass as pydantic_dataclass
 from pydantic.json_schema import GenerateJsonSchema
 from pydantic_core import PydanticOmit
 
-from kgedit.errors import SpecError, StoreError
-from kgedit.extras import names_extra
+from kgedit.errors import SpecError, StoreError, names_extra
 from kgedit.wikidata.times import read_day
 
 if TYPE_CHECKING:

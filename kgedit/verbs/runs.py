@@ -8,7 +8,7 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from kgedit.extras import names_extra
+from kgedit.errors import names_extra
 from kgedit.progress import Listener
 from kgedit.resources import home as home_folder
 from kgedit.resources import use_home

@@ -18,9 +18,9 @@ from safetensors import safe_open
 from safetensors.torch import load_file
 
 from kgedit.editing.editor import NO_RUN, AppliedEdits, Capabilities, Editor, EditorState, RunContext
-from kgedit.editing.gradient_transform.hypernetwork import Hypernetworks
-from kgedit.editing.gradient_transform.mend_training import (
+from kgedit.editing.gradient_transform.hypernetwork import (
     PUBLISHED_STEPS,
+    Hypernetworks,
     TrainingEdit,
     TrainingPlan,
     train,

@@ -15,8 +15,8 @@ from safetensors.torch import load_file
 
 from kgedit.editing.editor import NO_RUN, AppliedEdits, EditorState, RunContext
 from kgedit.editing.hparams.locate_then_edit import SeveralLayersSettings
-from kgedit.editing.locate_then_edit.accumulated_solve import AccumulatedSolve
-from kgedit.editing.locate_then_edit.closed_form_options import (
+from kgedit.editing.locate_then_edit.closed_form import (
+    AccumulatedSolve,
     LeastInterference,
     anchor_path,
     anchored,

@@ -16,12 +16,15 @@ from transformers.activations import ACT2FN
 
 from kgedit.editing.editor import NO_RUN, AppliedEdits, Capabilities, Editor, EditorState, RunContext
 from kgedit.editing.hparams.memory_based import WiseSettings
-from kgedit.editing.side_memory.copy_training import CopyTraining, EditedPrompts, Replay, TrainingScale
 from kgedit.editing.side_memory.prompt_routes import SeenTokens, mean_of
 from kgedit.editing.side_memory.side_copies import (
+    CopyTraining,
     Distance,
+    EditedPrompts,
+    Replay,
     Router,
     SideCopy,
+    TrainingScale,
     merged,
     product,
     random_mask,

@@ -17,8 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from kgedit.errors import TimestepError
-from kgedit.extras import names_extra
+from kgedit.errors import TimestepError, names_extra
 from kgedit.timesteps.kinds.rules import BY_SNAPSHOTS, BY_TIME, OTHERWISE, judge_kinds
 from kgedit.timesteps.kinds.signals import ENTITY_SIGNALS, KINDS_OF_CHANGES, signals_of_values
 from kgedit.timesteps.kinds.value_signals import VALUE_SIGNALS

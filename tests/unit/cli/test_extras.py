@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from kgedit.extras import EXTRAS
+from kgedit.errors import EXTRAS
 
 ROOT = Path(__file__).resolve().parents[3]
 

@@ -14,10 +14,9 @@ from safetensors.torch import load_file, save_file
 from world.small_models import ARCHITECTURES, changed, small_model, weights
 
 from kgedit.editing import make_editor
-from kgedit.editing.gradient_transform import mend_training
-from kgedit.editing.gradient_transform.hypernetwork import Hypernetworks
+from kgedit.editing.gradient_transform import hypernetwork
+from kgedit.editing.gradient_transform.hypernetwork import Hypernetworks, updated, vectors_of
 from kgedit.editing.gradient_transform.mend import Mend
-from kgedit.editing.gradient_transform.mend_training import updated, vectors_of
 from kgedit.errors import SpecError
 from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.surgery.forward_above import gradient_factors
@@ -148,7 +147,7 @@ def test_training_that_was_interrupted_goes_on_to_the_same_bytes(
     half: bool, timestep: Timestep, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In float16 also with the scale of the losses, which falls in the first steps when it begins too high."""
-    monkeypatch.setattr("kgedit.editing.gradient_transform.mend_training._STEPS_BETWEEN_WRITES", 2)
+    monkeypatch.setattr("kgedit.editing.gradient_transform.hypernetwork._STEPS_BETWEEN_WRITES", 2)
     monkeypatch.setattr("kgedit.llm.training._FIRST_SCALE", 2.0**24)
 
     def model() -> LanguageModel:
@@ -253,14 +252,14 @@ def test_the_network_trains_on_a_file_of_edits_with_its_own_questions(
 ) -> None:
     file = _zsre(tmp_path / "train.json", 6)
     drawn: list[list[tuple[str, str]]] = []
-    draw = mend_training._draw
+    draw = hypernetwork._draw
 
     def noted(*given: Any, **named: Any) -> Any:
         found = draw(*given, **named)
         drawn.append([asked.pair for asked in found])
         return found
 
-    monkeypatch.setattr(mend_training, "_draw", noted)
+    monkeypatch.setattr(hypernetwork, "_draw", noted)
     editor = _editor(small_model(), timestep, train_file=str(file), train_steps=4)
 
     assert len(drawn) == 4

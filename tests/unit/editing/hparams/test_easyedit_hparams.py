@@ -12,8 +12,7 @@ from world.small_timestep import write_timestep
 
 from kgedit.cli import main
 from kgedit.editing import METHODS
-from kgedit.editing.hparams.easyedit import GivenSpec, translate
-from kgedit.editing.hparams.easyedit_tables import FOUND_BY_ITSELF, METHODS_OF, TABLES
+from kgedit.editing.hparams.easyedit import FOUND_BY_ITSELF, METHODS_OF, TABLES, GivenSpec, translate
 from kgedit.errors import SpecError
 from kgedit.runs.spec import problems_of, read_spec
 

@@ -7,7 +7,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kgedit.editing.locate_then_edit.accumulated_solve import AT_ONCE, AccumulatedSolve, inverse
+from kgedit.editing.locate_then_edit.closed_form import AT_ONCE, AccumulatedSolve, inverse
 from kgedit.errors import SpecError
 
 INPUTS, OUTPUTS = 12, 7

@@ -14,12 +14,13 @@ from world.waits import counted_waits
 
 from kgedit.editing import make_editor
 from kgedit.editing.editor import EditorState
-from kgedit.editing.side_memory.copy_training import Replay, margins
 from kgedit.editing.side_memory.prompt_routes import SeenTokens
 from kgedit.editing.side_memory.side_copies import (
     Distance,
+    Replay,
     Router,
     SideCopy,
+    margins,
     merged,
     random_mask,
     sample_of,

@@ -13,7 +13,7 @@ from world.small_models import changed, small_model, weights
 
 from kgedit.editing import make_editor
 from kgedit.editing.editor import EditorState, RunContext
-from kgedit.editing.locate_then_edit.closed_form_options import away_from_main_directions, main_directions, pilot_cases
+from kgedit.editing.locate_then_edit.closed_form import away_from_main_directions, main_directions, pilot_cases
 from kgedit.editing.locate_then_edit.subject_prompts import outputs_at
 from kgedit.errors import SpecError
 from kgedit.llm.contexts import read_context
