@@ -155,6 +155,10 @@ class FailedCall:
     reason: str
 
 
+_REPLIES = msgspec.json.Decoder(ChatReply)
+"""Made here, because msgspec 0.22 crashes if several threads decode the first object of a type at the same time."""
+
+
 class ReplyCache:
     """Replies by key.
 
@@ -173,7 +177,7 @@ class ReplyCache:
         """
         path = self._path(key)
         try:
-            return msgspec.json.decode(path.read_bytes(), type=ChatReply)
+            return _REPLIES.decode(path.read_bytes())
         except FileNotFoundError:
             return None
         except msgspec.DecodeError as error:

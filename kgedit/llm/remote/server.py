@@ -109,6 +109,10 @@ class _Completion(msgspec.Struct):
     usage: _Usage | None = None
 
 
+_COMPLETIONS = msgspec.json.Decoder(_Completion)
+"""Made here, because msgspec 0.22 crashes if several threads decode the first object of a type at the same time."""
+
+
 class ServerConnection:
     """An open connection to one server; may be used from several threads.
 
@@ -216,7 +220,7 @@ def decode_completion(content: bytes, endpoint: Literal["chat", "text"] = "chat"
         CallError: if the bytes are not a complete completion with one text.
     """
     try:
-        completion = msgspec.json.decode(content, type=_Completion)
+        completion = _COMPLETIONS.decode(content)
     except msgspec.ValidationError as error:
         raise CallError("no chat completion", again=True) from error
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
