@@ -83,7 +83,7 @@ class TextReading:
     def unexplained(self, path: Sequence[str], *, qualified: bool) -> Unexplained:
         """Words of the text that belong to none of the relations of a path, nor to the ways of asking.
 
-        `qualified`: see kgedit.graph_memory.matching.
+        `qualified`: see `Vocabulary.unexplained`.
         """
         names = {name.removeprefix(BACK) for name in path}
         own = names | {_INSTEAD.get(name, name) for name in names}

@@ -358,7 +358,7 @@ def read_misspelt(text: str, known: Container[str]) -> str:
 
     Args:
         text: The text, without the names of entities.
-        known: Stems of words that are not misspelt (kgedit.graph_memory.relations.stem).
+        known: Stems of words that are not misspelt (`stem`).
     """
     return _LOWER_WORD.sub(lambda found: _corrected(found.group(), known), text)
 
