@@ -24,9 +24,8 @@ import contextlib
 import difflib
 import functools
 import re
+import typing
 from collections import abc
-from collections.abc import Callable
-from typing import ParamSpec, TypeVar
 
 _LIKENESS = 0.65
 """Minimum ratio of difflib: "lod-dump" has .94 with load-dump; "rouge", with .6, does not mean "judge"."""
@@ -219,8 +218,8 @@ EXTRAS = {
 }
 """Modules by extra, under their import names and including those of dependencies."""
 
-Parameters = ParamSpec("Parameters")
-Returned = TypeVar("Returned")
+Parameters = typing.ParamSpec("Parameters")
+Returned = typing.TypeVar("Returned")
 
 
 def extra_of(module: str | None) -> str | None:
@@ -229,7 +228,7 @@ def extra_of(module: str | None) -> str | None:
     return next((extra for extra, packages in EXTRAS.items() if package in packages), None)
 
 
-def names_extra(function: Callable[Parameters, Returned]) -> Callable[Parameters, Returned]:
+def names_extra(function: abc.Callable[Parameters, Returned]) -> abc.Callable[Parameters, Returned]:
     """Turn a missing package of an extra into an error that states how to install it."""
 
     @functools.wraps(function)
