@@ -72,7 +72,9 @@ class FinishTask:
             with tempfile.TemporaryDirectory(prefix="kgedit-spill-") as spill:
                 # As many tasks as cores run on a machine, each with its share of the memory.
                 share = usable_cores()
-                (counts,) = write_bucket(rows, [target], self.broadcast, spill=Path(spill) / "spill", share=share)
+                (counts,) = write_bucket(
+                    lambda _columns: [rows], [target], self.broadcast, spill=Path(spill) / "spill", share=share
+                )
             sizes = {path.name: path.stat().st_size for path in sorted(aside.iterdir())}
             for name in sizes:
                 # Another attempt at the same bucket writes the same bytes under the same names.

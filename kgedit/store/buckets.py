@@ -1,17 +1,17 @@
 """Buckets: parts of a snapshot, each with all rows of the subjects whose ids have one hash.
 
-A bucket is finished without the other ones: `write_bucket` takes all of its rows as parsed, and small tables of the
-whole dump (Broadcast). It keeps no state between calls and everything that it takes can be pickled, so that it runs in
-a thread, a process, a Slurm task or a Spark task. Row order and bytes depend on the rows alone.
+A bucket is finished without the other ones: `write_bucket` reads its rows as parsed, and takes small tables of the
+whole dump (Broadcast). It keeps no state between calls, so that it runs in a thread, a process, a Slurm task or a Spark
+task. Row order and bytes depend on the rows alone.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import chain, pairwise
 from pathlib import Path
 
 import duckdb
@@ -24,7 +24,7 @@ from kgedit.store.as_of import LATER_ITEMS, project
 from kgedit.store.bucket_files import RowGroups, bucket_file
 from kgedit.store.digests import ENTITIES_KEPT, with_digests
 from kgedit.store.engine import open_engine
-from kgedit.store.facts import current_facts, with_places
+from kgedit.store.facts import current_facts
 from kgedit.store.schemas import CLAIMS, CLAIMS_JUDGED, CLAIMS_KEPT, ENTITIES, FACTS
 
 BLOCK = pa.field("block", pa.int32())
@@ -50,11 +50,11 @@ SHARED_IDS = pa.schema(
 REDIRECTS = pa.schema([("source", pa.string()), ("target", pa.string())])
 
 TEXT_PER_BUCKET = 512 * 2**20
-"""Bytes of JSON: 400,000 statements of a full dump, or a million thin ones, which take 850 MB to finish."""
+"""Bytes of JSON: 400,000 statements of a full dump, or a million thin ones."""
 
 _ROWS_AT_ONCE = 50_000
 """Claims and entities for which facts and digests are computed at once, about 50 MB; a block that has more is taken
-alone. Four times as many take 170 MB more, and no less time."""
+alone."""
 
 _MEMORY = "448MB"
 """DuckDB's memory to finish a bucket, on two cores; the rest spills to disk."""
@@ -167,7 +167,7 @@ class BucketTarget:
 
 @dataclass(frozen=True, slots=True)
 class BucketRows:
-    """All rows of one bucket as parsed, in the order of the dump.
+    """Rows of one bucket as parsed, in the order of the dump: all of them, or those of some consecutive blocks.
 
     Attributes:
         claims: Columns BUCKET_CLAIMS.
@@ -178,16 +178,23 @@ class BucketRows:
     entities: pa.Table
 
 
+ReadRows = Callable[[Mapping[str, Sequence[str]] | None], Iterable[BucketRows]]
+"""Reads all rows of a bucket, some consecutive blocks at a time; may be called again. Takes the columns of ``claims``
+and ``entities`` that are needed, None for all. Tables with further columns are permitted."""
+
+
 def write_bucket(
-    rows: BucketRows, targets: Sequence[BucketTarget], broadcast: Broadcast, *, spill: Path, share: int = 1
+    read: ReadRows, targets: Sequence[BucketTarget], broadcast: Broadcast, *, spill: Path, share: int = 1
 ) -> list[Counter[str]]:
     """Write the claims, facts and entities of one bucket of each snapshot, with digests.
 
     The first occurrence of a repeated entity is kept, with its statements, and so is the first of equal statements. If
     different statements share an id, one of them keeps it and the others get "#2", "#3", ...
 
+    The rows are read twice, so that they are never in memory together: first the ids, which show what is repeated.
+
     Args:
-        rows: The rows as parsed.
+        read: Reads the rows as parsed.
         targets: The snapshots; several only if they are projections.
         broadcast: Tables of the whole dump.
         spill: Spill folder, for this call alone.
@@ -199,14 +206,14 @@ def write_bucket(
     with open_engine(spill, memory=_MEMORY, share=share) as connection, ExitStack() as stack:
         connection.register("begun_item", broadcast.later_items)
         written = [stack.enter_context(_BucketFiles(target)) for target in targets]
-        kept, left_out = _without_repetitions(connection, rows, broadcast)
-        for claims, entities in _groups(kept):
-            claims_kept = _complete(claims, broadcast)
+        repetitions = _find_repetitions(connection, read, broadcast.shared_ids)
+        for rows in chain.from_iterable(map(_divided, repetitions.left_out_of(_together(read(None))))):
+            claims, entities = _complete(rows.claims, broadcast), rows.entities.select(ENTITIES.names)
             for files in written:
-                files.write(connection, claims_kept, entities.select(ENTITIES.names))
+                files.write(connection, claims, entities)
         for files in written:
             files.write_redirects()
-            files.counts.update(left_out)
+            files.counts.update(repetitions.counts)
         return [files.counts for files in written]
 
 
@@ -217,75 +224,171 @@ COUNTED = (
 """Counts of `write_bucket`: rows of the three files, and rows left out."""
 
 
-def _without_repetitions(
-    connection: duckdb.DuckDBPyConnection, rows: BucketRows, broadcast: Broadcast
-) -> tuple[BucketRows, Counter[str]]:
-    """Rows without repeated entities and statements, with unique statement ids; and the numbers of rows left out."""
-    entities, several = _first_entities(rows.entities)
-    claims = rows.claims
-    if several.num_rows:
-        place = pc.index_in(claims["subject"], value_set=several["id"])
-        in_first = pc.equal(several["block"].combine_chunks().take(place.combine_chunks()), claims["block"])
-        claims = claims.filter(pc.fill_null(in_first, True))
-    described = rows.entities.num_rows - int(pc.sum(pc.is_valid(rows.entities["redirect_target"])).as_py() or 0)
-    unique = _with_unique_ids(connection, claims, broadcast.shared_ids)
-    left_out = Counter({
-        "repeated entities": described - entities.num_rows,
-        "statements of repeated entities": rows.claims.num_rows - claims.num_rows,
-        "repeated statements": claims.num_rows - unique.num_rows,
+_WITH_IDS = {
+    "claims": ("statement_id", "subject", "property", "version", "block"),
+    "entities": ("id", "redirect_target", "block"),
+}
+"""Columns that show what is repeated."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Repetitions:
+    """Rows of a bucket that are left out, and statements that get another id.
+
+    Attributes:
+        claims: Whether each claim is kept.
+        entities: Whether each entity is kept; redirects are not.
+        renamed: Positions of the claims that get another id, ascending.
+        new_ids: Their ids.
+        counts: Numbers of rows left out, by reason.
+    """
+
+    claims: NDArray[np.bool_]
+    entities: NDArray[np.bool_]
+    renamed: NDArray[np.int64]
+    new_ids: pa.Array
+    counts: Counter[str]
+
+    def left_out_of(self, pieces: Iterable[BucketRows]) -> Iterator[BucketRows]:
+        """Yield the rows that are kept, with unique statement ids."""
+        claim = entity = 0
+        for rows in pieces:
+            claims = self._with_new_ids(rows.claims, claim)
+            kept = [
+                table if flags.all() else table.filter(pa.array(flags))
+                for table, flags in (
+                    (claims, self.claims[claim : claim + claims.num_rows]),
+                    (rows.entities, self.entities[entity : entity + rows.entities.num_rows]),
+                )
+            ]
+            claim, entity = claim + claims.num_rows, entity + rows.entities.num_rows
+            yield BucketRows(*kept)
+
+    def _with_new_ids(self, claims: pa.Table, first: int) -> pa.Table:
+        start, end = np.searchsorted(self.renamed, (first, first + claims.num_rows)).tolist()
+        if start == end:
+            return claims
+        renamed = np.zeros(claims.num_rows, np.bool_)
+        renamed[self.renamed[start:end] - first] = True
+        new_ids = self.new_ids.slice(start, end - start)
+        ids = pc.replace_with_mask(claims["statement_id"].combine_chunks(), pa.array(renamed), new_ids)
+        return claims.set_column(claims.schema.get_field_index("statement_id"), "statement_id", ids)
+
+
+def _find_repetitions(connection: duckdb.DuckDBPyConnection, read: ReadRows, shared_ids: pa.Table) -> _Repetitions:
+    """Read hashes of all statement ids and, if some occur twice, the statements that may be repeated."""
+    hashes, entities = [np.zeros(0, np.uint64)], [BUCKET_ENTITIES.empty_table().select(_WITH_IDS["entities"])]
+    for rows in _together(read(_WITH_IDS)):
+        hashes.append(_hashes_of(connection, rows.claims))
+        # Taken, which copies: a column of what is read may keep the other ones in memory.
+        entities.append(rows.entities.select(_WITH_IDS["entities"]).take(np.arange(rows.entities.num_rows)))
+    hashed = np.concatenate(hashes)
+    described, is_first, several = _first_entities(pa.concat_tables(entities))
+    ordered = np.sort(hashed)
+    twice = np.unique(ordered[1:][ordered[1:] == ordered[:-1]])
+    in_first, is_copy = np.ones(len(hashed), np.bool_), np.zeros(len(hashed), np.bool_)
+    renamed, new_ids = np.zeros(0, np.int64), pa.array([], pa.string())
+    if len(twice) or several.num_rows or shared_ids.num_rows:
+        candidates = []
+        start = 0
+        for rows in _together(read(_WITH_IDS)):
+            claims, end = rows.claims, start + rows.claims.num_rows
+            in_first[start:end] = _of_first_entities(claims, several)
+            is_shared = pc.is_in(claims["statement_id"], value_set=shared_ids["statement_id"]).to_numpy()
+            candidate = np.flatnonzero((np.isin(hashed[start:end], twice) | is_shared) & in_first[start:end])
+            place = pa.array(candidate + start)
+            candidates.append(claims.select(_WITH_IDS["claims"]).take(candidate).append_column("place", place))
+            start = end
+        shared = _shared_ids(connection, pa.concat_tables(candidates), shared_ids)
+        places, copies = (shared[name].to_numpy() for name in ("place", "is_copy"))
+        is_copy[places[copies]] = True
+        renamed, new_ids = places[~copies], shared["new_id"].filter(pa.array(~copies)).combine_chunks()
+    counts = Counter({
+        "repeated entities": int(described.sum() - is_first.sum()),
+        "statements of repeated entities": int((~in_first).sum()),
+        "repeated statements": int(is_copy.sum()),
     })  # fmt: skip
-    return BucketRows(unique, entities), left_out
+    return _Repetitions(in_first & ~is_copy, is_first, renamed, new_ids, counts)
 
 
-def _first_entities(entities: pa.Table) -> tuple[pa.Table, pa.Table]:
-    """First rows of the entities, without redirects; and (id, block) of the first row of those with several."""
-    described = entities.filter(pc.is_null(entities["redirect_target"]))
-    codes = described["id"].combine_chunks().dictionary_encode().indices.to_numpy(zero_copy_only=False)
-    _, first, times = np.unique(codes, return_index=True, return_counts=True)
-    if len(first) == described.num_rows:
-        return described, described.select(["id", "block"]).slice(0, 0)
-    return described.take(np.sort(first)), described.select(["id", "block"]).take(first[times > 1])
+def _hashes_of(connection: duckdb.DuckDBPyConnection, claims: pa.Table) -> NDArray[np.uint64]:
+    """Hash of each statement's id. Most ids occur once, and 8 bytes stand for one of 45."""
+    connection.register("claims", claims)
+    try:
+        hashed: pa.Table = connection.sql("SELECT hash(statement_id) AS hashed FROM claims").to_arrow_table()
+    finally:
+        connection.unregister("claims")
+    return np.asarray(hashed["hashed"])
+
+
+def _of_first_entities(claims: pa.Table, several: pa.Table) -> NDArray[np.bool_]:
+    """Which claims belong to the first row of their entity; `several` has (id, block) of entities with several rows."""
+    if not several.num_rows:
+        return np.ones(claims.num_rows, np.bool_)
+    place = pc.index_in(claims["subject"], value_set=several["id"]).combine_chunks()
+    same = pc.equal(several["block"].combine_chunks().take(place), claims["block"])
+    return np.asarray(pc.fill_null(same, True))
+
+
+def _first_entities(entities: pa.Table) -> tuple[NDArray[np.bool_], NDArray[np.bool_], pa.Table]:
+    """Rows that are not redirects; of them the first ones of an entity; and (id, block) of entities with several.
+
+    Args:
+        entities: Columns id, redirect_target and block.
+    """
+    described = entities["redirect_target"].is_null().to_numpy()
+    rows = np.flatnonzero(described)
+    codes = entities["id"].combine_chunks().dictionary_encode().indices.to_numpy(zero_copy_only=False)
+    _, first, times = np.unique(codes[rows], return_index=True, return_counts=True)
+    is_first = np.zeros(entities.num_rows, np.bool_)
+    is_first[rows[first]] = True
+    return described, is_first, entities.select(["id", "block"]).take(rows[first[times > 1]])
 
 
 _SHARED = """
-    WITH candidate AS (
-        SELECT place, statement_id, subject, property, version FROM claims
-        WHERE hash(statement_id) IN (SELECT hash(statement_id) FROM claims GROUP BY ALL HAVING count(*) > 1)
-           OR statement_id IN (SELECT statement_id FROM shared_ids)
-    ), ranked AS (
+    WITH ranked AS (
         SELECT *, dense_rank() OVER (PARTITION BY statement_id ORDER BY subject, property, version) AS nth_here,
                row_number() OVER (PARTITION BY statement_id, version ORDER BY place) AS copy
-        FROM candidate
+        FROM candidates
     )
-    SELECT place - 1 AS row, copy > 1 AS is_copy, statement_id || '#' || coalesce(nth, nth_here) AS new_id
+    SELECT place, copy > 1 AS is_copy, statement_id || '#' || coalesce(nth, nth_here) AS new_id
     FROM ranked LEFT JOIN shared_ids USING (statement_id, subject, property, version)
-    WHERE copy > 1 OR coalesce(nth, nth_here) > 1 ORDER BY row
+    WHERE copy > 1 OR coalesce(nth, nth_here) > 1 ORDER BY place
 """
-"""Rows to leave out or to rename. Hashing first keeps the many ids that occur once out of memory."""
 
 
-def _with_unique_ids(connection: duckdb.DuckDBPyConnection, claims: pa.Table, shared_ids: pa.Table) -> pa.Table:
-    narrow = claims.select(["statement_id", "subject", "property", "version"])
-    connection.register("claims", with_places(narrow))
+def _shared_ids(connection: duckdb.DuckDBPyConnection, candidates: pa.Table, shared_ids: pa.Table) -> pa.Table:
+    """Statements to leave out or to rename: place (ascending), is_copy and new_id."""
+    connection.register("candidates", candidates)
     connection.register("shared_ids", shared_ids)
     try:
-        found = connection.sql(_SHARED).to_arrow_table()
+        return connection.sql(_SHARED).to_arrow_table()
     finally:
-        connection.unregister("claims")
+        connection.unregister("candidates")
         connection.unregister("shared_ids")
-    if not found.num_rows:
-        return claims
-    row, is_copy = (found[name].to_numpy() for name in ("row", "is_copy"))
-    renamed, left_out = np.zeros(claims.num_rows, np.bool_), np.zeros(claims.num_rows, np.bool_)
-    renamed[row[~is_copy]], left_out[row[is_copy]] = True, True
-    new_ids = found["new_id"].filter(pa.array(~is_copy)).combine_chunks()
-    ids = pc.replace_with_mask(claims["statement_id"].combine_chunks(), pa.array(renamed), new_ids)
-    place = claims.schema.get_field_index("statement_id")
-    return claims.set_column(place, "statement_id", ids).filter(pa.array(~left_out))
 
 
-def _groups(rows: BucketRows) -> Iterator[tuple[pa.Table, pa.Table]]:
-    """Consecutive blocks of claims and entities, which contain whole entities, about _ROWS_AT_ONCE rows at a time."""
+def _together(pieces: Iterable[BucketRows]) -> Iterator[BucketRows]:
+    """Yield small pieces together, up to _ROWS_AT_ONCE rows."""
+    waiting: list[BucketRows] = []
+    count = 0
+    for rows in pieces:
+        more = rows.claims.num_rows + rows.entities.num_rows
+        if waiting and count + more > _ROWS_AT_ONCE:
+            yield _joined(waiting)
+            waiting, count = [], 0
+        waiting.append(rows)
+        count += more
+    if waiting:
+        yield _joined(waiting)
+
+
+def _joined(pieces: Sequence[BucketRows]) -> BucketRows:
+    return BucketRows(*(pa.concat_tables(getattr(rows, name) for rows in pieces) for name in _WITH_IDS))
+
+
+def _divided(rows: BucketRows) -> Iterator[BucketRows]:
+    """Yield consecutive blocks, which contain whole entities, about _ROWS_AT_ONCE rows at a time."""
     blocks = [table["block"].to_numpy() for table in (rows.claims, rows.entities)]
     numbers, sizes = np.unique(np.concatenate(blocks), return_counts=True)
     cuts, waiting = [], 0
@@ -296,11 +399,10 @@ def _groups(rows: BucketRows) -> Iterator[tuple[pa.Table, pa.Table]]:
         waiting += size
     starts = [[0, *np.searchsorted(block, cuts).tolist(), len(block)] for block in blocks]
     for group in range(len(cuts) + 1):
-        claims, entities = (
-            table.slice(start[group], start[group + 1] - start[group])
+        yield BucketRows(*(
+            table.slice(start[group], start[group + 1] - start[group]).combine_chunks()
             for table, start in zip((rows.claims, rows.entities), starts, strict=True)
-        )
-        yield claims, entities
+        ))  # fmt: skip
 
 
 def _complete(claims: pa.Table, broadcast: Broadcast) -> pa.Table:

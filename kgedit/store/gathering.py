@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import os
 import struct
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,7 +23,6 @@ import zstandard
 
 from kgedit.files import put_in_place
 from kgedit.store.buckets import BLOCK, BUCKET_CLAIMS, BUCKET_ENTITIES, BucketRows, divide
-from kgedit.store.schemas import CLAIMS, ENTITIES
 
 _LEVEL = 1
 """Arrow's level. A run is read once."""
@@ -57,23 +56,35 @@ def write_frames(path: Path, tables: Iterable[pa.Table]) -> None:
         file.write(_COUNT.pack(len(entries)))
 
 
-def read_frame(path: Path, number: int, schema: pa.Schema) -> pa.Table:
-    """Read one table of a file, by its number from 0."""
-    with path.open("rb") as file:
-        file.seek(-_COUNT.size, os.SEEK_END)
-        (count,) = _COUNT.unpack(file.read(_COUNT.size))
-        file.seek(_ENTRY.size * (number - count) - _COUNT.size, os.SEEK_END)
-        start, compressed, size = _ENTRY.unpack(file.read(_ENTRY.size))
-        file.seek(start)
-        content = zstandard.ZstdDecompressor().decompress(file.read(compressed), max_output_size=size)
-    reader, batches = pa.BufferReader(content), []
-    while reader.tell() < size:
-        batches.append(pa.ipc.read_record_batch(pa.ipc.read_message(reader), schema))
-    return pa.Table.from_batches(batches, schema)
+class FrameReader:
+    """Reads single tables of such files, in one thread. A bucket of a full dump reads some 7,000 small ones."""
+
+    def __init__(self) -> None:
+        self._decompressor = zstandard.ZstdDecompressor()
+
+    def read(self, path: Path, number: int, schema: pa.Schema) -> pa.Table:
+        """Read one table of a file, by its number from 0."""
+        file = os.open(path, os.O_RDONLY)
+        try:
+            end = os.fstat(file).st_size - _COUNT.size
+            (count,) = _COUNT.unpack(os.pread(file, _COUNT.size, end))
+            entry = os.pread(file, _ENTRY.size, end + _ENTRY.size * (number - count))
+            start, compressed, size = _ENTRY.unpack(entry)
+            frame = os.pread(file, compressed, start)
+        finally:
+            os.close(file)
+        content = self._decompressor.decompress(frame, max_output_size=size)
+        reader, batches = pa.BufferReader(content), []
+        while reader.tell() < size:
+            batches.append(pa.ipc.read_record_batch(pa.ipc.read_message(reader), schema))
+        return pa.Table.from_batches(batches, schema)
 
 
 _ROWS_PER_RUN = 1_000_000
-"""Claims and entities of a run, about 500 MB; a full dump has some 1,700 runs."""
+"""Maximum number of claims and entities of a run, which takes 240 MB; a full dump has some 1,700 runs."""
+
+_ROWS_PER_FRAME = 45_000
+"""Number of rows that a bucket has in a run of a small dump: finishing holds one frame at a time, about 15 MB."""
 
 _SCHEMAS = {"claims": BUCKET_CLAIMS, "entities": BUCKET_ENTITIES}
 
@@ -94,16 +105,18 @@ class Gathered:
     runs: tuple[Path, ...]
     buckets: int
 
-    def rows(self, number: int) -> BucketRows:
-        """All rows of a bucket."""
+    def rows(self, number: int, columns: Mapping[str, Sequence[str]] | None = None) -> Iterator[BucketRows]:
+        """Yield the rows of a bucket by block or by run (kgedit.store.buckets.ReadRows)."""
         if self.buckets == 1:
-            return BucketRows(*(_read(self.parts, name, range(self.blocks)) for name in _SCHEMAS))
-        return BucketRows(*(pa.concat_tables(self._batches(name, number)) for name in _SCHEMAS))
-
-    def _batches(self, name: str, number: int) -> Iterator[pa.Table]:
-        yield _SCHEMAS[name].empty_table()
+            for block in range(self.blocks):
+                yield BucketRows(
+                    *(_read(self.parts, name, [block], columns[name] if columns else None) for name in _SCHEMAS)
+                )
+        frames = FrameReader()
         for run in self.runs:
-            yield read_frame(run / f"{name}.frames", number, _SCHEMAS[name])
+            yield BucketRows(
+                *(frames.read(run / f"{name}.frames", number, schema) for name, schema in _SCHEMAS.items())
+            )
 
 
 def gather(parts: Path, blocks: int, folder: Path, *, buckets: int) -> Gathered:
@@ -118,16 +131,17 @@ def gather(parts: Path, blocks: int, folder: Path, *, buckets: int) -> Gathered:
     if buckets == 1:
         return Gathered(parts, blocks, (), 1)
     folder.mkdir(exist_ok=True)
-    runs = tuple(_gather_run(parts, numbers, folder, buckets) for numbers in _runs(parts, blocks))
+    most = min(_ROWS_PER_RUN, _ROWS_PER_FRAME * buckets)
+    runs = tuple(_gather_run(parts, numbers, folder, buckets) for numbers in _runs(parts, blocks, most))
     return Gathered(parts, blocks, runs, buckets)
 
 
-def _runs(parts: Path, blocks: int) -> Iterator[range]:
-    """Numbers of the blocks of each run."""
+def _runs(parts: Path, blocks: int, most: int) -> Iterator[range]:
+    """Numbers of the blocks of each run, which has at most so many rows or one block."""
     start = rows = 0
     for number in range(blocks):
         more = sum(pq.read_metadata(path).num_rows for name in _SCHEMAS for path in _files(parts, name, number))
-        if rows and rows + more > _ROWS_PER_RUN:
+        if rows and rows + more > most:
             yield range(start, number)
             start, rows = number, 0
         rows += more
@@ -158,11 +172,15 @@ def _files(parts: Path, name: str, number: int) -> list[Path]:
     return [path for each in names if (path := parts / f"{each}-{number:06d}.parquet").is_file()]
 
 
-def _read(parts: Path, name: str, numbers: Sequence[int]) -> pa.Table:
-    """Rows of some blocks, with the number of their block."""
-    tables = [_SCHEMAS[name].empty_table()]
+def _read(parts: Path, name: str, numbers: Sequence[int], columns: Sequence[str] | None = None) -> pa.Table:
+    """Rows of some blocks, with the number of their block; of the columns, None means all."""
+    schema = _SCHEMAS[name]
+    if columns is not None:
+        schema = pa.schema([schema.field(column) for column in columns])
+    stored = pa.schema([field for field in schema if field.name != BLOCK.name])
+    tables = [schema.empty_table()]
     for number in numbers:
         for path in _files(parts, name, number):
-            table = pq.ParquetFile(path).read().cast(CLAIMS if name == "claims" else ENTITIES)
+            table = pq.ParquetFile(path).read(stored.names).cast(stored)
             tables.append(table.append_column(BLOCK, pa.array(np.full(table.num_rows, number, np.int32))))
     return pa.concat_tables(tables)

@@ -19,6 +19,7 @@ from typing import Any
 
 from kgedit.checksums import write_checksums
 from kgedit.errors import SourceError, StoreError
+from kgedit.machine import freed_memory_returned
 from kgedit.progress import Advance, ignore
 from kgedit.store.as_of import PLACEMENTS
 from kgedit.store.builds import MISSING_VALUE, Load, LocalBuild, SnapshotBuild, SnapshotPlan
@@ -123,7 +124,7 @@ def _ingest(
     build: SnapshotBuild,
     overwrite: bool,
 ) -> list[Snapshot]:
-    with disk_errors(home), ExitStack() as locks:
+    with disk_errors(home), freed_memory_returned(), ExitStack() as locks:
         refuse_parts(home)
         if loads[0].as_of:
             locks.enter_context(only_writer(staging.with_suffix(".lock"), of="projections"))

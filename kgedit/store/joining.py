@@ -16,6 +16,7 @@ from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, TypedDict
 
@@ -28,8 +29,8 @@ from kgedit.store.files import write_json
 from kgedit.store.gathering import Gathered, gather
 from kgedit.store.planning import PLAN, JoinPlan, Target, plan_join
 
-_MEMORY_PER_BUCKET = 3 << 29
-"""Bytes that finishing a bucket takes: its rows, DuckDB's memory, and what is being written."""
+_MEMORY_PER_BUCKET = 3 << 28
+"""Bytes that finishing a bucket takes: DuckDB's memory, and the rows that are being written."""
 
 
 class JoinOptions(TypedDict):
@@ -192,8 +193,8 @@ class _Finishing:
         finished = [_finished(target) for target in targets]
         if all(counts is not None for counts in finished):
             return [counts for counts in finished if counts is not None]
-        rows, spill = self.gathered.rows(number), self.spill / f"bucket-{number:05d}"
-        made = write_bucket(rows, targets, self.plan.broadcast, spill=spill, share=self.at_once)
+        read, spill = partial(self.gathered.rows, number), self.spill / f"bucket-{number:05d}"
+        made = write_bucket(read, targets, self.plan.broadcast, spill=spill, share=self.at_once)
         for target, counts in zip(targets, made, strict=True):
             write_json(_counts_file(target), {"counts": counts, "sizes": _sizes(target)})
         return made

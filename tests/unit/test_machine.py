@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
-from kgedit.machine import _control_group_limits, parse_size, usable_cores
+from kgedit.machine import _control_group_limits, freed_memory_returned, parse_size, usable_cores
 
 GIGABYTE = 1024**3
 
@@ -43,3 +45,11 @@ def test_the_limit_of_a_container_is_found(tmp_path: Path, line: str, file: str,
     (root / file).write_text(limit, encoding="utf-8")
     (root / "memory.max").write_text("max\n", encoding="utf-8")
     assert _control_group_limits(root, groups) == [2 * GIGABYTE]
+
+
+def test_arrow_has_its_own_pool_again_after_a_load_that_failed() -> None:
+    before = pa.default_memory_pool().backend_name
+    with suppress(KeyError), freed_memory_returned():
+        assert pa.default_memory_pool().backend_name == "system"
+        raise KeyError
+    assert pa.default_memory_pool().backend_name == before

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import weakref
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, get_args
@@ -15,8 +16,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kgedit.errors import DamagedFileError
-from kgedit.store.buckets import BucketRows, BucketTarget, bucket_count, bucket_of, write_bucket
+from kgedit.store.buckets import BucketTarget, ReadRows, bucket_count, bucket_of, write_bucket
 from kgedit.store.engine import literal
+from kgedit.store.gathering import Gathered
 from kgedit.store.planning import plan_join
 from kgedit.store.snapshots import Snapshot, SnapshotTable
 from tests.world.dumps import Json, entity, entity_value, load, snak, statement, write_dump
@@ -128,16 +130,42 @@ def test_a_missing_bucket_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         _ = snapshot.facts
 
 
+def test_the_rows_of_a_bucket_are_never_in_memory_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kgedit.store.gathering._ROWS_PER_RUN", 40)
+    monkeypatch.setattr("kgedit.store.buckets._ROWS_AT_ONCE", 10)
+    held: list[int] = []
+    alive = 0
+
+    def watched(gathered: Gathered, number: int, columns: Mapping[str, Sequence[str]] | None = None) -> Any:
+        nonlocal alive
+        for rows in read(gathered, number, columns):
+            alive += 1
+            weakref.finalize(rows.claims, dies)
+            held.append(alive)
+            yield rows
+            del rows
+
+    def dies() -> None:
+        nonlocal alive
+        alive -= 1
+
+    read = Gathered.rows
+    monkeypatch.setattr(Gathered, "rows", watched)
+    _in_buckets(tmp_path, _dump(tmp_path), 2, monkeypatch)
+    assert len(held) > 20
+    assert max(held) <= 4
+
+
 @pytest.mark.slow
 def test_an_interrupted_load_keeps_finished_buckets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     dump = _dump(tmp_path)
     whole = _in_buckets(tmp_path / "whole", dump, 8, monkeypatch)
     written: list[int] = []
 
-    def write(rows: BucketRows, targets: Sequence[BucketTarget], *more: Any, **options: Any) -> list[Counter[str]]:
+    def write(read: ReadRows, targets: Sequence[BucketTarget], *more: Any, **options: Any) -> list[Counter[str]]:
         if len(written) == 3:
             raise KeyboardInterrupt
-        counts = write_bucket(rows, targets, *more, **options)
+        counts = write_bucket(read, targets, *more, **options)
         written.append(targets[0].number)
         return counts
 
@@ -168,10 +196,10 @@ def test_blocks_that_changed_are_gathered_again(tmp_path: Path, monkeypatch: pyt
     whole = _in_buckets(tmp_path / "whole", other, 8, monkeypatch)
     written: list[int] = []
 
-    def dies(rows: BucketRows, targets: Sequence[BucketTarget], *more: Any, **options: Any) -> list[Counter[str]]:
+    def dies(read: ReadRows, targets: Sequence[BucketTarget], *more: Any, **options: Any) -> list[Counter[str]]:
         if len(written) == 7:
             raise KeyboardInterrupt
-        return _noted(written, rows, targets, *more, **options)
+        return _noted(written, read, targets, *more, **options)
 
     with monkeypatch.context() as patch:
         patch.setattr("kgedit.store.joining.write_bucket", dies)
@@ -183,9 +211,9 @@ def test_blocks_that_changed_are_gathered_again(tmp_path: Path, monkeypatch: pyt
     }
 
 
-def _noted(written: list[int], rows: BucketRows, targets: Sequence[BucketTarget], *more: Any, **options: Any) -> Any:
+def _noted(written: list[int], read: ReadRows, targets: Sequence[BucketTarget], *more: Any, **options: Any) -> Any:
     written.append(targets[0].number)
-    return write_bucket(rows, targets, *more, **options)
+    return write_bucket(read, targets, *more, **options)
 
 
 def _only_read(home: Path, *given: Any, **options: Any) -> Any:

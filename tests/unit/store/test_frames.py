@@ -7,7 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from kgedit.store.gathering import read_frame, write_frames
+from kgedit.store.gathering import FrameReader, write_frames
 
 SCHEMA = pa.schema([("id", pa.string()), ("number", pa.int64()), ("names", pa.list_(pa.string()))])
 
@@ -27,6 +27,6 @@ def test_tables_are_read_by_number_in_any_order(tmp_path: Path, monkeypatch: pyt
     path = tmp_path / "tables.frames"
     write_frames(path, tables)
     for number in (3, 0, 2, 1):
-        found = read_frame(path, number, SCHEMA)
+        found = FrameReader().read(path, number, SCHEMA)
         assert found.schema == SCHEMA
         assert found.to_pylist() == tables[number].to_pylist()

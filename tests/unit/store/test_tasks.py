@@ -12,7 +12,7 @@ import pytest
 from kgedit.errors import StoreError
 from kgedit.progress import ignore
 from kgedit.store import delta
-from kgedit.store.buckets import BucketRows, BucketTarget, write_bucket
+from kgedit.store.buckets import BucketTarget, ReadRows, write_bucket
 from kgedit.store.delta import delta_folder, missing_parts, write_delta
 from kgedit.store.scope import Scope
 from kgedit.store.snapshots import BucketGroup, Snapshot
@@ -47,9 +47,9 @@ def test_shares_give_the_bytes_of_one_load(tmp_path: Path, dump: Path, monkeypat
     assert [task(home, dump, "finish", part) for part in ("3/3", "1/3")] == [2, 3]
     left: list[int] = []
 
-    def noted(rows: BucketRows, targets: Sequence[BucketTarget], *more: Any, **options: Any) -> Any:
+    def noted(read: ReadRows, targets: Sequence[BucketTarget], *more: Any, **options: Any) -> Any:
         left.append(targets[0].number)
-        return write_bucket(rows, targets, *more, **options)
+        return write_bucket(read, targets, *more, **options)
 
     monkeypatch.setattr("kgedit.store.joining.write_bucket", noted)
     monkeypatch.setattr("kgedit.store.blocks._parse", lambda *_: pytest.fail("a block was parsed again"))
