@@ -35,7 +35,7 @@ from kgedit.llm.replies import truncate
 from kgedit.records.runs import Preset
 from kgedit.runs.presets import asked_contexts
 from kgedit.timesteps.edit_files import EditFile
-from kgedit.timesteps.sample_facts import sample_facts
+from kgedit.timesteps.known_facts import sample_facts
 
 EDITS = Path(__file__).resolve().parents[2] / "shared" / "data" / "editing_sets" / "QAEdit_inter_1k.json"
 TIE = 1e-3

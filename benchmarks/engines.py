@@ -26,8 +26,8 @@ from kgedit.graph.state import open_finished
 from kgedit.store.snapshots import list_snapshots
 from kgedit.store.window import Window
 from kgedit.timesteps.changes import BOUNDS
+from kgedit.timesteps.engines import Engine
 from kgedit.timesteps.engines.graph import GraphEngine
-from kgedit.timesteps.engines.protocol import Engine
 from kgedit.timesteps.engines.store import StoreEngine
 
 Question = Callable[[Engine, Window], pa.Table]

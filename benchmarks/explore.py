@@ -25,7 +25,7 @@ from typing import Any
 import duckdb
 from starlette.testclient import TestClient
 
-from kgedit.pages.explorer.explorer import Explorer
+from kgedit.pages.explorer import Explorer
 from kgedit.pages.explorer.exports import ExportTask
 from kgedit.pages.explorer.server import explore_app
 from kgedit.store.engine import literal

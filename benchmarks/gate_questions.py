@@ -21,7 +21,7 @@ from made_up_facts import LACKING, SCHEMA
 from kgedit.graph_memory.relations import SLOT, CatalogueWordings, content_stems
 from kgedit.llm.embeddings import Embedder
 from kgedit.records.cases import Case, Fact
-from kgedit.sample.world import read_world
+from kgedit.sample import read_world
 from kgedit.wording.personas import voices
 
 PAT = tuple(

@@ -23,7 +23,7 @@ from kgedit.timesteps.engines.sparse_cosine import (
     inverse_frequencies,
     weigh,
 )
-from kgedit.timesteps.wikifactdiff.nearest_triples import NEAREST_ENTITIES
+from kgedit.timesteps.wikifactdiff.cases import NEAREST_ENTITIES
 
 RELATIONS = 40
 HUB_RELATIONS = 3

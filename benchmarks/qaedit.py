@@ -32,9 +32,8 @@ import pyarrow.parquet as pq
 from kgedit.clustered_statistics import wilson_interval
 from kgedit.store.schemas import ENTITIES
 from kgedit.store.snapshots import Snapshot, list_snapshots
-from kgedit.timesteps.qaedit.build import english_categorizer, word_by_rules
-from kgedit.timesteps.qaedit.rephrasing import english_rephraser
-from kgedit.timesteps.qaedit.subjects import Names, SubjectFinder, read_names
+from kgedit.timesteps.qaedit import english_categorizer, word_by_rules
+from kgedit.timesteps.qaedit.question_rules import Names, SubjectFinder, english_rephraser, read_names
 from kgedit.verbs.build_qaedit import build_qaedit
 from kgedit.wording.name_index import NameIndex, composed
 

@@ -11,8 +11,7 @@ from typing import ClassVar
 from kgedit.loaders.rdf_blocks import RdfBlock, RdfEntity, RdfParser
 from kgedit.store.rows import Statement
 from kgedit.wikidata.ids import is_property_id
-from kgedit.wikidata.rdf import parse_term, snak_of
-from kgedit.wikidata.snaks import Snak, UnreadableError
+from kgedit.wikidata.snaks import Snak, UnreadableError, parse_term, snak_of
 
 NO_PRECISION, NO_UNIT = "date without precision", "quantity without unit"
 """Reasons for intentionally leaving a value out."""

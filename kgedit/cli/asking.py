@@ -13,8 +13,8 @@ from kgedit.errors import ModelError
 
 if TYPE_CHECKING:
     from kgedit.llm.remote.client import ChatReplies, CostEstimate
+    from kgedit.timesteps.verbalizing import Wanted
     from kgedit.timesteps.verbalizing.verbalizers import LocalVerbalizer, RemoteVerbalizer
-    from kgedit.timesteps.verbalizing.wanted import Wanted
 
 ESTIMATE = click.option("--estimate", is_flag=True, help="Print the estimated cost, without calling the model.")
 DRY_RUN = click.option("--dry-run", is_flag=True, help="Print the requests as JSON lines, without calling the model.")

@@ -25,7 +25,7 @@ from kgedit.verbs.snapshots import Cycles, DropSnapshot, Relations, Verify
 from kgedit.wikidata.times import read_day
 
 if TYPE_CHECKING:
-    from kgedit.fetching.items import FetchedItems
+    from kgedit.fetching.slices import FetchedItems
     from kgedit.fetching.sparql import FetchedSlice
 
 

@@ -18,7 +18,7 @@ from kgedit.cli.formats import open_in_browser, open_page, print_json, print_tab
 from kgedit.cli.progress import bars, say
 from kgedit.cli.runs import ignore_renamed_functions, pairs, spec_options
 from kgedit.cli.verb_command import FlagOption, Given, verb_command, with_parameters
-from kgedit.pages.charts.scales import percent
+from kgedit.pages.charts import percent
 from kgedit.verbs.up import Up, carry_out
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ from kgedit.editing.hparams.locate_then_edit import KNOWN_FACTS, PROSE, SAMPLE
 from kgedit.errors import ModelError
 from kgedit.llm.language_model import LanguageModel
 from kgedit.records.cases import KnownFact
-from kgedit.timesteps.sample_facts import sample_facts
+from kgedit.timesteps.known_facts import sample_facts
 
 _MOST_LENGTH = 4096
 """Maximum tokens of a row: the attention of one row takes memory with the square of its length."""

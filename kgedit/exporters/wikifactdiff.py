@@ -14,7 +14,7 @@ from kgedit.records.cases import Case
 from kgedit.store.files import write_text
 from kgedit.timesteps.tables import read_parts
 from kgedit.timesteps.timestep import EXPORT_AGAIN, Timestep
-from kgedit.timesteps.wikifactdiff.tables import OWN_TABLES, has_own_tables
+from kgedit.timesteps.wikifactdiff import OWN_TABLES, has_own_tables
 from kgedit.timesteps.wikifactdiff.values import BLANK
 
 Row = dict[str, Any]

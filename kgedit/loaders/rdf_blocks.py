@@ -25,8 +25,17 @@ from kgedit.store.rows import (
 )
 from kgedit.store.schemas import CLAIMS, ENTITIES, NODES, WAITING, LoaderOptions, Parsed, Waiting
 from kgedit.wikidata.ids import is_id_of, is_property_id, plain_line, site_address
-from kgedit.wikidata.rdf import RdfTerm, datatype_of, entity_id, needs_node, parse_term, snak_of, snak_of_node
-from kgedit.wikidata.snaks import Snak, UnreadableError
+from kgedit.wikidata.snaks import (
+    RdfTerm,
+    Snak,
+    UnreadableError,
+    datatype_of,
+    entity_id,
+    needs_node,
+    parse_term,
+    snak_of,
+    snak_of_node,
+)
 
 MALFORMED = "malformed triple"
 """Reason for a line that is not a triple."""

@@ -15,9 +15,9 @@ from kgedit.analysis.overviews import schedule_table
 from kgedit.analysis.runs import Run
 from kgedit.analysis.tables import Estimate, MeanChange, Table
 from kgedit.analysis.timesteps import lifelong_table, retention_table
-from kgedit.pages.charts.heat import HeatCell, HeatRow, heat_map
+from kgedit.pages.charts import common_top, estimate_text
+from kgedit.pages.charts.bars import HeatCell, HeatRow, heat_map
 from kgedit.pages.charts.lines import Curve, curves, year_dots
-from kgedit.pages.charts.scales import common_top, estimate_text
 from kgedit.pages.marks import Drawing, Figure
 from kgedit.pages.report_views import ASKED_AXES, AXIS_NAMES, Exhibit, View, in_days, run_names
 from kgedit.records.cases import SPECIFICITY, Axis

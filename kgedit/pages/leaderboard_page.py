@@ -12,8 +12,8 @@ from kgedit.analysis.comparisons import Placed
 from kgedit.analysis.leaderboard import HEADINGS, MEASURES, Measure, Standing, Standings, standings_tables, title_of
 from kgedit.analysis.overviews import kinds_of
 from kgedit.analysis.tables import Estimate, Table, as_text
-from kgedit.pages.charts.points import ForestRow, interval_strip
-from kgedit.pages.charts.scales import estimate_text, percent, same_count
+from kgedit.pages.charts import estimate_text, percent, same_count
+from kgedit.pages.charts.lines import ForestRow, interval_strip
 from kgedit.pages.marks import Drawing
 from kgedit.pages.report_views import in_days
 from kgedit.pages.shell import render

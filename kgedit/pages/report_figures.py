@@ -15,11 +15,9 @@ from kgedit.analysis.tables import Estimate, MeanChange, Table, preset_names
 from kgedit.analysis.two_hops import found_hops_table, retrieval_table, single_hops_table
 from kgedit.analysis.wikifactdiff import neighbours_table
 from kgedit.analysis.wrong_answers import error_table
-from kgedit.pages.charts.bars import Cost, FoundBar, found_bars, memory_bars, time_dots
-from kgedit.pages.charts.heat import HeatCell, HeatRow, heat_map
-from kgedit.pages.charts.lines import Slope, slopes
-from kgedit.pages.charts.points import ForestRow, Tradeoff, forest, tradeoffs
-from kgedit.pages.charts.scales import common_top, estimate_text
+from kgedit.pages.charts import common_top, estimate_text
+from kgedit.pages.charts.bars import Cost, FoundBar, HeatCell, HeatRow, found_bars, heat_map, memory_bars, time_dots
+from kgedit.pages.charts.lines import ForestRow, Slope, Tradeoff, forest, slopes, tradeoffs
 from kgedit.pages.figures_over_time import curve_exhibits, matrix_exhibits, specificity_exhibits, year_exhibits
 from kgedit.pages.marks import Drawing, Figure
 from kgedit.pages.report_views import ASKED_AXES, AXIS_NAMES, Exhibit, MethodView, View, run_names

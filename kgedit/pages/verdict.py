@@ -13,7 +13,7 @@ from kgedit.analysis.answers import judged_questions
 from kgedit.analysis.comparisons import SURE, PairedResult, limits_of_tests, paired_result
 from kgedit.analysis.overviews import UNKNOWN_KIND, kinds_of
 from kgedit.clustered_statistics import holm
-from kgedit.pages.charts.scales import estimate_text, percent
+from kgedit.pages.charts import estimate_text, percent
 from kgedit.pages.report_views import MethodView, View
 from kgedit.records.cases import Axis
 

@@ -49,7 +49,7 @@ from kgedit.runs.selection import (
 from kgedit.runs.spec import as_recorded, write_spec
 from kgedit.runs.tracking import Tracking
 from kgedit.timesteps.edit_files import Edits, open_edits
-from kgedit.timesteps.sample_facts import sample_facts
+from kgedit.timesteps.known_facts import sample_facts
 
 SECONDS_BETWEEN_CALL_CHECKPOINTS = 60.0
 """Minimum seconds between two checkpoints within one call of a method."""

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from kgedit.files import replace_file
-from kgedit.sample.world import DatedValue, Qualifier, Reach, SampleEntity, SampleStatement, World, read_world, wrong
+from kgedit.sample import DatedValue, Qualifier, Reach, SampleEntity, SampleStatement, World, read_world, wrong
 
 # Written forms: ``Q84 London`` and ``P580 start time`` (the label is only checked), ``2021-12-08``, ``2021-12``,
 # ``2021`` (written at the intended precision), ``1578 ±0.5 unit Q712226 square kilometre``, ``Deutschland@de``, ``52.5

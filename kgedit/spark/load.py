@@ -20,10 +20,18 @@ import pyarrow.compute as pc
 
 from kgedit.errors import StoreError
 from kgedit.progress import Steps
-from kgedit.spark.chunks import CHUNK_SCHEMA, WHOLE_SNAPSHOT, from_bytes
-from kgedit.spark.finishing import FindTask, FinishTask
-from kgedit.spark.parsing import TEXT_COLUMNS, HashTask, ParseTask, ReadTask
 from kgedit.spark.session import failures_explained, tasks_reported
+from kgedit.spark.tasks import (
+    CHUNK_SCHEMA,
+    TEXT_COLUMNS,
+    WHOLE_SNAPSHOT,
+    FindTask,
+    FinishTask,
+    HashTask,
+    ParseTask,
+    ReadTask,
+    from_bytes,
+)
 from kgedit.store.buckets import BucketTarget
 from kgedit.store.builds import CheckCounts, Load, SnapshotPlan
 from kgedit.store.engine import open_in_memory

@@ -22,6 +22,7 @@ from kgedit.store.engine import select
 from kgedit.store.facts import with_statement_ids
 from kgedit.store.parts import keep_in_parts
 from kgedit.store.window import Window
+from kgedit.timesteps.engines import CHANGED_EDGES, Engine
 from kgedit.timesteps.engines.functionality import (
     BOUNDS,
     bounds_record,
@@ -29,8 +30,7 @@ from kgedit.timesteps.engines.functionality import (
     measured_relations,
     stated_relations,
 )
-from kgedit.timesteps.engines.protocol import CHANGED_EDGES, Engine
-from kgedit.timesteps.funnel import Filter, Filtered, reason_column, split_by_reason
+from kgedit.timesteps.filters import Filter, Filtered, reason_column, split_by_reason
 from kgedit.timesteps.labels import is_id, labelled_parts, likened, not_roman, too_long
 from kgedit.timesteps.selected import keep_selected
 from kgedit.timesteps.timestep import Timestep
@@ -67,7 +67,7 @@ def keep_changes(window: Window, edges: Iterable[pa.Table]) -> None:
 
     Args:
         window: Both snapshots.
-        edges: Changed edges, in at least one table (kgedit.timesteps.engines.protocol.Engine.changed_edges).
+        edges: Changed edges, in at least one table (kgedit.timesteps.engines.Engine.changed_edges).
     """
     for table in edges:
         window.add("changed_edge", table.select(list(CHANGES[:-1])))

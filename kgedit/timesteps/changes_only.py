@@ -22,8 +22,8 @@ from kgedit.checksums import write_checksums
 from kgedit.errors import StoreError
 from kgedit.files import put_in_place, sync
 from kgedit.progress import step
-from kgedit.spark.parts import run_parts, with_absolute_path
 from kgedit.spark.session import Session
+from kgedit.spark.tasks import run_parts, with_absolute_path
 from kgedit.store.bucket_files import RowGroups, bucket_file
 from kgedit.store.digests import ENTITIES_KEPT
 from kgedit.store.disk import disk_errors

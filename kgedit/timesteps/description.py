@@ -20,7 +20,7 @@ from kgedit.records.cases import SCENARIOS, SPECIFICITY, Case
 from kgedit.store.engine import select
 from kgedit.timesteps.edit_files import EditFile, Edits
 from kgedit.timesteps.timestep import Timestep
-from kgedit.timesteps.wikifactdiff.tables import has_own_tables, own_table
+from kgedit.timesteps.wikifactdiff import has_own_tables, own_table
 
 DESCRIPTION = pa.schema(
     [

@@ -23,7 +23,15 @@ from kgedit.store.files import replace_folder, working_folder, write_json
 from kgedit.store.parts import keep_in_parts
 from kgedit.store.snapshots import Snapshot
 from kgedit.store.window import Window
-from kgedit.timesteps.chains import CHAIN_QUERIES, MOST_HOPS, Chains, find_chains, unchanged_hops
+from kgedit.timesteps.chains import (
+    CHAIN_QUERIES,
+    MOST_HOPS,
+    Chains,
+    find_chains,
+    find_shortcuts,
+    make_two_hops,
+    unchanged_hops,
+)
 from kgedit.timesteps.changes import (
     DROPPED,
     drop_remaining,
@@ -37,9 +45,9 @@ from kgedit.timesteps.changes import (
     verdict_record,
 )
 from kgedit.timesteps.crosslingual import ask_in_other_language, describe_crosslingual, open_other
-from kgedit.timesteps.engines.protocol import Engine
+from kgedit.timesteps.engines import Engine
 from kgedit.timesteps.engines.store import read_sql
-from kgedit.timesteps.funnel import Filter, Filtered, reason_column
+from kgedit.timesteps.filters import Filter, Filtered, reason_column
 from kgedit.timesteps.kinds import (
     CHANGES,
     KindClassifier,
@@ -58,7 +66,6 @@ from kgedit.timesteps.selected import read_selection
 from kgedit.timesteps.specificity import measure_specificity, read_case_views, specificity_provenance
 from kgedit.timesteps.tables import OPTIONAL_TABLES, TABLES, write_table
 from kgedit.timesteps.timestep import Timestep
-from kgedit.timesteps.two_hops import find_shortcuts, make_two_hops
 from kgedit.timesteps.wording import choose_templates, named_parts, word_cases, word_facts, word_probes
 from kgedit.timesteps.written import WrittenCases, WrittenProbes, count_values, write_cases, write_probes
 from kgedit.wikidata.times import not_before
@@ -102,7 +109,7 @@ class WikiBigEditSettings:
         changed_locality: Whether facts that changed in the window, but are not cases, may be locality probes.
         only: File of the subjects and relations whose changes count (kgedit.timesteps.selected); None means all.
         pageviews: Monthly files of page views (kgedit.timesteps.specificity); if empty, views are null.
-        counts: Counts of a corpus, or its texts (kgedit.timesteps.corpus_counts); None leaves counts null.
+        counts: Counts of a corpus, or its texts (kgedit.timesteps.specificity); None leaves counts null.
         hops: Number of facts of the longest chains to ask for (kgedit.timesteps.chains), 2 to 4.
         language: Language of questions and labels (kgedit.wording.catalogues).
         crosslingual: Timestep of the same window in another language, or a folder that contains it, whose questions

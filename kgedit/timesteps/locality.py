@@ -23,7 +23,7 @@ import yaml
 from kgedit.store.engine import select
 from kgedit.store.parts import keep_in_parts, of_part
 from kgedit.store.window import Window
-from kgedit.timesteps.engines.protocol import Engine
+from kgedit.timesteps.engines import Engine
 from kgedit.timesteps.labels import PAGES, page_classes, usable
 from kgedit.timesteps.tables import ALIKE, CHANGED, EVIDENCE_RANK, FACT, find_evidence
 from kgedit.wording.catalogues import ENGLISH, Language

@@ -17,8 +17,7 @@ from kgedit.store.engine import listed, literal
 from kgedit.store.window import Window
 from kgedit.timesteps.engines.store import StoreEngine, keep_two_hops
 from kgedit.timesteps.export import WikiBigEditSettings
-from kgedit.timesteps.kinds.properties import BEGINNINGS, ENDINGS
-from kgedit.timesteps.kinds.snapshot_tables import MAX_DEPTH
+from kgedit.timesteps.kinds.snapshot_tables import BEGINNINGS, ENDINGS, MAX_DEPTH
 from kgedit.timesteps.locality import CANDIDATES, RELATION_SAMPLE, related_relations
 from kgedit.wikidata.ids import COUNTRY, INSTANCE_OF, JURISDICTION, SUBCLASS_OF
 from kgedit.wording.names import name_rules
@@ -151,7 +150,7 @@ class _Finding:
         self._window.drop("alike")
 
     def add_two_hops(self) -> None:
-        """Facts by which an end of two hops follows without the edit (kgedit.timesteps.two_hops.find_shortcuts)."""
+        """Facts by which an end of two hops follows without the edit (kgedit.timesteps.chains.find_shortcuts)."""
         window = self._window
         keep_two_hops(window)
         window.run(

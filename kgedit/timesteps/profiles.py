@@ -10,6 +10,9 @@ from dataclasses import dataclass
 
 from kgedit.errors import TimestepError
 
+ENGINES = ("auto", "graph", "store")
+"""Names of the engines that answer an export's queries, the default first: auto chooses by the size of the window."""
+
 PROFILES = ("wikibigedit", "wikifactdiff")
 """The first is the default."""
 

@@ -15,7 +15,7 @@ import pyarrow as pa
 from kgedit.errors import TimestepError
 from kgedit.files import replace_file
 from kgedit.store.engine import select
-from kgedit.timesteps.funnel import Filter, Filtered, reason_column, split_by_reason
+from kgedit.timesteps.filters import Filter, Filtered, reason_column, split_by_reason
 
 SELECTION = pa.schema([("subject", pa.string()), ("property", pa.string())])
 """Null matches anything; a row has at least one of the two."""

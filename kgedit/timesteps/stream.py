@@ -26,7 +26,7 @@ from kgedit.store.files import replace_folder, working_folder, write_json
 from kgedit.store.snapshots import Snapshot
 from kgedit.store.window import Window
 from kgedit.timesteps.timestep import Timestep, read_manifest, table_checksums
-from kgedit.timesteps.wikifactdiff.tables import has_own_tables, own_table
+from kgedit.timesteps.wikifactdiff import has_own_tables, own_table
 
 Pair = tuple[Snapshot, Snapshot]
 """The older and the newer snapshot of a timestep."""

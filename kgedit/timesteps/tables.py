@@ -72,7 +72,7 @@ CASES = pa.schema(
 )
 """cases.parquet: one row per edit, ordered by case_id.
 
-No question fails a final filter (kgedit.timesteps.final_filters): personas is null if it would, rephrases excludes such
+No question fails a final filter (kgedit.timesteps.filters): personas is null if it would, rephrases excludes such
 texts, and rephrase is the first remaining one, or null; clozes exclude texts that give the answer away (the first is
 the cloze used for editing, the others test whether the edit generalizes). statement is the update as a sentence
 (null in the other profile), name the subject as used in a sentence ("the Netherlands"), phrase the template's noun

@@ -25,7 +25,7 @@ from kgedit.html_tables import html_table
 from kgedit.records.cases import AXES, SPECIFICITY, Axis, Case, Chain, Fact, KnownFact, Probe, Specificity
 from kgedit.resources import as_typed, home
 from kgedit.timesteps.tables import CHANGED, OPTIONAL_TABLES, TABLES, Rows, answers_in, fact_in, read_parts
-from kgedit.timesteps.wikifactdiff.tables import (
+from kgedit.timesteps.wikifactdiff import (
     has_neighbours,
     neighbour_probes,
     replaced,

@@ -18,8 +18,16 @@ from kgedit.errors import TimestepError
 from kgedit.store.engine import select
 from kgedit.store.parts import keep_in_parts, of_part
 from kgedit.store.window import Window
-from kgedit.timesteps.final_filters import faults_as_filters, gives_away, judge_cases, keep_probes
-from kgedit.timesteps.funnel import Filter, Filtered, reason_column, split_by_reason
+from kgedit.timesteps.filters import (
+    Filter,
+    Filtered,
+    faults_as_filters,
+    gives_away,
+    judge_cases,
+    keep_probes,
+    reason_column,
+    split_by_reason,
+)
 from kgedit.timesteps.labels import SUBJECTS, described_parts, is_id
 from kgedit.timesteps.profiles import PERSONA_STYLES
 from kgedit.timesteps.relation_words import RelationWords
@@ -221,7 +229,7 @@ def word_cases(
     Returns:
         The cases with the columns of word_facts, statement (the update as a sentence), persona and personas (the
         question in its voice), ordered by case_id, without questions that fail a final filter
-        (kgedit.timesteps.final_filters.judge_cases).
+        (kgedit.timesteps.filters.judge_cases).
     """
     worded = word_facts(cases, templates, subjects, language=words.language)
     worded = worded.append_column("statement", _statements(worded, words.language))

@@ -16,8 +16,7 @@ import pyarrow.compute as pc
 
 from kgedit.records.cases import SPECIFICITY
 from kgedit.store.window import Window
-from kgedit.timesteps.final_filters import add_counts
-from kgedit.timesteps.funnel import Filtered
+from kgedit.timesteps.filters import Filtered, add_counts
 from kgedit.timesteps.tables import CASES, FACT, LOCALITY, TableFile
 from kgedit.wording.catalogues import MARK, Language
 
@@ -31,7 +30,7 @@ class WrittenCases:
     Attributes:
         written: Entry of the manifest for the table.
         funnel: Number of cases without a question by reason.
-        questions: Results of the final filters (kgedit.timesteps.funnel.Filtered).
+        questions: Results of the final filters (kgedit.timesteps.filters.Filtered).
         tags: Number of cases by tag.
         kinds: Number of cases by kind of change.
         generic: Number of cases with a generic template.
@@ -100,7 +99,7 @@ class WrittenProbes:
     Attributes:
         written: Entry of the manifest for the table.
         bases: Number of probes by basis.
-        questions: Results of the final filters (kgedit.timesteps.funnel.Filtered).
+        questions: Results of the final filters (kgedit.timesteps.filters.Filtered).
     """
 
     written: dict[str, Any]

@@ -39,10 +39,10 @@ if TYPE_CHECKING:
     from kgedit.llm.contexts import Instructions
     from kgedit.llm.remote.client import ChatClient, CostEstimate, Effort
     from kgedit.llm.remote.server import ChatServer
+    from kgedit.timesteps.qaedit import BuiltRows, LocalityDraw
     from kgedit.timesteps.qaedit.asking import Part
-    from kgedit.timesteps.qaedit.build import BuiltRows, LocalityDraw
+    from kgedit.timesteps.qaedit.question_rules import Names
     from kgedit.timesteps.qaedit.sources import QuestionFile
-    from kgedit.timesteps.qaedit.subjects import Names
 
 
 PARTS = ("subject", "rephrase", "category")
@@ -212,9 +212,9 @@ class BuildQaedit(Verb[QaeditFile]):
             StoreError: if a snapshot is not loaded.
             ModelError: if the model cannot be queried.
         """
+        from kgedit.timesteps.qaedit import build_rows, refuse_to_replace, word_by_rules, write_rows
         from kgedit.timesteps.qaedit.asking import ask_parts
-        from kgedit.timesteps.qaedit.build import build_rows, refuse_to_replace, word_by_rules, write_rows
-        from kgedit.timesteps.qaedit.subjects import SubjectFinder
+        from kgedit.timesteps.qaedit.question_rules import SubjectFinder
 
         path, model = Path(self.out), self.model
         refuse_to_replace(path, overwrite=self.overwrite)
@@ -278,7 +278,7 @@ class _Read:
 def _read(paths: Sequence[str | Path], limit: int | None) -> _Read:
     import pyarrow as pa
 
-    from kgedit.timesteps.qaedit.build import distinct
+    from kgedit.timesteps.qaedit import distinct
     from kgedit.timesteps.qaedit.sources import read_questions
 
     files = tuple(read_questions(Path(path), limit=limit) for path in paths)
@@ -292,14 +292,14 @@ def _names(days: Sequence[str | datetime.date], home: str | Path | None, questio
     if not days:
         return None
     from kgedit.store.snapshots import open_snapshot
-    from kgedit.timesteps.qaedit.subjects import read_names
+    from kgedit.timesteps.qaedit.question_rules import read_names
 
     folder = default_home() if home is None else utf8_folder(home)
     return read_names([open_snapshot(folder, read_date(day)) for day in days], questions["question"])
 
 
 def _draw(pool: _Read | None, *, size: int, seed: int) -> LocalityDraw:
-    from kgedit.timesteps.qaedit.build import LocalityDraw, LocalityQuestion
+    from kgedit.timesteps.qaedit import LocalityDraw, LocalityQuestion
 
     columns = [pool.questions[name].to_pylist() for name in ("question", "answer")] if pool else [[], []]
     return LocalityDraw([LocalityQuestion(*pair) for pair in zip(*columns, strict=True)], size=size, seed=seed)
@@ -314,7 +314,7 @@ def _refuse_none(built: BuiltRows, sources: Sequence[str | Path]) -> None:
 def _provenance(
     read: _Read, pool: _Read | None, names: Sequence[str | datetime.date], *, settings: dict[str, Any], built: BuiltRows
 ) -> dict[str, Any]:
-    from kgedit.timesteps.qaedit.build import FORMAT, category_counts, rules_hash
+    from kgedit.timesteps.qaedit import FORMAT, category_counts, rules_hash
 
     repeated = {"the same question twice": read.repeated} if read.repeated else {}
     return {

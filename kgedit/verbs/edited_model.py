@@ -11,7 +11,7 @@ from kgedit.errors import ModelError, SpecError
 from kgedit.llm.generation import Question, answer_freely, free_preset
 from kgedit.runs.evaluator import fit_prefix
 from kgedit.runs.presets import asked_contexts
-from kgedit.timesteps.sample_facts import sample_facts
+from kgedit.timesteps.known_facts import sample_facts
 
 if TYPE_CHECKING:
     from kgedit.editing.editor import Editor

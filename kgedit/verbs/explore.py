@@ -52,7 +52,7 @@ class Explore(Verb["ExploreServer"]):
             MissingExtraError: if kgedit[serve] is not installed.
         """
         from kgedit.graph.state import browser_of_home
-        from kgedit.pages.explorer.explorer import Explorer
+        from kgedit.pages.explorer import Explorer
         from kgedit.pages.explorer.server import make_server
         from kgedit.store.disk import disk_errors
         from kgedit.untrusted import is_web_address

@@ -6,8 +6,7 @@ from dataclasses import fields
 from typing import TYPE_CHECKING, Annotated, Any
 
 from kgedit.errors import TimestepError
-from kgedit.timesteps.engines import ENGINES
-from kgedit.timesteps.profiles import COMPATS, PERSONA_STYLES, PROFILES, check_profile, functional_by
+from kgedit.timesteps.profiles import COMPATS, ENGINES, PERSONA_STYLES, PROFILES, check_profile, functional_by
 from kgedit.verbs.options import (
     AnyFolder,
     ExistingFile,

@@ -20,8 +20,8 @@ from kgedit.store.scope import Scope, kept_scope
 from kgedit.store.snapshots import Snapshot, list_snapshots
 from kgedit.store.window import Window
 from kgedit.timesteps import export as wikibigedit
+from kgedit.timesteps.engines import Engine
 from kgedit.timesteps.engines.graph import GraphEngine
-from kgedit.timesteps.engines.protocol import Engine
 from kgedit.timesteps.engines.store import StoreEngine
 from kgedit.timesteps.stream import Stream, write_stream
 from kgedit.timesteps.timestep import Timestep, timestep_folder

@@ -27,7 +27,7 @@ from kgedit.wikidata.times import read_day
 
 if TYPE_CHECKING:
     from kgedit.fetching.dumps import DumpOrder
-    from kgedit.fetching.items import FetchedItems
+    from kgedit.fetching.slices import FetchedItems
     from kgedit.fetching.sparql import FetchedSlice
 
 
@@ -187,8 +187,8 @@ class FetchItems(FetchedItemsOptions, Verb["FetchedItems"]):
         Raises:
             SourceError: if the list is wrong, or the server does not answer.
         """
-        from kgedit.fetching.items import ItemsOrder, fetch_items
         from kgedit.fetching.manners import Manners
+        from kgedit.fetching.slices import ItemsOrder, fetch_items
 
         ids, revisions = read_revisions(Path(self.items))
         order = ItemsOrder(

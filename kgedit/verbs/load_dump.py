@@ -398,7 +398,7 @@ class RunTask(OnEngine, ReadOptions, HomeVerb[int]):
         with self.open_engine() as session:
             if session is None:
                 return run_delta_task(home, older, newer, scope, share)
-            from kgedit.spark.parts import write_delta_on_spark
+            from kgedit.spark.tasks import write_delta_on_spark
 
             return write_delta_on_spark(session, home, older, newer, scope)
 

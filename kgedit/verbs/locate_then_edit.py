@@ -346,7 +346,7 @@ trace_model = function_of(TraceModel)
 
 def tracing_figure(tracing: Tracing, *, model: str) -> Figure:
     """Draw a heat map per kind of state: layers top down, positions across, each effect as a share of the total."""
-    from kgedit.pages.charts.heat import HeatCell, HeatRow, heat_map
+    from kgedit.pages.charts.bars import HeatCell, HeatRow, heat_map
     from kgedit.pages.marks import Figure
 
     panels = []

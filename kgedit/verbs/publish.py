@@ -91,8 +91,8 @@ class Publish(Verb[PublishedFolder]):
             TimestepError: if a timestep has no case or no checksums, a run is not on these timesteps, or the folder
                 must not be replaced.
         """
+        from kgedit.exporters.publication import refuse_to_replace, write_publication
         from kgedit.exporters.publication.content import About, Publication, publish_timestep
-        from kgedit.exporters.publication.folder import refuse_to_replace, write_publication
         from kgedit.timesteps.timestep import Timestep
 
         path = Path(self.folder)

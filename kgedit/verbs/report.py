@@ -304,7 +304,7 @@ def _counts(runs: Sequence[Run], by: Sequence[str], counts: str | Path | Mapping
     """
     from kgedit.analysis.breakdowns import CUTOFF
     from kgedit.records.cases import SPECIFICITY
-    from kgedit.timesteps.corpus_counts import corpus_counts
+    from kgedit.timesteps.specificity import corpus_counts
 
     for name in by:
         missing = name in SPECIFICITY and all(run.cases[name].null_count == len(run.cases) for run in runs)

@@ -33,7 +33,7 @@ class DeviceOptions:
 
 
 AXES = ("update", "rephrase", "personas", "mhop", "locality")
-"""Axes of kgedit.timesteps.verbalizing.wanted (tested), which no command imports before it runs."""
+"""Axes of kgedit.timesteps.verbalizing (tested), which no command imports before it runs."""
 
 Axis = Annotated[str, OneOf(AXES)]
 

@@ -19,7 +19,6 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-import kgedit.sample
 from kgedit.editing import METHODS, settings_type_of
 from kgedit.errors import KgeditError, MissingExtraError, SpecError, StoreError, TimestepError
 from kgedit.graph.connection import external_address
@@ -30,6 +29,7 @@ from kgedit.graph.state import browser_of_home
 from kgedit.llm.embeddings import check_embedder
 from kgedit.progress import Steps
 from kgedit.resources import use_home
+from kgedit.sample import SOURCE
 from kgedit.sample.generate import SNAPSHOT_DATES, write_world
 from kgedit.store.snapshots import open_snapshot
 from kgedit.timesteps.engines.store import StoreEngine
@@ -90,10 +90,9 @@ def steps_of(inputs: UpInputs, *, overwrite: bool, track: str | None) -> list[St
 def _write_sample(inputs: UpInputs) -> Step:
     folder = inputs.sample_folder
     files = [folder / name for name in (*(f"{day:%Y%m%d}.json.gz" for day in SNAPSHOT_DATES), "redirects.tsv")]
-    source = Path(kgedit.sample.__file__).parent / "world.yaml"
 
     def is_done() -> bool:
-        return all(file.is_file() and file.stat().st_mtime >= source.stat().st_mtime for file in files)
+        return all(file.is_file() and file.stat().st_mtime >= SOURCE.stat().st_mtime for file in files)
 
     return Step("sample", "write the sample's dumps", is_done, lambda _progress: write_world(folder))
 

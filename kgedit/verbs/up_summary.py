@@ -25,7 +25,7 @@ from kgedit.clustered_statistics import clustered_interval
 from kgedit.editing import METHODS
 from kgedit.files import replace_file
 from kgedit.metrics import METRICS
-from kgedit.pages.charts.scales import percent
+from kgedit.pages.charts import percent
 from kgedit.pages.report_views import MethodView, View, views_of
 from kgedit.records.answer_table import case_hash
 from kgedit.records.runs import UNEDITED, Answer, ModelState, Preset, Selection

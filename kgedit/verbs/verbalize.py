@@ -32,9 +32,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from kgedit.llm.remote.client import ChatReplies
+    from kgedit.timesteps.verbalizing import Wanted
     from kgedit.timesteps.verbalizing.mining import Mined
     from kgedit.timesteps.verbalizing.verbalizers import Verbalizer
-    from kgedit.timesteps.verbalizing.wanted import Wanted
     from kgedit.verbs.verbalizing import Comparison, Verbalized, WordingOptions
 
 TEMPLATES = "templates"

@@ -23,23 +23,21 @@ from kgedit.store.disk import disk_errors
 from kgedit.store.files import replace_folder, working_folder, write_json
 from kgedit.store.snapshots import Snapshot, list_snapshots
 from kgedit.timesteps.timestep import Timestep
-from kgedit.timesteps.verbalizing.comparing import (
+from kgedit.timesteps.verbalizing import Wanted, wanted_wordings
+from kgedit.timesteps.verbalizing.mining import Mined, mine, mined_catalogue, wanted_statements
+from kgedit.timesteps.verbalizing.prompting import prompts_version
+from kgedit.timesteps.verbalizing.rewording import (
     VerbalizerTexts,
+    choose_wordings,
+    count_wordings,
+    reworded_tables,
     side_by_side,
     summarize,
     texts_of_model,
     texts_of_templates,
-)
-from kgedit.timesteps.verbalizing.mining import Mined, mine, mined_catalogue, wanted_statements
-from kgedit.timesteps.verbalizing.prompting import prompts_version
-from kgedit.timesteps.verbalizing.rewording import (
-    choose_wordings,
-    count_wordings,
-    reworded_tables,
     wordings_table,
 )
 from kgedit.timesteps.verbalizing.verbalizers import Replies, Verbalizer
-from kgedit.timesteps.verbalizing.wanted import Wanted, wanted_wordings
 from kgedit.verbs.shared_options import AXES
 from kgedit.wording.personas import keyed_number
 
@@ -49,7 +47,7 @@ class WordingOptions:
     """Parts of a timestep to reword.
 
     Attributes:
-        axes: Names in kgedit.timesteps.verbalizing.wanted.AXES.
+        axes: Names in kgedit.timesteps.verbalizing.AXES.
         home: Folder with the timestep's snapshots, for descriptions of relations; without them the templates are used.
         personas: Folder of persona catalogues; None means the built-in one.
         prompts: Folder of prompt files; None means the built-in ones.
@@ -177,7 +175,7 @@ class Comparison:
     """Results of several verbalizers on the same facts.
 
     Attributes:
-        summary: Table with the schema kgedit.timesteps.verbalizing.comparing.SUMMARY.
+        summary: Table with the schema kgedit.timesteps.verbalizing.rewording.SUMMARY.
         questions: First question of each verbalizer, side by side.
         asked: Cost of the requests to servers.
     """

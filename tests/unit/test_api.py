@@ -20,7 +20,7 @@ from world.small_timestep import write_timestep
 
 import kgedit
 from kgedit.sample.generate import write_world
-from kgedit.timesteps.sample_facts import sample_facts
+from kgedit.timesteps.known_facts import sample_facts
 
 pytestmark = pytest.mark.usefixtures("own_home")
 

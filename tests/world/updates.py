@@ -13,8 +13,7 @@ from kgedit.store.snapshots import Snapshot
 from kgedit.timesteps.engines.store import StoreEngine
 from kgedit.timesteps.profiles import PAPER, Behaviour
 from kgedit.timesteps.wikifactdiff.classification import classify, find_functional
-from kgedit.timesteps.wikifactdiff.difference import compare, find_new_entities
-from kgedit.timesteps.wikifactdiff.preprocessing import find_changed, preprocess
+from kgedit.timesteps.wikifactdiff.difference import compare, find_changed, find_new_entities, preprocess
 from kgedit.timesteps.wikifactdiff.scenarios import find_updates
 from kgedit.timesteps.wikifactdiff.values import word_values
 from kgedit.timesteps.wikifactdiff.workspace import open_workspace

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 
 from kgedit.errors import StoreError
 from kgedit.files import put_in_place
-from kgedit.pages.explorer.explorer import Explorer
+from kgedit.pages.explorer import Explorer
 from kgedit.pages.explorer.indexes import manifest_hash
 from kgedit.store.engine import literal
 from kgedit.store.files import only_writer

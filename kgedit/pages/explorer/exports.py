@@ -13,7 +13,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from kgedit.errors import TimestepError
-from kgedit.pages.explorer.explorer import Explorer
+from kgedit.pages.explorer import Explorer
 from kgedit.timesteps.profiles import PROFILES
 from kgedit.timesteps.selected import write_selection
 from kgedit.timesteps.timestep import timestep_folder, timesteps_folder

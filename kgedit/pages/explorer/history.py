@@ -13,7 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from kgedit.pages.explorer.explorer import Explorer, ExplorerTerm
+from kgedit.pages.explorer import Explorer, ExplorerTerm
 from kgedit.store.buckets import bucket_of
 from kgedit.store.engine import literal
 from kgedit.store.snapshots import Snapshot, SnapshotTable

@@ -24,7 +24,7 @@ from kgedit.store.facts import TERM
 from kgedit.store.snapshots import Snapshot
 from kgedit.timesteps.edit_files import EditFile, Edits
 from kgedit.timesteps.edit_files.contract import CaseDetails
-from kgedit.timesteps.final_filters import gives_away, letters
+from kgedit.timesteps.filters import gives_away, letters
 from kgedit.timesteps.timestep import Timestep
 from kgedit.wikidata.ids import is_entity_id
 

@@ -8,10 +8,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kgedit.records.cases import Case, Probe
-from kgedit.timesteps.edit_files.contract import CaseDetails, EditFormat, ReadCase, Row, RowPlace
-from kgedit.timesteps.edit_files.values import (
+from kgedit.timesteps.edit_files.contract import (
     ESSAY,
     NO_ESSAYS,
+    CaseDetails,
+    EditFormat,
+    ReadCase,
+    Row,
+    RowPlace,
     case_id_of,
     edited_fact,
     essay_probes,

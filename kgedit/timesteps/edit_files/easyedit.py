@@ -13,8 +13,12 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from kgedit.records.cases import Axis, Case, Fact, Probe
-from kgedit.timesteps.edit_files.contract import CaseDetails, EditFormat, ReadCase, Row, RowPlace
-from kgedit.timesteps.edit_files.values import (
+from kgedit.timesteps.edit_files.contract import (
+    CaseDetails,
+    EditFormat,
+    ReadCase,
+    Row,
+    RowPlace,
     case_id_of,
     edited_fact,
     lacks,

@@ -9,8 +9,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kgedit.records.cases import Case, Chain, Fact, Probe
-from kgedit.timesteps.edit_files.contract import CaseDetails, EditFormat, ReadCase, Row, RowPlace
-from kgedit.timesteps.edit_files.values import case_id_of, edited_fact, lacks, probes_of, text_at
+from kgedit.timesteps.edit_files.contract import (
+    CaseDetails,
+    EditFormat,
+    ReadCase,
+    Row,
+    RowPlace,
+    case_id_of,
+    edited_fact,
+    lacks,
+    probes_of,
+    text_at,
+)
 
 _HOPS = (2, 3, 4, 5, 6)
 

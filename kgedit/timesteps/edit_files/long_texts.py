@@ -10,8 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from kgedit.records.cases import Case, Fact, Probe
-from kgedit.timesteps.edit_files.contract import CaseDetails, EditFormat, ReadCase, Row, RowPlace
-from kgedit.timesteps.edit_files.values import (
+from kgedit.timesteps.edit_files.contract import (
+    CaseDetails,
+    EditFormat,
+    ReadCase,
+    Row,
+    RowPlace,
     case_id_of,
     edited_fact,
     lacks,

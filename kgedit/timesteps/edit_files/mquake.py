@@ -12,8 +12,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from kgedit.records.cases import Case, Chain, Fact, KnownFact, Probe
-from kgedit.timesteps.edit_files.contract import CaseDetails, EditFormat, ReadCase, Row, RowPlace
-from kgedit.timesteps.edit_files.values import (
+from kgedit.timesteps.edit_files.contract import (
+    CaseDetails,
+    EditFormat,
+    ReadCase,
+    Row,
+    RowPlace,
     case_id_of,
     edited_fact,
     lacks,

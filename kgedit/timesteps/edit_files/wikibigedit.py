@@ -6,8 +6,20 @@ from collections.abc import Iterator
 from typing import Any
 
 from kgedit.records.cases import Case, Fact, Probe
-from kgedit.timesteps.edit_files.contract import CaseDetails, EditFormat, ReadCase, Row, RowPlace
-from kgedit.timesteps.edit_files.values import case_id_of, edited_fact, lacks, nearby_fact, probes_of, text_at, texts_at
+from kgedit.timesteps.edit_files.contract import (
+    CaseDetails,
+    EditFormat,
+    ReadCase,
+    Row,
+    RowPlace,
+    case_id_of,
+    edited_fact,
+    lacks,
+    nearby_fact,
+    probes_of,
+    text_at,
+    texts_at,
+)
 
 _PUBLISHED = (
     "tag",

@@ -1,8 +1,12 @@
 """WikiFactDiff as JSON Lines or Parquet: a row is a subject and relation with all objects and their classes.
 
 Each `new` object gives a case. An archived fact is a case too, for runs that define a target for it; a row that is
-neither has nothing to edit and is counted. Prompts are clozes with a blank at the end. Rows without prompts take them
-from a file ``triple_verbs`` in the same folder.
+neither has nothing to edit and is counted. Prompts are clozes with a blank at the end.
+
+Rows without prompts take them from ``triple_verbs``, triples in several wordings: on the hub Parquet files in a folder
+next to that of the rows, in the builder ``verbalizations.jsonl``. A wording has a blank in place of the object, at its
+end. Without the subject's label it is a template; the five that most triples of a relation share are its prompts, as in
+the released builder.
 
 A row without another answer gets alternatives to compare its answer with: objects of the relation, about as frequent. A
 frequent object is likely whatever the question, so comparing it with a rare one is meaningless.
@@ -11,23 +15,31 @@ frequent object is likely whatever the question, so comparing it with a rare one
 from __future__ import annotations
 
 import random
+import re
 from bisect import bisect_left
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from kgedit.errors import TimestepError
 from kgedit.records.cases import Axis, Case, Fact, Probe
-from kgedit.timesteps.edit_files.contract import ARCHIVE, CaseDetails, EditFormat, ReadCase, Row, RowPlace
-from kgedit.timesteps.edit_files.triple_verbs import with_prompts
-from kgedit.timesteps.edit_files.values import (
+from kgedit.timesteps.edit_files.contract import (
+    ARCHIVE,
+    CaseDetails,
+    EditFormat,
+    NotRowsError,
+    ReadCase,
+    Row,
+    RowPlace,
     edited_fact,
     lacks,
     malformed_at,
     mapping_at,
     mappings_at,
     probes_of,
+    read_rows,
     text_at,
     texts_at,
     texts_of,
@@ -336,3 +348,116 @@ def _nearest_first(frequencies: Sequence[int], wanted: int) -> Iterable[int]:
         else:
             yield frequencies[above]
             above += 1
+
+
+_MOST_TEMPLATES = 5
+"""One cloze to edit with and four that test generalization (WikiFactDiff, section 5): the most frequent ones."""
+_NAMES = ("triple_verbs", "triple_verbs_V2", "verbalizations", "chatgpt_verbalization_result")
+"""Names of files and folders: the first two on the hub, the others in the builder; the paper's wordings come first."""
+
+_ENDINGS = ("jsonl", "parquet")
+
+_SLOT = "\0"
+"""Placeholder of the subject; it occurs in no label."""
+
+
+def with_prompts(path: Path, rows: Sequence[Row]) -> Sequence[Row]:
+    """Add missing prompts to rows and their neighbours.
+
+    Args:
+        path: File of the rows; wordings are searched in its folder and the parent folder.
+        rows: Its rows.
+
+    Raises:
+        TimestepError: if prompts of edits are missing and there are no wordings, or they cannot be read.
+    """
+    lacking = [row for row in rows if not text_at(row, "update_prompt")]
+    if not lacking and not any(_lacks_prompt(entry) for row in rows for _, _, entry in _neighbours_in(row)):
+        return rows
+    found = _find(path.absolute().parent)
+    if not found and lacking:
+        raise TimestepError(
+            f"{path} has rows without update_prompt. Put WikiFactDiff's triple_verbs.jsonl or triple_verbs.parquet, or "
+            "its folder triple_verbs, into the same folder or the one above: their prompts are taken from it."
+        )
+    templates = _templates(found) if found else {}
+    return [_prompted(row, templates) for row in rows]
+
+
+def _find(folder: Path) -> list[Path]:
+    """Files of the first location with wordings, ordered by name."""
+    for base in (folder, folder.parent):
+        for name in _NAMES:
+            beside = [base / f"{name}.{ending}" for ending in _ENDINGS]
+            inside = [one for ending in _ENDINGS for one in sorted((base / name).glob(f"*.{ending}"))]
+            if found := [one for one in beside if one.is_file()][:1] or inside:
+                return found
+    return []
+
+
+def _prompted(row: Row, templates: Mapping[str, Sequence[str]]) -> Row:
+    own = text_at(mapping_at(row, "relation"), "id")
+    changed = dict(row)
+    if not text_at(row, "update_prompt") and templates.get(own):
+        label = text_at(mapping_at(row, "subject"), "label")
+        wordings = [text.replace(_SLOT, label) for text in templates[own]]
+        changed |= {"update_prompt": wordings[0], "generalization_prompts": wordings[1:]}
+    for field in _NEAR:
+        if any(_lacks_prompt(entry) for name, _, entry in _neighbours_in(row) if name == field):
+            changed[field] = [_prompted_neighbour(one, own, templates) for one in mappings_at(row, field)]
+    return changed
+
+
+def _prompted_neighbour(neighbour: Row, relation: str, templates: Mapping[str, Sequence[str]]) -> Row:
+    """A neighbour with a prompt for each of its objects, chosen by the fact among those of the relation."""
+    subject, own = mapping_at(neighbour, "subject"), text_at(neighbour, "relation") or relation
+    objects = []
+    for entry in mappings_at(neighbour, "objects"):
+        fact = f"{own} {text_at(subject, 'id', 'label')} {text_at(mapping_at(entry, 'object'), 'id', 'label')}"
+        drawn = random.Random(f"triple_verbs {fact}").choice(templates.get(own) or [""])
+        asked = drawn.replace(_SLOT, text_at(subject, "label"))
+        objects.append({**entry, "prompt": asked} if _lacks_prompt(entry) else entry)
+    return {**neighbour, "objects": objects}
+
+
+def _neighbours_in(row: Row) -> Iterator[tuple[str, Row, Row]]:
+    """Yield the field, the neighbour and each of its objects."""
+    for field in _NEAR:
+        for neighbour in mappings_at(row, field):
+            yield from ((field, neighbour, entry) for entry in mappings_at(neighbour, "objects"))
+
+
+def _lacks_prompt(entry: Row) -> bool:
+    return not text_at(entry, "prompt")
+
+
+def _templates(paths: Sequence[Path]) -> dict[str, list[str]]:
+    """Templates of each relation, most frequent first."""
+    rows: list[object] = []
+    for path in paths:
+        try:
+            rows += read_rows(path.read_bytes())
+        except (OSError, NotRowsError) as error:
+            raise TimestepError(f"{path} cannot be read as triple_verbs: {error}.") from error
+    counts: dict[str, Counter[str]] = defaultdict(Counter)
+    for row in (row for row in rows if isinstance(row, Mapping)):
+        triple = mapping_at(row, "triple")
+        subject = text_at(mapping_at(triple, "subject"), "label")
+        relation = text_at(mapping_at(triple, "relation"), "id")
+        for wording in mappings_at(row, "verbalizations"):
+            template = _template(text_at(wording, "fill_in_the_blank"), subject)
+            if relation and template:
+                counts[relation][template] += 1
+    # By count and then by text: a Counter's order depends on that of the file.
+    return {
+        relation: [text for text, _ in sorted(found.items(), key=lambda item: (-item[1], item[0]))[:_MOST_TEMPLATES]]
+        for relation, found in counts.items()
+    }
+
+
+def _template(wording: str, subject: str) -> str:
+    """The wording with a slot for the subject; "" if the subject is not in it."""
+    if not subject:
+        return ""
+    named = re.search(re.escape(subject), wording, re.IGNORECASE)
+    return wording[: named.start()] + _SLOT + wording[named.end() :] if named else ""

@@ -81,7 +81,7 @@ def measured_relations(counted: str, stated: str, bounds: Bounds = BOUNDS) -> st
     """SQL query of the verdicts by data, for properties of a snapshot with enough subjects.
 
     Args:
-        counted: SQL of a relation with the columns FUNCTIONAL_BY_DATA (kgedit.timesteps.engines.protocol).
+        counted: SQL of a relation with the columns FUNCTIONAL_BY_DATA (kgedit.timesteps.engines).
         stated: From stated_relations, for the same snapshot.
         bounds: Thresholds.
 
@@ -117,7 +117,7 @@ def declared_relations(declared: str) -> str:
     """SQL query of the properties with a single-value constraint of Wikidata's editors.
 
     Args:
-        declared: SQL of a relation with the columns FUNCTIONAL_BY_CONSTRAINT (kgedit.timesteps.engines.protocol).
+        declared: SQL of a relation with the columns FUNCTIONAL_BY_CONSTRAINT (kgedit.timesteps.engines).
 
     Returns:
         SQL with the columns property, constraints (their kinds, sorted), temporal (whether a time is among the

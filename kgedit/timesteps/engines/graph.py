@@ -15,7 +15,7 @@ from kgedit.graph.reading import changed_edges
 from kgedit.graph.state import graph_scope
 from kgedit.store.scope import Scope
 from kgedit.store.window import Window
-from kgedit.timesteps.engines.protocol import (
+from kgedit.timesteps.engines import (
     CHANGED_EDGES,
     CHANGED_STATEMENTS,
     FUNCTIONAL_BY_CONSTRAINT,

@@ -15,7 +15,7 @@ from kgedit.store.engine import literal
 from kgedit.store.parts import keep_in_parts, of_part
 from kgedit.store.snapshots import RELATIONS, SIMILAR_FACTS
 from kgedit.store.window import Window
-from kgedit.timesteps.engines.protocol import (
+from kgedit.timesteps.engines import (
     CHANGED_EDGES,
     CHANGED_STATEMENTS,
     FUNCTIONAL_BY_CONSTRAINT,

@@ -13,8 +13,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from kgedit.timesteps.kinds.classifier import KindClassifier, judge_with_classifier, train_classifier
-from kgedit.timesteps.kinds.labelled import read_labelled
+from kgedit.timesteps.kinds.classifier import KindClassifier, judge_with_classifier, read_labelled, train_classifier
 from kgedit.timesteps.kinds.rules import RULES, KindRule, judge_kinds
 from kgedit.timesteps.kinds.signals import (
     CHANGES,

@@ -19,8 +19,10 @@ import pyarrow as pa
 from kgedit.errors import UnknownNameError
 from kgedit.store.engine import listed, open_engine
 from kgedit.store.snapshots import Snapshot
-from kgedit.timesteps.kinds.properties import FIXED_AT_BEGINNING, FIXED_AT_END, SLOW
 from kgedit.timesteps.kinds.snapshot_tables import (
+    FIXED_AT_BEGINNING,
+    FIXED_AT_END,
+    SLOW,
     WindowChanges,
     make_tables,
     make_tables_of_values,

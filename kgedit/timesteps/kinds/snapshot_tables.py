@@ -2,6 +2,9 @@
 
 Rows of changes are found in all of the snapshots at once, in tables that can spill. Joining these to pairs of values
 takes a dozen hash tables in memory together, and is done for one part of the changes after the other.
+
+Some properties have values that rarely begin within a window, or date an entity; they are listed first, with Wikidata's
+labels. A birthplace entered today was always true.
 """
 
 from __future__ import annotations
@@ -18,8 +21,93 @@ from kgedit.store.engine import listed, literal
 from kgedit.store.facts import TERM
 from kgedit.store.parts import keep_in_parts, of_part
 from kgedit.store.snapshots import Snapshot
-from kgedit.timesteps.kinds.properties import BEGINNINGS, ENDINGS
 from kgedit.wikidata.ids import INSTANCE_OF
+
+FIXED_AT_BEGINNING: dict[str, str] = {
+    "P19": "place of birth",
+    "P21": "sex or gender",
+    "P22": "father",
+    "P25": "mother",
+    "P50": "author",
+    "P53": "family",
+    "P57": "director",
+    "P58": "screenwriter",
+    "P61": "discoverer or inventor",
+    "P84": "architect",
+    "P86": "composer",
+    "P103": "native language",
+    "P110": "illustrator",
+    "P112": "founded by",
+    "P136": "genre",
+    "P144": "based on",
+    "P162": "producer",
+    "P170": "creator",
+    "P171": "parent taxon",
+    "P172": "ethnic group",
+    "P279": "subclass of",
+    "P364": "original language of film or TV show",
+    "P407": "language of work or name",
+    "P495": "country of origin",
+    "P569": "date of birth",
+    "P571": "inception",
+    "P577": "publication date",
+    "P676": "lyrics by",
+    "P734": "family name",
+    "P735": "given name",
+    "P740": "location of formation",
+    "P1071": "location of creation",
+    "P1477": "birth name",
+    "P3373": "sibling",
+}
+"""True since the entity began."""
+
+FIXED_AT_END: dict[str, str] = {
+    "P20": "place of death",
+    "P119": "place of burial",
+    "P157": "killed by",
+    "P509": "cause of death",
+    "P570": "date of death",
+    "P576": "dissolved, abolished or demolished date",
+    "P1196": "manner of death",
+    "P4602": "date of burial or cremation",
+}
+"""True since the entity ended."""
+
+SLOW: dict[str, str] = {
+    "P27": "country of citizenship",
+    "P31": "instance of",
+    "P69": "educated at",
+    "P101": "field of work",
+    "P106": "occupation",
+    "P140": "religion or worldview",
+    "P155": "follows",
+    "P413": "position played on team / speciality",
+    "P512": "academic degree",
+    "P641": "sport",
+    "P1303": "instrument",
+    "P1365": "replaces",
+    "P1412": "languages spoken, written or signed",
+}
+"""True since some time in an entity's life, rarely within a window of a few months; mostly entered late."""
+
+BEGINNINGS: dict[str, str] = {
+    "P569": "date of birth",
+    "P571": "inception",
+    "P575": "time of discovery or invention",
+    "P577": "publication date",
+    "P580": "start time",
+    "P585": "point in time",
+    "P1619": "date of official opening",
+    "P6949": "announcement date",
+}
+"""Start of an entity (WikiFactDiff, section 4.2); the earliest of several dates counts."""
+
+ENDINGS: dict[str, str] = {
+    "P570": "date of death",
+    "P576": "dissolved, abolished or demolished date",
+}
+"""End of an entity."""
+
 
 MAX_VALUES = 30
 """Maximum number of values per side that are compared; of more values, the first ones by id are used."""

@@ -19,9 +19,8 @@ from kgedit.llm.remote.client import ChatClient, ChatReplies, CostEstimate
 from kgedit.llm.remote.prices import TokenCounter
 from kgedit.llm.remote.requests import ChatReply, ChatRequest, FailedCall, Message
 from kgedit.progress import Advance
-from kgedit.timesteps.qaedit.build import Category, Worded, english_categorizer
-from kgedit.timesteps.qaedit.rephrasing import Rephrasing, english_rephraser
-from kgedit.timesteps.qaedit.subjects import Subject
+from kgedit.timesteps.qaedit import Category, Worded, english_categorizer
+from kgedit.timesteps.qaedit.question_rules import Rephrasing, Subject, english_rephraser
 from kgedit.wikidata.ids import plain_line
 from kgedit.wording.name_index import composed, name_key
 

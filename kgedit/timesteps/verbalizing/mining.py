@@ -21,9 +21,9 @@ from kgedit.errors import TimestepError
 from kgedit.llm.remote.requests import ChatReply, FailedCall
 from kgedit.store.engine import literal, open_in_memory, select
 from kgedit.store.snapshots import Snapshot
+from kgedit.timesteps.verbalizing import Asking, Wanted
 from kgedit.timesteps.verbalizing.prompting import Record, read_prompt
 from kgedit.timesteps.verbalizing.rewording import NO_FORM
-from kgedit.timesteps.verbalizing.wanted import Asking, Wanted
 from kgedit.timesteps.wikifactdiff.workspace import measure_popularity
 from kgedit.wording.catalogues import read_catalogue
 from kgedit.wording.grammar import CLOZES, entry_problems

@@ -1,6 +1,6 @@
 """Verbalizers, which word questions: a model behind a server, a local model, or the templates alone.
 
-All take the records of kgedit.timesteps.verbalizing.wanted and return a reply for each, or the reason why there is
+All take the records of kgedit.timesteps.verbalizing and return a reply for each, or the reason why there is
 none.
 """
 
@@ -21,8 +21,8 @@ from kgedit.llm.remote.requests import ChatReply, ChatRequest, FailedCall, Reply
 from kgedit.llm.remote.server import ChatServer
 from kgedit.progress import Advance
 from kgedit.resources import cache
+from kgedit.timesteps.verbalizing import Wanted
 from kgedit.timesteps.verbalizing.prompting import read_prompt, request_for
-from kgedit.timesteps.verbalizing.wanted import Wanted
 
 REFUSES_SCHEMA = frozenset({"400", "422", "501"})
 """HTTP status codes of servers that do not support response_format."""

@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from kgedit.store.schemas import TIME_FIELDS
 from kgedit.store.window import Window
+from kgedit.timesteps.engines import Engine
 from kgedit.timesteps.engines.functionality import (
     BOUNDS,
     EXCEPTIONS,
@@ -25,7 +26,6 @@ from kgedit.timesteps.engines.functionality import (
     measured_relations,
     stated_relations,
 )
-from kgedit.timesteps.engines.protocol import Engine
 from kgedit.timesteps.profiles import Behaviour
 from kgedit.timesteps.wikifactdiff.difference import VALUE
 from kgedit.timesteps.wikifactdiff.workspace import count_by, count_rows

@@ -24,7 +24,7 @@ from kgedit.store.files import replace_folder, working_folder, write_json
 from kgedit.store.snapshots import Snapshot
 from kgedit.store.window import Window
 from kgedit.timesteps.changes import DROPPED, verdict_record
-from kgedit.timesteps.engines.protocol import Engine
+from kgedit.timesteps.engines import Engine
 from kgedit.timesteps.engines.store import StoreEngine
 from kgedit.timesteps.labels import is_id
 from kgedit.timesteps.profiles import FUNCTIONAL_BY, PERSONA_STYLES, behaviour
@@ -33,18 +33,17 @@ from kgedit.timesteps.selected import read_selection
 from kgedit.timesteps.specificity import measure_specificity, specificity_provenance
 from kgedit.timesteps.tables import ROWS_IN_GROUP, TABLES, find_evidence, write_table
 from kgedit.timesteps.timestep import Timestep
-from kgedit.timesteps.wikifactdiff.cases import make_cases
-from kgedit.timesteps.wikifactdiff.classification import classify, count_functional, find_functional
-from kgedit.timesteps.wikifactdiff.difference import compare, find_new_entities
-from kgedit.timesteps.wikifactdiff.nearest_triples import (
+from kgedit.timesteps.wikifactdiff import OWN_TABLES, PROFILE
+from kgedit.timesteps.wikifactdiff.cases import (
     draw_random_neighbours,
     find_neighbours,
     find_unchanged_triples,
+    make_cases,
     similarity,
 )
-from kgedit.timesteps.wikifactdiff.preprocessing import find_changed, preprocess
+from kgedit.timesteps.wikifactdiff.classification import classify, count_functional, find_functional
+from kgedit.timesteps.wikifactdiff.difference import compare, find_changed, find_new_entities, preprocess
 from kgedit.timesteps.wikifactdiff.scenarios import SCENARIOS, find_dropped, find_updates, lose_last_entities
-from kgedit.timesteps.wikifactdiff.tables import OWN_TABLES, PROFILE
 from kgedit.timesteps.wikifactdiff.values import DRAWN_CLOZE, prepare_subjects, prepare_templates, word_values
 from kgedit.timesteps.wikifactdiff.workspace import count_by, count_rows, measure_popularity, open_workspace, read_table
 from kgedit.wikidata.times import not_before
@@ -70,7 +69,7 @@ class WikiFactDiffSettings:
         ask_as_of: Whether questions name the day that they ask about.
         persona_style: "reworded", or "framed": the unchanged question in a frame, which is easier.
         only: File of the subjects and relations whose changes count (kgedit.timesteps.selected); None means all.
-        counts: Counts of a corpus, or its texts (kgedit.timesteps.corpus_counts); None leaves counts null.
+        counts: Counts of a corpus, or its texts (kgedit.timesteps.specificity); None leaves counts null.
     """
 
     seed: int = 0

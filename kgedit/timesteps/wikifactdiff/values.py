@@ -8,7 +8,7 @@ from pathlib import Path
 import duckdb
 import pyarrow as pa
 
-from kgedit.timesteps.final_filters import gives_away
+from kgedit.timesteps.filters import gives_away
 from kgedit.timesteps.labels import describe_subjects
 from kgedit.timesteps.wording import begun, choose_templates
 from kgedit.wikidata.ids import UNIT_SYMBOL

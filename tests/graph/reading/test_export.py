@@ -26,11 +26,10 @@ from kgedit.store.scope import Scope
 from kgedit.store.snapshots import list_snapshots
 from kgedit.store.window import Window
 from kgedit.timesteps.changes import filter_changes, keep_changes
-from kgedit.timesteps.engines import ENGINES
 from kgedit.timesteps.engines.graph import GraphEngine
 from kgedit.timesteps.labels import labelled_parts, write_labels
 from kgedit.timesteps.locality import read_families
-from kgedit.timesteps.profiles import PROFILES
+from kgedit.timesteps.profiles import ENGINES, PROFILES
 from kgedit.timesteps.tables import TABLES
 from kgedit.timesteps.timestep import Timestep
 from kgedit.verbs import exporting

@@ -11,7 +11,7 @@ from kgedit.graph.connection import Graph
 from kgedit.graph.queries import read_query
 from kgedit.store.snapshots import list_snapshots
 from kgedit.timesteps.engines.store import StoreEngine
-from kgedit.timesteps.wikifactdiff.nearest_triples import UNCHANGED_TRIPLES, find_neighbours
+from kgedit.timesteps.wikifactdiff.cases import UNCHANGED_TRIPLES, find_neighbours
 from kgedit.timesteps.wikifactdiff.workspace import open_workspace
 
 pytestmark = pytest.mark.graph

@@ -17,10 +17,10 @@ from kgedit.store.delta import DELTA_STEPS
 from kgedit.store.engine import literal
 from kgedit.store.snapshots import Snapshot, list_snapshots
 from kgedit.store.window import Window
+from kgedit.timesteps.engines import SimilarSubjects
 from kgedit.timesteps.engines import graph as graph_engine
 from kgedit.timesteps.engines.functionality import Bounds, measure_functionality
 from kgedit.timesteps.engines.graph import GraphEngine
-from kgedit.timesteps.engines.protocol import SimilarSubjects
 from kgedit.timesteps.engines.store import StoreEngine
 from kgedit.wikidata.ids import TWO_HOP_STOP_LIST
 

@@ -18,11 +18,11 @@ from kgedit.cli import main
 from kgedit.errors import DamagedFileError, TimestepError
 from kgedit.runs.selection import choose_cases
 from kgedit.runs.spec import resolve
+from kgedit.sample import read_world
 from kgedit.sample.generate import write_world
-from kgedit.sample.world import read_world
 from kgedit.timesteps.edit_files import open_edits
 from kgedit.timesteps.stream import Stream
-from kgedit.timesteps.wikifactdiff.tables import own_table
+from kgedit.timesteps.wikifactdiff import own_table
 from kgedit.wording.grammar import ANSWERS
 
 STEPS = (("2021-01-04", "2023-02-27"), ("2023-02-27", "2024-06-03"))

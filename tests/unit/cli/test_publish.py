@@ -192,7 +192,7 @@ def test_what_fails_halfway_leaves_nothing(
     def full(_: Timestep) -> Path:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr("kgedit.exporters.publication.folder.EXPORTERS", {"easyedit": full})
+    monkeypatch.setattr("kgedit.exporters.publication.EXPORTERS", {"easyedit": full})
     result = publish(tmp_path / "mayors", timesteps[0])
     assert (result.exit_code, "Traceback" in result.output) == (1, False)
     assert "give the same command again" in result.output

@@ -19,8 +19,8 @@ from kgedit.cli import main
 from kgedit.exporters import EXPORTERS
 from kgedit.timesteps.tables import CASES
 from kgedit.timesteps.timestep import Timestep
+from kgedit.timesteps.verbalizing import AXES
 from kgedit.timesteps.verbalizing.prompting import read_prompt
-from kgedit.timesteps.verbalizing.wanted import AXES
 from kgedit.verbs import shared_options
 
 pytestmark = pytest.mark.slow

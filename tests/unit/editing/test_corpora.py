@@ -15,7 +15,7 @@ from world.small_timestep import write_timestep
 from kgedit.editing.corpora import Corpus, TextBudget, corpus_of, corpus_of_facts, corpus_of_files, pack
 from kgedit.errors import ModelError
 from kgedit.records.cases import KnownFact
-from kgedit.timesteps.sample_facts import sample_facts
+from kgedit.timesteps.known_facts import sample_facts
 
 
 @pytest.fixture

@@ -14,8 +14,8 @@ from world.small_timestep import write_timestep
 from kgedit.errors import DamagedFileError
 from kgedit.exporters.wikifactdiff import export
 from kgedit.timesteps.timestep import Timestep
+from kgedit.timesteps.wikifactdiff import NEIGHBOURS, OBJECTS, OWN_TABLES, PROFILE, UPDATES
 from kgedit.timesteps.wikifactdiff.scenarios import SCENARIOS
-from kgedit.timesteps.wikifactdiff.tables import NEIGHBOURS, OBJECTS, OWN_TABLES, PROFILE, UPDATES
 
 
 def test_updates_of_older_timesteps_which_have_no_clozes_are_written_with_their_update_prompt_alone(

@@ -14,9 +14,8 @@ from world.dumps import Json, entity, entity_value, load, snak, statement
 from world.endpoints import Answer, serving
 
 from kgedit.errors import SourceError
-from kgedit.fetching.items import FetchedItems, ItemsOrder, fetch_items
 from kgedit.fetching.manners import Manners
-from kgedit.fetching.slices import slice_note
+from kgedit.fetching.slices import FetchedItems, ItemsOrder, fetch_items, slice_note
 
 
 def about(property_id: str, object_id: str) -> Json:

@@ -24,7 +24,7 @@ from kgedit.llm.presets import PRESETS
 from kgedit.llm.replies import Reply
 from kgedit.llm.shared_reading import group_rows, pack, reads_trees, shared_length, shares_beginnings
 from kgedit.runs.presets import asked_contexts
-from kgedit.timesteps.sample_facts import sample_facts
+from kgedit.timesteps.known_facts import sample_facts
 
 ROWS = [[5, 6, 7, 8], [5, 6, 9], [5, 6, 7, 3, 2, 1], [5, 6, 9]]
 

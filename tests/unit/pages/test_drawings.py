@@ -15,21 +15,22 @@ from world.hostile import HOSTILE
 from world.page_runs import unpacked
 
 from kgedit.analysis.tables import Estimate
+from kgedit.pages.change_figures import word_cloud
+from kgedit.pages.charts import Scale, common_top, percent, ticks
 from kgedit.pages.charts.bars import (
     Cost,
     FoundBar,
+    HeatCell,
+    HeatRow,
     count_bars,
     found_bars,
+    heat_map,
     histogram,
     memory_bars,
     time_dots,
     waterfall,
 )
-from kgedit.pages.charts.heat import HeatCell, HeatRow, heat_map
-from kgedit.pages.charts.lines import Curve, Slope, curves, slopes, year_dots
-from kgedit.pages.charts.points import ForestRow, Tradeoff, forest, tradeoffs
-from kgedit.pages.charts.scales import Scale, common_top, percent, ticks
-from kgedit.pages.charts.word_cloud import word_cloud
+from kgedit.pages.charts.lines import Curve, ForestRow, Slope, Tradeoff, curves, forest, slopes, tradeoffs, year_dots
 from kgedit.pages.marks import (
     COLUMN_MM,
     DARK,

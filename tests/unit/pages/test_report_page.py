@@ -15,8 +15,7 @@ from world.small_runs import SYNTHETIC, T1, T2, WILD, answer, cost, write_run
 from kgedit.analysis.overviews import kinds_of
 from kgedit.cli import main
 from kgedit.pages.answer_rows import FLAGS
-from kgedit.pages.report_page import Page, report_page
-from kgedit.pages.report_provenance import provenance_of
+from kgedit.pages.report_page import Page, provenance_of, report_page
 from kgedit.pages.report_views import AXIS_NAMES, run_names, views_of
 from kgedit.pages.verdict import verdict_of
 from kgedit.records.cases import AXES

@@ -14,8 +14,8 @@ import pytest
 from click.testing import CliRunner
 
 from kgedit.cli import main
+from kgedit.sample import SOURCE
 from kgedit.sample.generate import SNAPSHOT_DATES, write_world
-from kgedit.sample.world import SOURCE
 
 Facts = dict[tuple[str, str], set[str]]
 

@@ -15,8 +15,8 @@ import pytest
 from world.shared_data import SHARED
 
 from kgedit.errors import SourceError
+from kgedit.sample import SOURCE, World, read_world
 from kgedit.sample.generate import SNAPSHOT_DATES, check_world
-from kgedit.sample.world import SOURCE, World, read_world
 
 SOME_OTHER_LABEL = {
     "Q43274": "Charles, Prince of Wales",

@@ -21,10 +21,9 @@ from world.shared_data import SHARED
 
 import kgedit
 from kgedit.errors import SourceError, StoreError
-from kgedit.spark.finishing import FinishTask
 from kgedit.spark.load import SparkBuild
-from kgedit.spark.parts import run_parts, write_delta_on_spark
 from kgedit.spark.session import open_session
+from kgedit.spark.tasks import FinishTask, run_parts, write_delta_on_spark
 from kgedit.store.blocks import Loader
 from kgedit.store.delta import delta_folder, missing_parts, write_delta
 from kgedit.store.ingest import ingest

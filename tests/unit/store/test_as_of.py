@@ -30,7 +30,7 @@ from kgedit.store.as_of import VALUE_COMES
 from kgedit.store.ingest import ingest_as_of
 from kgedit.store.snapshots import Snapshot
 from kgedit.store.sources import DumpFile
-from kgedit.timesteps.kinds.properties import ENDINGS, FIXED_AT_END
+from kgedit.timesteps.kinds.snapshot_tables import ENDINGS, FIXED_AT_END
 from kgedit.wikidata.ids import END_DATES, TRUE_SINCE_THE_END
 from kgedit.wikidata.times import parse_time
 

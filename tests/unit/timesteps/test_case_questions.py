@@ -12,7 +12,7 @@ from world.two_days import about, item, two_snapshots
 from kgedit.timesteps.changes import read_dropped
 from kgedit.timesteps.engines.store import StoreEngine
 from kgedit.timesteps.export import WikiBigEditSettings, export_timestep
-from kgedit.timesteps.final_filters import judge_cases, keep_probes
+from kgedit.timesteps.filters import judge_cases, keep_probes
 from kgedit.timesteps.relation_words import RelationWords
 from kgedit.wording.personas import voices
 from kgedit.wording.templates import template_table

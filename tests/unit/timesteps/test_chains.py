@@ -18,7 +18,7 @@ from kgedit.store.window import Window
 from kgedit.timesteps.chains import find_paths, judge_paths
 from kgedit.timesteps.engines.store import StoreEngine
 from kgedit.timesteps.export import WikiBigEditSettings, export_timestep
-from kgedit.timesteps.funnel import Filtered
+from kgedit.timesteps.filters import Filtered
 from kgedit.timesteps.timestep import Timestep
 
 Facts = Mapping[str, Sequence[tuple[str, str]]]

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kgedit.errors import TimestepError
-from kgedit.timesteps.corpus_counts import corpus_counts, corpus_version, count_in_texts, read_counts
+from kgedit.timesteps.specificity import corpus_counts, corpus_version, count_in_texts, read_counts
 
 WORDS = st.sampled_from(["New", "York", "new", "São", "Q1", "a"])
 BETWEEN = st.sampled_from([" ", ", ", "\n", ". ", " – "])
@@ -41,7 +41,7 @@ def test_every_occurrence_counts_whatever_the_size_of_a_block(
     for number, text in enumerate(texts):
         (folder / f"{number}.txt").write_text(text, encoding="utf-8")
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("kgedit.timesteps.corpus_counts._BLOCK", block)
+        patched.setattr("kgedit.timesteps.specificity._BLOCK", block)
         found = corpus_counts(folder, names)
     assert found == {name: counted_one_by_one(texts, name) for name in names}
 

@@ -18,9 +18,9 @@ from kgedit.timesteps.edit_files import open_edits
 from kgedit.timesteps.engines.store import StoreEngine
 from kgedit.timesteps.export import WikiBigEditSettings, export_timestep
 from kgedit.timesteps.timestep import Timestep
+from kgedit.timesteps.wikifactdiff import own_table
 from kgedit.timesteps.wikifactdiff.export import WikiFactDiffSettings
 from kgedit.timesteps.wikifactdiff.export import export_timestep as export_wikifactdiff
-from kgedit.timesteps.wikifactdiff.tables import own_table
 from kgedit.verbs.home import Home
 
 pytestmark = pytest.mark.slow

@@ -17,7 +17,7 @@ from kgedit.timesteps.audit import audit_edits
 from kgedit.timesteps.edit_files import open_edits
 from kgedit.timesteps.locality import related_relations
 from kgedit.timesteps.timestep import Timestep
-from kgedit.timesteps.wikifactdiff.tables import PROFILE
+from kgedit.timesteps.wikifactdiff import PROFILE
 
 pytestmark = [pytest.mark.shared, pytest.mark.slow]
 

@@ -11,8 +11,8 @@ from world.dumps import Json
 from world.two_days import about, item, two_snapshots
 
 from kgedit.store.window import Window
+from kgedit.timesteps.chains import TWO_HOP_FILTERS, find_shortcuts, make_two_hops
 from kgedit.timesteps.relation_words import RelationWords
-from kgedit.timesteps.two_hops import FILTERS, find_shortcuts, make_two_hops
 from kgedit.wording.templates import TEMPLATES
 
 CASES = pa.table(
@@ -104,7 +104,7 @@ def test_a_chain_is_dropped_with_its_reason() -> None:
         ]
     )
     filtered = make_two_hops(chains, CASES, pa.Table.from_pylist(named, schema=TEMPLATES), WORDS, seed=0)
-    assert list(filtered.funnel) == [reason for reason, _ in FILTERS]
+    assert list(filtered.funnel) == [reason for reason, _ in TWO_HOP_FILTERS]
     assert [reason for reason, count in filtered.funnel.items() if count] == [
         "a hop was dropped from the cases",
         "question: it names the entity in the middle",

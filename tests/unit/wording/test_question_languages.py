@@ -13,7 +13,7 @@ import pytest
 
 from kgedit.errors import TimestepError
 from kgedit.store.engine import select
-from kgedit.timesteps.final_filters import FACTS, QUESTIONS, find_faults
+from kgedit.timesteps.filters import FACTS, QUESTIONS, find_faults
 from kgedit.timesteps.labels import not_roman
 from kgedit.timesteps.relation_words import RelationWords
 from kgedit.timesteps.wording import begun

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
-from kgedit.timesteps.final_filters import FACTS, QUESTIONS, find_faults
+from kgedit.timesteps.filters import FACTS, QUESTIONS, find_faults
 from kgedit.timesteps.relation_words import RelationWords
 from kgedit.wording.personas import persona_table, voices
 from kgedit.wording.templates import template_table

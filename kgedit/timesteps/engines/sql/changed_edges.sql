@@ -2,7 +2,7 @@
 -- id to which the newer snapshot redirects them. Same rows as cypher/read/changed_edges.cypher, without labels; the rows
 -- of a bucket's subjects follow from that bucket and all redirects.
 -- Reads: old_facts, new_facts, changed_entities, new_redirects
--- Returns: kgedit.timesteps.engines.protocol.CHANGED_EDGES
+-- Returns: kgedit.timesteps.engines.CHANGED_EDGES
 WITH touched AS MATERIALIZED (
     SELECT id FROM changed_entities -- all others have the same facts in both snapshots
 ), old AS MATERIALIZED (

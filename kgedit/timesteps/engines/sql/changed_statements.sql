@@ -3,7 +3,7 @@
 -- item count for the item to which the newer snapshot redirects it. Same rows as cypher/read/changed_statements.cypher;
 -- several buckets may give the same row if items were merged.
 -- Reads: old_claims, new_claims, changed_entities, new_redirects
--- Returns: kgedit.timesteps.engines.protocol.CHANGED_STATEMENTS
+-- Returns: kgedit.timesteps.engines.CHANGED_STATEMENTS
 WITH touched AS (
     SELECT id FROM changed_entities -- all others have the same statements in both snapshots
 ), old AS (

@@ -2,7 +2,7 @@
 -- older one for properties that the newer one lacks. Same rows as cypher/read/functional_by_constraint.cypher for
 -- either snapshot, without labels.
 -- Reads: old_claims, new_claims, new_entities
--- Returns: kgedit.timesteps.engines.protocol.FUNCTIONAL_BY_CONSTRAINT
+-- Returns: kgedit.timesteps.engines.FUNCTIONAL_BY_CONSTRAINT
 WITH declared AS (
     SELECT subject, object, separators FROM new_claims
     WHERE property = 'P2302' AND rank <> 'deprecated' AND snak = 'value' AND object IN ('Q19474404', 'Q52060874')

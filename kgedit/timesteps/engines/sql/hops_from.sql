@@ -3,7 +3,7 @@
 -- without labels.
 -- Parameters: $properties, properties that may be a hop; $fan
 -- Reads: items (id), old_facts, new_facts, new_redirects
--- Returns: kgedit.timesteps.engines.protocol.HOPS
+-- Returns: kgedit.timesteps.engines.HOPS
 WITH one AS (
     SELECT subject, property, any_value(object) AS object FROM new_facts
     WHERE subject IN (SELECT id FROM items) AND list_contains($properties, property)

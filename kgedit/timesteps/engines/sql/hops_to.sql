@@ -4,7 +4,7 @@
 -- cypher/read/hops_to.cypher, without labels.
 -- Parameters: $properties, properties that may be a hop; $fan; $max_df
 -- Reads: items (id), old_facts, new_facts, new_redirects
--- Returns: kgedit.timesteps.engines.protocol.HOPS
+-- Returns: kgedit.timesteps.engines.HOPS
 WITH named AS MATERIALIZED (
     SELECT subject, property, object FROM new_facts WHERE object IN (SELECT id FROM items)
         AND object NOT IN (SELECT id FROM new_redirects)

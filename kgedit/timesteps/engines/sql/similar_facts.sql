@@ -4,7 +4,7 @@
 -- Parameters: $k, the maximum number of probes for each edit
 -- Reads: candidate (case_id, subject, property, object, weight), a row for each shared fact, from candidate_facts.sql;
 -- own (case_id, object), the edited subjects' own values
--- Returns: kgedit.timesteps.engines.protocol.SIMILAR
+-- Returns: kgedit.timesteps.engines.SIMILAR
 WITH found AS (
     SELECT case_id, subject, property, any_value(object) AS object, sum(weight) AS weight
     FROM candidate GROUP BY case_id, subject, property

@@ -20,7 +20,7 @@ from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.surgery.structure import hidden_of, hooks, with_hidden
 from kgedit.progress import ignore
 from kgedit.records.cases import Case
-from kgedit.timesteps.edit_files.edit_file import EditFile
+from kgedit.timesteps.edit_files import EditFile
 from kgedit.timesteps.timestep import Timestep
 
 BARE = read_context("question_only")

@@ -23,8 +23,8 @@ from kgedit.llm.remote.server import ChatServer
 from kgedit.runs.judging import RemoteJudge
 from kgedit.runs.run_files import read_scores
 from kgedit.runs.scoring import write_scores
+from kgedit.timesteps.verbalizing import wanted_wordings
 from kgedit.timesteps.verbalizing.verbalizers import RemoteVerbalizer
-from kgedit.timesteps.verbalizing.wanted import wanted_wordings
 
 pytestmark = [pytest.mark.models, pytest.mark.slow]
 

@@ -21,7 +21,7 @@ from world.patience import wait_until
 from kgedit.cli import main
 from kgedit.errors import KgeditError, TimestepError
 from kgedit.graph.state import browser_of_home
-from kgedit.pages.explorer.explorer import Explorer
+from kgedit.pages.explorer import Explorer
 from kgedit.pages.explorer.exports import ExportTask
 from kgedit.pages.explorer.server import ExploreServer, explore_app
 from kgedit.timesteps.selected import read_selection

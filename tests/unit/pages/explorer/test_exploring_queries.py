@@ -17,8 +17,8 @@ from world.dumps import Json, entity, entity_value, load, snak, statement, time_
 from world.explored import DATES, DAYS, LEADER, write_explored
 
 from kgedit.errors import StoreError
+from kgedit.pages.explorer import Explorer, search
 from kgedit.pages.explorer.differences import Differences, Filters, Windows
-from kgedit.pages.explorer.explorer import Explorer, search
 from kgedit.pages.explorer.history import History, read_history
 from kgedit.store.snapshots import Snapshot, drop_snapshot
 

@@ -10,7 +10,7 @@ import pytest
 
 from kgedit.store.schemas import ENTITIES
 from kgedit.store.snapshots import Snapshot
-from kgedit.timesteps.qaedit.subjects import Subject, SubjectFinder, read_names
+from kgedit.timesteps.qaedit.question_rules import Subject, SubjectFinder, read_names
 
 
 def snapshot(folder: Path, *items: tuple[str, str, list[str]]) -> Snapshot:

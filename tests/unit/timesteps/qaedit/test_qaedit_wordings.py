@@ -8,8 +8,8 @@ import pytest
 
 from kgedit.errors import TimestepError
 from kgedit.resources import data_folder
-from kgedit.timesteps.qaedit.build import Categorizer, Category, LocalityDraw, LocalityQuestion, english_categorizer
-from kgedit.timesteps.qaedit.rephrasing import FRAME, Rephrasing, _problems, english_rephraser
+from kgedit.timesteps.qaedit import Categorizer, Category, LocalityDraw, LocalityQuestion, english_categorizer
+from kgedit.timesteps.qaedit.question_rules import FRAME, Rephrasing, _problems, english_rephraser
 from kgedit.wording.catalogues import read_catalogue
 
 
@@ -143,10 +143,10 @@ def test_no_locality_question_names_the_subject_or_is_the_rows_own() -> None:
 
 
 def test_a_catalogue_without_lists_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    from kgedit.timesteps.qaedit import words
+    from kgedit.timesteps.qaedit import spans
 
-    words.english_words.cache_clear()
-    monkeypatch.setattr(words, "read_catalogue", lambda _: {"question": ["who"]})
+    spans.english_words.cache_clear()
+    monkeypatch.setattr(spans, "read_catalogue", lambda _: {"question": ["who"]})
     with pytest.raises(TimestepError, match=re.escape("'auxiliary' must be a text of words")):
-        words.english_words()
-    words.english_words.cache_clear()
+        spans.english_words()
+    spans.english_words.cache_clear()

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from kgedit.timesteps.final_filters import REASONS
+from kgedit.timesteps.filters import REASONS
 from kgedit.timesteps.relation_words import stems
-from kgedit.timesteps.verbalizing.wanted import Asking, faults_of, is_answer
+from kgedit.timesteps.verbalizing import Asking, faults_of, is_answer
 
 MAYOR = Asking(
     subject="Arvika",

@@ -13,6 +13,7 @@ from kgedit.errors import TimestepError
 from kgedit.llm.remote.requests import ChatReply, FailedCall
 from kgedit.timesteps.tables import TWO_HOPS
 from kgedit.timesteps.timestep import Timestep
+from kgedit.timesteps.verbalizing import MASK, Wanted, wanted_wordings
 from kgedit.timesteps.verbalizing.prompting import read_prompt
 from kgedit.timesteps.verbalizing.rewording import (
     choose_wordings,
@@ -20,7 +21,6 @@ from kgedit.timesteps.verbalizing.rewording import (
     reworded_tables,
     wordings_table,
 )
-from kgedit.timesteps.verbalizing.wanted import MASK, Wanted, wanted_wordings
 
 
 @pytest.fixture

@@ -11,8 +11,8 @@ from world.two_days import two_snapshots
 from world.updates import article, functional, number, said
 
 from kgedit.timesteps.timestep import Timestep
+from kgedit.timesteps.wikifactdiff import own_table
 from kgedit.timesteps.wikifactdiff.export import WikiFactDiffSettings, export_timestep
-from kgedit.timesteps.wikifactdiff.tables import own_table
 
 UNNAMED = "P99999"
 """A property that has a label neither in the snapshots nor in the catalogue."""

@@ -15,8 +15,8 @@ from kgedit.exporters.wikifactdiff import export as wikifactdiff
 from kgedit.timesteps.audit import audit_edits
 from kgedit.timesteps.edit_files import open_edits
 from kgedit.timesteps.timestep import Timestep
+from kgedit.timesteps.wikifactdiff import own_table
 from kgedit.timesteps.wikifactdiff.export import WikiFactDiffSettings, export_timestep
-from kgedit.timesteps.wikifactdiff.tables import own_table
 
 CHANGED = range(1, 8)
 UNCHANGED = range(21, 25)

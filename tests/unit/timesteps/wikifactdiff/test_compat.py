@@ -9,7 +9,7 @@ from world.dumps import time_value
 from world.updates import Case, only, outcomes, said
 
 from kgedit.timesteps.profiles import PAPER, RELEASED_2024
-from kgedit.timesteps.wikifactdiff.preprocessing import _missed
+from kgedit.timesteps.wikifactdiff.difference import _missed
 
 NO_RULE = "unknown: no rule holds"
 CREATED = said("P571", time_value("+2022-05-01T00:00:00Z", 11))

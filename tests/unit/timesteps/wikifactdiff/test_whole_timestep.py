@@ -21,9 +21,9 @@ from kgedit.exporters.wikifactdiff import export as write_jsonl
 from kgedit.records.cases import Specificity
 from kgedit.timesteps.changes import read_dropped
 from kgedit.timesteps.timestep import Timestep
+from kgedit.timesteps.wikifactdiff import own_table
 from kgedit.timesteps.wikifactdiff.export import WikiFactDiffSettings, export_timestep
 from kgedit.timesteps.wikifactdiff.scenarios import LOST
-from kgedit.timesteps.wikifactdiff.tables import own_table
 from kgedit.verbs.describe import describe, describe_page
 
 pytestmark = pytest.mark.slow

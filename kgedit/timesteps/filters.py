@@ -1,8 +1,9 @@
-"""The final filters, which every question must pass, whether a template or a model worded it (WikiBigEdit, section 3,
-step 7).
+"""Filters as data, and the final filters, which every question must pass (WikiBigEdit, section 3, step 7).
 
-A question names the subject, expresses the relation and does not give the answer away. The reason is the first filter
-that a question fails. Questions are judged in bulk; checks that do not depend on a name run once per distinct text.
+Filters are an ordered list of reasons with conditions: the first condition that holds drops a row. The final ones apply
+whether a template or a model worded the question. A question names the subject, expresses the relation and does not
+give the answer away. The reason is the first filter that a question fails. Questions are judged in bulk; checks that do
+not depend on a name run once per distinct text.
 
 In an export, failing questions are left out, and a failing update drops its case. Clozes are not questions: only those
 that give the answer away are left out.
@@ -11,15 +12,51 @@ that give the answer away are left out.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from kgedit.store.engine import select
-from kgedit.timesteps.funnel import Filter, Filtered, reason_column, split_by_reason
 from kgedit.timesteps.relation_words import RelationWords, question_stems
 from kgedit.wording.catalogues import ENGLISH, Language
+
+Filter = tuple[str, str]
+"""Reason, and the condition in DuckDB's SQL under which a row is dropped."""
+
+
+class Filtered(NamedTuple):
+    """Rows that passed all filters, and the others.
+
+    Attributes:
+        kept: Rows that passed.
+        dropped: The other rows, with a column ``reason``.
+        funnel: Number of dropped rows by reason, in the order of the filters.
+        questions: Axis -> results of the final filters for its questions (kgedit.timesteps.filters.count_faults);
+            empty if the filters judge no questions.
+    """
+
+    kept: pa.Table
+    dropped: pa.Table
+    funnel: dict[str, int]
+    questions: Mapping[str, dict[str, Any]] = MappingProxyType({})
+
+
+def reason_column(filters: Sequence[Filter]) -> str:
+    """SQL of a column ``reason``: the first filter whose condition holds, or null."""
+    return "CASE " + " ".join(f"WHEN {condition} THEN '{reason}'" for reason, condition in filters) + " END AS reason"
+
+
+def split_by_reason(judged: pa.Table, filters: Sequence[Filter]) -> Filtered:
+    """Split rows by their column ``reason``."""
+    passed = pc.is_null(judged["reason"])
+    dropped = judged.filter(pc.invert(passed))
+    counts = {row["values"]: row["counts"] for row in pc.value_counts(dropped["reason"]).to_pylist()}
+    funnel = {reason: counts.get(reason, 0) for reason, _ in filters}
+    return Filtered(judged.filter(passed).drop_columns(["reason"]), dropped, funnel)
+
 
 FEWEST_WORDS = 3
 MOST_WORDS = 60
@@ -227,7 +264,7 @@ class FilteredQuestions(NamedTuple):
 
     Attributes:
         rows: With a column ``fault``: the final filter that the row's own question fails, null where it passes.
-        counts: From kgedit.timesteps.final_filters.count_faults.
+        counts: From kgedit.timesteps.filters.count_faults.
     """
 
     rows: pa.Table
