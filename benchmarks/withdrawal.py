@@ -24,7 +24,7 @@ from kgedit.records.cases import Case
 from kgedit.timesteps.edit_files import open_edits
 from kgedit.timesteps.timestep import find_timestep
 from kgedit.verbs.edited_model import EditedModel
-from kgedit.verbs.locate_then_edit import TINY, tiny_for
+from kgedit.verbs.stats import TINY, tiny_for
 
 METHODS = {"memit": {"history": True}, "encore": {}, "rlsedit": {}, "alphaedit": {}}
 TOGETHER = {"one call": True, "one by one": False}

@@ -36,11 +36,13 @@ if TYPE_CHECKING:
     from kgedit.verbs.editing import ask, edit, load_edited, load_model, make_case
     from kgedit.verbs.explore import explore_server
     from kgedit.verbs.home import Home
-    from kgedit.verbs.locate_then_edit import build_statistics, trace_model
     from kgedit.verbs.publish import Leaderboard, leaderboard, publish, submit
     from kgedit.verbs.report import Report, report
-    from kgedit.verbs.runs import Sweep, read_run, run, scores, sweep
+    from kgedit.verbs.run_edit import read_run, run, scores
+    from kgedit.verbs.stats import build_statistics
+    from kgedit.verbs.sweep import Sweep, sweep
     from kgedit.verbs.teach import teach_model
+    from kgedit.verbs.trace import trace_model
     from kgedit.verbs.up import Outcome, up
 
 __version__ = "0.1.0"
@@ -109,8 +111,10 @@ _MODULES = {
     "kgedit.verbs.up": ("Outcome", "up"),
     "kgedit.verbs.build_qaedit": ("build_qaedit",),
     "kgedit.verbs.report": ("Report", "report"),
-    "kgedit.verbs.runs": ("Sweep", "read_run", "run", "scores", "sweep"),
-    "kgedit.verbs.locate_then_edit": ("build_statistics", "trace_model"),
+    "kgedit.verbs.run_edit": ("read_run", "run", "scores"),
+    "kgedit.verbs.sweep": ("Sweep", "sweep"),
+    "kgedit.verbs.stats": ("build_statistics",),
+    "kgedit.verbs.trace": ("trace_model",),
     "kgedit.verbs.teach": ("teach_model",),
     "kgedit.timesteps.audit": ("Audit",),
     "kgedit.timesteps.stream": ("Stream",),

@@ -13,12 +13,13 @@ from kgedit.cli.formats import print_json, result_format, wants_json
 from kgedit.cli.progress import bars, say
 from kgedit.cli.verb_command import Given, verb_command
 from kgedit.errors import SpecError
-from kgedit.verbs.locate_then_edit import BuildStatistics, TraceModel, tracing_figure
 from kgedit.verbs.shared_options import TIMESTEP_FORMS
+from kgedit.verbs.stats import BuildStatistics
 from kgedit.verbs.teach import TeachModel
+from kgedit.verbs.trace import TraceModel, tracing_figure
 
 if TYPE_CHECKING:
-    from kgedit.verbs.locate_then_edit import Tracing
+    from kgedit.verbs.trace import Tracing
 
 
 @verb_command(

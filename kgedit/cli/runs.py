@@ -17,12 +17,13 @@ from kgedit.cli.verb_command import FlagOption, Given, verb_command, with_parame
 from kgedit.errors import KgeditError, SpecError
 from kgedit.llm.presets import MEANINGS, PRESETS
 from kgedit.runs.given_run import GivenRun
-from kgedit.verbs.runs import SPEC_FLAGS, RunEdit, RunSweep
+from kgedit.verbs.run_edit import SPEC_FLAGS, RunEdit
+from kgedit.verbs.sweep import RunSweep
 
 if TYPE_CHECKING:
     from kgedit.analysis.runs import Run
     from kgedit.analysis.tables import Table
-    from kgedit.verbs.runs import Sweep
+    from kgedit.verbs.sweep import Sweep
 
 
 _PRESETS = "\n".join(

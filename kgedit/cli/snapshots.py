@@ -20,8 +20,9 @@ from kgedit.store.scope import Scope
 from kgedit.verbs.fetch import FetchDump, FetchItems, FetchSlice, WriteSample
 from kgedit.verbs.graph import ScopeOptions
 from kgedit.verbs.home import Home
-from kgedit.verbs.load_dump import LoadChanges, LoadDump, LoadDumpAsOf, RunTask
+from kgedit.verbs.load_dump import LoadChanges, LoadDump, LoadDumpAsOf
 from kgedit.verbs.snapshots import Cycles, DropSnapshot, Relations, Verify
+from kgedit.verbs.task import RunTask
 from kgedit.wikidata.times import read_day
 
 if TYPE_CHECKING:

@@ -12,8 +12,9 @@ from kgedit.cli.formats import print_result, print_rows, result_format, rows_for
 from kgedit.cli.progress import say, steps
 from kgedit.cli.verb_command import Given, verb_command
 from kgedit.resources import home as default_home
+from kgedit.verbs.audit import AuditEdits
 from kgedit.verbs.describe import DescribeEdits, DescribePage
-from kgedit.verbs.timesteps import AuditEdits, ExportAll, ExportTimestep
+from kgedit.verbs.export_timestep import ExportAll, ExportTimestep
 
 if TYPE_CHECKING:
     from kgedit.timesteps.audit import Audit

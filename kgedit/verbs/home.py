@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING
 from kgedit.errors import names_extra
 from kgedit.progress import Steps
 from kgedit.resources import use_home
+from kgedit.verbs.audit import AuditEdits
+from kgedit.verbs.export_timestep import ExportAll, ExportTimestep
 from kgedit.verbs.graph import StartGraph, UpdateGraph
 from kgedit.verbs.home_folder import Date, HomeFolder, read_date
 from kgedit.verbs.load_dump import LoadChanges, LoadDump, LoadDumpAsOf
 from kgedit.verbs.options import method_of
 from kgedit.verbs.query import Browse, Find, RunQuery
 from kgedit.verbs.snapshots import Cycles, DropSnapshot, Relations, Verify
-from kgedit.verbs.timesteps import AuditEdits, ExportAll, ExportTimestep
 from kgedit.wikidata.times import day_number
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ from kgedit.sample.generate import SNAPSHOT_DATES
 from kgedit.store.engine import select
 from kgedit.store.snapshots import Snapshot, list_snapshots
 from kgedit.store.sources import DumpFile
-from kgedit.verbs.runs import read_run
+from kgedit.verbs.run_edit import read_run
 from kgedit.verbs.up_inputs import DatedState, UpInputs
 from kgedit.verbs.up_steps import Step, check_inputs, steps_of, with_state
 from kgedit.wikidata.times import day_number

@@ -41,7 +41,7 @@ from kgedit.verbs.home import Home
 from kgedit.verbs.live_progress import by_stage
 from kgedit.verbs.load_dump import check_loadable, is_loaded
 from kgedit.verbs.report import report
-from kgedit.verbs.runs import read_run, run
+from kgedit.verbs.run_edit import read_run, run
 from kgedit.verbs.up_inputs import DatedState, RunFields, UpInputs
 from kgedit.verbs.up_summary import UpSummary, summarize, write_summary
 

@@ -27,7 +27,7 @@ from kgedit.llm.contexts import read_context
 from kgedit.llm.language_model import LanguageModel
 from kgedit.pages.marks import figure_svg
 from kgedit.records.cases import Fact, KnownFact
-from kgedit.verbs.locate_then_edit import trace_model, tracing_figure
+from kgedit.verbs.trace import trace_model, tracing_figure
 
 PROMPT, SUBJECT = "The mayor of Mora is called", "Mora"
 
