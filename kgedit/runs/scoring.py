@@ -56,7 +56,7 @@ def measure_run(run_folder: Path, *, also: Sequence[str] = ()) -> RunScores:
     """
     spec = read_spec(run_folder)
     verdicts = read_verdicts(run_folder) if "judge" in also else None
-    bertscores = read_bertscores(run_folder) if any(name in also for name in BERTSCORES) else None
+    bertscores = _read_bertscores(run_folder) if any(name in also for name in BERTSCORES) else None
 
     def judged_answers() -> Iterable[Answer]:
         answers: Iterable[Answer] = read_answers(run_folder)
@@ -236,7 +236,7 @@ def _measure(encoder: Encoder, answers: Sequence[Answer], *, idf: bool, baseline
     return [rescaled(score, baseline) for score in scores] if baseline else scores
 
 
-def read_bertscores(run_folder: Path) -> BertScores | None:
+def _read_bertscores(run_folder: Path) -> BertScores | None:
     """Read the BERTScores of a run; None if it was not measured.
 
     Raises:

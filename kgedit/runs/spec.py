@@ -328,7 +328,7 @@ def _problems_of_evaluation(given: GivenRun, protocol: Protocol) -> Iterator[str
 
 
 def _problems_of_answering(given: GivenRun, method: _Method | None, presets: Sequence[Preset]) -> list[str]:
-    return problems_of_backend(
+    return _problems_of_backend(
         given.backend or DEFAULT_BACKEND,
         given.backend_url,
         model=given.model,
@@ -388,7 +388,7 @@ def _problems_of_batch_size(given: int | None, protocol: Protocol, method: _Meth
 DEFAULT_BACKEND = "transformers"
 
 
-def problems_of_backend(
+def _problems_of_backend(
     name: str, url: str | None, *, model: str | None, capabilities: Capabilities | None, presets: Sequence[Preset]
 ) -> list[str]:
     """Every reason why a backend cannot carry out a run.

@@ -118,7 +118,7 @@ class Indexes:
         """
         steps = [one for one in self.changes if older <= one.of[0].date and one.of[1].date <= newer]
         of = tuple(one for one in self.snapshots if older <= one.date <= newer)
-        made = make_window([one.file("change") for one in steps], [one.file("presence") for one in steps], of[-1])
+        made = _make_window([one.file("change") for one in steps], [one.file("presence") for one in steps], of[-1])
         return Index(self.folder / "windows" / f"{older}_{newer}", of, made, ("differences",))
 
     def needed(self) -> tuple[Index, ...]:
@@ -141,13 +141,13 @@ def indexes_of(home: Path, snapshots: Sequence[Snapshot]) -> Indexes:
     folder, all_of = home / "explore", tuple(snapshots)
     return Indexes(
         all_of,
-        Index(folder / "names" / "all", all_of, make_terms(snapshots), ("term", "name", "word")),
-        tuple(Index(folder / "places" / str(one.date), (one,), make_places(one), ("place",)) for one in snapshots),
+        Index(folder / "names" / "all", all_of, _make_terms(snapshots), ("term", "name", "word")),
+        tuple(Index(folder / "places" / str(one.date), (one,), _make_places(one), ("place",)) for one in snapshots),
         tuple(
             Index(
                 folder / "changes" / f"{old.date}_{new.date}",
                 (old, new),
-                make_changes(old, new),
+                _make_changes(old, new),
                 ("change", "presence"),
             )
             for old, new in pairwise(snapshots)
@@ -193,7 +193,7 @@ def key_of(text: str) -> str:
     return f"array_to_string({words_of(text)}, ' ')"
 
 
-def make_places(snapshot: Snapshot) -> tuple[str, ...]:
+def _make_places(snapshot: Snapshot) -> tuple[str, ...]:
     """Statements that create table ``place``: the rows of each entity in the files of a snapshot, by id.
 
     Columns id, entity_row (null for a subject without a row), and half-open ranges of rows, null if empty:
@@ -220,7 +220,7 @@ def make_places(snapshot: Snapshot) -> tuple[str, ...]:
     )
 
 
-def make_terms(snapshots: Sequence[Snapshot]) -> tuple[str, ...]:
+def _make_terms(snapshots: Sequence[Snapshot]) -> tuple[str, ...]:
     """Statements that create tables ``term``, ``name`` and ``word``.
 
     ``term``: each entity as described by the newest snapshot that contains it. Columns id, kind, label, description,
@@ -272,7 +272,7 @@ _WORDS = """
 """
 
 
-def make_changes(older: Snapshot, newer: Snapshot) -> tuple[str, ...]:
+def _make_changes(older: Snapshot, newer: Snapshot) -> tuple[str, ...]:
     """Statements that create tables ``change`` and ``presence``: differences between two consecutive snapshots.
 
     ``change``: each subject and property whose current objects differ, with all objects of both sides (old_objects,
@@ -371,7 +371,7 @@ _ADDED_TIMES = (
 )
 
 
-def make_window(changes: Sequence[Path], presences: Sequence[Path], newer: Snapshot) -> tuple[str, ...]:
+def _make_window(changes: Sequence[Path], presences: Sequence[Path], newer: Snapshot) -> tuple[str, ...]:
     """Statements that create table ``differences``: the changes of a window.
 
     Columns subject, property and their labels; old_objects, new_objects (sorted) with labels and times in the same

@@ -211,7 +211,7 @@ def _case_faults(
     answers = _read(lambda: list(read_answers(folder)), faults)
     yield from faults
     if answers is not None:
-        yield from answer_faults(answers, expected_answers(spec, edited))
+        yield from _answer_faults(answers, _expected_answers(spec, edited))
 
 
 def _edited_names(folder: Path) -> list[tuple[str, str]]:
@@ -363,7 +363,7 @@ class ExpectedAnswer:
         return next((name for name, (found, expected) in pairs.items() if found != expected), None)
 
 
-def states_of(spec: RunSpec, cases: Mapping[str, list[Case]]) -> Iterator[tuple[ModelState, list[Case]]]:
+def _states_of(spec: RunSpec, cases: Mapping[str, list[Case]]) -> Iterator[tuple[ModelState, list[Case]]]:
     """Every state in which a run evaluates, with the cases evaluated then, in the run's order.
 
     Args:
@@ -384,20 +384,20 @@ def states_of(spec: RunSpec, cases: Mapping[str, list[Case]]) -> Iterator[tuple[
         yield ModelState(timestep), asked(earlier + own)
 
 
-def expected_answers(spec: RunSpec, cases: Mapping[str, list[Case]]) -> dict[AnswerKey, ExpectedAnswer]:
+def _expected_answers(spec: RunSpec, cases: Mapping[str, list[Case]]) -> dict[AnswerKey, ExpectedAnswer]:
     """All answers of a finished run, by key."""
     return {
         AnswerKey(state, case.timestep, case.case_id, probe.axis, probe.question, preset.name): ExpectedAnswer(
             case, probe, preset
         )
-        for state, asked in states_of(spec, cases)
+        for state, asked in _states_of(spec, cases)
         for preset in spec.presets
         for case in asked
         for probe in probes_under(case, preset)
     }
 
 
-def answer_faults(answers: Iterable[Answer], expected: Mapping[AnswerKey, ExpectedAnswer]) -> list[str]:
+def _answer_faults(answers: Iterable[Answer], expected: Mapping[AnswerKey, ExpectedAnswer]) -> list[str]:
     """Missing, unexpected and changed answers of a run, each as a reason."""
     found: set[AnswerKey] = set()
     unexpected: list[AnswerKey] = []

@@ -53,13 +53,13 @@ def audit_edits(edits: Edits, old: Snapshot, new: Snapshot, earlier: Sequence[Sn
             step("judging edits", 1, _STEPS)
             judge_edits(connection, date=new.date)
             step("judging kinds of change", 2, _STEPS)
-            find_kinds(connection, old, new, earlier, spill=spill / "kinds")
+            _find_kinds(connection, old, new, earlier, spill=spill / "kinds")
             step("judging locality questions", 3, _STEPS)
             judge_locality(connection)
             step("judging two-hop questions", 4, _STEPS)
             judge_two_hops(connection)
             step("counting", 5, _STEPS)
-            return summarise(connection, edits, old, new)
+            return _summarise(connection, edits, old, new)
     finally:
         shutil.rmtree(spill, ignore_errors=True)
 
@@ -93,7 +93,7 @@ _CHANGED = """
 """
 
 
-def find_kinds(
+def _find_kinds(
     connection: duckdb.DuckDBPyConnection, old: Snapshot, new: Snapshot, earlier: Sequence[Snapshot], *, spill: Path
 ) -> None:
     """Create ``edit_kind`` (subject, property, kind, confidence): changes of the edits' subjects and properties.
@@ -111,7 +111,7 @@ def find_kinds(
     connection.unregister("kinds_found")
 
 
-def count_kinds(rows: pa.Table) -> pa.Table:
+def _count_kinds(rows: pa.Table) -> pa.Table:
     """Count valid rows by kind.
 
     Args:
@@ -268,7 +268,7 @@ _COUNTS = """
 """
 
 
-def summarise(connection: duckdb.DuckDBPyConnection, edits: Edits, old: Snapshot, new: Snapshot) -> Audit:
+def _summarise(connection: duckdb.DuckDBPyConnection, edits: Edits, old: Snapshot, new: Snapshot) -> Audit:
     """Build the audit from the tables of the checks."""
     connection.execute(
         "CREATE MACRO named(severity) AS "
@@ -293,5 +293,5 @@ def summarise(connection: duckdb.DuckDBPyConnection, edits: Edits, old: Snapshot
         not_audited=dict(edits.left_out) if isinstance(edits, EditFile) else {},
         rows=rows,
         counts=pa.Table.from_pylist(counted, schema=COUNTS),
-        kinds=count_kinds(rows),
+        kinds=_count_kinds(rows),
     )

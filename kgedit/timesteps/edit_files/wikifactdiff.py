@@ -137,9 +137,9 @@ def with_prompts_and_alternatives(path: Path, rows: Sequence[Row]) -> Sequence[R
     """Add missing prompts to rows, and alternatives to answers that have no other answer to be compared with.
 
     Raises:
-        TimestepError: see with_prompts.
+        TimestepError: see _with_prompts.
     """
-    prompted = with_prompts(path, rows)
+    prompted = _with_prompts(path, rows)
     pool = ObjectPool(said for row in prompted for said in _said(row))
     return [_with_alternatives(row, pool) for row in prompted]
 
@@ -361,7 +361,7 @@ _SLOT = "\0"
 """Placeholder of the subject; it occurs in no label."""
 
 
-def with_prompts(path: Path, rows: Sequence[Row]) -> Sequence[Row]:
+def _with_prompts(path: Path, rows: Sequence[Row]) -> Sequence[Row]:
     """Add missing prompts to rows and their neighbours.
 
     Args:
