@@ -90,7 +90,9 @@ COMPARISONS = (
     Comparison("alphaedit", 6.0, of_alphaedit, AS_THE_CODE, at_once=4, batches=True),
     Comparison("grace", 4.0, of_grace, {"steps": 50, "stop_loss": 0}),
     Comparison("grace", 8.0, of_grace, {"steps": 50, "stop_loss": 0}, at_once=4),
-    Comparison("wise", 2.0, of_wise, {"margin_weight": 1.0, "counted": "read", "one_token_more": True}),
+    Comparison(
+        "wise", 2.0, of_wise, {"margin_weight": 1.0, "counted": "read", "one_token_more": True, "threshold": "mean"}
+    ),
 )
 """On both sides, GRACE takes all of its steps, with EasyEdit's number of steps."""
 
