@@ -187,9 +187,13 @@ class _Type(msgspec.Struct):
     type: str
 
 
+_TYPES = msgspec.json.Decoder(_Type)
+"""Made here and not in a thread that parses: see kgedit.llm.remote.requests."""
+
+
 def _type_of(text: bytes) -> str:
     try:
-        return msgspec.json.decode(text, type=_Type).type
+        return _TYPES.decode(text).type
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return ""
 

@@ -134,10 +134,10 @@ class BatchCalls:
         return _decoded(sent, _Page)
 
 
-_Told = TypeVar("_Told")
+_Form = TypeVar("_Form")
 
 
-def _decoded(content: bytes, form: type[_Told]) -> _Told:
+def _decoded(content: bytes, form: type[_Form]) -> _Form:
     with suppress(msgspec.ValidationError, msgspec.DecodeError, UnicodeDecodeError):
         return msgspec.json.decode(content, type=form)
     raise CallError("cut or invalid JSON", again=True)

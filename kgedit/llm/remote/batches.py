@@ -28,7 +28,7 @@ from kgedit.llm.remote.requests import ChatReply, ChatRequest, FailedCall, Reply
 from kgedit.llm.remote.server import CallError, ChatServer, ServerConnection, backoff
 from kgedit.progress import Advance
 
-_Told = TypeVar("_Told")
+_Reply = TypeVar("_Reply")
 
 _LOST = "the server counts a reply that it does not deliver"
 
@@ -242,7 +242,7 @@ class BatchClient:
             time.sleep(backoff(attempt, self._chance))
         return best
 
-    def _tried(self, call: Callable[[], _Told], run: _Run) -> _Told:
+    def _tried(self, call: Callable[[], _Reply], run: _Run) -> _Reply:
         """Make a free call, with retries."""
         for attempt in range(1, self._effort.attempts + 1):
             try:
