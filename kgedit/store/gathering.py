@@ -13,6 +13,7 @@ from __future__ import annotations
 import os
 import struct
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -119,7 +120,7 @@ class Gathered:
             )
 
 
-def gather(parts: Path, blocks: int, folder: Path, *, buckets: int) -> Gathered:
+def gather(parts: Path, blocks: int, folder: Path, *, buckets: int, workers: int = 1) -> Gathered:
     """Gather the rows of all blocks by bucket. Runs of an earlier attempt are kept.
 
     Args:
@@ -127,13 +128,15 @@ def gather(parts: Path, blocks: int, folder: Path, *, buckets: int) -> Gathered:
         blocks: Number of blocks.
         folder: Folder of the runs.
         buckets: Number of buckets.
+        workers: Number of runs that are written at once, in threads.
     """
     if buckets == 1:
         return Gathered(parts, blocks, (), 1)
     folder.mkdir(exist_ok=True)
     most = min(_ROWS_PER_RUN, _ROWS_PER_FRAME * buckets)
-    runs = tuple(_gather_run(parts, numbers, folder, buckets) for numbers in _runs(parts, blocks, most))
-    return Gathered(parts, blocks, runs, buckets)
+    with ThreadPoolExecutor(workers) as pool:
+        runs = pool.map(lambda numbers: _gather_run(parts, numbers, folder, buckets), _runs(parts, blocks, most))
+        return Gathered(parts, blocks, tuple(runs), buckets)
 
 
 def _runs(parts: Path, blocks: int, most: int) -> Iterator[range]:

@@ -82,7 +82,7 @@ def join_parts(
         blocks: Number of part files of each kind.
         targets: The snapshots; several only if they are projections.
         buckets: Number of buckets of each snapshot.
-        workers: Maximum number of buckets that are finished at once.
+        workers: Maximum number of runs that are gathered at once, and of buckets that are finished.
         datatypes_by_property: Whether a statement without a datatype gets that of its property.
         progress: Called with the thousandths done and the number of rows joined.
     """
@@ -116,10 +116,10 @@ def _finishing(
         for target in targets:
             remove_counts(target)
         write_json(parts.with_name(_MADE_OF), made_of)
-    gathered = gather(parts, blocks, runs, buckets=buckets)
+    at_once = min(workers, buckets, max(available_memory() // 2 // _MEMORY_PER_BUCKET, 1))
+    gathered = gather(parts, blocks, runs, buckets=buckets, workers=at_once)
     # The plan is the last thing that is written before buckets are finished: if it is there, the runs are.
     plan = plan_join(parts, blocks, targets, buckets=buckets, datatypes_by_property=datatypes_by_property)
-    at_once = min(workers, buckets, max(available_memory() // 2 // _MEMORY_PER_BUCKET, 1))
     return _Finishing(gathered, targets, plan, parts.with_name("spill"), at_once)
 
 

@@ -68,7 +68,7 @@ def run_task(
         source: The dump.
         stage: One of kgedit.store.LOAD_STAGES; gather has one share.
         share: The share.
-        workers: Number of worker processes, or of buckets finished at once.
+        workers: Number of worker processes, or of runs gathered or buckets finished at once.
         progress: Called as those of `ingest`.
 
     Returns:
@@ -87,7 +87,7 @@ def run_task(
         if stage == "gather":
             if share.of != 1:
                 raise StoreError("The stage gather has one part. Leave out --part, or give 1/1.")
-            _gather(staging, load, source)
+            _gather(staging, load, source, workers)
             return load.buckets(source)
         return _finish(staging, load, source, share, workers, progress)
 
@@ -131,11 +131,12 @@ def _blocks(staging: Path) -> int:
     return blocks
 
 
-def _gather(staging: Path, load: Load, source: DumpFile) -> None:
+def _gather(staging: Path, load: Load, source: DumpFile, workers: int) -> None:
     blocks = _blocks(staging)
     read_late_values(staging / "parts", blocks, load.make_loader, spill=staging / "spill")
     targets = join_targets(staging, [load])
-    finish_buckets(staging / "parts", blocks, targets, numbers=(), **join_options(load, source))
+    options = join_options(load, source)
+    finish_buckets(staging / "parts", blocks, targets, numbers=(), workers=workers, **options)
 
 
 def _finish(staging: Path, load: Load, source: DumpFile, share: Share, workers: int, progress: Advance) -> int:
