@@ -40,7 +40,7 @@ def parse_size(text: str) -> int:
 
 @contextmanager
 def freed_memory_returned() -> Iterator[None]:
-    """Have Arrow and glibc return large blocks to the system as soon as they are freed.
+    """Make Arrow and glibc return large blocks to the system as soon as they are freed.
 
     Arrow's own pool keeps what was freed, and glibc raises its thresholds with each large block that is freed, so that
     it keeps the next ones. A load would hold 180 MB that nothing uses. Without glibc, only Arrow's pool is replaced.

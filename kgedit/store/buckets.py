@@ -289,17 +289,8 @@ def _find_repetitions(connection: duckdb.DuckDBPyConnection, read: ReadRows, sha
     in_first, is_copy = np.ones(len(hashed), np.bool_), np.zeros(len(hashed), np.bool_)
     renamed, new_ids = np.zeros(0, np.int64), pa.array([], pa.string())
     if len(twice) or several.num_rows or shared_ids.num_rows:
-        candidates = []
-        start = 0
-        for rows in _together(read(_WITH_IDS)):
-            claims, end = rows.claims, start + rows.claims.num_rows
-            in_first[start:end] = _of_first_entities(claims, several)
-            is_shared = pc.is_in(claims["statement_id"], value_set=shared_ids["statement_id"]).to_numpy()
-            candidate = np.flatnonzero((np.isin(hashed[start:end], twice) | is_shared) & in_first[start:end])
-            place = pa.array(candidate + start)
-            candidates.append(claims.select(_WITH_IDS["claims"]).take(candidate).append_column("place", place))
-            start = end
-        shared = _shared_ids(connection, pa.concat_tables(candidates), shared_ids)
+        in_first, candidates = _candidates(read, hashed, twice, several, shared_ids)
+        shared = _shared_ids(connection, candidates, shared_ids)
         places, copies = (shared[name].to_numpy() for name in ("place", "is_copy"))
         is_copy[places[copies]] = True
         renamed, new_ids = places[~copies], shared["new_id"].filter(pa.array(~copies)).combine_chunks()
@@ -309,6 +300,33 @@ def _find_repetitions(connection: duckdb.DuckDBPyConnection, read: ReadRows, sha
         "repeated statements": int(is_copy.sum()),
     })  # fmt: skip
     return _Repetitions(in_first & ~is_copy, is_first, renamed, new_ids, counts)
+
+
+def _candidates(
+    read: ReadRows, hashed: NDArray[np.uint64], twice: NDArray[np.uint64], several: pa.Table, shared_ids: pa.Table
+) -> tuple[NDArray[np.bool_], pa.Table]:
+    """Which claims belong to the first row of their entity; and those of them whose id may be that of another claim.
+
+    Args:
+        read: Reads the rows as parsed.
+        hashed: Hash of each statement's id.
+        twice: Hashes that occur more than once.
+        several: Columns id and block of the first row of each entity with several rows.
+        shared_ids: Statements that share an id with a statement of another bucket (SHARED_IDS).
+
+    Returns:
+        A flag for each claim, and the columns _WITH_IDS with ``place``, the position of the claim.
+    """
+    in_first, candidates, start = [], [], 0
+    for rows in _together(read(_WITH_IDS)):
+        claims, end = rows.claims, start + rows.claims.num_rows
+        in_first.append(_of_first_entities(claims, several))
+        is_shared = pc.is_in(claims["statement_id"], value_set=shared_ids["statement_id"]).to_numpy()
+        candidate = np.flatnonzero((np.isin(hashed[start:end], twice) | is_shared) & in_first[-1])
+        place = pa.array(candidate + start)
+        candidates.append(claims.select(_WITH_IDS["claims"]).take(candidate).append_column("place", place))
+        start = end
+    return np.concatenate(in_first), pa.concat_tables(candidates)
 
 
 def _hashes_of(connection: duckdb.DuckDBPyConnection, claims: pa.Table) -> NDArray[np.uint64]:

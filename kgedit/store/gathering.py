@@ -140,7 +140,7 @@ def gather(parts: Path, blocks: int, folder: Path, *, buckets: int, workers: int
 
 
 def _runs(parts: Path, blocks: int, most: int) -> Iterator[range]:
-    """Numbers of the blocks of each run, which has at most so many rows or one block."""
+    """Yield the block numbers of each run: `most` rows at most, unless a single block has more."""
     start = rows = 0
     for number in range(blocks):
         more = sum(pq.read_metadata(path).num_rows for name in _SCHEMAS for path in _files(parts, name, number))

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from kgedit.errors import StoreError
+from kgedit.machine import freed_memory_returned
 from kgedit.progress import Advance
 from kgedit.store.blocks import parse_blocks, unparsed_blocks
 from kgedit.store.builds import Load, read_late_values
@@ -79,7 +80,7 @@ def run_task(
         StoreError: if the stage before is not complete, or the folder holds an unfinished load with other options.
     """
     staging = staging_folder(home, load)
-    with disk_errors(home):
+    with disk_errors(home), freed_memory_returned():
         _share(staging, load.identity(source))
         if stage == "parse":
             blocks = _parse(staging, load, source, share, workers, progress)
