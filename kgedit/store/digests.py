@@ -7,9 +7,12 @@ therefore costs little more than reading two columns.
 from __future__ import annotations
 
 import duckdb
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
 
-from kgedit.store.facts import with_places, with_statement_ids
+from kgedit.store.engine import select
 from kgedit.store.schemas import ENTITIES
 
 ENTITIES_KEPT = ENTITIES.append(pa.field("digest", pa.uint64()))
@@ -38,20 +41,9 @@ def changed_entities(older: str, newer: str) -> str:
     """
 
 
-_DIGESTS = f"""
-    WITH part AS (
-        SELECT subject AS id, {_number("statement_id", "version", "restricted")} AS number FROM claims
-        UNION ALL
-        SELECT subject,
-               {_number("property", "object", "statement_id", "start_time", "end_time", "point_time")}
-        FROM ({with_statement_ids("facts", "claims")})
-    ), of_rows AS (
-        SELECT id, bit_xor(number) AS number FROM part GROUP BY id
-    )
-    SELECT e.*, xor({_number("kind", "label", "description", "datatype", "array_to_string(aliases, chr(29))")},
-                    coalesce(number, 0)) AS digest
-    FROM entities e LEFT JOIN of_rows USING (id) ORDER BY place
-"""
+_CLAIM = _number("statement_id", "version", "restricted")
+_FACT = _number("property", "object", "statement_id", "start_time", "end_time", "point_time")
+_ENTITY = _number("kind", "label", "description", "datatype", "array_to_string(aliases, chr(29))")
 
 
 def with_digests(
@@ -65,11 +57,17 @@ def with_digests(
         claims: All claims of these entities.
         facts: All facts of these entities.
     """
-    for name, table in (("entities", with_places(entities)), ("claims", claims), ("facts", facts)):
-        connection.register(name, table)
-    try:
-        found: pa.Table = connection.sql(_DIGESTS).to_arrow_table()
-    finally:
-        for name in ("entities", "claims", "facts"):
-            connection.unregister(name)
-    return found.drop_columns("place").cast(ENTITIES_KEPT)
+    digest = _numbers(connection, _ENTITY, entities)
+    places = np.asarray(claims["place"])
+    order = np.argsort(places, kind="stable")
+    statement = order[np.searchsorted(places, np.asarray(facts["statement_place"]), sorter=order)]
+    facts = facts.append_column("statement_id", claims["statement_id"].combine_chunks().take(statement))
+    for sql, rows in ((_CLAIM, claims), (_FACT, facts)):
+        entity = pc.index_in(rows["subject"], value_set=entities["id"].combine_chunks())
+        np.bitwise_xor.at(digest, np.asarray(entity), _numbers(connection, sql, rows))
+    return entities.append_column("digest", pa.array(digest)).cast(ENTITIES_KEPT)
+
+
+def _numbers(connection: duckdb.DuckDBPyConnection, sql: str, rows: pa.Table) -> NDArray[np.uint64]:
+    """Number of each row, in their order."""
+    return np.array(select(f"SELECT {sql} AS number FROM rows", connection=connection, rows=rows)["number"])

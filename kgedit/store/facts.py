@@ -14,9 +14,12 @@ the office after it.
 from __future__ import annotations
 
 import duckdb
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
+from kgedit.store.engine import select
 from kgedit.store.schemas import FACTS
 from kgedit.wikidata.times import DAY
 
@@ -30,40 +33,37 @@ TERM = f"""CASE WHEN snak <> 'value' THEN NULL ELSE coalesce(object, 'V' || md5(
     END"""
 """Id of the term of a claim's value: the entity id, or a hash of the literal. NULL without a known value."""
 
-KIND = "CASE {id}[1] WHEN 'Q' THEN 'item' WHEN 'P' THEN 'property' WHEN 'V' THEN 'value' ELSE 'other' END"
+_KINDS = {"Q": "item", "P": "property", "V": "value"}
+
+_WHEN = " ".join(f"WHEN '{letter}' THEN '{kind}'" for letter, kind in _KINDS.items())
+
+KIND = f"CASE {{id}}[1] {_WHEN} ELSE 'other' END"
 """Kind of a term, derived from its id."""
+
+_LITERALS = f"SELECT {TERM} AS term, {VALUE_TYPE} AS value_type FROM literals"
+
+_LITERAL_COLUMNS = ("snak", "datatype", "object", "value", "unit", "language", "precision", "calendar")
 
 _LAST = 2**62
 """Sorts after every day number."""
 
 _CURRENT = f"""
     WITH held AS (
-        SELECT * EXCLUDE (object), {TERM} AS object, coalesce({TERM}, snak) AS said,
-               coalesce(end_precision = {DAY} AND end_first = $date, false) AS ends_today,
-               coalesce(start_precision = {DAY} AND start_first = $date, false) AS starts_today
-        FROM claims
-        WHERE rank <> 'deprecated' AND NOT restricted
-          AND (start_first IS NULL OR start_first <= $date)
-          AND end_precision IS DISTINCT FROM -1 AND (end_until IS NULL OR end_until > $date)
+        SELECT *, coalesce(object, snak) AS said FROM contested
     ), not_handed_over AS (
         SELECT * FROM held WHERE NOT (ends_today AND EXISTS (
             FROM held AS other WHERE other.starts_today AND NOT other.ends_today AND other.said <> held.said
-                                 AND other.subject = held.subject AND other.property = held.property))
+                                 AND other.pair = held.pair))
     ), best AS (
-        SELECT * FROM not_handed_over WHERE rank = 'preferred' OR (subject, property) NOT IN (
-            SELECT (subject, property) FROM not_handed_over WHERE rank = 'preferred')
-    ), fact AS (
-        SELECT min(place) AS first_place,
-               CASE WHEN count(*) > 1 THEN list(place ORDER BY statement_id) END AS statement_places,
-               arg_min(place, (coalesce(-start_first, {_LAST}), coalesce(-point_first, {_LAST}), statement_id)) AS place
-        FROM best WHERE snak = 'value' GROUP BY subject, property, object
+        SELECT * FROM not_handed_over WHERE rank = 'preferred' OR pair NOT IN (
+            SELECT pair FROM not_handed_over WHERE rank = 'preferred')
     )
-    SELECT subject, property, object, {KIND.format(id="object")} AS kind, rank, place AS statement_place,
-           statement_places,
-           {", ".join(name for name in FACTS.names if name.startswith(("start_", "end_", "point_")))},
-           CASE WHEN object[1] = 'V' THEN {VALUE_TYPE} END AS value_type, value, unit, language, precision, calendar
-    FROM fact JOIN held USING (place) ORDER BY first_place
+    SELECT min(row) AS first_row,
+           arg_min(row, (coalesce(-start_first, {_LAST}), coalesce(-point_first, {_LAST}), statement_id)) AS row,
+           CASE WHEN count(*) > 1 THEN list(place ORDER BY statement_id) END AS statement_places
+    FROM best WHERE object IS NOT NULL GROUP BY pair, object
 """
+"""Facts of eligible statements: all of some pairs of subject and property."""
 
 
 def current_facts(connection: duckdb.DuckDBPyConnection, claims: pa.Table, date: int) -> pa.Table:
@@ -78,12 +78,110 @@ def current_facts(connection: duckdb.DuckDBPyConnection, claims: pa.Table, date:
         A table with the schema FACTS. If several statements have the same object, the times are those of the one that
         began last, and ``statement_places`` lists all of them by id; null for one statement.
     """
-    connection.register("claims", claims)
-    try:
-        facts: pa.Table = connection.sql(_CURRENT, params={"date": date}).to_arrow_table()
-    finally:
-        connection.unregister("claims")
-    return facts.cast(FACTS)
+    claims = _with_terms(connection, claims)
+    pair, eligible, is_value = _pairs(claims), _are_eligible(claims, date), _flags(pc.is_valid(claims["object"]))
+    contested = _are_contested(claims, pair, eligible, _are_on(claims, "end", date))[pair]
+    settled = np.flatnonzero(eligible & is_value & ~contested)
+    judged = _judge(connection, claims, pair, np.flatnonzero(eligible & contested), date)
+    first_row, row = (np.concatenate([settled, judged[name].to_numpy()]) for name in ("first_row", "row"))
+    order = np.argsort(first_row, kind="stable")
+    alone = pa.nulls(len(settled), pa.list_(pa.int64()))
+    several = judged["statement_places"].cast(alone.type)
+    places = pa.chunked_array([alone, *several.chunks]).combine_chunks().take(order)
+    facts = claims.select(_TAKEN).take(row[order]).rename_columns({"place": "statement_place"})
+    facts = facts.append_column("kind", _kinds(facts["object"])).append_column("statement_places", places)
+    return facts.select(FACTS.names).cast(FACTS)
+
+
+_TAKEN = ["place", *(name for name in FACTS.names if name not in ("kind", "statement_place", "statement_places"))]
+"""Columns of a fact that are those of its statement."""
+
+
+def _with_terms(connection: duckdb.DuckDBPyConnection, claims: pa.Table) -> pa.Table:
+    """Claims with the term of the value as ``object``, and for literals with ``value_type``."""
+    is_value = pc.equal(claims["snak"], "value").combine_chunks()
+    is_literal = pc.and_(is_value, pc.is_null(claims["object"]).combine_chunks())
+    literals = select(_LITERALS, connection=connection, literals=claims.select(_LITERAL_COLUMNS).filter(is_literal))
+    nothing = pa.nulls(claims.num_rows, pa.string())
+    entities = pc.if_else(is_value, claims["object"].combine_chunks(), nothing)
+    objects = pc.replace_with_mask(entities, is_literal, literals["term"].combine_chunks())
+    types = pc.replace_with_mask(nothing, is_literal, literals["value_type"].combine_chunks())
+    place = claims.schema.get_field_index("object")
+    return claims.set_column(place, "object", objects).append_column("value_type", types)
+
+
+def _are_eligible(claims: pa.Table, date: int) -> NDArray[np.bool_]:
+    return ~(
+        _flags(pc.equal(claims["rank"], "deprecated"))
+        | _flags(claims["restricted"])
+        | _flags(pc.greater(claims["start_first"], date))
+        | _flags(pc.equal(claims["end_precision"], -1))
+        | _flags(pc.less_equal(claims["end_until"], date))
+    )
+
+
+def _are_on(claims: pa.Table, name: str, date: int) -> NDArray[np.bool_]:
+    """Which claims have a start or an end on a day and not in a longer time."""
+    return _flags(pc.equal(claims[f"{name}_first"], date)) & _flags(pc.equal(claims[f"{name}_precision"], DAY))
+
+
+def _are_contested(
+    claims: pa.Table, pair: NDArray[np.int64], eligible: NDArray[np.bool_], ends_today: NDArray[np.bool_]
+) -> NDArray[np.bool_]:
+    """Which pairs may have other facts than the value of each of their eligible statements.
+
+    Most pairs are not contested: their eligible statements have one rank and different values, and none of them ends on
+    the day. To judge all pairs in SQL takes three times as long.
+    """
+    of_pair, objects = pair[eligible], _numbers(claims["object"])[eligible]
+    is_preferred = _flags(pc.equal(claims["rank"], "preferred"))[eligible]
+    pairs = int(pair.max(initial=-1)) + 1
+    statements, preferred = (np.bincount(some, minlength=pairs) for some in (of_pair, of_pair[is_preferred]))
+    contested = (preferred > 0) & (preferred < statements)
+    contested[of_pair[ends_today[eligible]]] = True
+    of_pair, objects = of_pair[objects >= 0], objects[objects >= 0]
+    facts = _numbers(pa.array(of_pair * (objects.max(initial=0) + 1) + objects))
+    contested[of_pair[np.bincount(facts)[facts] > 1]] = True
+    return contested
+
+
+def _judge(
+    connection: duckdb.DuckDBPyConnection, claims: pa.Table, pair: NDArray[np.int64], rows: NDArray[np.int64], date: int
+) -> pa.Table:
+    """Facts of contested pairs: row of the first claim, row of the claim with their times, and places of several."""
+    contested = claims.select(_JUDGED).take(rows)
+    contested = contested.append_column("row", pa.array(rows)).append_column("pair", pa.array(pair[rows]))
+    for name in ("start", "end"):
+        contested = contested.append_column(f"{name}s_today", pa.array(_are_on(claims, name, date)[rows]))
+    return select(_CURRENT, connection=connection, contested=contested)
+
+
+_JUDGED = ("place", "statement_id", "rank", "snak", "object", "start_first", "point_first")
+
+
+def _pairs(claims: pa.Table) -> NDArray[np.int64]:
+    """Number of the pair of subject and property of each claim, from 0."""
+    subject, of_property = _numbers(claims["subject"]), _numbers(claims["property"])
+    return _numbers(pa.array(subject * (of_property.max(initial=0) + 1) + of_property))
+
+
+def _numbers(column: pa.Array | pa.ChunkedArray) -> NDArray[np.int64]:
+    """Number of each value, from 0 in the order in which they occur; -1 for null."""
+    column = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    indices = column.dictionary_encode().indices
+    return np.asarray(pc.fill_null(indices, -1)).astype(np.int64)
+
+
+def _flags(column: pa.ChunkedArray) -> NDArray[np.bool_]:
+    """Whether each value is true; null is not."""
+    return np.asarray(pc.fill_null(column, False))
+
+
+def _kinds(objects: pa.ChunkedArray) -> pa.Array:
+    """Kind of each term, as in KIND."""
+    letters = pc.utf8_slice_codeunits(objects.combine_chunks(), 0, 1)
+    number = pc.fill_null(pc.index_in(letters, value_set=pa.array(list(_KINDS))), len(_KINDS))
+    return pa.array([*_KINDS.values(), "other"]).take(number)
 
 
 def with_statement_ids(facts: str, claims: str) -> str:

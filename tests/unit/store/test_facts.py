@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import duckdb
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -241,6 +242,20 @@ def test_facts_are_what_a_second_opinion_says_in_whatever_order(
     facts = current_facts(engine, pa.Table.from_pylist(rows, CLAIMS_KEPT), DAY)
     assert len(facts) == len(set(facts["object"].to_pylist()))
     assert set(facts["object"].to_pylist()) == second_opinion(statements)
+
+
+@settings(max_examples=80, deadline=None)
+@given(st.lists(st.tuples(said, st.sampled_from(("P6", "P7", "P8"))), max_size=9))
+@pytest.mark.slow
+def test_facts_are_the_same_if_all_pairs_are_judged_as_contested(
+    engine: duckdb.DuckDBPyConnection, statements: list[tuple[Said, str]]
+) -> None:
+    rows = [row(number, one) | {"property": name} for number, (one, name) in enumerate(statements)]
+    claims = pa.Table.from_pylist(rows, CLAIMS_KEPT)
+    facts = current_facts(engine, claims, DAY)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("kgedit.store.facts._are_contested", lambda _claims, pair, *_: np.ones(len(pair), np.bool_))
+        assert current_facts(engine, claims, DAY).equals(facts)
 
 
 _FEW_FACTS_OF_FAR_PLACES = """
