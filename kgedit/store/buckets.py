@@ -7,8 +7,9 @@ task. Row order and bytes depend on the rows alone.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from itertools import chain, pairwise
@@ -52,8 +53,8 @@ REDIRECTS = pa.schema([("source", pa.string()), ("target", pa.string())])
 TEXT_PER_BUCKET = 512 * 2**20
 """Bytes of JSON: 400,000 statements of a full dump, or a million thin ones."""
 
-_ROWS_AT_ONCE = 50_000
-"""Claims and entities for which facts and digests are computed at once, about 50 MB; a block that has more is taken
+_ROWS_AT_ONCE = 100_000
+"""Claims and entities for which facts and digests are computed at once, about 70 MB; a block that has more is taken
 alone."""
 
 _MEMORY = "448MB"
@@ -184,7 +185,13 @@ and ``entities`` that are needed, None for all. Tables with further columns are 
 
 
 def write_bucket(
-    read: ReadRows, targets: Sequence[BucketTarget], broadcast: Broadcast, *, spill: Path, share: int = 1
+    read: ReadRows,
+    targets: Sequence[BucketTarget],
+    broadcast: Broadcast,
+    *,
+    spill: Path,
+    share: int = 1,
+    threads: int = 1,
 ) -> list[Counter[str]]:
     """Write the claims, facts and entities of one bucket of each snapshot, with digests.
 
@@ -199,18 +206,25 @@ def write_bucket(
         broadcast: Tables of the whole dump.
         spill: Spill folder, for this call alone.
         share: Number of buckets that are finished at once and share cores and memory.
+        threads: Number of threads that compute facts and digests of this bucket, each of other entities.
 
     Returns:
         For each snapshot the number of rows by COUNTED, and of statements by placement (kgedit.store.as_of.PLACES).
     """
     with open_engine(spill, memory=_MEMORY, share=share) as connection, ExitStack() as stack:
-        connection.register("begun_item", broadcast.later_items)
         written = [stack.enter_context(_BucketFiles(target)) for target in targets]
         repetitions = _find_repetitions(connection, read, broadcast.shared_ids)
-        for rows in chain.from_iterable(map(_divided, repetitions.left_out_of(_together(read(None))))):
+
+        def finish(rows: BucketRows) -> list[_FinishedRows]:
             claims, entities = _complete(rows.claims, broadcast), rows.entities.select(ENTITIES.names)
-            for files in written:
-                files.write(connection, claims, entities)
+            with connection.cursor() as own:  # a connection is not for several threads
+                own.register("begun_item", broadcast.later_items)
+                return [_finish(own, target, claims, entities) for target in targets]
+
+        kept = chain.from_iterable(map(_divided, repetitions.left_out_of(_together(read(None)))))
+        for finished in _in_threads(finish, kept, threads):
+            for files, rows in zip(written, finished, strict=True):
+                files.write(rows)
         for files in written:
             files.write_redirects()
             files.counts.update(repetitions.counts)
@@ -437,6 +451,55 @@ def _complete(claims: pa.Table, broadcast: Broadcast) -> pa.Table:
     return claims.drop_columns("block").append_column("restricted", pa.array(restricted)).cast(CLAIMS_JUDGED)
 
 
+@dataclass(frozen=True, slots=True)
+class _FinishedRows:
+    """Some entities of a snapshot with all their claims.
+
+    Attributes:
+        claims: Columns CLAIMS_JUDGED.
+        facts: Columns FACTS, in which a place is the row of a claim.
+        entities: Columns ENTITIES_KEPT.
+        counts: Rows that a projection left out, and placements.
+    """
+
+    claims: pa.Table
+    facts: pa.Table
+    entities: pa.Table
+    counts: Counter[str]
+
+
+def _finish(
+    connection: duckdb.DuckDBPyConnection, target: BucketTarget, claims: pa.Table, entities: pa.Table
+) -> _FinishedRows:
+    """Compute facts and digests of whole entities with all their claims."""
+    counts: Counter[str] = Counter()
+    if target.as_of:
+        projected = project(connection, claims, entities, date=target.date)
+        counts["later entities"] = entities.num_rows - projected.entities.num_rows
+        counts.update(projected.placements)
+        claims, entities = projected.claims, projected.entities
+    placed = claims.append_column("place", pa.array(np.arange(claims.num_rows)))
+    facts = current_facts(connection, placed, target.date)
+    return _FinishedRows(claims, facts, with_digests(connection, entities, placed, facts), counts)
+
+
+def _in_threads(
+    work: Callable[[BucketRows], list[_FinishedRows]], pieces: Iterable[BucketRows], threads: int
+) -> Iterator[list[_FinishedRows]]:
+    """Yield the result of each piece in order. At most as many pieces as threads wait, so that few are in memory."""
+    if threads == 1:
+        yield from map(work, pieces)
+        return
+    with ThreadPoolExecutor(threads) as pool:
+        waiting: deque[Future[list[_FinishedRows]]] = deque()
+        for rows in pieces:
+            waiting.append(pool.submit(work, rows))
+            if len(waiting) > threads:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
+
+
 class _BucketFiles(ExitStack):
     """Writes the three files of a bucket and counts their rows; a context manager."""
 
@@ -449,26 +512,15 @@ class _BucketFiles(ExitStack):
             name: self.enter_context(RowGroups(target.file(name), schema)) for name, schema in schemas.items()
         }
 
-    def write(self, connection: duckdb.DuckDBPyConnection, claims: pa.Table, entities: pa.Table) -> None:
-        """Add whole entities with all their claims."""
-        came = entities.num_rows
-        if self._target.as_of:
-            projected = project(connection, claims, entities, date=self._target.date)
-            claims, entities = projected.claims, projected.entities
-            self.counts.update(projected.placements)
-        claims = self._with_places(claims)
-        facts = current_facts(connection, claims, self._target.date)
-        self.counts["later entities"] += came - entities.num_rows
-        self.counts["claims with value"] += int(pc.sum(pc.equal(claims["snak"], "value")).as_py() or 0)
-        self._add("claims", claims)
-        self._add("facts", facts)
-        self._add("entities", with_digests(connection, entities, claims, facts))
-
-    def _with_places(self, claims: pa.Table) -> pa.Table:
-        """Claims with the columns CLAIMS_KEPT."""
+    def write(self, rows: _FinishedRows) -> None:
+        """Add rows after those that were written before, which determine the places of claims."""
         first = (self._target.number << 32) + self.counts["claims"]
-        place = pa.array(np.arange(first, first + claims.num_rows, dtype=np.int64))
-        return claims.append_column("place", place)
+        places = pa.array(np.arange(first, first + rows.claims.num_rows, dtype=np.int64))
+        self.counts.update(rows.counts)
+        self.counts["claims with value"] += int(pc.sum(pc.equal(rows.claims["snak"], "value")).as_py() or 0)
+        self._add("claims", rows.claims.append_column("place", places))
+        self._add("facts", _with_places_from(first, rows.facts))
+        self._add("entities", rows.entities)
 
     def write_redirects(self) -> None:
         """Add the redirects after all entities."""
@@ -486,3 +538,17 @@ class _BucketFiles(ExitStack):
     def _add(self, table: str, rows: pa.Table) -> None:
         self.counts[table] += rows.num_rows
         self._parts[table].write(rows)
+
+
+def _with_places_from(first: int, facts: pa.Table) -> pa.Table:
+    """Facts whose places of claims begin with `first` instead of 0."""
+    lists = facts["statement_places"].combine_chunks()
+    places = {
+        "statement_place": pc.add(facts["statement_place"], first),
+        "statement_places": pa.ListArray.from_arrays(
+            lists.offsets, pc.add(lists.values, first), type=lists.type, mask=lists.is_null()
+        ),
+    }
+    for name, column in places.items():
+        facts = facts.set_column(facts.schema.get_field_index(name), facts.schema.field(name), column)
+    return facts

@@ -1,7 +1,7 @@
-"""Uses the compiled parser of JSON dumps (``native/``) if it is installed.
+"""Uses the compiled parser of JSON dumps (``native/``) if it is installed, and its hashes of texts.
 
-It reads lines of the usual form. Other lines are parsed by the loader in Python, so that the rules for odd data exist
-once, and rows and counts do not depend on the parser.
+The parser reads lines of the usual form. Other lines are parsed by the loader in Python, so that the rules for odd data
+exist once, and rows and counts do not depend on the parser.
 """
 
 from __future__ import annotations
@@ -12,7 +12,9 @@ from collections.abc import Callable, Iterator
 from itertools import pairwise
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from kgedit.store.schemas import CLAIMS, ENTITIES, LoaderOptions, Parsed
 
@@ -71,6 +73,23 @@ def find_compiled_parser(
         )
         return None
     return CompiledParser(kgedit_native.Parser(list(options.languages), options.wiki), parse_odd)
+
+
+def find_compiled_hashes() -> Callable[[pa.StringArray], NDArray[np.uint64]] | None:
+    """Function of texts that returns what ``md5_number_lower`` of DuckDB does, in a quarter of the time.
+
+    None if ``kgedit-native`` is not installed or was built before it had the function.
+    """
+    try:
+        from kgedit_native import md5_numbers
+    except ImportError:
+        return None
+
+    def hashes(texts: pa.StringArray) -> NDArray[np.uint64]:
+        _, offsets, data = (buffer.to_pybytes() if buffer else b"" for buffer in pa.concat_arrays([texts]).buffers())
+        return np.frombuffer(md5_numbers(offsets[: 4 * len(texts) + 4], data), np.uint64)
+
+    return hashes
 
 
 def _table(found: tuple[int, list[list[bytes | None]]], schema: pa.Schema) -> pa.Table:

@@ -6,23 +6,20 @@ therefore costs little more than reading two columns.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import duckdb
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from kgedit.store.compiled import find_compiled_hashes
 from kgedit.store.engine import select
 from kgedit.store.schemas import ENTITIES
 
 ENTITIES_KEPT = ENTITIES.append(pa.field("digest", pa.uint64()))
 """Columns of a snapshot's entities; the digest of a redirect is NULL."""
-
-
-def _number(*columns: str) -> str:
-    """SQL for a 64-bit hash of columns that does not depend on the version of DuckDB."""
-    parts = ", ".join(f"coalesce({column}::VARCHAR, chr(30))" for column in columns)
-    return f"md5_number_lower(concat_ws(chr(31), {parts}))"
 
 
 def changed_entities(older: str, newer: str) -> str:
@@ -41,9 +38,9 @@ def changed_entities(older: str, newer: str) -> str:
     """
 
 
-_CLAIM = _number("statement_id", "version", "restricted")
-_FACT = _number("property", "object", "statement_id", "start_time", "end_time", "point_time")
-_ENTITY = _number("kind", "label", "description", "datatype", "array_to_string(aliases, chr(29))")
+_CLAIM = ("statement_id", "version", "restricted")
+_FACT = ("property", "object", "statement_id", "start_time", "end_time", "point_time")
+_ENTITY = ("kind", "label", "description", "datatype", "aliases")
 
 
 def with_digests(
@@ -57,17 +54,26 @@ def with_digests(
         claims: All claims of these entities.
         facts: All facts of these entities.
     """
-    digest = _numbers(connection, _ENTITY, entities)
+    digest = np.array(_hashes(connection, entities, _ENTITY))
     places = np.asarray(claims["place"])
     order = np.argsort(places, kind="stable")
     statement = order[np.searchsorted(places, np.asarray(facts["statement_place"]), sorter=order)]
     facts = facts.append_column("statement_id", claims["statement_id"].combine_chunks().take(statement))
-    for sql, rows in ((_CLAIM, claims), (_FACT, facts)):
+    for rows, columns in ((claims, _CLAIM), (facts, _FACT)):
         entity = pc.index_in(rows["subject"], value_set=entities["id"].combine_chunks())
-        np.bitwise_xor.at(digest, np.asarray(entity), _numbers(connection, sql, rows))
+        np.bitwise_xor.at(digest, np.asarray(entity), _hashes(connection, rows, columns))
     return entities.append_column("digest", pa.array(digest)).cast(ENTITIES_KEPT)
 
 
-def _numbers(connection: duckdb.DuckDBPyConnection, sql: str, rows: pa.Table) -> NDArray[np.uint64]:
-    """Number of each row, in their order."""
-    return np.array(select(f"SELECT {sql} AS number FROM rows", connection=connection, rows=rows)["number"])
+def _hashes(connection: duckdb.DuckDBPyConnection, rows: pa.Table, columns: Sequence[str]) -> NDArray[np.uint64]:
+    """Half of the MD5 of some columns of each row, which no library's version changes."""
+    parts = [pc.fill_null(_written(rows[column].combine_chunks()), "\x1e") for column in columns]
+    texts = pc.binary_join_element_wise(*parts, "\x1f")
+    if compiled := find_compiled_hashes():
+        return compiled(texts)
+    query, table = "SELECT md5_number_lower(text) AS hashed FROM texts", pa.table({"text": texts})
+    return np.asarray(select(query, connection=connection, texts=table)["hashed"])
+
+
+def _written(column: pa.Array) -> pa.StringArray:
+    return pc.binary_join(column, "\x1d") if pa.types.is_list(column.type) else column.cast(pa.string())

@@ -82,7 +82,7 @@ def join_parts(
         blocks: Number of part files of each kind.
         targets: The snapshots; several only if they are projections.
         buckets: Number of buckets of each snapshot.
-        workers: Maximum number of runs that are gathered at once, and of buckets that are finished.
+        workers: Maximum number of runs that are gathered at once, and of threads that finish buckets.
         datatypes_by_property: Whether a statement without a datatype gets that of its property.
         progress: Called with the thousandths done and the number of rows joined.
     """
@@ -116,11 +116,12 @@ def _finishing(
         for target in targets:
             remove_counts(target)
         write_json(parts.with_name(_MADE_OF), made_of)
-    at_once = min(workers, buckets, max(available_memory() // 2 // _MEMORY_PER_BUCKET, 1))
+    workers = min(workers, max(available_memory() // 2 // _MEMORY_PER_BUCKET, 1))
+    at_once = min(workers, buckets)
     gathered = gather(parts, blocks, runs, buckets=buckets, workers=at_once)
     # The plan is the last thing that is written before buckets are finished: if it is there, the runs are.
     plan = plan_join(parts, blocks, targets, buckets=buckets, datatypes_by_property=datatypes_by_property)
-    return _Finishing(gathered, targets, plan, parts.with_name("spill"), at_once)
+    return _Finishing(gathered, targets, plan, parts.with_name("spill"), at_once, workers // at_once)
 
 
 _MADE_OF = "joined-from.json"
@@ -169,13 +170,23 @@ def remove_counts(target: Target) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Finishing:
-    """Finishes gathered buckets of some snapshots, a number of them at once."""
+    """Finishes gathered buckets of some snapshots.
+
+    Attributes:
+        gathered: The rows.
+        targets: The snapshots.
+        plan: Tables of the whole dump.
+        spill: Folder for the spill folders of the buckets.
+        at_once: Number of buckets that are finished at once.
+        threads_each: Number of threads that finish a bucket.
+    """
 
     gathered: Gathered
     targets: Sequence[Target]
     plan: JoinPlan
     spill: Path
     at_once: int
+    threads_each: int
 
     def some(self, numbers: Sequence[int], progress: Advance) -> list[Counter[str]]:
         """Finish some buckets in threads: DuckDB and Arrow release the interpreter's lock."""
@@ -194,7 +205,8 @@ class _Finishing:
         if all(counts is not None for counts in finished):
             return [counts for counts in finished if counts is not None]
         read, spill = partial(self.gathered.rows, number), self.spill / f"bucket-{number:05d}"
-        made = write_bucket(read, targets, self.plan.broadcast, spill=spill, share=self.at_once)
+        broadcast, share, threads = self.plan.broadcast, self.at_once, self.threads_each
+        made = write_bucket(read, targets, broadcast, spill=spill, share=share, threads=threads)
         for target, counts in zip(targets, made, strict=True):
             write_json(_counts_file(target), {"counts": counts, "sizes": _sizes(target)})
         return made

@@ -1,6 +1,7 @@
-//! Compiled parser of Wikidata's JSON dumps. kgedit.store.compiled is its only user.
+//! Compiled parser of Wikidata's JSON dumps, and digests of texts. kgedit.store.compiled is its only user.
 
 mod columns;
+mod digests;
 mod entities;
 mod json;
 mod statements;
@@ -8,6 +9,7 @@ mod text;
 mod times;
 mod values;
 
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
@@ -60,6 +62,16 @@ impl Parser {
         let parsed = py.detach(|| parse(block, &self.options));
         Some((to_python(py, parsed.claims), to_python(py, parsed.entities), parsed.counts, parsed.odd))
     }
+}
+
+/// The last eight bytes of the MD5 of each text, as a number in native order.
+///
+/// Takes the offsets and the data of a column of texts without nulls, in Arrow's layout.
+#[pyfunction]
+fn md5_numbers<'py>(py: Python<'py>, offsets: &[u8], data: &[u8]) -> PyResult<Bound<'py, PyBytes>> {
+    let numbers = py.detach(|| digests::md5_numbers(offsets, data));
+    let numbers = numbers.ok_or_else(|| PyValueError::new_err("the offsets are not those of this data"))?;
+    Ok(PyBytes::new(py, &numbers))
 }
 
 fn to_python(py: Python<'_>, (rows, columns): (usize, Vec<Buffers>)) -> Columns<'_> {
@@ -120,5 +132,6 @@ fn read_line(
 #[pymodule]
 fn kgedit_native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("RULES", RULES)?;
+    module.add_function(wrap_pyfunction!(md5_numbers, module)?)?;
     module.add_class::<Parser>()
 }

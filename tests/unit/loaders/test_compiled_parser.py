@@ -18,6 +18,7 @@ from world.dumps import Json, entity, entity_value, lines, snak, statement, text
 from world.parsers import HAS_COMPILED, make_parser
 
 from kgedit.store import compiled
+from kgedit.store.engine import select
 from kgedit.store.schemas import CLAIMS, ENTITIES, LoaderOptions, Parsed
 
 pytestmark = pytest.mark.skipif(not HAS_COMPILED, reason="kgedit-native is not installed: make native")
@@ -233,3 +234,16 @@ def test_text_that_is_no_dump_is_pythons() -> None:
     for block in (b"", b"\n", b"[\n]\n", b"\xff\xfe\n", b'"text"', b"[[]]", lines([]), b'{"id": "Q1"}'):
         assert_equal(make_parser("compiled").parse(block), make_parser("python").parse(block))
     assert make_parser("compiled").parse(lines([entity("Q1", statement(snak("P1", text_value("a"))))])).claims.num_rows
+
+
+def test_hashes_of_texts_are_those_of_duckdb(monkeypatch: pytest.MonkeyPatch) -> None:
+    chance = random.Random(2)
+    texts = pa.array([random_text(chance) * chance.randrange(30) for _ in range(500)] + ["a" * n for n in range(130)])
+    hashes = compiled.find_compiled_hashes()
+    assert hashes is not None
+    wanted = select("SELECT md5_number_lower(text) AS number FROM texts", texts=pa.table({"text": texts}))["number"]
+    assert hashes(texts).tolist() == wanted.to_pylist()
+    assert hashes(texts.slice(3, 5)).tolist() == wanted.slice(3, 5).to_pylist()
+    assert hashes(texts.slice(0, 0)).tolist() == []
+    monkeypatch.setitem(sys.modules, "kgedit_native", SimpleNamespace(RULES="3"))
+    assert compiled.find_compiled_hashes() is None

@@ -107,16 +107,17 @@ def test_each_row_is_in_the_bucket_of_its_subject(tmp_path: Path, monkeypatch: p
             assert set(bucket_of(ids.to_arrow_table()["id"], 8).to_pylist()) <= {number}
 
 
+@pytest.mark.parametrize(("buckets", "workers"), [(4, 2), (1, 3)])
 @pytest.mark.slow
-def test_bytes_do_not_depend_on_runs_groups_and_buckets_at_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_bytes_do_not_depend_on_runs_groups_threads_and_buckets_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, buckets: int, workers: int
 ) -> None:
     dump = _dump(tmp_path)
-    first = _in_buckets(tmp_path / "first", dump, 4, monkeypatch)
+    first = _in_buckets(tmp_path / "first", dump, buckets, monkeypatch)
     monkeypatch.setattr("kgedit.store.gathering._ROWS_PER_RUN", 40)
     monkeypatch.setattr("kgedit.store.buckets._ROWS_AT_ONCE", 10)
     monkeypatch.setattr("kgedit.store.joining.available_memory", lambda: 1 << 40)
-    second = _in_buckets(tmp_path / "second", dump, 4, monkeypatch, workers=2)
+    second = _in_buckets(tmp_path / "second", dump, buckets, monkeypatch, workers=workers)
     for path in sorted(first.folder.iterdir()):
         assert (second.folder / path.name).read_bytes() == path.read_bytes(), path.name
 
