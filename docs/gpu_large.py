@@ -29,7 +29,7 @@ from kgedit.llm.contexts import read_context
 from kgedit.llm.devices import device_name
 from kgedit.llm.generation import Question, ask
 from kgedit.llm.language_model import LanguageModel
-from kgedit.llm.loading import load_model
+from kgedit.llm.loading import load_model, wrap_model
 from kgedit.llm.presets import PRESETS
 from kgedit.progress import ignore
 from kgedit.records.cases import Case, KnownFact
@@ -77,7 +77,7 @@ def large_model(device: str = "cuda", config: dict[str, int] | None = None) -> L
     with torch.device(device):
         settings = transformers.LlamaConfig(**(config or MEMORY["LLAMA_3_8B"]))
         module = transformers.AutoModelForCausalLM.from_config(settings, dtype=torch.bfloat16)
-    return LanguageModel("llama-3-8b", "", module.eval().requires_grad_(False), tokenizer)
+    return wrap_model(module.eval().requires_grad_(False), tokenizer)
 
 
 def measure(model: LanguageModel, method: str, cases: Sequence[Case], known: Sequence[KnownFact]) -> Measured:

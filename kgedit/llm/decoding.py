@@ -2,7 +2,7 @@
 
 Finished rows leave the batch. If prompts can share prefixes, waiting rows take their slots at once, and equal prompts
 are decoded once, even with different stops. The cache has reusable slots, so a new token copies nothing; that of
-transformers is copied completely for each token.
+transformers is copied completely for each token. On a GPU, steps are recorded and replayed.
 
 Random prefixes are texts sampled from the model. Edits trained with several of them generalise better.
 """
@@ -12,20 +12,22 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
-from transformers.cache_utils import Cache, DynamicLayer
 
 from kgedit.llm.language_model import LanguageModel, kept_cache
 from kgedit.llm.presets import STOPS
 from kgedit.llm.replies import SENTENCE_ENDS, sentence_end
+from kgedit.llm.roomy_cache import RecordedStep, RoomyCache, record_step
 from kgedit.llm.shared_reading import Beginning, TreesRead, read_beginning, read_rows, shares_beginnings
 
 _MOST_ROWS = 256
 """Maximum rows of a batch: each has logits over the whole vocabulary in every step."""
 _WAITING_FOR = 4
 """Waiting rows are read once a quarter of the rows has left; reading them one by one would cost one pass each."""
+_WORTH_RECORDING = 12
+"""Fewest remaining steps for which one is recorded: a recording costs about three steps."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,6 +236,8 @@ class _Pool:
         self.texts: list[_Text] = []
         self._starts: list[int] = []
         self._cache: RoomyCache | None = None
+        self._recorded: RecordedStep | None = None
+        self._may_record = True
         self._model, self._replies, self._beginning = model, replies, beginning
         self._slots, self._most_tokens = slots, most_tokens
 
@@ -241,6 +245,7 @@ class _Pool:
         """Read prompts; those whose answers do not end with the first token stay in the pool."""
         prompts = [text.prompt for text in texts]
         if not self.texts:
+            self._forget_recorded()
             self._cache = None
         length = self._cache.length if self._cache else max(map(len, prompts))
         limit = max(text.limit for text in texts)
@@ -276,21 +281,49 @@ class _Pool:
         assert cache is not None
         if cache.is_full:
             unused = min(self._starts)
+            if not unused:
+                self._forget_recorded()  # a wider cache is another tensor
             cache.make_room(unused)
             self._starts = [start - unused for start in self._starts]
-        at, count = self._model.device, len(self.texts)
+        logits = self._logits(cache)
+        entropies = _entropies(logits, _asking(self.texts))
+        chosen = enumerate(zip(logits.argmax(-1).tolist(), entropies, strict=True))
+        going = [slot for slot, (token, entropy) in chosen if self.texts[slot].add(token, entropy, self._replies)]
+        self._keep(going, cache)
+
+    def _forget_recorded(self) -> None:
+        self._recorded, self._may_record = None, True
+
+    def _logits(self, cache: RoomyCache) -> torch.Tensor:
+        """Logits of the next token of each text, replayed if that gives the same as computing them."""
+        tokens = [text.new[-1] for text in self.texts]
+        if self._recorded is None:
+            remaining = max(text.limit - len(text.new) for text in self.texts)
+            if self._may_record and remaining >= _WORTH_RECORDING:
+                self._may_record = False
+                self._recorded = record_step(self._model, cache, tokens, self._starts)
+            return self._computed(cache, tokens)
+        replayed = self._recorded.replay(tokens, self._starts)
+        if self._recorded.is_tested:
+            cache.advance()
+            return replayed
+        logits = self._computed(cache, tokens)
+        if not self._recorded.test(replayed, logits):
+            self._recorded = None
+        return logits
+
+    def _computed(self, cache: RoomyCache, tokens: Sequence[int]) -> torch.Tensor:
+        at, count = self._model.device, len(tokens)
         starts = torch.tensor(self._starts, device=at)[:, None]
         output = self._model.forward_tree(
-            torch.tensor([text.new[-1:] for text in self.texts], device=at),
+            torch.tensor(tokens, device=at)[:, None],
             (torch.arange(cache.length + 1, device=at) >= starts)[:, None],
             cache.length - starts,
             picks=(torch.arange(count), torch.zeros(count, dtype=torch.long)),
             cache=cache,
         )
-        entropies = _entropies(output.logits, _asking(self.texts))
-        chosen = enumerate(zip(output.logits.argmax(-1).tolist(), entropies, strict=True))
-        going = [slot for slot, (token, entropy) in chosen if self.texts[slot].add(token, entropy, self._replies)]
-        self._keep(going, cache)
+        logits: torch.Tensor = output.logits
+        return logits
 
     def _keep(self, going: list[int], cache: RoomyCache) -> None:
         """Move the last texts into the slots of finished ones."""
@@ -349,124 +382,3 @@ def continue_words(model: LanguageModel, words: Sequence[str], *, tokens: int) -
             rows = torch.cat([rows, logits.argmax(-1, keepdim=True).to(rows.device)], dim=1)
             mask = torch.cat([mask, torch.ones_like(mask[:, :1])], dim=1)
     return [model.decode(row[real].tolist()) for row, real in zip(rows, mask.bool(), strict=True)]
-
-
-_MORE_COLUMNS = 64
-"""Columns by which a cache grows: widening copies it, so one column at a time would copy it at every token."""
-
-
-class _Room(DynamicLayer):  # type: ignore[no-untyped-call]
-    """Keys and values of one block: slots x heads x columns x width, of which `length` columns are in use."""
-
-    def __init__(self, like: torch.Tensor, *, slots: int, columns: int) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
-        self.lazy_initialization(like, like)
-        self.length = 0
-        self._room = [like.new_zeros((slots, like.shape[1], columns, like.shape[3])) for _ in range(2)]
-        self._see(0)
-
-    @property
-    def columns(self) -> int:
-        return int(self._room[0].shape[2])
-
-    def update(
-        self,
-        key_states: torch.Tensor,
-        value_states: torch.Tensor,
-        *args: Any,  # noqa: ARG002 - the shape of transformers' cache layers
-        **kwargs: Any,  # noqa: ARG002 - likewise
-    ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Append the keys and values of the newest tokens of all rows."""
-        rows, more = key_states.shape[0], key_states.shape[2]
-        for room, given in zip(self._room, (key_states, value_states), strict=True):
-            room[:rows, :, self.length : self.length + more] = given
-        self.length += more
-        self._see(rows)
-        return self._seen
-
-    def place(self, source: Any, trees: torch.Tensor, columns: torch.Tensor, *, first: int) -> None:
-        """Copy rows from trees so that they end at `length`, the first into the slot `first`, the others after it."""
-        for room, given in zip(self._room, (source.keys, source.values), strict=True):
-            rows = given.transpose(1, 2)[trees[:, None], columns].transpose(1, 2)
-            room[first : first + len(rows), :, self.length - columns.shape[1] : self.length] = rows
-
-    def move(self, sources: torch.Tensor, targets: torch.Tensor) -> None:
-        for room in self._room:
-            room[targets, :, : self.length] = room[sources, :, : self.length]
-
-    def shift(self, first: int) -> None:
-        for room in self._room:
-            # Source and target overlap, and torch does not define the result of such a copy.
-            room[:, :, : self.length - first] = room[:, :, first : self.length].clone()
-        self.length -= first
-
-    def widen(self, more: int) -> None:
-        self._room = [torch.cat([room, torch.zeros_like(room[:, :, :more])], dim=2) for room in self._room]
-
-    def get_seq_length(self) -> int:
-        return self.length
-
-    def _see(self, rows: int) -> None:
-        keys, values = (room[:rows, :, : self.length] for room in self._room)
-        self.keys, self.values = self._seen = keys, values
-
-
-class RoomyCache(Cache):
-    """A cache for at most `slots` rows; rows in use come first.
-
-    All rows end at the same column and begin according to their length; the columns before that are undefined.
-
-    Args:
-        like: A filled cache of the same model.
-        slots: Maximum number of rows.
-        length: Number of columns initially in use.
-        columns: Number of allocated columns; more are allocated when they are used up.
-    """
-
-    def __init__(self, like: Any, *, slots: int, length: int, columns: int) -> None:
-        self._rooms = [_Room(layer.keys, slots=slots, columns=columns) for layer in like.layers]
-        super().__init__(layers=list(self._rooms))
-        for room in self._rooms:
-            room.length = length
-
-    @property
-    def length(self) -> int:
-        """Number of columns in use."""
-        return self._rooms[0].length
-
-    @property
-    def is_full(self) -> bool:
-        """Whether there is no room for another token."""
-        return self.length == self._rooms[0].columns
-
-    def place(self, source: Any, trees: Sequence[int], columns: Sequence[Sequence[int]], *, first: int) -> None:
-        """Copy rows from a cache of trees.
-
-        Args:
-            source: The cache of trees.
-            trees: The tree of each row.
-            columns: Columns of each row's tokens in its tree; at most `length`.
-            first: Slot of the first row; the others follow.
-        """
-        width = max(map(len, columns))
-        filled = torch.tensor([[0] * (width - len(own)) + list(own) for own in columns])
-        for room, given in zip(self._rooms, source.layers, strict=True):
-            at = given.keys.device
-            room.place(given, torch.tensor(trees, device=at), filled.to(at), first=first)
-
-    def move(self, sources: Sequence[int], targets: Sequence[int]) -> None:
-        """Copy rows between slots."""
-        for room in self._rooms:
-            room.move(torch.tensor(sources), torch.tensor(targets))  # on the CPU, to work with a cache on several GPUs
-
-    def make_room(self, unused: int) -> None:
-        """Free columns that no row uses, or allocate more if there are none.
-
-        Args:
-            unused: Number of unused columns at the beginning.
-        """
-        for room in self._rooms:
-            if unused:
-                room.shift(unused)
-            else:
-                room.widen(_MORE_COLUMNS)

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 
 from kgedit.errors import MissingExtraError, ModelError, did_you_mean
-from kgedit.llm.devices import ALL_GPUS, DTYPES, enough_memory
+from kgedit.llm.devices import ALL_GPUS, DTYPES, avoid_slow_attention, enough_memory
 from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.load_options import PLAINLY, LoadOptions, hide_progress_bars
 from kgedit.llm.model_files import folder_digest, joined_digest, save_whole, tokenizer_digest
@@ -65,6 +65,7 @@ def load_model(
         ModelError: if the model cannot be found, read, or does not fit.
     """
     source = BUILT_IN[name](lesson, progress) if name in BUILT_IN else ModelFiles(name)
+    avoid_slow_attention()
     with enough_memory(f"the model {name}"):
         number_format = DTYPES[dtype]
         how = {"dtype": number_format, **options.arguments(number_format), **_place(device, options)}
@@ -171,6 +172,7 @@ def wrap_model(module: Any, tokenizer: Any = None) -> LanguageModel:
     if tokenizer is None:
         tokenizer = _tokenizer_of(name)
     check_places_are_known(tokenizer, name)
+    avoid_slow_attention()
     revision = getattr(module.config, "_commit_hash", None) or ""
     return LanguageModel(name, revision, module, tokenizer, by_name=bool(name))
 

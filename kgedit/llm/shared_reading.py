@@ -185,11 +185,15 @@ def _same_logits(model: LanguageModel, rows: Sequence[list[int]]) -> bool:
         order = [row for tree in trees for row in tree]
         read = _read(model, packs, order, everything, beginning=beginning, keep=True)
         for row, found in zip(order, read.found, strict=True):
-            shared = read.logits[list(found)].float()
-            limit = _TOLERANCE.get(read.logits.dtype, _TOLERANCE_OF_NARROW_NUMBERS) * float(alone[row].abs().max())
-            if not bool(torch.isclose(shared, alone[row], rtol=0, atol=limit, equal_nan=True).all()):
+            if not same_logits(read.logits[list(found)], alone[row]):
                 return False
     return True
+
+
+def same_logits(found: torch.Tensor, expected: torch.Tensor) -> bool:
+    """Whether logits differ by rounding alone, in the number format of the first."""
+    limit = _TOLERANCE.get(found.dtype, _TOLERANCE_OF_NARROW_NUMBERS) * float(expected.float().abs().max())
+    return bool(torch.isclose(found.float(), expected.float(), rtol=0, atol=limit, equal_nan=True).all())
 
 
 def _logits_alone(model: LanguageModel, row: list[int]) -> torch.Tensor:
