@@ -127,8 +127,8 @@ def _closed_form(model: LanguageModel, own: Any, *, remembers: bool = True) -> N
 def _null_space(model: LanguageModel, own: Any) -> Needs:
     needs = _closed_form(model, own, remembers=getattr(own, "history", False))
     square = 8 * model.blocks[parse_layers(own.layers)[0]].inner_width ** 2
-    # Before the first edit, C's eigenvectors: C, its copy, they themselves, and cuSOLVER's workspace of two squares, which
-    # a CPU does not need. One of the six squares is held afterwards. Measured for AnyEdit on an H100: 5.9.
+    # Before the first edit, eigenvectors: C, two copies, the vectors, and cuSOLVER's workspace of two squares, which a
+    # CPU does not need. One of the six squares is held afterwards. Measured for AnyEdit on an H100: 5.9.
     return replace(needs, step=5 * square)
 
 
