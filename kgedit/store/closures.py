@@ -13,8 +13,6 @@ from pathlib import Path
 import duckdb
 import numpy as np
 import pyarrow as pa
-from scipy.sparse import csr_array
-from scipy.sparse.csgraph import connected_components
 
 from kgedit.store.engine import listed, literal, open_engine, select
 from kgedit.store.snapshots import Snapshot
@@ -152,6 +150,10 @@ def find_cycles(links: pa.Table) -> pa.Table:
     Returns:
         Columns cycle (the member with the smallest number) and id, ordered by them.
     """
+    # Imported here, because it takes a second, and a load needs only the constants.
+    from scipy.sparse import csr_array
+    from scipy.sparse.csgraph import connected_components
+
     ends = pa.chunked_array([*links["inner_id"].chunks, *links["outer_id"].chunks], pa.string())
     coded = ends.combine_chunks().dictionary_encode()
     inner, outer = np.split(coded.indices.to_numpy(), 2)

@@ -12,7 +12,7 @@ import hashlib
 import io
 import zlib
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
@@ -231,14 +231,12 @@ class DumpFile:
         compression = self.compression()
         with self._opened() as raw:
             stream = decompressed(io.BufferedReader(raw, 1 << 20), compression)
-            read = b""
-            try:
+            read = bytearray()
+            # Reading the whole file reports a fault and its position.
+            with suppress(*BROKEN):
                 while len(read) < size and (more := stream.read(min(size - len(read), 1 << 16))):
                     read += more
-            except BROKEN:
-                # Reading the whole file reports the fault and its position.
-                return read
-            return read
+            return bytes(read)
 
     def _chunks(self, stream: Any) -> Iterator[bytes | bytearray]:
         # One buffer for all chunks: fresh memory of this size costs more than reading into it.
