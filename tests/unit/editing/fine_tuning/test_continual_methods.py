@@ -55,6 +55,15 @@ def test_a_projected_gradient_is_its_best_approximation_of_a_rank_and_itself_at_
     torch.testing.assert_close(found, gradient)
 
 
+@pytest.mark.parametrize("shape", [(60, 90), (90, 60)])
+def test_iterated_singular_vectors_are_those_of_a_full_decomposition(shape: tuple[int, int]) -> None:
+    drawn = torch.randn(shape, generator=torch.Generator().manual_seed(1))
+    left, _, right = torch.linalg.svd(drawn, full_matrices=False)
+    gradient = left * torch.logspace(0, -3, 60) @ right
+    cosines = (singular_vectors(gradient, 3) * (left if shape[0] < shape[1] else right.T)[:, :3]).sum(dim=0).abs()
+    torch.testing.assert_close(cosines, torch.ones(3))
+
+
 def test_galore_changes_a_matrix_within_its_rank_until_the_subspace_is_chosen_again(cases: list[Case]) -> None:
     start = small_model().blocks[1].down_projection.weight
     for refresh, most in ((100, 2), (3, 4)):
