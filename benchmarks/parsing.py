@@ -28,8 +28,8 @@ from kgedit.loaders.wikidata_json import JsonParser
 from loading import write_dump
 
 from kgedit.sample.generate import write_world
-from kgedit.store.blocks import write_part
 from kgedit.store.framing import entity_texts
+from kgedit.store.part_files import PartFiles
 from kgedit.store.schemas import LoaderOptions
 from kgedit.store.sources import DumpFile
 
@@ -87,12 +87,13 @@ def to_rows(dump: Path, parser: JsonParser) -> None:
         parser.parse(block)
 
 
-def to_parquet(dump: Path, parser: JsonParser) -> None:
+def to_part_files(dump: Path, parser: JsonParser) -> None:
     """What load-dump does with each block, except the hashes of the part files."""
+    parts = PartFiles(dump.parent, 1)
     for block in DumpFile(dump).blocks():
         parsed = parser.parse(block)
         for name, table in (("claims", parsed.claims), ("entities", parsed.entities)):
-            write_part(dump.parent / f"{name}.parquet", table)
+            parts.write(name, 0, table)
 
 
 def with_wd2sql(program: str, dump: Path) -> None:
@@ -120,7 +121,7 @@ def measure(title: str, dump: Path, rounds: int, wd2sql: str | None) -> None:
     for name, parser in (("Python", make_parser(compiled=False)), ("compiled", make_parser(compiled=True))):
         if parser is not None:
             works[f"{name}: rows"] = partial(to_rows, dump, parser)
-            works[f"{name}: rows, Parquet"] = partial(to_parquet, dump, parser)
+            works[f"{name}: rows, part files"] = partial(to_part_files, dump, parser)
     if wd2sql:
         works["wd2sql: SQLite"] = lambda: with_wd2sql(wd2sql, dump)
     best = dict.fromkeys(works, float("inf"))

@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from kgedit.checksums import write_checksums
 from kgedit.store.bucket_files import RowGroups, bucket_file
-from kgedit.store.buckets import bucket_of
+from kgedit.store.bucket_numbers import bucket_of
 from kgedit.store.digests import ENTITIES_KEPT
 from kgedit.store.engine import literal
 from kgedit.store.files import write_json

@@ -28,15 +28,9 @@ from kgedit.errors import SourceError, StoreError
 from kgedit.machine import usable_cores
 from kgedit.spark.session import failures_explained
 from kgedit.store.blocks import limited
-from kgedit.store.buckets import (
-    BUCKET_CLAIMS,
-    BUCKET_ENTITIES,
-    Broadcast,
-    BucketRows,
-    BucketTarget,
-    bucket_of,
-    write_bucket,
-)
+from kgedit.store.bucket_numbers import bucket_of
+from kgedit.store.bucket_rows import BUCKET_CLAIMS, BUCKET_ENTITIES, BucketRows
+from kgedit.store.buckets import Broadcast, BucketTarget, write_bucket
 from kgedit.store.delta import delta_folder, delta_parts, missing_parts, write_delta_parts
 from kgedit.store.engine import open_in_memory, select
 from kgedit.store.framing import Framing

@@ -20,7 +20,6 @@ from hashlib import blake2b
 from itertools import chain, islice
 from pathlib import Path
 
-import pyarrow as pa
 import pyarrow.parquet as pq
 
 from kgedit.checksums import find_faults, sha256_of
@@ -28,17 +27,15 @@ from kgedit.errors import StoreError
 from kgedit.progress import Advance
 from kgedit.store.files import write_json
 from kgedit.store.framing import JSON_LINES, Framing
+from kgedit.store.part_files import PartFiles
 from kgedit.store.schemas import Loader
 from kgedit.store.sources import DumpFile
-
-_MOSTLY_DIFFERENT = ("statement_id", "version", "value", "id", "label", "description", "wiki_title", "lastrevid")
-"""Columns of part files without a dictionary, which would take a quarter of the time of writing and some space."""
 
 _Block = tuple[int, bytes]
 
 
 def parse_blocks(
-    parts: Path,
+    parts: PartFiles,
     source: DumpFile,
     make_loader: Callable[[], Loader],
     *,
@@ -80,7 +77,7 @@ class _Reading:
 
     def __init__(
         self,
-        parts: Path,
+        parts: PartFiles,
         source: DumpFile,
         framing: Framing,
         limit: int | None,
@@ -143,11 +140,12 @@ def parsed_digest(parts: Path, blocks: int) -> str:
     return digest.hexdigest()
 
 
-def _counts_of(parts: Path, number: int, block: bytes) -> Counter[str] | None:
+def _counts_of(parts: PartFiles, number: int, block: bytes) -> Counter[str] | None:
     """Counts of a block that an earlier attempt parsed; None if it must be parsed (again)."""
     try:
-        done = json.loads(_counts_file(parts, number).read_bytes())
-        whole = done["block"] == _hash(block) and not any(find_faults(parts, done["files"]))
+        done = json.loads(_counts_file(parts.folder, number).read_bytes())
+        same = (done["block"], done["divisions"]) == (_hash(block), parts.divisions)
+        whole = same and not any(find_faults(parts.folder, done["files"]))
         return Counter(done["counts"]) if whole else None
     except (FileNotFoundError, ValueError, KeyError, TypeError, AttributeError):
         return None  # not parsed yet; or the file is damaged, or of an earlier version
@@ -157,26 +155,22 @@ def _hash(block: bytes) -> str:
     return blake2b(block, digest_size=16).hexdigest()
 
 
-def write_part(path: Path, table: pa.Table) -> None:
-    """Write a part file."""
-    repeating = [column for column in table.column_names if column not in _MOSTLY_DIFFERENT]
-    pq.write_table(table, path, compression="zstd", use_dictionary=repeating)
-
-
-def _parse(loader: Loader, parts: Path, number: int, block: bytes) -> Counter[str]:
-    _counts_file(parts, number).unlink(missing_ok=True)
+def _parse(loader: Loader, parts: PartFiles, number: int, block: bytes) -> Counter[str]:
+    _counts_file(parts.folder, number).unlink(missing_ok=True)
     parsed = loader.parse(block)
-    tables = {"claims": parsed.claims, "entities": parsed.entities}
+    names = [*parts.write("claims", number, parsed.claims), *parts.write("entities", number, parsed.entities)]
     if parsed.waiting is not None:
-        tables |= {"waiting": parsed.waiting.statements, "nodes": parsed.waiting.nodes}
-    files = {}
-    for kind, table in tables.items():
-        name = f"{kind}-{number:06d}.parquet"
-        write_part(parts / name, table)
-        files[name] = sha256_of(parts / name)
+        for kind, table in (("waiting", parsed.waiting.statements), ("nodes", parsed.waiting.nodes)):
+            names.append(f"{kind}-{number:06d}.parquet")
+            pq.write_table(table, parts.folder / names[-1], compression="zstd")
     counts = parsed.counts + Counter(entities=parsed.entities.num_rows)
-    done = {"block": _hash(block), "counts": dict(sorted(counts.items())), "files": files}
-    write_json(_counts_file(parts, number), done)
+    done = {
+        "block": _hash(block),
+        "counts": dict(sorted(counts.items())),
+        "divisions": parts.divisions,
+        "files": {name: sha256_of(parts.folder / name) for name in names},
+    }
+    write_json(_counts_file(parts.folder, number), done)
     return counts
 
 
@@ -233,5 +227,5 @@ def _end_with_parent() -> None:
         os._exit(1)
 
 
-def _parse_in_worker(parts: Path, number: int, block: bytes) -> Counter[str]:
+def _parse_in_worker(parts: PartFiles, number: int, block: bytes) -> Counter[str]:
     return _parse(_loader, parts, number, block)

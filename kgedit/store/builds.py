@@ -16,16 +16,16 @@ from typing import Any, Protocol
 
 import duckdb
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from kgedit import __version__
 from kgedit.errors import SourceError
 from kgedit.progress import Advance, ignore
 from kgedit.store.blocks import parse_blocks
-from kgedit.store.buckets import bucket_count
+from kgedit.store.bucket_numbers import bucket_count
 from kgedit.store.engine import literal, open_engine
 from kgedit.store.framing import JSON_LINES, Framing
 from kgedit.store.joining import Joined, join_parts
+from kgedit.store.part_files import PartFiles
 from kgedit.store.planning import Target
 from kgedit.store.schemas import Loader
 from kgedit.store.snapshots import FORMAT
@@ -158,7 +158,7 @@ class LocalBuild:
 
     def __call__(self, plan: SnapshotPlan, check: CheckCounts) -> tuple[Counter[str], list[Joined]]:
         """Parse the blocks that no earlier attempt parsed, and join them."""
-        load, parts = plan.load, plan.staging / "parts"
+        load, parts = plan.load, PartFiles(plan.staging / "parts", plan.buckets)
         blocks, counts = parse_blocks(
             parts,
             plan.source,
@@ -174,7 +174,6 @@ class LocalBuild:
             parts,
             blocks,
             plan.targets,
-            buckets=plan.buckets,
             workers=self.workers,
             datatypes_by_property=load.datatypes_by_property,
             progress=self.joining,
@@ -188,27 +187,31 @@ MISSING_VALUE = "value described nowhere"
 _STATEMENTS_AT_ONCE = 20_000
 
 
-def read_late_values(parts: Path, blocks: int, make_loader: Callable[[], Loader], *, spill: Path) -> Counter[str]:
-    """Write ``late-NNNNNN.parquet`` with the claims of each block that waited for values. Returns their counts.
+def read_late_values(parts: PartFiles, blocks: int, make_loader: Callable[[], Loader], *, spill: Path) -> Counter[str]:
+    """Write the claims of each block that waited for values. Returns their counts.
 
     Args:
-        parts: Folder of part files.
+        parts: The part files.
         blocks: Number of blocks.
         make_loader: Creates the loader that parsed the blocks.
         spill: Spill folder.
     """
-    numbers = [number for number in range(blocks) if (parts / f"waiting-{number:06d}.parquet").is_file()]
+    numbers = [number for number in range(blocks) if _waiting(parts, number).is_file()]
     counts: Counter[str] = Counter()
     if not numbers:
         return counts
     loader = make_loader()
     with open_engine(spill) as connection:
-        _find_nodes(connection, parts, numbers)
+        _find_nodes(connection, parts.folder, numbers)
         for number in numbers:
-            claims = _read_block(connection, loader, parts / f"waiting-{number:06d}.parquet", counts)
+            claims = _read_block(connection, loader, _waiting(parts, number), counts)
             if claims:
-                pq.write_table(pa.concat_tables(claims), parts / f"late-{number:06d}.parquet", compression="zstd")
+                parts.write("late", number, pa.concat_tables(claims))
     return counts
+
+
+def _waiting(parts: PartFiles, number: int) -> Path:
+    return parts.folder / f"waiting-{number:06d}.parquet"
 
 
 def _find_nodes(connection: duckdb.DuckDBPyConnection, parts: Path, numbers: list[int]) -> None:

@@ -25,7 +25,7 @@ from kgedit.store.as_of import PLACEMENTS
 from kgedit.store.builds import MISSING_VALUE, Load, LocalBuild, SnapshotBuild, SnapshotPlan
 from kgedit.store.disk import disk_errors
 from kgedit.store.files import only_writer, replace_folder, write_json
-from kgedit.store.joining import Joined, JoinOptions, remove_counts
+from kgedit.store.joining import Joined, remove_counts
 from kgedit.store.planning import Target
 from kgedit.store.redirects import GivenRedirects, read_redirects
 from kgedit.store.snapshots import Snapshot, open_snapshot, read_snapshot, refuse_parts, snapshot_folder
@@ -171,11 +171,6 @@ def join_targets(staging: Path, loads: Sequence[Load]) -> list[Target]:
         Target(_folder(staging / f"whole-{day}"), day, _redirects(load), as_of=load.as_of)
         for load, day in zip(loads, days, strict=True)
     ]
-
-
-def join_options(load: Load, source: DumpFile) -> JoinOptions:
-    """Options of `join_parts` that the load determines."""
-    return {"buckets": load.buckets(source), "datatypes_by_property": load.datatypes_by_property}
 
 
 def _redirects(load: Load) -> GivenRedirects:

@@ -18,7 +18,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import Any
 
 from kgedit.machine import available_memory
 from kgedit.progress import Advance, ignore
@@ -27,17 +27,11 @@ from kgedit.store.blocks import parsed_digest
 from kgedit.store.buckets import BucketTarget, write_bucket
 from kgedit.store.files import write_json
 from kgedit.store.gathering import Gathered, gather
+from kgedit.store.part_files import PartFiles
 from kgedit.store.planning import PLAN, JoinPlan, Target, plan_join
 
 _MEMORY_PER_BUCKET = 3 << 28
 """Bytes that finishing a bucket takes: DuckDB's memory, and the rows that are being written."""
-
-
-class JoinOptions(TypedDict):
-    """Options of `join_parts` that do not depend on the machine."""
-
-    buckets: int
-    datatypes_by_property: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,11 +58,10 @@ class Joined:
 
 
 def join_parts(
-    parts: Path,
+    parts: PartFiles,
     blocks: int,
     targets: Sequence[Target],
     *,
-    buckets: int = 1,
     workers: int = 1,
     datatypes_by_property: bool = False,
     progress: Advance,
@@ -78,71 +71,70 @@ def join_parts(
     The hidden files of counts that it leaves beside them are for a later attempt: see `remove_counts`.
 
     Args:
-        parts: Folder of part files.
-        blocks: Number of part files of each kind.
+        parts: The part files.
+        blocks: Number of blocks.
         targets: The snapshots; several only if they are projections.
-        buckets: Number of buckets of each snapshot.
         workers: Maximum number of runs that are gathered at once, and of threads that finish buckets.
         datatypes_by_property: Whether a statement without a datatype gets that of its property.
         progress: Called with the thousandths done and the number of rows joined.
     """
-    finishing = _finishing(parts, blocks, targets, buckets, workers, datatypes_by_property)
-    counts = finishing.some(range(buckets), progress)
+    finishing = _finishing(parts, blocks, targets, workers, datatypes_by_property)
+    counts = finishing.some(range(parts.buckets), progress)
     return [joined_rows(of, left_out) for of, left_out in zip(counts, finishing.plan.left_out, strict=True)]
 
 
 def finish_buckets(
-    parts: Path,
+    parts: PartFiles,
     blocks: int,
     targets: Sequence[Target],
     *,
     numbers: Sequence[int],
-    buckets: int,
     workers: int = 1,
     datatypes_by_property: bool = False,
     progress: Advance = ignore,
 ) -> None:
     """Do a part of `join_parts`: plan and gather unless that is done, and finish the buckets with these numbers."""
-    _finishing(parts, blocks, targets, buckets, workers, datatypes_by_property).some(numbers, progress)
+    _finishing(parts, blocks, targets, workers, datatypes_by_property).some(numbers, progress)
 
 
 def _finishing(
-    parts: Path, blocks: int, targets: Sequence[Target], buckets: int, workers: int, datatypes_by_property: bool
+    parts: PartFiles, blocks: int, targets: Sequence[Target], workers: int, datatypes_by_property: bool
 ) -> _Finishing:
-    runs, made_of = parts.with_name("gathered"), _made_of(parts, blocks, targets, buckets)
+    staging, made_of = parts.folder.parent, _made_of(parts, blocks, targets)
+    runs = staging / "gathered"
     if _read_made_of(parts) != made_of:
-        for earlier in (runs, parts.with_name(PLAN)):
+        for earlier in (runs, staging / PLAN):
             shutil.rmtree(earlier, ignore_errors=True)
         for target in targets:
             remove_counts(target)
-        write_json(parts.with_name(_MADE_OF), made_of)
+        write_json(staging / _MADE_OF, made_of)
     workers = min(workers, max(available_memory() // 2 // _MEMORY_PER_BUCKET, 1))
-    at_once = min(workers, buckets)
-    gathered = gather(parts, blocks, runs, buckets=buckets, workers=at_once)
+    at_once = min(workers, parts.buckets)
+    gathered = gather(parts, blocks, runs, workers=at_once)
     # The plan is the last thing that is written before buckets are finished: if it is there, the runs are.
-    plan = plan_join(parts, blocks, targets, buckets=buckets, datatypes_by_property=datatypes_by_property)
-    return _Finishing(gathered, targets, plan, parts.with_name("spill"), at_once, workers // at_once)
+    plan = plan_join(parts, blocks, targets, datatypes_by_property=datatypes_by_property)
+    return _Finishing(gathered, targets, plan, staging / "spill", at_once, workers // at_once)
 
 
 _MADE_OF = "joined-from.json"
 """File beside the parts that states what the plan, the runs and the finished buckets were made of."""
 
 
-def _made_of(parts: Path, blocks: int, targets: Sequence[Target], buckets: int) -> dict[str, Any]:
+def _made_of(parts: PartFiles, blocks: int, targets: Sequence[Target]) -> dict[str, Any]:
     days = [target.date for target in targets]
-    return {"parsed": parsed_digest(parts, blocks), "days": days, "buckets": buckets}
+    return {"parsed": parsed_digest(parts.folder, blocks), "days": days, "buckets": parts.buckets}
 
 
-def _read_made_of(parts: Path) -> Any:
+def _read_made_of(parts: PartFiles) -> Any:
     try:
-        return json.loads(parts.with_name(_MADE_OF).read_bytes())
+        return json.loads(parts.folder.with_name(_MADE_OF).read_bytes())
     except (FileNotFoundError, ValueError):
         return None
 
 
-def is_planned(parts: Path, blocks: int, targets: Sequence[Target], *, buckets: int) -> bool:
+def is_planned(parts: PartFiles, blocks: int, targets: Sequence[Target]) -> bool:
     """Whether these parts are gathered and planned, so that their buckets can be finished."""
-    return _read_made_of(parts) == _made_of(parts, blocks, targets, buckets) and parts.with_name(PLAN).is_dir()
+    return _read_made_of(parts) == _made_of(parts, blocks, targets) and parts.folder.with_name(PLAN).is_dir()
 
 
 def joined_rows(counts: Counter[str], redirects_left_out: dict[str, int]) -> Joined:
@@ -212,7 +204,7 @@ class _Finishing:
         return made
 
     def _target(self, place: int, number: int) -> BucketTarget:
-        target, buckets = self.targets[place], self.gathered.buckets
+        target, buckets = self.targets[place], self.gathered.parts.buckets
         return BucketTarget(
             folder=target.folder,
             date=target.date,

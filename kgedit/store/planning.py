@@ -16,10 +16,14 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from kgedit.store.as_of import LATER_ITEMS, find_later_items
-from kgedit.store.buckets import DATATYPES, REDIRECTS, SHARED_IDS, Broadcast, bucket_of
+from kgedit.store.bucket_numbers import bucket_of
+from kgedit.store.bucket_rows import BLOCK, BUCKET_CLAIMS
+from kgedit.store.buckets import DATATYPES, REDIRECTS, Broadcast
 from kgedit.store.engine import literal, open_engine
 from kgedit.store.files import replace_folder, write_json
+from kgedit.store.part_files import PartFiles, may_concern_all
 from kgedit.store.redirects import REDIRECT_ROWS, GivenRedirects, make_redirects
+from kgedit.store.repetitions import SHARED_IDS
 from kgedit.wikidata.ids import INSTANCE_OF, RESTRICTIVE_QUALIFIER, TIME_QUALIFIERS
 
 PLAN = "plan"
@@ -54,7 +58,7 @@ class JoinPlan:
         broadcast: What each bucket needs of the other ones.
         redirects: Redirects of each snapshot (REDIRECTS), by source.
         left_out: Number of rejected redirects of each snapshot, by reason.
-        rows: Number of claims and entities that were parsed.
+        rows: Number of claims, entities and redirects that were parsed.
     """
 
     broadcast: Broadcast
@@ -70,26 +74,25 @@ class JoinPlan:
         )
 
 
-def plan_join(
-    parts: Path, blocks: int, targets: Sequence[Target], *, buckets: int, datatypes_by_property: bool
-) -> JoinPlan:
+def plan_join(parts: PartFiles, blocks: int, targets: Sequence[Target], *, datatypes_by_property: bool) -> JoinPlan:
     """Read the plan beside the parts, or make it.
 
     Args:
-        parts: Folder of part files.
-        blocks: Number of part files of each kind.
+        parts: The part files.
+        blocks: Number of blocks.
         targets: The snapshots; several only if they are projections.
-        buckets: Number of buckets of each snapshot.
         datatypes_by_property: Whether a statement without a datatype gets that of its property.
     """
-    folder, days = parts.with_name(PLAN), [target.date for target in targets if target.as_of]
+    folder, days = parts.folder.with_name(PLAN), [target.date for target in targets if target.as_of]
     if folder.is_dir():
         return _read(folder)
-    with open_engine(parts.parent / "spill", memory=_MEMORY) as connection:
+    with open_engine(folder.with_name("spill"), memory=_MEMORY) as connection:
         whole = WholeDump.of_parts(connection, parts, blocks)
-        broadcast = whole.broadcast(days, datatypes_by_property=datatypes_by_property, several_buckets=buckets > 1)
+        broadcast = whole.broadcast(
+            days, datatypes_by_property=datatypes_by_property, several_buckets=parts.buckets > 1
+        )
         redirects = [whole.redirects(target.redirects) for target in targets]
-        rows = whole.count("{claims}") + whole.count("{entities} WHERE redirect_target IS NULL")
+        rows = sum(parts.count(name, number) for name in ("claims", "entities") for number in range(blocks))
     plan = JoinPlan(broadcast, tuple(table for table, _ in redirects), tuple(count for _, count in redirects), rows)
     _write(plan, folder)
     return plan
@@ -160,18 +163,16 @@ class WholeDump:
         self._connection = connection
 
     @classmethod
-    def of_parts(cls, connection: duckdb.DuckDBPyConnection, parts: Path, blocks: int) -> WholeDump:
-        """Create the views over the part files of all blocks."""
-        numbers = range(blocks)
-        late = [path for number in numbers if (path := parts / f"late-{number:06d}.parquet").is_file()]
-        files = {
-            "claims": [parts / f"claims-{number:06d}.parquet" for number in numbers] + late,
-            "entities": [parts / f"entities-{number:06d}.parquet" for number in numbers],
-        }
-        for name, paths in files.items():
+    def of_parts(cls, connection: duckdb.DuckDBPyConnection, parts: PartFiles, blocks: int) -> WholeDump:
+        """Create the views over what the part files of all blocks have for these queries."""
+        for name, kinds in (("claims", ("claims", "late")), ("entities", ("entities",))):
+            paths = [path for kind in kinds for n in range(blocks) if (path := parts.broadcast(kind, n)).is_file()]
             read = f"read_parquet([{', '.join(map(literal, paths))}], filename = true)"
             block = "right(filename, 14)[1:6]::INTEGER AS block"
-            connection.execute(f"CREATE VIEW parsed_{name} AS SELECT * EXCLUDE (filename), {block} FROM {read}")
+            connection.execute(f"CREATE VIEW found_{name} AS SELECT * EXCLUDE (filename), {block} FROM {read}")
+        connection.execute("CREATE VIEW parsed_entities AS FROM found_entities")
+        _find_same_ids(connection, parts, blocks)
+        connection.execute("CREATE VIEW parsed_claims AS FROM found_claims UNION ALL BY NAME FROM same_id")
         return cls(connection)
 
     def broadcast(
@@ -198,9 +199,28 @@ class WholeDump:
         left_out = make_redirects(self._connection, "parsed_entities", given)
         return self._table(REDIRECT_ROWS).cast(REDIRECTS), left_out
 
-    def count(self, rows: str) -> int:
-        """Number of rows."""
-        return int(self._table(f"SELECT count(*) AS n FROM {rows}")["n"][0].as_py())
-
     def _table(self, query: str) -> pa.Table:
         return self._connection.sql(query.format(claims="parsed_claims", entities="parsed_entities")).to_arrow_table()
+
+
+_SHARING = ("statement_id", "subject", "property", "version", BLOCK.name)
+
+
+def _find_same_ids(connection: duckdb.DuckDBPyConnection, parts: PartFiles, blocks: int) -> None:
+    """Create the table ``same_id``: statements of several buckets whose id is that of a statement with an odd id.
+
+    The part files' claims for all buckets have only those with odd ids. Few dumps have any.
+    """
+    odd = connection.sql(f"SELECT DISTINCT statement_id FROM found_claims WHERE NOT {NORMAL_ID}").to_arrow_table()
+    columns = pa.schema([BUCKET_CLAIMS.field(name) for name in _SHARING])
+    connection.register("no_claim", columns.empty_table())
+    connection.execute("CREATE TEMP TABLE same_id AS FROM no_claim")
+    if parts.buckets == 1 or not odd.num_rows:
+        return
+    for claims in parts.read_blocks("claims", range(blocks)):
+        same = claims.filter(pc.is_in(claims["statement_id"], value_set=odd["statement_id"].combine_chunks()))
+        if same.num_rows:
+            others = same.filter(pa.array(~may_concern_all(same))).select(_SHARING)
+            connection.register("other", others)
+            connection.execute("INSERT INTO same_id FROM other")
+            connection.unregister("other")

@@ -19,8 +19,9 @@ from kgedit.store.builds import Load, read_late_values
 from kgedit.store.delta import delta_folder, delta_parts, write_delta_parts
 from kgedit.store.disk import disk_errors
 from kgedit.store.files import write_json
-from kgedit.store.ingest import join_options, join_targets, staging_folder
+from kgedit.store.ingest import join_targets, staging_folder
 from kgedit.store.joining import finish_buckets, is_planned
+from kgedit.store.part_files import PartFiles
 from kgedit.store.scope import Scope
 from kgedit.store.snapshots import Snapshot
 from kgedit.store.sources import DumpFile
@@ -105,7 +106,7 @@ def _share(staging: Path, identity: dict[str, Any]) -> None:
 
 def _parse(staging: Path, load: Load, source: DumpFile, share: Share, workers: int, progress: Advance) -> int:
     blocks, _ = parse_blocks(
-        staging / "parts",
+        _parts(staging, load, source),
         source,
         load.make_loader,
         framing=load.framing,
@@ -116,6 +117,10 @@ def _parse(staging: Path, load: Load, source: DumpFile, share: Share, workers: i
     )
     write_json(staging / "blocks.json", {"blocks": blocks})
     return blocks
+
+
+def _parts(staging: Path, load: Load, source: DumpFile) -> PartFiles:
+    return PartFiles(staging / "parts", load.buckets(source))
 
 
 def _blocks(staging: Path) -> int:
@@ -134,18 +139,17 @@ def _blocks(staging: Path) -> int:
 
 def _gather(staging: Path, load: Load, source: DumpFile, workers: int) -> None:
     blocks = _blocks(staging)
-    read_late_values(staging / "parts", blocks, load.make_loader, spill=staging / "spill")
-    targets = join_targets(staging, [load])
-    options = join_options(load, source)
-    finish_buckets(staging / "parts", blocks, targets, numbers=(), workers=workers, **options)
+    parts = _parts(staging, load, source)
+    read_late_values(parts, blocks, load.make_loader, spill=staging / "spill")
+    targets, by_property = join_targets(staging, [load]), load.datatypes_by_property
+    finish_buckets(parts, blocks, targets, numbers=(), workers=workers, datatypes_by_property=by_property)
 
 
 def _finish(staging: Path, load: Load, source: DumpFile, share: Share, workers: int, progress: Advance) -> int:
-    parts, blocks = staging / "parts", _blocks(staging)
-    targets, buckets = join_targets(staging, [load]), load.buckets(source)
-    if not is_planned(parts, blocks, targets, buckets=buckets):
+    parts, blocks, targets = _parts(staging, load, source), _blocks(staging), join_targets(staging, [load])
+    if not is_planned(parts, blocks, targets):
         raise StoreError("The blocks changed after they were gathered. Run this stage first: kgedit task gather")
-    numbers = [number for number in range(buckets) if number in share]
+    numbers = [number for number in range(parts.buckets) if number in share]
     finish_buckets(
         parts,
         blocks,
@@ -153,7 +157,7 @@ def _finish(staging: Path, load: Load, source: DumpFile, share: Share, workers: 
         numbers=numbers,
         workers=workers,
         progress=progress,
-        **join_options(load, source),
+        datatypes_by_property=load.datatypes_by_property,
     )
     return len(numbers)
 

@@ -16,7 +16,7 @@ from typing import Any, get_args
 import pyarrow as pa
 from duckdb.func import PythonUDFType
 
-from kgedit.store.buckets import bucket_of, divide
+from kgedit.store.bucket_numbers import bucket_of, divide
 from kgedit.store.digests import changed_entities
 from kgedit.store.engine import literal, open_engine, select
 from kgedit.store.parts import keep_in_parts, of_part

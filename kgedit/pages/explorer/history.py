@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 
 from kgedit.pages.explorer import Explorer, ExplorerTerm
-from kgedit.store.buckets import bucket_of
+from kgedit.store.bucket_numbers import bucket_of
 from kgedit.store.engine import literal
 from kgedit.store.snapshots import Snapshot, SnapshotTable
 

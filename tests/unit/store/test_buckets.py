@@ -16,7 +16,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kgedit.errors import DamagedFileError
-from kgedit.store.buckets import BucketTarget, ReadRows, bucket_count, bucket_of, write_bucket
+from kgedit.store.bucket_numbers import bucket_count, bucket_of
+from kgedit.store.bucket_rows import ReadRows
+from kgedit.store.buckets import BucketTarget, write_bucket
 from kgedit.store.engine import literal
 from kgedit.store.gathering import Gathered
 from kgedit.store.planning import plan_join
@@ -114,8 +116,9 @@ def test_bytes_do_not_depend_on_runs_groups_threads_and_buckets_at_once(
 ) -> None:
     dump = _dump(tmp_path)
     first = _in_buckets(tmp_path / "first", dump, buckets, monkeypatch)
+    monkeypatch.setattr("kgedit.store.part_files._MOST_DIVISIONS", 1)
     monkeypatch.setattr("kgedit.store.gathering._ROWS_PER_RUN", 40)
-    monkeypatch.setattr("kgedit.store.buckets._ROWS_AT_ONCE", 10)
+    monkeypatch.setattr("kgedit.store.bucket_rows._ROWS_AT_ONCE", 10)
     monkeypatch.setattr("kgedit.store.joining.available_memory", lambda: 1 << 40)
     second = _in_buckets(tmp_path / "second", dump, buckets, monkeypatch, workers=workers)
     for path in sorted(first.folder.iterdir()):
@@ -131,9 +134,13 @@ def test_a_missing_bucket_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         _ = snapshot.facts
 
 
-def test_the_rows_of_a_bucket_are_never_in_memory_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("divisions", [1, 16])
+def test_the_rows_of_a_bucket_are_never_in_memory_together(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, divisions: int
+) -> None:
+    monkeypatch.setattr("kgedit.store.part_files._MOST_DIVISIONS", divisions)
     monkeypatch.setattr("kgedit.store.gathering._ROWS_PER_RUN", 40)
-    monkeypatch.setattr("kgedit.store.buckets._ROWS_AT_ONCE", 10)
+    monkeypatch.setattr("kgedit.store.bucket_rows._ROWS_AT_ONCE", 10)
     held: list[int] = []
     alive = 0
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from kgedit.store.gathering import FrameReader, write_frames
+from kgedit.store.frames import FrameReader, write_frames
 
 SCHEMA = pa.schema([("id", pa.string()), ("number", pa.int64()), ("names", pa.list_(pa.string()))])
 
@@ -22,7 +22,7 @@ def _table(first: int, count: int) -> pa.Table:
 
 
 def test_tables_are_read_by_number_in_any_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kgedit.store.gathering._ROWS_AT_ONCE", 5)
+    monkeypatch.setattr("kgedit.store.frames._ROWS_AT_ONCE", 5)
     tables = [_table(0, 12), _table(12, 3), SCHEMA.empty_table(), _table(15, 1)]
     path = tmp_path / "tables.frames"
     write_frames(path, tables)

@@ -185,7 +185,7 @@ def test_bytes_of_long_columns_do_not_depend_on_how_many_parts_are_joined_at_onc
     dump = write_dump(tmp_path / "dump.json", many)
     written = []
     for rows_at_once in (1, 1000, 10**6):
-        monkeypatch.setattr("kgedit.store.buckets._ROWS_AT_ONCE", rows_at_once)
+        monkeypatch.setattr("kgedit.store.bucket_rows._ROWS_AT_ONCE", rows_at_once)
         snapshot = load(tmp_path / str(rows_at_once), dump, DATE, block_bytes=200_000)
         written.append(snapshot.entities.read_bytes())
     assert written[0] == written[1] == written[2]

@@ -12,7 +12,8 @@ import pytest
 from kgedit.errors import StoreError
 from kgedit.progress import ignore
 from kgedit.store import delta
-from kgedit.store.buckets import BucketTarget, ReadRows, write_bucket
+from kgedit.store.bucket_rows import ReadRows
+from kgedit.store.buckets import BucketTarget, write_bucket
 from kgedit.store.delta import delta_folder, missing_parts, write_delta
 from kgedit.store.scope import Scope
 from kgedit.store.snapshots import BucketGroup, Snapshot

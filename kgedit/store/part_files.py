@@ -1,0 +1,143 @@
+"""Part files: rows of each parsed block, kept until a load is complete.
+
+Rows are in frames (kgedit.store.frames). If a snapshot has few buckets, a block has one frame for each, so that a
+bucket reads its own rows; otherwise frames would be too small, and kgedit.store.gathering divides the rows of many
+blocks.
+
+The queries over the whole dump (kgedit.store.planning) find a few columns of all entities, and those claims that may
+concern other buckets, in Parquet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from kgedit.store.bucket_numbers import divide
+from kgedit.store.bucket_rows import BLOCK
+from kgedit.store.frames import FrameReader, count_rows, write_frames
+from kgedit.store.schemas import CLAIMS, ENTITIES
+from kgedit.wikidata.ids import CREATION_DATES, INSTANCE_OF, RESTRICTIVE_QUALIFIER
+
+_MOST_DIVISIONS = 16
+"""Maximum number of buckets for which a block is divided: a block of thin lines has 20,000 claims."""
+
+BROADCAST_ENTITIES = ("id", "redirect_target", "datatype")
+"""Columns of entities that the queries over the whole dump read."""
+
+_SCHEMAS = {"claims": CLAIMS, "late": CLAIMS, "entities": ENTITIES}
+
+_IDS = {"claims": "subject", "late": "subject", "entities": "id"}
+"""Column whose bucket is that of a row."""
+
+
+@dataclass(frozen=True, slots=True)
+class PartFiles:
+    """Part files of an unfinished load.
+
+    Attributes:
+        folder: Their folder.
+        buckets: Number of buckets of the snapshots.
+    """
+
+    folder: Path
+    buckets: int
+
+    @property
+    def divisions(self) -> int:
+        """Number of frames of a block: the number of buckets, or one for all of them."""
+        return self.buckets if self.buckets <= _MOST_DIVISIONS else 1
+
+    def write(self, name: str, number: int, rows: pa.Table) -> list[str]:
+        """Write the rows of a block.
+
+        Args:
+            name: claims, late (claims that waited for their values) or entities.
+            number: Number of the block.
+            rows: Its rows.
+
+        Returns:
+            Names of the files.
+        """
+        frames, broadcast = self._frames(name, number), self.broadcast(name, number)
+        write_frames(frames, divide(rows, _IDS[name], self.divisions) if self.divisions > 1 else [rows])
+        chosen = rows.select(BROADCAST_ENTITIES) if name == "entities" else rows.filter(pa.array(may_concern_all(rows)))
+        pq.write_table(chosen, broadcast, compression="zstd", use_dictionary=False)
+        return [frames.name, broadcast.name]
+
+    def read(self, reader: FrameReader, name: str, number: int, division: int) -> pa.Table:
+        """Rows of a frame of a block with its number (BLOCK); of claims, those that waited for values are the last."""
+        schema = _SCHEMAS[name]
+        tables = [reader.read(path, division, schema) for path in self._all_frames(name, number)]
+        rows = pa.concat_tables(tables)
+        return rows.append_column(BLOCK, pa.array(np.full(rows.num_rows, number, np.int32)))
+
+    def read_blocks(self, name: str, numbers: Sequence[int]) -> Iterator[pa.Table]:
+        """Yield the rows of some blocks, frame by frame."""
+        reader = FrameReader()
+        for number in numbers:
+            for division in range(self.divisions):
+                yield self.read(reader, name, number, division)
+
+    def count(self, name: str, number: int) -> int:
+        """Number of rows of a block."""
+        return sum(count_rows(path) for path in self._all_frames(name, number))
+
+    def broadcast(self, name: str, number: int) -> Path:
+        """File of the rows of a block that the queries over the whole dump read."""
+        return self.folder / f"broadcast-{name}-{number:06d}.parquet"
+
+    def _all_frames(self, name: str, number: int) -> list[Path]:
+        late = self._frames("late", number)
+        return [self._frames(name, number), *([late] if name == "claims" and late.is_file() else [])]
+
+    def _frames(self, name: str, number: int) -> Path:
+        return self.folder / f"{name}-{number:06d}.frames"
+
+
+def may_concern_all(claims: pa.Table) -> NDArray[np.bool_]:
+    """Which claims the queries over the whole dump may find.
+
+    Their statement's id may be that of another subject's statement, or they make a qualifier restrictive, or they date
+    the beginning of an item. The queries decide.
+    """
+    restrictive = pc.and_(pc.equal(claims["property"], INSTANCE_OF), pc.equal(claims["object"], RESTRICTIVE_QUALIFIER))
+    creation = pc.is_in(claims["property"], value_set=pa.array(CREATION_DATES))
+    chosen: NDArray[np.bool_] = np.asarray(pc.fill_null(pc.or_kleene(restrictive, creation), False))
+    return chosen | ~_have_normal_ids(claims)
+
+
+def _have_normal_ids(claims: pa.Table) -> NDArray[np.bool_]:
+    """Which statements have ids as in kgedit.store.planning.NORMAL_ID, which takes DuckDB ten times as long to find."""
+    encoded = claims["subject"].combine_chunks().dictionary_encode()
+    subject, subjects = np.asarray(encoded.indices), encoded.dictionary
+    if not len(subjects):
+        return np.zeros(0, np.bool_)
+    normal: NDArray[np.bool_] = np.asarray(pc.match_substring_regex(subjects, "^[A-Z][0-9]+$"))[subject]
+    first, subject_size, letters = _texts(subjects)
+    start, size, content = _texts(pc.fill_null(claims["statement_id"].combine_chunks(), ""))
+    first, subject_size = first[subject], subject_size[subject]
+    normal &= size > subject_size
+    rows = np.flatnonzero(normal)
+    start, first, subject_size = start[rows], first[rows], subject_size[rows]
+    same = (content[start] | 0x20) == (letters[first] | 0x20)  # a letter in either case; digits have none
+    for place in range(1, int(subject_size.max(initial=0))):
+        at = np.minimum(place, subject_size - 1)
+        same &= content[start + at] == letters[first + at]
+    following = content[start + subject_size]
+    normal[rows] = same & ((following < ord("0")) | (following > ord("9")))
+    return normal
+
+
+def _texts(column: pa.StringArray) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.uint8]]:
+    """Where each text begins, its bytes, and the UTF-8 of all of them."""
+    _, offsets, content = column.buffers()
+    ends = np.frombuffer(offsets, np.int32)[column.offset : column.offset + len(column) + 1].astype(np.int64)
+    return ends[:-1], np.diff(ends), np.frombuffer(content or b"", np.uint8)
