@@ -73,9 +73,10 @@ def _crispedit(model: LanguageModel, own: Any) -> Needs:
         4 * matrix + (8 + 4) * squares + matrix
     )  # the matrix; factors and at most their eigenvectors; which are closed
     # Gradient, Adam and the matrix before, or before that eigenvectors, their copies and all products of eigenvalues of
-    # one layer.
+    # one layer, or while eigenvectors are found what `_null_space` counts, in place of those that are held afterwards.
     training, projecting = len(layers) * 16 * matrix, 2 * 8 * squares + 3 * 8 * matrix
-    return Needs(len(layers) * each, max(training, projecting), layers[0])
+    finding = 5 * 8 * down.in_width**2 - 4 * squares
+    return Needs(len(layers) * each, max(training, projecting, finding), layers[0])
 
 
 def _block_layers(model: LanguageModel) -> list[Any]:
