@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from functools import partial
 from pathlib import Path
 
@@ -60,21 +61,36 @@ def snapshots(folder: Path, *languages: str, new: str = NEW) -> tuple[Snapshot, 
 
 def german(folder: Path, *, new: str = NEW) -> Timestep:
     pair = snapshots(folder / "de", "de", "en", new=new)
-    return export_timestep(
-        StoreEngine(),
-        *pair,
-        folder / "de" / f"{pair[0].date}_{pair[1].date}",
-        settings=WikiBigEditSettings(language="de"),
-    )
+    return in_german(pair, folder / "de" / f"{pair[0].date}_{pair[1].date}")
 
 
-def english(folder: Path, other: Path) -> Timestep:
-    settings = WikiBigEditSettings(crosslingual=other)
-    return export_timestep(StoreEngine(), *snapshots(folder / "en", "en"), folder / "out", settings=settings)
+def in_german(pair: tuple[Snapshot, Snapshot], folder: Path, *, seed: int = 0) -> Timestep:
+    return export_timestep(StoreEngine(), *pair, folder, settings=WikiBigEditSettings(language="de", seed=seed))
 
 
-def test_an_english_edit_is_asked_for_in_german_and_answered_with_the_german_label(tmp_path: Path) -> None:
-    timestep = english(tmp_path, german(tmp_path).folder)
+def in_english(pair: tuple[Snapshot, Snapshot], folder: Path, other: Path | None) -> Timestep:
+    return export_timestep(StoreEngine(), *pair, folder, settings=WikiBigEditSettings(crosslingual=other))
+
+
+@pytest.fixture(scope="module")
+def other(tmp_path_factory: pytest.TempPathFactory) -> Timestep:
+    """The German timestep, which tests only read."""
+    return german(tmp_path_factory.mktemp("german"))
+
+
+@pytest.fixture(scope="module")
+def pair(tmp_path_factory: pytest.TempPathFactory) -> tuple[Snapshot, Snapshot]:
+    """The English snapshots."""
+    return snapshots(tmp_path_factory.mktemp("english"), "en")
+
+
+@pytest.fixture(scope="module")
+def timestep(tmp_path_factory: pytest.TempPathFactory, pair: tuple[Snapshot, Snapshot], other: Timestep) -> Timestep:
+    """The English timestep with German questions."""
+    return in_english(pair, tmp_path_factory.mktemp("both") / "out", other.folder)
+
+
+def test_an_english_edit_is_asked_for_in_german_and_answered_with_the_german_label(timestep: Timestep) -> None:
     county, swiss = sorted(timestep.cases(), key=lambda case: -int(case.fact.property[1:]))
     assert (swiss.question, swiss.answer) == ("What is the capital of Switzerland?", "Geneva")
     (asked,) = [probe for probe in swiss.probes if probe.axis == "crosslingual"]
@@ -89,45 +105,44 @@ def test_an_english_edit_is_asked_for_in_german_and_answered_with_the_german_lab
     assert languages_of(timestep) == {"de", "en"}
 
 
-def test_the_other_questions_are_the_same_without_the_other_language(tmp_path: Path) -> None:
-    other = german(tmp_path).folder
-    pair = snapshots(tmp_path / "en", "en")
-    alone = export_timestep(StoreEngine(), *pair, tmp_path / "alone", settings=WikiBigEditSettings())
-    both = export_timestep(StoreEngine(), *pair, tmp_path / "both", settings=WikiBigEditSettings(crosslingual=other))
+def test_the_other_questions_are_the_same_without_the_other_language(
+    pair: tuple[Snapshot, Snapshot], timestep: Timestep, tmp_path: Path
+) -> None:
+    alone = in_english(pair, tmp_path / "alone", None)
     assert "crosslingual" not in alone.manifest["tables"]
     for name in ("cases", "locality", "two_hops", "known_facts"):
-        assert alone.table(name).equals(both.table(name))
+        assert alone.table(name).equals(timestep.table(name))
 
 
-def test_a_changed_timestep_in_the_other_language_makes_it_another_export(tmp_path: Path) -> None:
-    other, pair = german(tmp_path).folder, snapshots(tmp_path / "en", "en")
-    settings = WikiBigEditSettings(crosslingual=other)
+def test_a_changed_timestep_in_the_other_language_makes_it_another_export(
+    pair: tuple[Snapshot, Snapshot], other: Timestep, tmp_path: Path
+) -> None:
+    folder = tmp_path / other.name
+    shutil.copytree(other.folder, folder)
+    settings = WikiBigEditSettings(crosslingual=folder)
     before = describe_export(*pair, [], settings=settings)["settings"]["crosslingual"]
-    export_timestep(
-        StoreEngine(),
-        *snapshots(tmp_path / "de", "de", "en"),
-        other,
-        settings=WikiBigEditSettings(language="de", seed=1),
-    )
+    in_german(snapshots(tmp_path / "de", "de", "en"), folder, seed=1)
     assert describe_export(*pair, [], settings=settings)["settings"]["crosslingual"] != before
 
 
-def test_a_folder_of_timesteps_is_searched_by_name(tmp_path: Path) -> None:
-    assert english(tmp_path, german(tmp_path).folder.parent).manifest["crosslingual"]["asked"] == 1
+def test_a_folder_of_timesteps_is_searched_by_name(
+    pair: tuple[Snapshot, Snapshot], other: Timestep, tmp_path: Path
+) -> None:
+    assert in_english(pair, tmp_path / "out", other.folder.parent).manifest["crosslingual"]["asked"] == 1
 
 
-def test_a_timestep_of_other_dates_or_of_the_same_language_is_refused(tmp_path: Path) -> None:
-    other = german(tmp_path, new="2024-01-01").folder
+def test_a_timestep_of_other_dates_or_of_the_same_language_is_refused(
+    pair: tuple[Snapshot, Snapshot], timestep: Timestep, tmp_path: Path
+) -> None:
+    later = german(tmp_path, new="2024-01-01")
     with pytest.raises(TimestepError, match=r"come from the timestep \d+_\d+ of the profile wikibigedit"):
-        english(tmp_path, other)
-    own = english(tmp_path, german(tmp_path / "second").folder)
+        in_english(pair, tmp_path / "out", later.folder)
     with pytest.raises(TimestepError, match="are in 'en', as those of this export"):
-        english(tmp_path, own.folder)
+        in_english(pair, tmp_path / "out", timestep.folder)
 
 
 @pytest.mark.parametrize(("text", "error"), [("Bern.", "old answer"), ("Geneva.", "incorrect"), ("Genf.", None)])
-def test_answers_are_judged_in_the_language_of_the_question(tmp_path: Path, text: str, error: str | None) -> None:
-    timestep = english(tmp_path, german(tmp_path).folder)
+def test_answers_are_judged_in_the_language_of_the_question(timestep: Timestep, text: str, error: str | None) -> None:
     (asked,) = [probe for case in timestep.cases() for probe in case.probes if probe.axis == "crosslingual"]
     given = answer(axis=asked.axis, question=asked.question, answers=asked.answers, chain=asked.chain, text=text)
     metrics = {given.preset: "contains"}
