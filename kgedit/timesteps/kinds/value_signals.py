@@ -94,9 +94,17 @@ def _both(name: str, sql: str) -> dict[str, str]:
 
 _DERIVED: tuple[dict[str, str], ...] = (
     {
+        # One expression for all texts: DuckDB compiles a pattern with classes of Unicode in 5 ms wherever it occurs.
+        "plain_": "list_transform([old_text, new_text, old_description, new_description], lambda t: plain(t))",
+        "letters_": "list_transform([old_text, new_text], lambda t: letters_of(t))",
+        "small_": "list_transform([old_text, new_text], lambda t: regexp_matches(t, '^\\p{Ll}'))",
+    },
+    {
         **_both("name", "name_of({side}_text)"),
-        **_both("plain", "plain({side}_text)"),
-        **_both("said", "plain({side}_description)"),
+        "old_plain": "plain_[1]",
+        "new_plain": "plain_[2]",
+        "old_said": "plain_[3]",
+        "new_said": "plain_[4]",
         **_both("digits", "regexp_replace({side}_text, '[^0-9]+', '', 'g')"),
         **_both("number", "CASE WHEN value_type = 'quantity' THEN TRY_CAST({side}_text AS DOUBLE) END"),
         **_both("decimals", "decimals({side}_text)"),
@@ -121,7 +129,7 @@ VALUE_SIGNALS = (
     Signal("same_letters", "texts are equal except for case, accents, spaces and punctuation",
            "replace(old_plain, ' ', '') = replace(new_plain, ' ', '')"),
     Signal("same_accents", "texts are equal except for case, spaces and punctuation",
-           "letters_of(old_text) = letters_of(new_text)"),
+           "letters_[1] = letters_[2]"),
     Signal("same_address", "web addresses are equal except for scheme, www and a slash at the end",
            "CASE WHEN old_text LIKE 'http%' THEN address_of(old_text) = address_of(new_text) END"),
     Signal("one_word", "neither text has a space, as identifiers and addresses have none",
@@ -148,9 +156,9 @@ VALUE_SIGNALS = (
     Signal("same_label", "labels are equal except for case, accents and spaces",
            "CASE WHEN is_item_ THEN old_name = new_name END"),
     Signal("old_is_class_term", "the old label begins with a small letter, as terms for classes do in English",
-           "CASE WHEN is_item_ THEN regexp_matches(old_text, '^\\p{Ll}') END"),
+           "CASE WHEN is_item_ THEN small_[1] END"),
     Signal("new_is_class_term", "the new label begins with a small letter",
-           "CASE WHEN is_item_ THEN regexp_matches(new_text, '^\\p{Ll}') END"),
+           "CASE WHEN is_item_ THEN small_[2] END"),
     Signal("new_described_by_old", "the new value's description names the old value",
            "CASE WHEN is_item_ THEN has_phrase(new_said, old_plain) END"),
     Signal("old_described_by_new", "the old value's description names the new value",
