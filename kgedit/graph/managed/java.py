@@ -130,9 +130,7 @@ def server_program(
     ]
 
 
-def admin_tool(
-    java: Java, jars: Path, *arguments: str, heap: int = 256 * 1024 * 1024, is_short: bool = True
-) -> list[str]:
+def admin_tool(java: Java, jars: Path, *arguments: str, heap: int, is_short: bool) -> list[str]:
     """Command of the admin tool (neo4j-admin) with these arguments; its home is set by `environment_of`.
 
     Args:
