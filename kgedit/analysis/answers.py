@@ -37,7 +37,7 @@ class JudgedQuestions:
 
     @property
     def estimate(self) -> Estimate | None:
-        """Their mean as a share."""
+        """Mean of the values as a share."""
         return estimate_of(self.values, self.relations)
 
 

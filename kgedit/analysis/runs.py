@@ -45,7 +45,7 @@ class Run:
         return f"<Run of {self.spec.method} on {self.model}: {edits:,} edits, in {str(self.folder)!r}>"
 
     def _repr_html_(self) -> str:
-        """For notebooks: main scores over all timesteps, before any edit and after each timestep's own edits."""
+        """Table for notebooks: main scores over all timesteps, before any edit and after each timestep's own edits."""
         rows = []
         for preset in self.spec.presets:
             for axis in AXES:

@@ -54,7 +54,7 @@ def install() -> None:
     examples=("kgedit graph start", "kgedit graph start --idle-stop 30m"),
 )
 def start(given: StartGraph) -> None:
-    """Start it, and print its addresses."""
+    """Start the server, and print its addresses."""
     address = given.run(home())
     page = address.browser_page()
     print_result({"uri": address.uri, "browser": page}, text=f"{address.uri}\n{page}")
@@ -85,7 +85,7 @@ The scope is kept unless options set another one. The managed server uses bulk i
     examples=("kgedit graph rebuild --no-evidence",),
 )
 def rebuild(given: ScopeOptions) -> None:
-    """Rebuild it, and print what it contains."""
+    """Rebuild the graph, and print what it contains."""
     print_result(project(rebuild=True, scope=given.scope()))
 
 

@@ -49,7 +49,7 @@ _SOURCES = (
     ),
 )
 def build(given: Given, *, from_home: bool, from_graph: bool) -> None:
-    """Build it, and print its counts."""
+    """Build the memory, and print its counts."""
     sources = {"home": home() if from_home else None, "graph": home() if from_graph else None}
     with steps("Building"):
         built, learned = given.make(BuildMemory, **sources).run()

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     ),
 )
 def write_sample(given: WriteSample) -> None:
-    """Write them, and print their paths."""
+    """Write the dumps, and print their paths."""
     written = given.run()
     print_result({"files": written}, text="\n".join(map(str, written)))
 

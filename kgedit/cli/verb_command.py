@@ -153,7 +153,7 @@ class Given:
     values: Mapping[str, Any]
 
     def with_values(self, **values: Any) -> Given:
-        """The same with other values of some options."""
+        """Return a copy with other values of some options."""
         return Given({**self.values, **values})
 
     def make(self, verb: Callable[..., Made], **more: Any) -> Made:

@@ -98,7 +98,7 @@ class FoundChain:
         return math.exp(self.score / len(self.path))
 
     def ranked(self, facts: FactTable) -> list[RankedWalk]:
-        """Its walks, with the same score."""
+        """Return the walks with the probability of their path."""
         return [RankedWalk(self.probability, max(map(facts.learned, walk)), walk) for walk in self.walks]
 
 

@@ -189,7 +189,7 @@ def _new_model(lesson: Lesson, tokenizer: Any) -> Any:
 
 
 def _train(lesson: Lesson, tokenizer: Any, progress: Advance) -> Any:
-    """In every epoch each fact occurs as question and as rephrase (each in one context), and as statement."""
+    """Train on every fact as question and as rephrase (each in one context), and as statement, in every epoch."""
     module = _new_model(lesson, tokenizer)
     model = LanguageModel("tiny", "", module, tokenizer)
     recipe, order = lesson.recipe, random.Random(lesson.seed)

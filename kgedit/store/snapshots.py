@@ -58,12 +58,12 @@ class Snapshot:
 
     @property
     def date(self) -> int:
-        """Its date as a day number, yyyymmdd."""
+        """Date of the snapshot as a day number, yyyymmdd."""
         return int(self.folder.name)
 
     @property
     def name(self) -> str:
-        """Its date as YYYY-MM-DD."""
+        """Date of the snapshot as YYYY-MM-DD."""
         return str(self.manifest["date"])
 
     @property
@@ -89,7 +89,7 @@ class Snapshot:
 
     @property
     def day(self) -> datetime.date:
-        """Its date."""
+        """Date of the snapshot."""
         return datetime.date.fromisoformat(self.name)
 
     @property

@@ -47,7 +47,7 @@ class Window:
     """
 
     def __init__(self, old: Snapshot, new: Snapshot, *, spill: Path, memory: str = _MEMORY) -> None:
-        """Open both.
+        """Open both snapshots.
 
         Args:
             old: The older snapshot.

@@ -42,7 +42,7 @@ class AuditEdits(HomeVerb["Audit"]):
     )
 
     def run(self, home: Path) -> Audit:
-        """Check it.
+        """Check the file.
 
         Raises:
             StoreError: if a snapshot is not loaded.

@@ -205,7 +205,7 @@ class BuildQaedit(Verb[QaeditFile]):
     )
 
     def run(self) -> QaeditFile:
-        """Build them.
+        """Build the edits.
 
         Raises:
             TimestepError: if a source cannot be read, yields no row, or `out` exists.

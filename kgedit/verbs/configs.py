@@ -37,7 +37,7 @@ class ListConfigs(Verb["list[ListedConfig]"]):
     method: str | None = flag(default=None, metavar="NAME", complete="methods", help="Only configs of this method.")
 
     def run(self) -> list[ListedConfig]:
-        """List them.
+        """List the configs and defaults.
 
         Raises:
             UnknownNameError: if there is no such method.
@@ -90,7 +90,7 @@ class CopyConfig(Verb[Path]):
         return spec_text(settings_type_of(method), method, model, file=str(self.target))
 
     def run(self) -> Path:
-        """Write it.
+        """Write the run spec.
 
         Raises:
             UnknownNameError: if there is no such method or model.

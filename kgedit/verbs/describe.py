@@ -43,7 +43,7 @@ class DescribeEdits(EditsOption, Verb["pa.Table"]):
     )
 
     def run(self) -> pa.Table:
-        """Count them.
+        """Count the cases, questions and entities of the edits.
 
         Returns:
             Columns part, name, value and share; value is null in rows that only list an entry, such as a new entity.
@@ -92,7 +92,7 @@ class DescribePage(EditsOption, Verb[tuple[Path, ...]]):
     overwrite: bool = flag(default=False, group="Output", help="Replace an existing page and figures.")
 
     def run(self) -> tuple[Path, ...]:
-        """Write them.
+        """Write the page and its figures.
 
         Returns:
             The written files.

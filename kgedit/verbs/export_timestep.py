@@ -30,7 +30,7 @@ class ExportTimestep(ExportOptions, HomeVerb["Timestep"]):
     newer: Day = flag("--to", kw_only=False, complete="snapshot_dates", help="Date of the newer snapshot.")
 
     def run(self, home: Path) -> Timestep:
-        """Export it, or keep an identical one.
+        """Export the timestep, or keep an identical one.
 
         Raises:
             StoreError: if a snapshot is not loaded.
@@ -62,7 +62,7 @@ class ExportAll(ExportOptions, HomeVerb["Stream"]):
     )
 
     def run(self, home: Path) -> Stream:
-        """Export them.
+        """Export the timesteps and the stream.
 
         Raises:
             TimestepError: if there are fewer than two snapshots, a folder contains a timestep exported with other

@@ -43,7 +43,7 @@ class WriteSample(Verb["list[Path]"]):
     overwrite: bool = flag(default=False, group="Output", help="Replace the files of an earlier write-sample.")
 
     def run(self) -> list[Path]:
-        """Write them.
+        """Write the dumps.
 
         Raises:
             StoreError: if one of the files exists, unless `overwrite` is set.
@@ -141,7 +141,7 @@ class FetchSlice(FetchedItemsOptions, Verb["FetchedSlice"]):
     time_limit: float = flag(default=90, ge=1, group="Machine", rare=True, help="Seconds per request.")
 
     def run(self) -> FetchedSlice:
-        """Fetch them.
+        """Fetch the items.
 
         Raises:
             SourceError: if the list or the query is wrong, or the server does not answer.
@@ -182,7 +182,7 @@ class FetchItems(FetchedItemsOptions, Verb["FetchedItems"]):
     time_limit: float = flag(default=60, ge=1, group="Machine", rare=True, help="Seconds per request.")
 
     def run(self) -> FetchedItems:
-        """Fetch them.
+        """Fetch the items and their neighbours.
 
         Raises:
             SourceError: if the list is wrong, or the server does not answer.
@@ -242,7 +242,7 @@ class FetchDump(FetchOptions, Verb[Path]):
         return [f"{found[:4]}-{found[4:6]}-{found[6:]}" for found in list_days(self.order())]
 
     def run(self) -> Path:
-        """Fetch it.
+        """Fetch the file.
 
         Returns:
             Path of the file.

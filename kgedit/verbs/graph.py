@@ -90,7 +90,7 @@ class UpdateGraph(ForGraph, HomeVerb["GraphContent"]):
     rebuild: bool = python_only(default=False, help="Whether to rebuild it from scratch.")
 
     def run(self, home: Path) -> GraphContent:
-        """Update it.
+        """Update the graph.
 
         Raises:
             StoreError: if the store contains no snapshot.
@@ -113,7 +113,7 @@ class StartGraph(HomeVerb["Address"]):
     )
 
     def run(self, home: Path) -> Address:
-        """Start it.
+        """Start the server.
 
         Raises:
             GraphError: if `idle_stop` is not a time, or the server does not start.

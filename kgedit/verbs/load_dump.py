@@ -125,7 +125,7 @@ class LoadDump(OnEngine, DumpOptions, ForGraph, HomeVerb["Snapshot"]):
     date: Day = flag(kw_only=False, help="Day of the dump.")
 
     def run(self, home: Path) -> Snapshot:
-        """Load it.
+        """Load the dump.
 
         Raises:
             SourceError: if the dump cannot be read.
@@ -295,7 +295,7 @@ class LoadChanges(ForGraph, HomeVerb["tuple[Snapshot, Snapshot]"]):
     graph: bool = flag(default=True, group="Output", help="Also update the graph.")
 
     def run(self, home: Path) -> tuple[Snapshot, Snapshot]:
-        """Take it.
+        """Take the changes.
 
         Returns:
             The older and the newer snapshot, reduced to what changed and its surroundings.

@@ -88,7 +88,7 @@ class BuildMemory(FactsOptions, Verb["tuple[BuiltMemory, Learned | None]"]):
     overwrite: bool = flag(default=False, group="Output", help="Replace the file.")
 
     def run(self) -> tuple[BuiltMemory, Learned | None]:
-        """Build it.
+        """Build the memory.
 
         Returns:
             The memory, and the outcome for the facts of `home` or `graph`.
@@ -134,7 +134,7 @@ class UpdateMemory(FactsOptions, Verb["tuple[BuiltMemory, MemoryDifference | Non
     """
 
     path: AnyFile = argument(kw_only=False, metavar="MEMORY", help="Memory file to replace.")
-    home: Path = python_only(help="Home whose snapshots' facts it has.")
+    home: Path = python_only(help="Home whose snapshots its facts come from.")
     dump: AnyFile | None = flag(
         default=None,
         help="Load this dump first, of all items or of a list (fetch-items); one that is loaded is not read again.",
@@ -146,7 +146,7 @@ class UpdateMemory(FactsOptions, Verb["tuple[BuiltMemory, MemoryDifference | Non
     dry_run: bool = flag(default=False, help="Only report what would change.")
 
     def run(self) -> tuple[BuiltMemory, MemoryDifference | None]:
-        """Rebuild it.
+        """Rebuild the memory.
 
         Returns:
             The new memory, and what changed; None if its sources are those of the memory, which then stays.
@@ -233,8 +233,8 @@ def load_memory(path: Path, *, embedder: str = "all-minilm-l6-v2", device: str =
 class SearchOptions:
     """How facts are found for a question."""
 
-    k: Annotated[int, Le(64)] = flag(default=8, ge=1, group="Questions", help="Maximum facts.")
-    hops: Annotated[int, Le(4)] = flag(default=4, ge=1, group="Questions", help="Maximum hops.")
+    k: Annotated[int, Le(64)] = flag(default=8, ge=1, group="Questions", help="Maximum number of facts.")
+    hops: Annotated[int, Le(4)] = flag(default=4, ge=1, group="Questions", help="Maximum number of hops.")
     gate: float = flag(
         default=0.5,
         ge=0,
@@ -277,7 +277,7 @@ class AskMemory(SearchOptions, Verb["MemoryAnswer"]):
     )
 
     def run(self) -> MemoryAnswer:
-        """Find its facts.
+        """Find the facts of the question.
 
         Raises:
             KgeditError: if the file is not a memory, or the date is not one.

@@ -147,7 +147,7 @@ class Verb(Generic[Result]):
     """Something that kgedit does, with its options as fields."""
 
     def run(self) -> Result:
-        """Do it."""
+        """Carry out the verb with these options."""
         raise NotImplementedError
 
 

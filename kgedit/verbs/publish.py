@@ -84,7 +84,7 @@ class Publish(Verb[PublishedFolder]):
     overwrite: bool = flag(default=False, group="Output", help="Replace an earlier publication.")
 
     def run(self) -> PublishedFolder:
-        """Write it.
+        """Write the dataset.
 
         Raises:
             DamagedFileError: if a timestep differs from its export.
@@ -247,7 +247,7 @@ class RankRuns(Verb[Leaderboard]):
     overwrite: bool = flag(default=False, group="Output", help="Replace these files.")
 
     def run(self) -> Leaderboard:
-        """Rank them.
+        """Rank the runs.
 
         Raises:
             TimestepError: if a path contains no run, nothing can be ranked, or a file exists.
@@ -300,7 +300,7 @@ class SubmitRun(Verb["WrittenEntry"]):
     )
 
     def run(self) -> WrittenEntry:
-        """Check it and write its entry.
+        """Check the run and write its entry.
 
         Raises:
             SubmissionError: with every reason why the run is rejected.

@@ -42,7 +42,7 @@ class RunQuery(HomeVerb[list[dict[str, Any]]]):
     )
 
     def run(self, home: Path) -> list[dict[str, Any]]:
-        """Run it.
+        """Run the query.
 
         Returns:
             Rows; a node or relationship is a dict of its properties.
@@ -117,9 +117,9 @@ class Browse(HomeVerb["BrowserPage"]):
         "--from",
         default=None,
         complete="snapshot_dates",
-        help="With --to: what changed around it after this snapshot ...",
+        help="With --to: show what changed around it between two snapshots; date of the older one.",
     )
-    newer: Day | None = flag("--to", default=None, complete="snapshot_dates", help="... up to this one.")
+    newer: Day | None = flag("--to", default=None, complete="snapshot_dates", help="Date of the newer one.")
 
     def run(self, home: Path) -> BrowserPage:
         """Find the address of the page.

@@ -175,7 +175,7 @@ class ReportRuns(Verb[Report]):
     overwrite: bool = flag(default=False, group="Output", help="Replace files of an earlier report.")
 
     def run(self) -> Report:
-        """Compare them.
+        """Compare the runs.
 
         Raises:
             TimestepError: if a folder contains no finished run, a file exists, counts are missing or cannot be read, or

@@ -29,7 +29,7 @@ class DropSnapshot(ForGraph, HomeVerb["GraphContent | None"]):
     graph: bool = flag(default=True, group="Output", help="Also rebuild the graph without it.")
 
     def run(self, home: Path) -> GraphContent | None:
-        """Remove it.
+        """Remove the snapshot.
 
         Returns:
             Content of the graph afterwards; None if it was not changed, or was emptied because no snapshot is left.
@@ -70,7 +70,7 @@ class Relations(HomeVerb["pa.Table"]):
     disagreeing: bool = flag(default=False, help="Only properties whose two verdicts differ.")
 
     def run(self, home: Path) -> pa.Table:
-        """Measure them.
+        """Measure the properties.
 
         Returns:
             Columns property, property_label, subjects, functional (share of the subjects with exactly one current
@@ -102,7 +102,7 @@ class Cycles(HomeVerb["pa.Table"]):
     date: Day = flag(kw_only=False, complete="snapshot_dates", help="Date of the snapshot.")
 
     def run(self, home: Path) -> pa.Table:
-        """Find them.
+        """Find the cycles.
 
         Returns:
             Columns relation ("subclass of" or "containment"), cycle (the member with the smallest number), id, label.

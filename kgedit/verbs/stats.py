@@ -80,7 +80,7 @@ class BuildStatistics(DeviceOptions, InHome, Verb["pa.Table"]):
     progress: Steps | None = python_only(default=None, help="Called with progress of the step.")
 
     def run(self) -> pa.Table:
-        """Build them.
+        """Build the statistics.
 
         Returns:
             One row per layer, with the columns of STATISTICS.

@@ -95,11 +95,13 @@ class TeachModel(DeviceOptions, InHome, Verb[Taught]):
         "Default: those of runs.",
     )
     batch: int = flag(default=16, ge=1, group="Machine", rare=True, help="Rows per step.")
-    learning_rate: float = flag(default=5e-5, gt=0, group="Model", rare=True, metavar="RATE", help="Of AdamW.")
+    learning_rate: float = flag(
+        default=5e-5, gt=0, group="Model", rare=True, metavar="RATE", help="Learning rate of AdamW."
+    )
     progress: Steps | None = python_only(default=None, help="Progress callback for the steps.")
 
     def run(self) -> Taught:
-        """Teach them.
+        """Fine-tune the model and write it.
 
         Raises:
             SpecError: if a preset does not exist, or none decodes.

@@ -137,7 +137,7 @@ class TraceModel(DeviceOptions, InHome, Verb[Tracing]):
     progress: Steps | None = python_only(default=None, help="Progress callback for the facts.")
 
     def run(self) -> Tracing:
-        """Trace them.
+        """Trace the facts.
 
         Raises:
             SpecError: if `ask` or a state is invalid.

@@ -87,7 +87,7 @@ class Verbalize(OneVerbalizer, TimestepToWord, HomeVerb["Verbalized"]):
         return find_wanted(Timestep.open(Path(self.timestep)), self._wording(home))
 
     def run(self, home: Path) -> Verbalized:
-        """Word them, and write the copy.
+        """Reword the questions and write the copy.
 
         Raises:
             TimestepError: if there is no folder to write, or it exists or is the timestep's own.
@@ -142,7 +142,7 @@ class CompareVerbalizers(ServerOptions, TimestepToWord, HomeVerb["Comparison"]):
     )
 
     def run(self, home: Path) -> Comparison:
-        """Word them with each.
+        """Word the facts with each of them.
 
         Raises:
             ModelError: if a model cannot be queried, or a name is not a verbalizer.
@@ -208,7 +208,7 @@ class MineTemplates(OneVerbalizer, HomeVerb["tuple[Mined, ChatReplies | None]"])
         )
 
     def run(self, home: Path) -> tuple[Mined, ChatReplies | None]:
-        """Have them stated, and write the catalogue.
+        """Have the model state facts, and write the catalogue.
 
         Raises:
             TimestepError: if there is no file to write, it exists, or no template was found.

@@ -165,7 +165,7 @@ class PromptLastTuning(MatrixTuning[TuningSettings]):
 
     @staticmethod
     def loss(logits: torch.Tensor, targets: TargetBatch) -> torch.Tensor:
-        """See the class."""
+        """Mean cross-entropy of every target token, predicted at the last token of its prompt."""
         return prompt_last_loss(logits, targets)
 
 

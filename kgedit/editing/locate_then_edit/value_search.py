@@ -139,7 +139,7 @@ class _Given:
             hidden[rows, columns] += self.vectors.to(hidden)
 
     def of_rows(self, kept: torch.Tensor) -> _Given:
-        """Those of some rows, by their indexes, which become 0, 1, ..."""
+        """Return the vectors of the rows `kept`, renumbered 0, 1, ..."""
         places = (self.rows[:, None] == kept[None, :]).nonzero(as_tuple=True)
         return _Given(places[1], self.columns[places[0]], self.vectors[places[0]]) if len(self.rows) else self
 
