@@ -1,4 +1,4 @@
-//! Compiled parser of Wikidata's JSON dumps, and digests of texts. kgedit.store.compiled is its only user.
+//! Compiled parser of Wikidata's JSON dumps, and hashes of rows. kgedit.store.compiled is its only user.
 
 mod columns;
 mod digests;
@@ -9,11 +9,13 @@ mod text;
 mod times;
 mod values;
 
+use pyo3::buffer::PyBuffer;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
 use crate::columns::Buffers;
+use crate::digests::{Column, Texts, Values};
 use crate::entities::{Options, Rows};
 
 /// Rules of Python's parser that this one follows: `JsonParser.version`.
@@ -64,14 +66,44 @@ impl Parser {
     }
 }
 
-/// The last eight bytes of the MD5 of each text, as a number in native order.
+/// A column as Python describes it: its type, its first row, validity bits, and the other buffers of Arrow.
+type Described = (String, usize, Option<PyBuffer<i8>>, Vec<PyBuffer<i8>>);
+
+/// The MD5 of each row of a table: 16 bytes for each.
 ///
-/// Takes the offsets and the data of a column of texts without nulls, in Arrow's layout.
+/// Columns are written as texts, separated by U+001F, and texts of a list by U+001D; `null` stands for null.
 #[pyfunction]
-fn md5_numbers<'py>(py: Python<'py>, offsets: &[u8], data: &[u8]) -> PyResult<Bound<'py, PyBytes>> {
-    let numbers = py.detach(|| digests::md5_numbers(offsets, data));
-    let numbers = numbers.ok_or_else(|| PyValueError::new_err("the offsets are not those of this data"))?;
-    Ok(PyBytes::new(py, &numbers))
+fn md5_of_rows<'py>(
+    py: Python<'py>,
+    columns: Vec<Described>,
+    rows: usize,
+    null: &str,
+) -> PyResult<Bound<'py, PyBytes>> {
+    let known = columns.iter().map(column).collect::<Option<Vec<_>>>();
+    let hashes = known.and_then(|known| py.detach(|| digests::md5_of_rows(&known, rows, null.as_bytes())));
+    let hashes = hashes.ok_or_else(|| PyValueError::new_err("the buffers are not those of columns of this type"))?;
+    Ok(PyBytes::new(py, &hashes))
+}
+
+fn column((kind, first, valid, buffers): &Described) -> Option<Column<'_>> {
+    let buffers = buffers.iter().map(bytes).collect::<Vec<_>>();
+    let values = match (kind.as_str(), buffers.as_slice()) {
+        ("string", &[offsets, data]) => Values::Texts(Texts { offsets, data }),
+        ("list", &[lists, offsets, data]) => Values::Lists(lists, Texts { offsets, data }),
+        ("int64", &[data]) => Values::Numbers(data),
+        ("bool", &[data]) => Values::Flags(data),
+        _ => return None,
+    };
+    Some(Column { first: *first, valid: valid.as_ref().map(bytes), values })
+}
+
+/// Content of one of Arrow's buffers, which do not change.
+fn bytes(buffer: &PyBuffer<i8>) -> &[u8] {
+    if buffer.item_count() == 0 || !buffer.is_c_contiguous() {
+        return &[]; // the pointer of an empty buffer may be null
+    }
+    // SAFETY: Python holds the buffer as long as `buffer` lives, and its items are single bytes in one piece.
+    unsafe { std::slice::from_raw_parts(buffer.buf_ptr().cast(), buffer.item_count()) }
 }
 
 fn to_python(py: Python<'_>, (rows, columns): (usize, Vec<Buffers>)) -> Columns<'_> {
@@ -132,6 +164,6 @@ fn read_line(
 #[pymodule]
 fn kgedit_native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("RULES", RULES)?;
-    module.add_function(wrap_pyfunction!(md5_numbers, module)?)?;
+    module.add_function(wrap_pyfunction!(md5_of_rows, module)?)?;
     module.add_class::<Parser>()
 }

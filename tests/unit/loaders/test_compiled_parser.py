@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import logging
 import random
@@ -11,6 +12,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import patch
 
 import pyarrow as pa
 import pytest
@@ -18,8 +20,9 @@ from world.dumps import Json, entity, entity_value, lines, snak, statement, text
 from world.parsers import HAS_COMPILED, make_parser
 
 from kgedit.store import compiled
-from kgedit.store.engine import select
-from kgedit.store.schemas import CLAIMS, ENTITIES, LoaderOptions, Parsed
+from kgedit.store.engine import open_in_memory
+from kgedit.store.facts import current_facts
+from kgedit.store.schemas import CLAIMS, CLAIMS_KEPT, ENTITIES, LoaderOptions, Parsed
 
 pytestmark = pytest.mark.skipif(not HAS_COMPILED, reason="kgedit-native is not installed: make native")
 
@@ -236,14 +239,74 @@ def test_text_that_is_no_dump_is_pythons() -> None:
     assert make_parser("compiled").parse(lines([entity("Q1", statement(snak("P1", text_value("a"))))])).claims.num_rows
 
 
-def test_hashes_of_texts_are_those_of_duckdb(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hashes_of_rows_are_those_of_their_texts(monkeypatch: pytest.MonkeyPatch) -> None:
     chance = random.Random(2)
-    texts = pa.array([random_text(chance) * chance.randrange(30) for _ in range(500)] + ["a" * n for n in range(130)])
+
+    def some(value: object) -> object:
+        return value if chance.random() < 0.8 else None
+
+    texts = [random_text(chance) * chance.randrange(30) for _ in range(500)] + ["a" * n for n in range(130)]
+    rows = pa.table(
+        {
+            "text": pa.array([some(text) for text in texts], pa.string()),
+            "names": pa.array(
+                [some(chance.choices(texts, k=chance.randrange(4))) for _ in texts], pa.list_(pa.string())
+            ),
+            "number": pa.array([some(chance.randrange(-(2**63), 2**63)) for _ in texts], pa.int64()),
+            "flag": pa.array([some(chance.random() < 0.5) for _ in texts], pa.bool_()),
+            "nothing": pa.nulls(len(texts), pa.string()),
+        }
+    )
     hashes = compiled.find_compiled_hashes()
     assert hashes is not None
-    wanted = select("SELECT md5_number_lower(text) AS number FROM texts", texts=pa.table({"text": texts}))["number"]
-    assert hashes(texts).tolist() == wanted.to_pylist()
-    assert hashes(texts.slice(3, 5)).tolist() == wanted.slice(3, 5).to_pylist()
-    assert hashes(texts.slice(0, 0)).tolist() == []
+    for null in ("\x1e", ""):
+        wanted = [
+            hashlib.md5("\x1f".join(_written(value, null) for value in row.values()).encode()).digest()
+            for row in rows.to_pylist()
+        ]
+        for start, length in ((0, len(texts)), (3, 5), (13, 300), (7, 0)):
+            columns = [column.combine_chunks() for column in rows.slice(start, length).columns]
+            assert [bytes(row) for row in hashes(columns, null)] == wanted[start : start + length]
     monkeypatch.setitem(sys.modules, "kgedit_native", SimpleNamespace(RULES="3"))
     assert compiled.find_compiled_hashes() is None
+
+
+def _written(value: Any, null: str) -> str:
+    if value is None:
+        return null
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return "\x1d".join(value) if isinstance(value, list) else str(value)
+
+
+def test_hashes_refuse_other_columns() -> None:
+    hashes = compiled.find_compiled_hashes()
+    assert hashes is not None
+    for column in (pa.array([1.5]), pa.array([1], pa.int32()), pa.array(["a"], pa.large_string())):
+        with pytest.raises(ValueError, match="not those of columns of this type"):
+            hashes([column], "")
+
+
+def test_terms_of_literals_are_those_of_duckdb() -> None:
+    chance = random.Random(3)
+    rows = [
+        {
+            "statement_id": f"Q{number}$a",
+            "subject": f"Q{number}",
+            "property": "P1",
+            "rank": "normal",
+            "snak": chance.choice(["value", "value", "somevalue"]),
+            "object": chance.choice([None, None, "Q5"]),
+            "datatype": chance.choice([None, "time", "quantity", "string", "external-id", "monolingualtext"]),
+            **{name: chance.choice([None, "", random_text(chance)]) for name in ("value", "unit", "language")},
+            "restricted": False,
+            "place": number,
+        }
+        for number in range(400)
+    ]
+    claims = pa.Table.from_pylist(rows, schema=CLAIMS_KEPT)
+    with open_in_memory() as connection:
+        facts = current_facts(connection, claims, 20210104)
+        with patch.dict(sys.modules, {"kgedit_native": None}):
+            assert current_facts(connection, claims, 20210104).equals(facts)
+    assert set(facts["kind"].to_pylist()) == {"item", "value"}
