@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from functools import partial
-from hashlib import blake2b
+from hashlib import blake2b, sha256
 from itertools import chain, islice
 from pathlib import Path
 
@@ -152,7 +152,8 @@ def _counts_of(parts: PartFiles, number: int, block: bytes) -> Counter[str] | No
 
 
 def _hash(block: bytes) -> str:
-    return blake2b(block, digest_size=16).hexdigest()
+    # Processors with instructions for SHA-256 take less than half as long for it as for BLAKE2.
+    return sha256(block).hexdigest()
 
 
 def _parse(loader: Loader, parts: PartFiles, number: int, block: bytes) -> Counter[str]:
