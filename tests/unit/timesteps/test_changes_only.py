@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -26,15 +27,27 @@ from kgedit.timesteps.export import WikiBigEditSettings, export_timestep
 from kgedit.timesteps.wikifactdiff.export import WikiFactDiffSettings
 from kgedit.timesteps.wikifactdiff.export import export_timestep as export_wikifactdiff
 
+Sample = Callable[[int], tuple[Snapshot, Snapshot]]
 
-def sample(folder: Path, monkeypatch: pytest.MonkeyPatch, *, buckets: int = 2) -> tuple[Snapshot, Snapshot]:
-    monkeypatch.setattr("kgedit.store.builds.bucket_count", lambda _text_bytes: buckets)
-    *dumps, redirects = write_world(folder / "dumps")
+
+@pytest.fixture(scope="module")
+def sample(tmp_path_factory: pytest.TempPathFactory) -> Sample:
+    """Two snapshots of the sample in a number of buckets, loaded once, which tests only read."""
+    folder = tmp_path_factory.mktemp("sample")
+    *dumps, redirects = write_world(folder)
     days = [f"{dump.name[:4]}-{dump.name[4:6]}-{dump.name[6:8]}" for dump in dumps[:2]]
-    older, newer = (
-        load(folder / "store", dump, day, redirects=redirects) for dump, day in zip(dumps[:2], days, strict=True)
-    )
-    return older, newer
+
+    @cache
+    def loaded(buckets: int) -> tuple[Snapshot, Snapshot]:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("kgedit.store.builds.bucket_count", lambda _text_bytes: buckets)
+            older, newer = (
+                load(folder / str(buckets), dump, day, redirects=redirects)
+                for dump, day in zip(dumps[:2], days, strict=True)
+            )
+        return older, newer
+
+    return loaded
 
 
 def exported(window: Sequence[Snapshot], folder: Path, settings: WikiBigEditSettings) -> dict[str, bytes]:
@@ -51,8 +64,8 @@ def part_of(whole: Sequence[Snapshot], home: Path) -> tuple[Snapshot, Snapshot]:
     return part
 
 
-def test_exports_of_what_changed_are_those_of_the_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = sample(tmp_path, monkeypatch)
+def test_exports_of_what_changed_are_those_of_the_whole(sample: Sample, tmp_path: Path) -> None:
+    whole = sample(2)
     part = part_of(whole, tmp_path / "home")
     for number, settings in enumerate(
         (*EDITS, WikiBigEditSettings(functional_by="constraints", persona_style="framed"))
@@ -72,11 +85,8 @@ def test_so_are_those_of_real_slices(world: str, real_slice: Callable[[str], Rea
         assert exported(part, tmp_path / f"part {number}", settings) == tables_of(whole)
 
 
-def test_the_same_rows_are_taken_in_any_number_of_buckets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    one, several = (
-        take_changes(tmp_path / f"home {buckets}", *sample(tmp_path / f"in {buckets}", monkeypatch, buckets=buckets))
-        for buckets in (1, 8)
-    )
+def test_the_same_rows_are_taken_in_any_number_of_buckets(sample: Sample, tmp_path: Path) -> None:
+    one, several = (take_changes(tmp_path / f"home {buckets}", *sample(buckets)) for buckets in (1, 8))
     for alone, divided in zip(one, several, strict=True):
         assert (alone.buckets, divided.buckets) == (1, 8)
         assert {name: alone.manifest[name] for name in COUNTS} == {name: divided.manifest[name] for name in COUNTS}
@@ -98,8 +108,10 @@ def rows_of(snapshot: Snapshot) -> list[list[tuple[Any, ...]]]:
     return found
 
 
-def test_shares_of_both_stages_give_the_bytes_of_one_call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = sample(tmp_path, monkeypatch, buckets=8)
+def test_shares_of_both_stages_give_the_bytes_of_one_call(
+    sample: Sample, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = sample(8)
     wanted = bytes_of(take_changes(tmp_path / "alone", *whole))
     home = tmp_path / "shared"
     with pytest.raises(StoreError, match="kgedit task select-changes"):

@@ -70,10 +70,15 @@ def changed_relations(timestep: Timestep) -> list[str]:
     return [f"{case.fact.subject}:{case.fact.property}" for case in timestep.cases()]
 
 
-def test_by_default_each_subjects_own_values_decide(tmp_path: Path) -> None:
-    timestep = export(tmp_path)
-    assert changed_relations(timestep) == ["Q1:P463", "Q1:P6", "Q3:P6"]
-    assert timestep.manifest["settings"]["functional_by"] == {"verdict": "values"}
+@pytest.fixture(scope="module")
+def by_default(tmp_path_factory: pytest.TempPathFactory) -> Timestep:
+    """An export without options, which tests only read."""
+    return export(tmp_path_factory.mktemp("default"))
+
+
+def test_by_default_each_subjects_own_values_decide(by_default: Timestep) -> None:
+    assert changed_relations(by_default) == ["Q1:P463", "Q1:P6", "Q3:P6"]
+    assert by_default.manifest["settings"]["functional_by"] == {"verdict": "values"}
 
 
 @pytest.mark.parametrize(
@@ -99,8 +104,8 @@ def test_a_verdict_that_a_profile_does_not_know_is_refused(tmp_path: Path) -> No
         home.export_timestep("2021-01-04", "2023-02-27", profile="wikifactdiff", changed_locality=True)
 
 
-def test_every_case_has_the_day_on_which_its_fact_holds(tmp_path: Path) -> None:
-    timestep = export(tmp_path)
+def test_every_case_has_the_day_on_which_its_fact_holds(by_default: Timestep) -> None:
+    timestep = by_default
     assert {case.as_of for case in timestep.cases()} == {"2023-02-27"}
     assert {case.as_of for case in open_edits(timestep.folder / "wikibigedit.json").cases()} == {"2023-02-27"}
     assert not any("As of" in probe.question for case in timestep.cases() for probe in case.probes)

@@ -81,8 +81,13 @@ def export(folder: Path, languages: tuple[str, ...], **settings: Any) -> Timeste
     )
 
 
-def test_questions_and_labels_are_german(tmp_path: Path) -> None:
-    timestep = export(tmp_path, ("de", "en"))
+@pytest.fixture(scope="module")
+def timestep(tmp_path_factory: pytest.TempPathFactory) -> Timestep:
+    """The German export without options, which tests only read."""
+    return export(tmp_path_factory.mktemp("german"), ("de", "en"))
+
+
+def test_questions_and_labels_are_german(timestep: Timestep) -> None:
     swiss, arvika = timestep.cases()
     assert swiss.question == "Wer ist der Regierungschef der Schweiz?"
     assert swiss.fact.subject_label == "Schweiz"
@@ -103,8 +108,7 @@ def test_a_frame_in_german_is_put_before_the_german_question(tmp_path: Path) -> 
         assert f"{before}{{question}}" in persona_table(shipped_personas("de"))["frame"].to_pylist()
 
 
-def test_a_property_without_a_template_is_counted_and_never_asked_for_in_english(tmp_path: Path) -> None:
-    timestep = export(tmp_path, ("de", "en"))
+def test_a_property_without_a_template_is_counted_and_never_asked_for_in_english(timestep: Timestep) -> None:
     assert timestep.manifest["without_template"] == {"P7959": 1}
     assert timestep.manifest["funnel"]["dropped"]["no template in the language"] == 1
     assert timestep.manifest["labels_in_other_languages"] == 1
