@@ -21,6 +21,8 @@ from kgedit.timesteps.engines.store import StoreEngine
 from kgedit.timesteps.export import WikiBigEditSettings, describe_export, export_timestep
 from kgedit.timesteps.timestep import Timestep
 
+pytestmark = pytest.mark.slow
+
 LABELS = {
     "Q1": ("Switzerland", "Schweiz"),
     "Q2": ("Arvika", "Arvika"),
