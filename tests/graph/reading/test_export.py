@@ -276,7 +276,7 @@ def test_both_engines_write_the_same_bytes(
             assert path.read_bytes() == (tmp_path / "store" / path.name).read_bytes()
     if has_chains:
         check_chains(Timestep.open(tmp_path / "graph"), {3, 4} if world != "w12k" else set())
-    if world == "sample":  # a timestep of the other engine is the same timestep
+    if (world, older) == ("sample", STEPS[0][0]):  # a timestep of the other engine is the same timestep
         made = (tmp_path / "graph" / "timestep.json").read_bytes()
         kgedit(home_of(world), *command, tmp_path / "graph")
         assert (tmp_path / "graph" / "timestep.json").read_bytes() == made
