@@ -22,7 +22,7 @@ _ROWS_AT_ONCE = 65_536
 """Rows that are held twice while they are compressed."""
 
 _ENTRY = struct.Struct("<4q")
-"""Of each table, after the last one: where it begins, its bytes compressed, its bytes, and its rows."""
+"""Entry of a table, after the last table: its offset, its size compressed and uncompressed in bytes, and its rows."""
 
 _COUNT = struct.Struct("<q")
 """Number of tables, at the end of the file."""
