@@ -48,19 +48,21 @@ def bucket_of(ids: pa.Array | pa.ChunkedArray, buckets: int) -> pa.Array:
     return pa.array(low.astype(np.uint16)[encoded.indices.to_numpy(zero_copy_only=False)])
 
 
-def divide(rows: pa.Table, column: str, buckets: int) -> list[pa.Table]:
+def divide(rows: pa.Table, column: str, buckets: int, *, start: int = 0, step: int = 1) -> list[pa.Table]:
     """Rows of each bucket, in their order.
 
     Args:
         rows: The rows.
         column: Column of the ids whose bucket counts, none of them null.
         buckets: Number of buckets, as in `bucket_of`.
+        start: Lowest bucket of any row.
+        step: Distance between the buckets of the rows.
     """
     of = bucket_of(rows[column], buckets).to_numpy()
     order = np.argsort(of, kind="stable")
-    ends = np.searchsorted(of[order], np.arange(buckets + 1)).tolist()
-    by_bucket = rows.take(pa.array(order))
-    return [by_bucket.slice(start, end - start) for start, end in pairwise(ends)]
+    ends = np.searchsorted(of[order], np.arange(start, buckets + step, step)).tolist()
+    by_bucket = rows.take(order)
+    return [by_bucket.slice(first, end - first) for first, end in pairwise(ends)]
 
 
 def _hashes(texts: pa.Array) -> NDArray[np.uint64]:

@@ -47,13 +47,13 @@ def write_frames(path: Path, tables: Iterable[pa.Table]) -> None:
         file.write(_COUNT.pack(len(entries)))
 
 
-def count_rows(path: Path) -> int:
-    """Number of rows of all tables of a file."""
+def count_rows(path: Path) -> list[int]:
+    """Number of rows of each table of a file."""
     with path.open("rb") as file:
         file.seek(-_COUNT.size, os.SEEK_END)
         (count,) = _COUNT.unpack(file.read())
         file.seek(-_COUNT.size - _ENTRY.size * count, os.SEEK_END)
-        return sum(rows for *_, rows in _ENTRY.iter_unpack(file.read(_ENTRY.size * count)))
+        return [rows for *_, rows in _ENTRY.iter_unpack(file.read(_ENTRY.size * count))]
 
 
 class FrameReader:

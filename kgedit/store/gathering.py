@@ -1,8 +1,11 @@
 """Gathers the rows of part files by bucket.
 
-If there are few buckets, part files have a frame for each already (kgedit.store.part_files). Otherwise parts are read
-once, in runs of consecutive blocks. A run is written with one frame per bucket, so that a bucket reads its own rows
-only, in the dump's order.
+If there are few buckets, part files have a frame for each already (kgedit.store.part_files). Otherwise the frames with
+some buckets are read once, in runs of consecutive blocks. A run is written with one frame per bucket, so that a bucket
+reads its own rows only, in the dump's order.
+
+A full dump has 4,096 buckets. Divided in two steps, the frames of a bucket have some thousand rows; the buckets of a
+million consecutive rows have 250 each, and frames of so few rows cost more than all else.
 """
 
 from __future__ import annotations
@@ -12,6 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 
 from kgedit.files import put_in_place
@@ -20,13 +24,15 @@ from kgedit.store.bucket_rows import BUCKET_CLAIMS, BUCKET_ENTITIES, BucketRows
 from kgedit.store.frames import FrameReader, write_frames
 from kgedit.store.part_files import PartFiles
 
-_ROWS_PER_RUN = 1_000_000
-"""Maximum number of claims and entities of a run, which takes 240 MB; a full dump has some 1,700 runs."""
+_ROWS_PER_RUN = 500_000
+"""Maximum number of claims and entities of a run, which takes 240 MB while it is divided; a full dump has 3,400."""
 
 _ROWS_PER_FRAME = 45_000
 """Number of rows that a bucket has in a run of a small dump: finishing holds one frame at a time, about 15 MB."""
 
 _SCHEMAS = {"claims": BUCKET_CLAIMS, "entities": BUCKET_ENTITIES}
+
+_IDS = {"claims": "subject", "entities": "id"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,27 +42,23 @@ class Gathered:
     Attributes:
         parts: The part files.
         blocks: Number of blocks.
-        runs: Folders of the runs; empty if the part files have a frame for each bucket.
+        runs: Folders of the runs of each frame of the part files; empty if these have one for each bucket.
     """
 
     parts: PartFiles
     blocks: int
-    runs: tuple[Path, ...]
+    runs: tuple[tuple[Path, ...], ...]
 
     def rows(self, number: int, _columns: Mapping[str, Sequence[str]] | None = None) -> Iterator[BucketRows]:
         """Yield the rows of a bucket by block or by run (kgedit.store.bucket_rows.ReadRows), with all columns."""
         frames = FrameReader()
-        if not _need_runs(self.parts):
+        if not self.runs:
             for block in range(self.blocks):
                 yield BucketRows(*(self.parts.read(frames, name, block, number) for name in _SCHEMAS))
-        for run in self.runs:
-            yield BucketRows(
-                *(frames.read(run / f"{name}.frames", number, schema) for name, schema in _SCHEMAS.items())
-            )
-
-
-def _need_runs(parts: PartFiles) -> bool:
-    return parts.divisions != parts.buckets
+            return
+        frame, division = divmod(number, self.parts.divisions)
+        for run in self.runs[division]:
+            yield BucketRows(*(frames.read(run / f"{name}.frames", frame, schema) for name, schema in _SCHEMAS.items()))
 
 
 def gather(parts: PartFiles, blocks: int, folder: Path, *, workers: int = 1) -> Gathered:
@@ -68,40 +70,40 @@ def gather(parts: PartFiles, blocks: int, folder: Path, *, workers: int = 1) -> 
         folder: Folder of the runs.
         workers: Number of runs that are written at once, in threads.
     """
-    if not _need_runs(parts):
+    if parts.divisions == parts.buckets:
         return Gathered(parts, blocks, ())
     folder.mkdir(exist_ok=True)
-    most = min(_ROWS_PER_RUN, _ROWS_PER_FRAME * parts.buckets)
+    most = min(_ROWS_PER_RUN, _ROWS_PER_FRAME * parts.buckets // parts.divisions)
+    counts = np.array([parts.counts(number) for number in range(blocks)]).reshape(blocks, parts.divisions)
     with ThreadPoolExecutor(workers) as pool:
-        runs = pool.map(lambda numbers: _gather_run(parts, numbers, folder), _runs(parts, blocks, most))
-        return Gathered(parts, blocks, tuple(runs))
+        runs = [
+            [pool.submit(_gather_run, parts, numbers, division, folder) for numbers in _runs(rows, most)]
+            for division, rows in enumerate(counts.T.tolist())
+        ]
+        return Gathered(parts, blocks, tuple(tuple(run.result() for run in of_division) for of_division in runs))
 
 
-def _runs(parts: PartFiles, blocks: int, most: int) -> Iterator[range]:
+def _runs(rows: Sequence[int], most: int) -> Iterator[range]:
     """Yield the block numbers of each run: `most` rows at most, unless a single block has more."""
-    start = rows = 0
-    for number in range(blocks):
-        more = sum(parts.count(name, number) for name in _SCHEMAS)
-        if rows and rows + more > most:
+    start = total = 0
+    for number, more in enumerate(rows):
+        if total and total + more > most:
             yield range(start, number)
-            start, rows = number, 0
-        rows += more
-    if start < blocks:
-        yield range(start, blocks)
+            start, total = number, 0
+        total += more
+    if start < len(rows):
+        yield range(start, len(rows))
 
 
-def _gather_run(parts: PartFiles, numbers: range, folder: Path) -> Path:
-    run = folder / f"{numbers.start:06d}-{numbers.stop:06d}-in-{parts.buckets}"
+def _gather_run(parts: PartFiles, numbers: range, division: int, folder: Path) -> Path:
+    run = folder / f"{division:02d}-{numbers.start:06d}-{numbers.stop:06d}-in-{parts.buckets}"
     if run.is_dir():
         return run
     aside = folder / f".{run.name}"
     aside.mkdir(exist_ok=True)
-    for name in _SCHEMAS:
-        pieces: list[list[pa.Table]] = [[] for _ in range(parts.buckets)]
-        for rows in parts.read_blocks(name, numbers):
-            by_bucket = divide(rows, "subject" if name == "claims" else "id", parts.buckets)
-            for piece, of_bucket in zip(pieces, by_bucket, strict=True):
-                piece.append(of_bucket)
-        write_frames(aside / f"{name}.frames", map(pa.concat_tables, pieces))
+    for name, ids in _IDS.items():
+        rows = pa.concat_tables(parts.read_blocks(name, numbers, division))
+        by_bucket = divide(rows, ids, parts.buckets, start=division, step=parts.divisions)
+        write_frames(aside / f"{name}.frames", by_bucket)
     put_in_place(aside, run)
     return run

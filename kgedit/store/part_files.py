@@ -1,8 +1,8 @@
 """Part files: rows of each parsed block, kept until a load is complete.
 
 Rows are in frames (kgedit.store.frames). If a snapshot has few buckets, a block has one frame for each, so that a
-bucket reads its own rows; otherwise frames would be too small, and kgedit.store.gathering divides the rows of many
-blocks.
+bucket reads its own rows. Otherwise these frames would be too small: a frame has the rows of several buckets, and
+kgedit.store.gathering divides such frames of many blocks.
 
 The queries over the whole dump (kgedit.store.planning) find a few columns of all entities, and those claims that may
 concern other buckets, in Parquet.
@@ -27,7 +27,7 @@ from kgedit.store.schemas import CLAIMS, ENTITIES
 from kgedit.wikidata.ids import CREATION_DATES, INSTANCE_OF, RESTRICTIVE_QUALIFIER
 
 _MOST_DIVISIONS = 16
-"""Maximum number of buckets for which a block is divided: a block of thin lines has 20,000 claims."""
+"""Maximum number of frames of a block, a power of two: a block of thin lines has 20,000 claims."""
 
 BROADCAST_ENTITIES = ("id", "redirect_target", "datatype")
 """Columns of entities that the queries over the whole dump read."""
@@ -52,8 +52,8 @@ class PartFiles:
 
     @property
     def divisions(self) -> int:
-        """Number of frames of a block: the number of buckets, or one for all of them."""
-        return self.buckets if self.buckets <= _MOST_DIVISIONS else 1
+        """Number of frames of a block. Frame k has the buckets whose number is k modulo this one."""
+        return min(self.buckets, _MOST_DIVISIONS)
 
     def write(self, name: str, number: int, rows: pa.Table) -> list[str]:
         """Write the rows of a block.
@@ -79,16 +79,17 @@ class PartFiles:
         rows = pa.concat_tables(tables)
         return rows.append_column(BLOCK, pa.array(np.full(rows.num_rows, number, np.int32)))
 
-    def read_blocks(self, name: str, numbers: Sequence[int]) -> Iterator[pa.Table]:
-        """Yield the rows of some blocks, frame by frame."""
+    def read_blocks(self, name: str, numbers: Sequence[int], division: int) -> Iterator[pa.Table]:
+        """Yield the rows of a frame of each of some blocks."""
         reader = FrameReader()
         for number in numbers:
-            for division in range(self.divisions):
-                yield self.read(reader, name, number, division)
+            yield self.read(reader, name, number, division)
 
-    def count(self, name: str, number: int) -> int:
-        """Number of rows of a block."""
-        return sum(count_rows(path) for path in self._all_frames(name, number))
+    def counts(self, number: int) -> NDArray[np.int64]:
+        """Number of claims and entities in each frame of a block."""
+        paths = [path for name in ("claims", "entities") for path in self._all_frames(name, number)]
+        counts: NDArray[np.int64] = np.array([count_rows(path) for path in paths]).sum(axis=0)
+        return counts
 
     def broadcast(self, name: str, number: int) -> Path:
         """File of the rows of a block that the queries over the whole dump read."""

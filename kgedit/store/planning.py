@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
 import duckdb
@@ -92,7 +93,7 @@ def plan_join(parts: PartFiles, blocks: int, targets: Sequence[Target], *, datat
             days, datatypes_by_property=datatypes_by_property, several_buckets=parts.buckets > 1
         )
         redirects = [whole.redirects(target.redirects) for target in targets]
-        rows = sum(parts.count(name, number) for name in ("claims", "entities") for number in range(blocks))
+        rows = int(sum(parts.counts(number).sum() for number in range(blocks)))
     plan = JoinPlan(broadcast, tuple(table for table, _ in redirects), tuple(count for _, count in redirects), rows)
     _write(plan, folder)
     return plan
@@ -217,7 +218,8 @@ def _find_same_ids(connection: duckdb.DuckDBPyConnection, parts: PartFiles, bloc
     connection.execute("CREATE TEMP TABLE same_id AS FROM no_claim")
     if parts.buckets == 1 or not odd.num_rows:
         return
-    for claims in parts.read_blocks("claims", range(blocks)):
+    frames = chain.from_iterable(parts.read_blocks("claims", range(blocks), k) for k in range(parts.divisions))
+    for claims in frames:
         same = claims.filter(pc.is_in(claims["statement_id"], value_set=odd["statement_id"].combine_chunks()))
         if same.num_rows:
             others = same.filter(pa.array(~may_concern_all(same))).select(_SHARING)

@@ -116,7 +116,7 @@ def test_bytes_do_not_depend_on_runs_groups_threads_and_buckets_at_once(
 ) -> None:
     dump = _dump(tmp_path)
     first = _in_buckets(tmp_path / "first", dump, buckets, monkeypatch)
-    monkeypatch.setattr("kgedit.store.part_files._MOST_DIVISIONS", 1)
+    monkeypatch.setattr("kgedit.store.part_files._MOST_DIVISIONS", 2)
     monkeypatch.setattr("kgedit.store.gathering._ROWS_PER_RUN", 40)
     monkeypatch.setattr("kgedit.store.bucket_rows._ROWS_AT_ONCE", 10)
     monkeypatch.setattr("kgedit.store.joining.available_memory", lambda: 1 << 40)
