@@ -38,14 +38,11 @@ from kgedit.wording.names import name_rules, with_indefinite_article
 from kgedit.wording.personas import persona_questions, persona_table, reworded, shipped_personas, voices
 from kgedit.wording.templates import (
     ANY_CLASS,
-    LISTS,
     TEMPLATES,
     generic_row,
     read_templates,
     template_table,
 )
-
-_WORDED = ("question", "rephrase", "cloze", *LISTS)
 
 
 def choose_templates(facts: pa.Table, *, catalogue: Path | None) -> pa.Table:
@@ -115,9 +112,13 @@ def say_all(wordings: str, name: str, *, template: str = "t", language: Language
 
 def begun(wording: str, name: str, *, language: Language = ENGLISH) -> str:
     """SQL of a wording about a name: verbs agree with it, and its article is capitalized if it comes first."""
-    if not language.is_english:
-        return language.joined(f"replace({wording}, '{{subject}}', {name})")
-    return f"regexp_replace(replace({agreed(wording, name)}, '{{subject}}', {name}), '^the ', 'The ')"
+    return _filled(agreed(wording, name) if language.is_english else wording, name, language)
+
+
+def _filled(wording: str, name: str, language: Language) -> str:
+    """SQL of a wording that agrees with a name, with the name in it."""
+    filled = f"replace({wording}, '{{subject}}', {name})"
+    return f"regexp_replace({filled}, '^the ', 'The ')" if language.is_english else language.joined(filled)
 
 
 def word_facts(facts: pa.Table, templates: pa.Table, subjects: pa.Table, *, language: Language = ENGLISH) -> pa.Table:
@@ -135,10 +136,10 @@ def word_facts(facts: pa.Table, templates: pa.Table, subjects: pa.Table, *, lang
         the answer away.
     """
     numbered = facts.append_column("number", pa.array(range(facts.num_rows), pa.int64()))
-    wordings = ", ".join(
-        f"{(say_all if name in LISTS else say)(name, 'name', language=language)} AS {name}" for name in _WORDED
-    )
-    phrase = agreed("t.phrase", "name") if language.is_english else unmarked("t.phrase")
+    # One expression for all wordings: DuckDB compiles a pattern wherever it occurs, and plural verbs need twenty.
+    wordings = "([t.phrase, t.question, t.rephrase, t.cloze] || t.rephrases || t.clozes)"
+    agreeing = agreed_all(wordings, "name") if language.is_english else wordings
+    phrase = "agreed_[1]" if language.is_english else unmarked("agreed_[1]")
     hinted = f"s.hinted_name IS NOT NULL AND NOT {gives_away('s.hinted_name', 'f.object_label')}"
     return select(
         f"""
@@ -146,12 +147,20 @@ def word_facts(facts: pa.Table, templates: pa.Table, subjects: pa.Table, *, lang
             SELECT f.*, coalesce(s.subject_class, '{ANY_CLASS}') AS subject_class,
                    CASE WHEN {hinted} THEN s.hinted_name ELSE coalesce(s.name, trim(f.subject_label)) END AS name
             FROM facts f LEFT JOIN subjects s USING (subject)
+        ), agreed AS (
+            SELECT n.* REPLACE (
+                       CASE WHEN {is_id("n.property_label")} THEN coalesce(t.label, n.property_label)
+                            ELSE n.property_label END AS property_label),
+                   t.template, t.answer_type, len(t.rephrases) AS rephrases_, {agreeing} AS agreed_
+            FROM named n JOIN templates t USING (property, subject_class)
+        ), said AS (
+            SELECT *, list_transform(agreed_[2:], lambda w: {_filled("w", "name", language)}) AS said_ FROM agreed
         )
-        SELECT n.* EXCLUDE (number) REPLACE (
-                   CASE WHEN {is_id("n.property_label")} THEN coalesce(t.label, n.property_label)
-                        ELSE n.property_label END AS property_label),
-               {wordings}, template, {phrase} AS phrase, t.answer_type
-        FROM named n JOIN templates t USING (property, subject_class) ORDER BY number
+        SELECT * EXCLUDE (number, template, answer_type, rephrases_, agreed_, said_),
+               said_[1] AS question, said_[2] AS rephrase, said_[3] AS cloze,
+               said_[4:3 + rephrases_] AS rephrases, said_[4 + rephrases_:] AS clozes,
+               template, {phrase} AS phrase, answer_type
+        FROM said ORDER BY number
         """,
         facts=numbered,
         templates=templates,
@@ -348,11 +357,18 @@ def agreed(wording: str, name: str) -> str:
         wording: SQL of a text with {subject}.
         name: SQL of the text that replaces {subject}, as made by kgedit.wording.names.
     """
+    return f"CASE WHEN {_is_plural(name)} THEN {_in_plural(wording)} ELSE {wording} END"
+
+
+def agreed_all(wordings: str, name: str) -> str:
+    """SQL, as by `agreed`, of a list of texts."""
+    in_plural = f"list_transform({wordings}, lambda w: {_in_plural('w')})"
+    return f"CASE WHEN {_is_plural(name)} THEN {in_plural} ELSE {wordings} END"
+
+
+def _is_plural(name: str) -> str:
     rules = name_rules()
-    plural = (
-        f"regexp_matches({name}, {_quoted(rules.plural)}) AND NOT regexp_matches({name}, {_quoted(rules.singular)})"
-    )
-    return f"CASE WHEN {plural} THEN {_in_plural(wording)} ELSE {wording} END"
+    return f"regexp_matches({name}, {_quoted(rules.plural)}) AND NOT regexp_matches({name}, {_quoted(rules.singular)})"
 
 
 def _in_plural(wording: str) -> str:

@@ -11,6 +11,7 @@ from graph.worlds import SLICES, content, expected_content, kgedit
 from kgedit.graph.connection import Graph
 
 
+@pytest.mark.graph
 @pytest.mark.shared
 def test_an_export_from_a_graph_of_what_changed_is_that_of_the_whole(
     graph: Graph, home_of: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
