@@ -31,7 +31,7 @@ from kgedit.timesteps.filters import (
 from kgedit.timesteps.labels import describe_subjects, pages_among, usable
 from kgedit.timesteps.relation_words import RelationWords
 from kgedit.timesteps.tables import FACT
-from kgedit.timesteps.wording import agreed, say, say_all, word_facts
+from kgedit.timesteps.wording import agreed, begun_all, say, say_all, word_facts
 from kgedit.wikidata.ids import JURISDICTION, OFFICES, POSITION_HELD, TWO_HOP_STOP_LIST
 from kgedit.wording.catalogues import Language
 
@@ -121,23 +121,27 @@ def make_two_hops(
 def _worded_pairs(chains: pa.Table, cases: pa.Table, templates: pa.Table, language: Language) -> pa.Table:
     """Chains with their questions: the second hop's template with the first one's phrase as subject."""
     bridge = f"replace({agreed('t1.phrase', 'first.name')}, '{{subject}}', first.name)"
-    asked, rephrased = (
-        write(name, bridge, template="t2", language=language)
-        for write, name in ((say, "question"), (say_all, "rephrases"))
-    )
     return select(
         f"""
-        SELECT first.case_id, second.case_id AS second_case_id, first.name, first_property,
-               second.* EXCLUDE (case_id, name, subject_class), first.object_label AS first_label,
-               first.object_aliases AS first_aliases, {asked} AS question, {rephrased} AS rephrases,
-               same_by_old_bridge, follows_from_subject
-        FROM chains
-        LEFT JOIN cases first ON first.subject = chains.subject AND first.property = first_property
-                             AND first.object = bridge
-        LEFT JOIN cases second ON second.subject = bridge AND second.property = second_property
-                              AND second.object = chains.object
-        LEFT JOIN templates t1 ON t1.property = first.property AND t1.subject_class = first.subject_class
-        LEFT JOIN templates t2 ON t2.property = second.property AND t2.subject_class = second.subject_class
+        WITH joined AS (
+            SELECT first.case_id, second.case_id AS second_case_id, first.name, first_property,
+                   second.* EXCLUDE (case_id, name, subject_class), first.object_label AS first_label,
+                   first.object_aliases AS first_aliases, {bridge} AS nested_,
+                   list_concat([t2.question], t2.rephrases) AS asked_,
+                   same_by_old_bridge, follows_from_subject
+            FROM chains
+            LEFT JOIN cases first ON first.subject = chains.subject AND first.property = first_property
+                                 AND first.object = bridge
+            LEFT JOIN cases second ON second.subject = bridge AND second.property = second_property
+                                  AND second.object = chains.object
+            LEFT JOIN templates t1 ON t1.property = first.property AND t1.subject_class = first.subject_class
+            LEFT JOIN templates t2 ON t2.property = second.property AND t2.subject_class = second.subject_class
+        ), worded AS (
+            SELECT * REPLACE ({begun_all("asked_", "nested_", language=language)} AS asked_) FROM joined
+        )
+        SELECT * EXCLUDE (nested_, asked_, same_by_old_bridge, follows_from_subject),
+               asked_[1] AS question, asked_[2:] AS rephrases, same_by_old_bridge, follows_from_subject
+        FROM worded
         """,
         chains=chains,
         cases=cases.select(["case_id", *FACT, "object_aliases", "name", "subject_class"]),

@@ -115,6 +115,12 @@ def begun(wording: str, name: str, *, language: Language = ENGLISH) -> str:
     return _filled(agreed(wording, name) if language.is_english else wording, name, language)
 
 
+def begun_all(wordings: str, name: str, *, language: Language = ENGLISH) -> str:
+    """SQL, as by `begun`, of a list of texts; of many, each pattern is compiled once."""
+    agreeing = agreed_all(wordings, name) if language.is_english else wordings
+    return f"list_transform({agreeing}, lambda w: {_filled('w', name, language)})"
+
+
 def _filled(wording: str, name: str, language: Language) -> str:
     """SQL of a wording that agrees with a name, with the name in it."""
     filled = f"replace({wording}, '{{subject}}', {name})"
