@@ -173,7 +173,9 @@ def forget_peak_memory(device: str) -> None:
     run.
     """
     if device.startswith("cuda"):
-        for index in range(torch.cuda.device_count()):
+        # Before the first use of a GPU there is no peak, and torch refuses the device ("Invalid device argument").
+        used = torch.cuda.is_initialized()  # type: ignore[no-untyped-call]
+        for index in range(torch.cuda.device_count() if used else 0):
             torch.cuda.reset_peak_memory_stats(index)
     else:
         with suppress(OSError, AttributeError):

@@ -35,6 +35,24 @@ def test_what_an_earlier_run_freed_does_not_count_for_the_next() -> None:
     assert peak_memory_bytes("cpu") - before < 90 * 2**20
 
 
+def test_a_gpu_that_was_not_used_yet_has_no_peak_to_forget(monkeypatch: pytest.MonkeyPatch) -> None:
+    """torch refuses to reset the peak of a device before CUDA is initialised, as in the first run of a sweep."""
+
+    def refuse(index: int) -> None:
+        raise RuntimeError("Invalid device argument")
+
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: False)
+    monkeypatch.setattr(torch.cuda, "reset_peak_memory_stats", refuse)
+    forget_peak_memory("cuda")
+
+    reset: list[int] = []
+    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
+    monkeypatch.setattr(torch.cuda, "reset_peak_memory_stats", reset.append)
+    forget_peak_memory("cuda")
+    assert reset == [0]
+
+
 @pytest.mark.parametrize(
     ("dtype", "device", "kept_on"),
     [
