@@ -69,7 +69,7 @@ def measure(name: str, folder: Path, claims: Sequence[Mapping[str, Any]]) -> dic
     found: dict[str, Any] = {
         "sweep": name,
         "environment": (environment := _environment(folders[0])),
-        "runs": {path.name: _run(runs[path.name], environment["commit"]) for path in folders},
+        "runs": {path.name: _run(runs[path.name], environment) for path in folders},
     }
     asked = [claim for claim in claims if claim["spec"] == name]
     if name in STREAMS:
@@ -95,11 +95,13 @@ def _environment(folder: Path) -> dict[str, Any]:
     }
 
 
-def _run(run: Run, of_sweep: str | None) -> dict[str, Any]:
-    edits, commit = run.scores.edits, read_environment(run.folder).git_commit
+def _run(run: Run, of_sweep: Mapping[str, Any]) -> dict[str, Any]:
+    """Edits and their cost, with the commit and the device if they are not those of the sweep's first run."""
+    edits, environment = run.scores.edits, read_environment(run.folder)
     seconds = None if run.cpu_seconds_per_edit is None else round(run.cpu_seconds_per_edit, 4)
     found = {"edits": edits.edits, "failed": edits.failed, "cpu_seconds_per_edit": seconds}
-    return found if commit == of_sweep else found | {"commit": commit}
+    own = {"commit": environment.git_commit, "device": environment.device}
+    return found | {name: value for name, value in own.items() if value != of_sweep[name]}
 
 
 def _over_timesteps(run: Run) -> dict[str, Any]:
@@ -468,6 +470,7 @@ def _cost(run: Mapping[str, Any]) -> str:
     seconds, commit = run["cpu_seconds_per_edit"], run.get("commit")
     shown = [as_text(seconds, "seconds")] if seconds else []
     shown += [f"commit {commit[:8]}"] if commit else []
+    shown += [run["device"]] if "device" in run else []
     return f" ({', '.join(shown)})" if shown else ""
 
 
