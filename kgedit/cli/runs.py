@@ -129,7 +129,7 @@ def run_edit(
     _tell_unused(raw.get("timesteps"))
     with stages() as progress:
         finished = given.with_values(spec=raw).make(RunEdit, progress=progress).run()
-    _tell_merged(finished.folder)
+    _tell_left_out(finished.folder)
     _tell_failures(finished.folder)
     print_result(_document(finished), text=finished.folder)
 
@@ -161,8 +161,8 @@ def _tell_unused(paths: object) -> None:
                 click.echo(f"{path}: not used: {note}", err=True)
 
 
-def _tell_merged(folder: Path) -> None:
-    """Print shared edits of instances, and questions that another instance's edit contradicts; nothing without any."""
+def _tell_left_out(folder: Path) -> None:
+    """Print shared edits of instances and the questions that other edits of the run make useless, if there are any."""
     from kgedit.runs.run_files import read_selection
 
     for one in read_selection(folder):
@@ -171,6 +171,9 @@ def _tell_merged(folder: Path) -> None:
         if one.contradicted:
             why = "another instance's edit changes one of their facts"
             click.echo(f"{one.timestep}: {one.contradicted:,} questions not asked: {why}", err=True)
+        if one.edited_before:
+            why = "because an edit of this or an earlier timestep edits their fact"
+            click.echo(f"{one.timestep}: locality questions not asked, {why}: {one.edited_before:,}", err=True)
 
 
 def _tell_failures(folder: Path) -> None:

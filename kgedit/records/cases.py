@@ -81,7 +81,7 @@ class Probe:
         facts: The fact that answers it; two, in order, for a two-hop question and a consequence; all facts of a chain.
         second_case_id: Case of the second of two facts; None if that fact is not a case or there is no second fact.
         expires: Later timestep of the run that edits one of the facts, after which the answers are out of date. Set by
-            the run (kgedit.runs.evaluator).
+            the run (kgedit.runs.overlaps).
         changed: Whether the fact of a locality probe became true within the window, so that a model of the older date
             does not know it.
         cloze: The question as a statement that ends just before the answer; "" without one.

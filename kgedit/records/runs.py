@@ -198,6 +198,8 @@ class Selection:
         repeated: Number of edits of instances left out because another instance of the timestep has the same (MQuAKE).
         contradicted: Number of multi-hop questions, and of questions about their single hops, left out because another
             edit of the timestep changes one of their facts.
+        edited_before: Number of locality questions left out because an edit of this or an earlier timestep edits their
+            fact; none with the protocol single, which undoes every edit.
     """
 
     timestep: str
@@ -208,6 +210,7 @@ class Selection:
     edited: int
     repeated: int = 0
     contradicted: int = 0
+    edited_before: int = 0
 
 
 Order = Literal["random", "file"]

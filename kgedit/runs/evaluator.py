@@ -2,17 +2,12 @@
 
 Batches depend on the questions alone, and an interrupted batch is evaluated again as a whole, so a resumed run computes
 exactly the same as an uninterrupted one. Large numbers of cases are worded and evaluated in parts.
-
-A probe expires when a later timestep of the run edits a fact that answers it: then another answer is right, and giving
-the old one indicates neither forgetting nor damage. Probes of changes that are not edits of the run stay, because the
-model was not taught anything about them.
 """
 
 from __future__ import annotations
 
-import dataclasses
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -22,10 +17,9 @@ from kgedit.llm.contexts import Context
 from kgedit.llm.generation import AnswerCache, PresetQuestion, Question, longest
 from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.replies import Reply
-from kgedit.records.cases import LOCALITY_AXES, Case, Fact, Probe
+from kgedit.records.cases import LOCALITY_AXES, Case, Probe
 from kgedit.records.runs import Answer, ModelState, Neighbour, Preset
 from kgedit.runs.run_folder import AnswerKey, RunFolder, WrittenKeys
-from kgedit.wikidata.ids import is_property
 
 _AT_ONCE = 20_000
 """Number of probes worded and planned together, which bounds memory."""
@@ -330,48 +324,3 @@ def _neighbour(probe: Probe) -> Neighbour | None:
         popularity=probe.popularity,
         basis=probe.basis,
     )
-
-
-_Edited = tuple[str, str]
-"""Subject and property of an edit."""
-
-
-def mark_expiring(cases: Mapping[str, list[Case]]) -> dict[str, list[Case]]:
-    """Set the later timestep in which each probe expires (`expires`).
-
-    Args:
-        cases: Cases by timestep, in the order of learning.
-    """
-    marked: dict[str, list[Case]] = {}
-    edited_later: dict[_Edited, list[tuple[int, str]]] = {}
-    timesteps = list(cases)
-    for turn, (timestep, own) in reversed(list(enumerate(cases.items()))):
-        marked[timestep] = [
-            dataclasses.replace(case, probes=tuple(_mark(probe, edited_later, timesteps) for probe in case.probes))
-            for case in own
-        ]
-        for case in own:
-            if is_property(case.fact.property):
-                edited_later.setdefault(_fact_key(case.fact), []).append((turn, case.fact.object))
-    return {timestep: marked[timestep] for timestep in timesteps}
-
-
-def without_expired(cases: Sequence[Case], learned: Sequence[str]) -> list[Case]:
-    """Cases without the probes that expired in one of the timesteps learned since."""
-    left = []
-    for case in cases:
-        probes = tuple(probe for probe in case.probes if probe.expires not in learned)
-        left.append(case if len(probes) == len(case.probes) else dataclasses.replace(case, probes=probes))
-    return left
-
-
-def _mark(probe: Probe, edited_later: Mapping[_Edited, list[tuple[int, str]]], timesteps: Sequence[str]) -> Probe:
-    """The probe with the first later timestep that gives one of its facts another object."""
-    turns = [
-        turn for fact in probe.facts for turn, taught in edited_later.get(_fact_key(fact), ()) if taught != fact.object
-    ]
-    return dataclasses.replace(probe, expires=timesteps[min(turns)]) if turns else probe
-
-
-def _fact_key(fact: Fact) -> _Edited:
-    return fact.subject, fact.property

@@ -34,7 +34,8 @@ from kgedit.records.runs import UNEDITED, EditCost, ModelState, Preparation, Run
 from kgedit.resources import home
 from kgedit.runs.ability import Meter, meters_of
 from kgedit.runs.checkpoints import CallCheckpoint, Checkpoint
-from kgedit.runs.evaluator import Evaluator, mark_expiring, without_expired
+from kgedit.runs.evaluator import Evaluator
+from kgedit.runs.overlaps import mark_expiring, without_expired
 from kgedit.runs.presets import ASKED, asked_contexts, training_contexts
 from kgedit.runs.run_files import write_edited_cases
 from kgedit.runs.run_folder import RunFolder, WrittenKeys, describe_environment, open_run, refuse_other_content

@@ -31,6 +31,7 @@ from kgedit.metrics import METRICS
 from kgedit.records.cases import Case, Probe
 from kgedit.records.runs import UNEDITED, Preset, RunSpec, Selection
 from kgedit.runs.evaluator import Answered, AskedProbe, cached_replies, to_answer, word
+from kgedit.runs.overlaps import leave_out_edited
 from kgedit.timesteps.edit_files import Edits
 
 _RECORD, _NAMES = "selection.json", "edited_cases.txt"
@@ -83,7 +84,10 @@ def choose_cases(timesteps: Sequence[Edits], spec: RunSpec) -> tuple[dict[str, l
                 contradicted=merged.contradicted,
             )
         )
-    return chosen, counts
+    if spec.protocol == "single":
+        return chosen, counts
+    chosen, edited_before = leave_out_edited(chosen)
+    return chosen, [replace(count, edited_before=edited_before[count.timestep]) for count in counts]
 
 
 def _replacements(cases: Sequence[Case], name: str) -> list[Case]:

@@ -22,7 +22,8 @@ from kgedit.records.cases import Case, Probe
 from kgedit.records.published import SubmittedTimestep
 from kgedit.records.runs import UNEDITED, Answer, ModelState, Preparation, Preset, RunEnvironment, RunSpec, Selection
 from kgedit.records.scores import RunScores
-from kgedit.runs.evaluator import mark_expiring, probes_under, without_expired
+from kgedit.runs.evaluator import probes_under
+from kgedit.runs.overlaps import mark_expiring, without_expired
 from kgedit.runs.run_files import (
     case_table,
     read_answers,

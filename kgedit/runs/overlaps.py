@@ -1,0 +1,87 @@
+"""Probes of facts that other edits of the run change.
+
+A probe expires when a later timestep of the run edits a fact that answers it: then another answer is right, and giving
+the old one indicates neither forgetting nor damage. A locality probe is not asked at all if an edit of its own or an
+earlier timestep edits its fact, because a model that keeps that edit answers it differently from the unedited one.
+Probes of changes that are not edits of the run stay, because the model was not taught anything about them.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence, Set
+
+from kgedit.records.cases import LOCALITY_AXES, Case, Fact, Probe
+from kgedit.wikidata.ids import is_property
+
+_Edited = tuple[str, str]
+"""Subject and property of an edit."""
+
+
+def leave_out_edited(cases: Mapping[str, list[Case]]) -> tuple[dict[str, list[Case]], dict[str, int]]:
+    """Leave out locality probes whose fact is edited in their own or an earlier timestep, to any object.
+
+    Args:
+        cases: Cases by timestep, in the order of learning.
+
+    Returns:
+        The cases, and the number of probes left out, by timestep.
+    """
+    edited: set[_Edited] = set()
+    left: dict[str, list[Case]] = {}
+    counts: dict[str, int] = {}
+    for timestep, own in cases.items():
+        edited.update(_fact_key(case.fact) for case in own if is_property(case.fact.property))
+        left[timestep] = [_only(case, lambda probe: not _is_edited(probe, edited)) for case in own]
+        counts[timestep] = sum(len(case.probes) for case in own) - sum(len(case.probes) for case in left[timestep])
+    return left, counts
+
+
+def mark_expiring(cases: Mapping[str, list[Case]]) -> dict[str, list[Case]]:
+    """Set the later timestep in which each probe expires (`expires`).
+
+    Args:
+        cases: Cases by timestep, in the order of learning.
+    """
+    marked: dict[str, list[Case]] = {}
+    edited_later: dict[_Edited, list[tuple[int, str]]] = {}
+    timesteps = list(cases)
+    for turn, (timestep, own) in reversed(list(enumerate(cases.items()))):
+        marked[timestep] = [
+            dataclasses.replace(case, probes=tuple(_mark(probe, edited_later, timesteps) for probe in case.probes))
+            for case in own
+        ]
+        for case in own:
+            if is_property(case.fact.property):
+                edited_later.setdefault(_fact_key(case.fact), []).append((turn, case.fact.object))
+    return {timestep: marked[timestep] for timestep in timesteps}
+
+
+def without_expired(cases: Sequence[Case], learned: Sequence[str]) -> list[Case]:
+    """Cases without the probes that expired in one of the timesteps learned since."""
+    return [_only(case, lambda probe: probe.expires not in learned) for case in cases]
+
+
+def _only(case: Case, kept: Callable[[Probe], bool]) -> Case:
+    """The case with some of its probes."""
+    probes = tuple(probe for probe in case.probes if kept(probe))
+    return case if len(probes) == len(case.probes) else dataclasses.replace(case, probes=probes)
+
+
+def _is_edited(probe: Probe, edited: Set[_Edited]) -> bool:
+    return probe.axis in LOCALITY_AXES and any(_fact_key(fact) in edited for fact in probe.facts)
+
+
+def _mark(probe: Probe, edited_later: Mapping[_Edited, list[tuple[int, str]]], timesteps: Sequence[str]) -> Probe:
+    """The probe with the first later timestep that gives one of its facts another object; for locality, any object."""
+    turns = [
+        turn
+        for fact in probe.facts
+        for turn, taught in edited_later.get(_fact_key(fact), ())
+        if taught != fact.object or probe.axis in LOCALITY_AXES
+    ]
+    return dataclasses.replace(probe, expires=timesteps[min(turns)]) if turns else probe
+
+
+def _fact_key(fact: Fact) -> _Edited:
+    return fact.subject, fact.property

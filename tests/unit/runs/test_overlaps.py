@@ -1,0 +1,140 @@
+"""Probes of facts that other edits of a run change."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from click.testing import CliRunner
+from world.small_models import save, small_model
+from world.small_runs import T1, T2, T3, WILD, answer
+from world.small_timestep import write_timestep
+
+from kgedit.cli import main
+from kgedit.metrics.judged import AnswerGroup, judge_answers
+from kgedit.metrics.scores import retention
+from kgedit.records.cases import Case, Fact, Probe
+from kgedit.records.runs import ModelState
+from kgedit.runs.overlaps import leave_out_edited, mark_expiring, without_expired
+from kgedit.runs.run_files import read_answers
+from kgedit.timesteps.tables import TABLES
+
+
+def fact(subject: str, thing: str, relation: str = "P6") -> Fact:
+    return Fact(subject, f"Town {subject}", relation, "mayor", thing, f"Person {thing}")
+
+
+def case(timestep: str, edited: Fact, *probes: Probe) -> Case:
+    own = Probe("update", f"Who leads {edited.subject}?", (edited.object_label,), (edited,))
+    return Case(
+        case_id=f"{edited.subject}:{edited.property}:{edited.object}", timestep=timestep, tag="new", fact=edited,
+        question=own.question, answer=edited.object_label, cloze="", old_objects=(), old_answers=(),
+        probes=(own, *probes),
+    )  # fmt: skip
+
+
+def locality(about: Fact) -> Probe:
+    return Probe("locality", f"Who leads {about.subject}?", (about.object_label,), (about,))
+
+
+def test_a_probe_expires_when_a_later_timestep_gives_one_of_its_facts_another_object() -> None:
+    near, hop = locality(fact("Q2", "Q7")), Probe("mhop", "Where?", ("x",), (fact("Q1", "Q7"), fact("Q3", "Q9")))
+    marked = mark_expiring(
+        {
+            T1: [case(T1, fact("Q1", "Q7"), near, hop), case(T1, fact("Q4", "Q7"))],
+            T2: [case(T2, fact("Q2", "Q8")), case(T2, fact("Q4", "Q7"))],
+            T3: [case(T3, fact("Q2", "Q7")), case(T3, fact("Q1", "Q8")), case(T3, fact("Q3", "Q8"))],
+        }
+    )
+    assert list(marked) == [T1, T2, T3]
+    first, kept = marked[T1]
+    # The last one's fact is edited again, and to the same object: its answers stay right.
+    assert [probe.expires for probe in (*first.probes, *kept.probes)] == [T3, T2, T3, None]
+    assert [probe.expires for one in marked[T2] for probe in one.probes] == [T3, None]
+    assert [len(one.probes) for one in without_expired([first, kept], [T1, T2])] == [2, 1]
+    assert without_expired([first], [T1]) == [first]
+    assert without_expired([first], [T1, T2, T3])[0].probes == ()
+
+
+def test_a_locality_probe_expires_even_if_a_later_edit_gives_its_fact_the_same_object() -> None:
+    marked = mark_expiring(
+        {T1: [case(T1, fact("Q1", "Q7"), locality(fact("Q2", "Q7")))], T2: [case(T2, fact("Q2", "Q7"))]}
+    )
+    assert [probe.expires for probe in marked[T1][0].probes] == [None, T2]
+
+
+def test_a_locality_probe_is_left_out_if_an_edit_before_it_is_asked_teaches_its_fact() -> None:
+    hop = Probe("mhop", "Where?", ("x",), (fact("Q1", "Q7"), fact("Q3", "Q9")))
+    cases = {
+        T1: [
+            case(T1, fact("Q1", "Q7"), locality(fact("Q2", "Q7")), locality(fact("Q5", "Q7")), hop),
+            case(T1, fact("Q3", "Q9"), locality(fact("Q1", "Q7"))),
+        ],
+        T2: [case(T2, fact("Q2", "Q8"), locality(fact("Q1", "Q7")), locality(fact("Q1", "Q7", relation="P35")))],
+        T3: [case(T3, fact("Q8", "Q7"), locality(fact("Q9", "Q7")))],
+    }
+    left, counts = leave_out_edited(cases)
+    # Q2 is edited only later, until when its question is valid; two hops and another property of Q1 are no locality.
+    assert left[T1][0] == cases[T1][0]
+    assert left[T1][1].probes == cases[T1][1].probes[:1]
+    assert left[T2][0].probes == (cases[T2][0].probes[0], cases[T2][0].probes[2])
+    assert left[T3] == cases[T3]
+    assert counts == {T1: 1, T2: 1, T3: 0}
+
+
+def test_edits_without_ids_leave_nothing_out() -> None:
+    unnamed = fact("near-1", "near-object-1", relation="near-relation-1")
+    cases = {T1: [case(T1, unnamed)], T2: [case(T2, fact("Q1", "Q7"), locality(unnamed))]}
+    assert leave_out_edited(cases) == (cases, {T1: 0, T2: 0})
+
+
+def test_edits_without_ids_expire_nothing() -> None:
+    unnamed = fact("near-1", "near-object-1", relation="near-relation-1")
+    marked = mark_expiring({T1: [case(T1, unnamed)], T2: [case(T2, dataclasses.replace(unnamed, object="other"))]})
+    assert marked[T1][0].probes[0].expires is None
+
+
+def test_forgetting_is_measured_on_the_questions_that_no_later_timestep_puts_out_of_date() -> None:
+    answers = [
+        answer("Q1:P6:Q7", after=T1, text="wrong"),
+        answer("Q2:P6:Q7", after=T1, expires=T2),
+        answer("Q1:P6:Q7", after=T2, text="wrong"),
+        answer("Q5:P6:Q7", after=T2, timestep=T2),
+    ]
+    groups = judge_answers(answers, {"wild": "exact_match"}, before={})
+    (row,) = retention(groups, learned=[T1, T2], timesteps=[T1, T2], presets=["wild"])
+    # With the question that expires the first row would begin at 0.5, and half of it would seem forgotten.
+    assert (row.matrix[0][0], row.matrix[1][0], row.forgetting) == (0.0, 0.0, 0.0)
+    assert groups[AnswerGroup(ModelState(T1), T1, "update", WILD.name)].values[:, 0].mean() == 0.5
+
+
+@pytest.mark.usefixtures("own_home")
+def test_a_run_asks_no_locality_question_whose_fact_it_edited_and_reports_their_number(tmp_path: Path) -> None:
+    write_timestep(tmp_path / "first", towns=range(3))
+    write_timestep(tmp_path / "second", name="20210101_20220101", towns=range(3, 5))
+    near = pq.read_table(tmp_path / "first" / "cases.parquet").to_pylist()[0]
+    path = tmp_path / "second" / "locality.parquet"
+    rows = pq.read_table(path).to_pylist()
+    rows[0] |= {name: near[name] for name in rows[0].keys() & near.keys() - {"case_id"}}
+    pq.write_table(pa.Table.from_pylist(rows, schema=TABLES["locality"]), path)
+    save(small_model(), tmp_path / "model")
+
+    def asked(protocol: str) -> tuple[list[str], str]:
+        given = ["--model", str(tmp_path / "model"), "--method", "ft_m", "--set", "steps=1", "--protocol", protocol]
+        given += ["--timestep", str(tmp_path / "first"), "--timestep", str(tmp_path / "second"), "--device", "cpu"]
+        out = tmp_path / protocol
+        shown = CliRunner().invoke(main, ["run-edit", *given, "--preset", "synthetic", "--out", str(out)])
+        assert shown.exit_code == 0, shown.output
+        texts = {answer.question for answer in read_answers(out) if answer.axis == "locality"}
+        return sorted(texts), shown.stderr
+
+    everything, quiet = asked("single")
+    left, told = asked("per_timestep")
+    assert near["question"] in everything
+    assert left == [question for question in everything if question != near["question"]]
+    why = "because an edit of this or an earlier timestep edits their fact"
+    assert f"20210101_20220101: locality questions not asked, {why}: 1" in told
+    assert "not asked" not in quiet
