@@ -63,10 +63,11 @@ def export_timestep(given: Given, *, stream: bool) -> None:
 
 
 def _tell_stream(manifest: dict[str, Any]) -> None:
-    say(f"{'timestep':<18}{'edits':>8}{'edited again':>14}{'probes':>8}{'expire later':>14}")
+    columns = ("edits", "edited_again", "probes", "edited_probes", "expiring_probes")
+    say(f"{'timestep':<18}{'edits':>8}{'edited again':>14}{'probes':>8}{'edited before':>15}{'expire later':>14}")
     for row in manifest["timesteps"]:
-        counts = f"{row['edits']:>8,}{row['edited_again']:>14,}{row['probes']:>8,}{row['expiring_probes']:>14,}"
-        say(f"{row['timestep']:<18}{counts}")
+        counts = (f"{row[name]:>{width},}" for name, width in zip(columns, (8, 14, 8, 15, 14), strict=True))
+        say(f"{row['timestep']:<18}{''.join(counts)}")
 
 
 def _tell(manifest: dict[str, Any]) -> None:

@@ -51,30 +51,39 @@ earlier_timesteps and earlier_case_ids are parallel lists, oldest first. returns
 object. case_id and object are null if the profile wikifactdiff has an update and no case.
 """
 
-EXPIRING_PROBES = pa.schema(
-    [
-        ("timestep", pa.string()),
-        ("table", pa.string()),
-        ("case_id", pa.string()),
-        ("edited_subject", pa.string()),
-        ("edited_property", pa.string()),
-        ("subject", pa.string()),
-        ("property", pa.string()),
-        ("object", pa.string()),
-        ("expires", pa.string()),
-        ("expires_by_case_id", pa.string()),
-    ]
-)
-"""expiring_probes.parquet: unchanged facts probed in a timestep whose current values change in a later one.
+_PROBE = [
+    ("timestep", pa.string()),
+    ("table", pa.string()),
+    ("case_id", pa.string()),
+    ("edited_subject", pa.string()),
+    ("edited_property", pa.string()),
+    ("subject", pa.string()),
+    ("property", pa.string()),
+    ("object", pa.string()),
+]
+"""An unchanged fact that is probed in a timestep.
 
 table is "locality", or "neighbours" in the profile wikifactdiff, whose rows have no case_id. edited_*: the edit that
-the probe belongs to. expires: the first later timestep in which the values change; expires_by_case_id: its case that
-edits them, null if they change without a case.
+the probe belongs to.
+"""
+
+EDITED_PROBES = pa.schema([*_PROBE, ("earlier_timesteps", _STRINGS), ("earlier_case_ids", _STRINGS)])
+"""edited_probes.parquet: unchanged facts probed in a timestep that earlier timesteps edited.
+
+earlier_timesteps and earlier_case_ids as in EDITED_AGAIN. A model that keeps these edits answers such probes
+differently from the unedited model.
+"""
+
+EXPIRING_PROBES = pa.schema([*_PROBE, ("expires", pa.string()), ("expires_by_case_id", pa.string())])
+"""expiring_probes.parquet: unchanged facts probed in a timestep whose current values change in a later one.
+
+expires: the first later timestep in which the values change; expires_by_case_id: its case that edits them, null if they
+change without a case.
 """
 
 _WRITE_AGAIN = "Write the stream again: kgedit export-timestep --all --overwrite"
 
-LINKS = {"edited_again": EDITED_AGAIN, "expiring_probes": EXPIRING_PROBES}
+LINKS = {"edited_again": EDITED_AGAIN, "edited_probes": EDITED_PROBES, "expiring_probes": EXPIRING_PROBES}
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -110,7 +119,7 @@ class Stream:
 
     def _repr_html_(self) -> str:
         """The timesteps, for notebooks."""
-        columns = ("timestep", "edits", "edited_again", "probes", "expiring_probes")
+        columns = ("timestep", "edits", "edited_again", "probes", "edited_probes", "expiring_probes")
         rows = [tuple(row[name] for name in columns) for row in self.manifest["timesteps"]]
         return html_table("Stream", columns, rows, note=str(self.folder))
 
@@ -151,6 +160,7 @@ def _write_links(timesteps: Sequence[Timestep], pairs: Sequence[Pair], folder: P
     names = pa.table({"turn": pa.array(range(len(timesteps))), "timestep": [one.name for one in timesteps]})
     links = {
         "edited_again": find_edited_again(edits, names),
+        "edited_probes": find_edited_probes(probes, edits, names),
         "expiring_probes": find_expiring_probes(probes, edits, names, pairs, spill=aside / "spill"),
     }
     rows = [
@@ -161,6 +171,7 @@ def _write_links(timesteps: Sequence[Timestep], pairs: Sequence[Pair], folder: P
             "edits": _count(edits, "turn", turn),
             "edited_again": _count(links["edited_again"], "timestep", timestep.name),
             "probes": _count(probes, "turn", turn),
+            "edited_probes": _count(links["edited_probes"], "timestep", timestep.name),
             "expiring_probes": _count(links["expiring_probes"], "timestep", timestep.name),
         }
         for turn, timestep in enumerate(timesteps)
@@ -197,6 +208,31 @@ def find_edited_again(edits: pa.Table, names: pa.Table) -> pa.Table:
         edits=edits,
         names=names,
     ).cast(EDITED_AGAIN)
+
+
+def find_edited_probes(probes: pa.Table, edits: pa.Table, names: pa.Table) -> pa.Table:
+    """Find probes whose subject and property an earlier timestep edited, with the schema EDITED_PROBES.
+
+    Args:
+        probes: See find_expiring_probes.
+        edits: See find_edited_again.
+        names: See find_edited_again.
+    """
+    return select(
+        """
+        SELECT own.timestep, p."table", p.case_id, edited_subject, edited_property, p.subject, p.property, p.object,
+               list(earlier.timestep ORDER BY e.turn) AS earlier_timesteps,
+               list(e.case_id ORDER BY e.turn) AS earlier_case_ids
+        FROM probes p JOIN edits e ON e.subject = p.subject AND e.property = p.property AND e.turn < p.turn
+        JOIN names own ON own.turn = p.turn JOIN names earlier ON earlier.turn = e.turn
+        GROUP BY p.turn, own.timestep, p."table", p.case_id, edited_subject, edited_property, p.subject, p.property,
+                 p.object
+        ORDER BY p.turn, "table", edited_subject, edited_property, p.subject, p.property, p.object, p.case_id
+        """,
+        probes=probes,
+        edits=edits,
+        names=names,
+    ).cast(EDITED_PROBES)
 
 
 def find_expiring_probes(

@@ -174,6 +174,9 @@ def test_all_timesteps_of_a_stream_are_the_same_bytes_as_each_alone(
         (opened.table("edited_again").num_rows, 0),
     ]
     assert all(later > 0 for later in (counted[0][1], counted[1][0]))
+    probed_again = opened.table("edited_probes").num_rows
+    assert [row["edited_probes"] for row in opened.manifest["timesteps"]] == [0, probed_again]
+    assert probed_again > 0
 
     refused = command(tmp_path / "home", *stream, "--known-facts", "5")
     assert (refused.exit_code, "made with other settings" in refused.stderr) == (1, True)

@@ -1,4 +1,4 @@
-"""What links the timesteps of a stream: facts that are edited again, probes that expire."""
+"""Links between the timesteps of a stream: facts edited again, probes of edited facts, probes that expire."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from world.dumps import Json, hashes, load, write_dump
 from world.two_days import about, item
 
 from kgedit.errors import TimestepError
-from kgedit.timesteps.stream import Stream, find_edited_again, find_expiring_probes
+from kgedit.timesteps.stream import Stream, find_edited_again, find_edited_probes, find_expiring_probes
 from kgedit.verbs.home import Home
 
 DATES = ("2021-01-04", "2022-01-03", "2023-01-02", "2024-01-01")
@@ -38,6 +38,30 @@ def test_a_fact_edited_again_names_its_earlier_cases_oldest_first() -> None:
     assert third["earlier_case_ids"] == ["Q1:P6:Q7", "Q1:P6:Q8"]
 
 
+def probes_of(*rows: tuple[int, str]) -> pa.Table:
+    """Turn and probed subject, of one edit."""
+    return pa.Table.from_pylist(
+        [
+            {
+                "turn": turn, "table": "locality", "case_id": "Q1:P6:Q8", "edited_subject": "Q1",
+                "edited_property": "P6", "subject": subject, "property": "P6", "object": "Q7",
+            }
+            for turn, subject in rows
+        ]
+    )  # fmt: skip
+
+
+def test_a_probe_of_a_fact_that_was_edited_before_names_the_cases_oldest_first() -> None:
+    cases = edits((0, "Q2", "Q6"), (1, "Q2", "Q7"), (1, "Q3", "Q7"), (2, "Q4", "Q7"))
+    probes = probes_of((0, "Q3"), (1, "Q2"), (1, "Q3"), (2, "Q2"), (2, "Q4"), (2, "Q5"))
+    second, third = find_edited_probes(probes, cases, NAMES).to_pylist()
+    assert (second["timestep"], second["subject"], second["case_id"]) == ("T2", "Q2", "Q1:P6:Q8")
+    assert (second["earlier_timesteps"], second["earlier_case_ids"]) == (["T1"], ["Q2:P6:Q6"])
+    assert (third["timestep"], third["subject"], third["object"]) == ("T3", "Q2", "Q7")
+    assert third["earlier_timesteps"] == ["T1", "T2"]
+    assert third["earlier_case_ids"] == ["Q2:P6:Q6", "Q2:P6:Q7"]
+
+
 PEOPLE = [item(name) for name in ("Q6", "Q7", "Q8", "Q9")]
 
 
@@ -57,16 +81,8 @@ def test_a_probe_expires_in_the_first_later_timestep_that_changes_its_fact(tmp_p
         for date, state in zip(DATES, states, strict=True)
     ]
     pairs = list(pairwise(snapshots))
-    probes = pa.Table.from_pylist(
-        [
-            {
-                "turn": turn, "table": "locality", "case_id": "Q1:P6:Q8", "edited_subject": "Q1",
-                "edited_property": "P6", "subject": subject, "property": "P6", "object": "Q7",
-            }
-            # Q4 is missing from later snapshots, which says nothing of what it had.
-            for turn, subject in ((0, "Q2"), (0, "Q3"), (0, "Q4"), (2, "Q2"))
-        ]
-    )  # fmt: skip
+    # Q4 is missing from later snapshots, which says nothing of what it had.
+    probes = probes_of((0, "Q2"), (0, "Q3"), (0, "Q4"), (2, "Q2"))
     cases = edits((0, "Q1", "Q8"), (1, "Q2", "Q8"), (2, "Q2", "Q9"))
     found = find_expiring_probes(probes, cases, NAMES, pairs, spill=tmp_path / "spill").to_pylist()
     assert [(row["timestep"], row["subject"], row["expires"], row["expires_by_case_id"]) for row in found] == [
