@@ -155,6 +155,11 @@ class Query:
     returns: tuple[tuple[str, str], ...]
     text: str
 
+    @property
+    def columns(self) -> list[str]:
+        """Names of the columns that it returns."""
+        return [name for name, _ in self.returns]
+
     def bind(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """Combine users' texts or values with defaults to the parameters to send.
 

@@ -39,7 +39,8 @@ def changed_edges(graph: Graph, *, older: int, newer: int) -> pa.Table:
         older: Day number of the older one.
         newer: Day number of the newer one.
     """
-    return graph.table(read_query("changed_edges").text, {"from": older, "to": newer}).cast(CHANGED_EDGES)
+    window = {"from": older, "to": newer}
+    return graph.table(read_query("changed_edges").text, window, columns=CHANGED_EDGES.names).cast(CHANGED_EDGES)
 
 
 TERMS = pa.schema([("id", pa.string()), ("label", pa.string()), ("description", pa.string()), ("facts", pa.int64())])

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -64,6 +65,24 @@ def test_a_table_of_more_rows_than_a_batch_keeps_order_types_and_nulls(graph: Gr
 def test_an_empty_table_keeps_its_column_names(graph: Graph) -> None:
     table = graph.table("MATCH (t:Term {id: 'Q404'}) RETURN t.id AS id, t.label AS label")
     assert (table.column_names, table.num_rows) == (["id", "label"], 0)
+
+
+def test_a_query_whose_columns_are_named_is_not_planned_for_their_names(
+    graph: Graph, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = "UNWIND [2, 1] AS `no. 1` RETURN `no. 1`, `no. 1` * 2 AS twice"
+    sent: list[str] = []
+    read = Graph._read
+
+    def reads(own: Graph, cypher: str, *rest: Any) -> Any:
+        sent.append(cypher)
+        return read(own, cypher, *rest)
+
+    monkeypatch.setattr(Graph, "_read", reads)
+    assert graph.table(text, columns=["no. 1"]).to_pydict() == {"no. 1": [2, 1]}
+    assert [text in cypher for cypher in sent] == [True]
+    assert graph.table(text, columns=["twice", "no. 1"]).equals(graph.table(text).select(["twice", "no. 1"]))
+    assert [cypher.startswith("EXPLAIN") for cypher in sent] == [False, False, True, False]
 
 
 def test_a_table_of_nodes_or_of_mixed_types_is_refused_by_column_name(graph: Graph) -> None:

@@ -84,7 +84,8 @@ class GraphEngine:
                 "The graph does not contain all statements, which the profile wikifactdiff compares. Rebuild it: "
                 "kgedit graph rebuild. Or export without it: --engine store"
             )
-        found = self._graph.table(read_query("changed_statements").text, _days(window))
+        query = read_query("changed_statements")
+        found = self._graph.table(query.text, _days(window), columns=query.columns)
         if any(window.old.date < date < window.new.date for date in self._graph.snapshot_dates()):
             # A version that was absent for a while has two edges, and is the same in both snapshots.
             found = window.select(_CHANGED_VERSIONS, found=found)
@@ -160,7 +161,7 @@ class GraphEngine:
             yield self._ask("nearest_entities", _days(window) | asked, NEAREST)
 
     def _ask(self, query: str, parameters: dict[str, Any], schema: pa.Schema) -> pa.Table:
-        return self._graph.table(read_query(query).text, parameters).select(schema.names).cast(schema)
+        return self._graph.table(read_query(query).text, parameters, columns=schema.names).cast(schema)
 
 
 _SHARED_FACTS = pa.schema(

@@ -6,7 +6,7 @@ import hashlib
 import json
 import shutil
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from pathlib import Path
 
@@ -223,9 +223,9 @@ def answered(monkeypatch: pytest.MonkeyPatch) -> set[str]:
     texts = {query.text: name for name, query in read_queries().items()}
     names: set[str] = set()
 
-    def table(graph: Graph, cypher: str, parameters: Parameters | None = None) -> pa.Table:
+    def table(graph: Graph, cypher: str, parameters: Parameters, *, columns: Sequence[str]) -> pa.Table:
         names.add(texts[cypher])
-        return ask(graph, cypher, parameters)
+        return ask(graph, cypher, parameters, columns=columns)
 
     ask = Graph.table
     monkeypatch.setattr(Graph, "table", table)

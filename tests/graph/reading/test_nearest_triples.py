@@ -46,7 +46,7 @@ def test_the_store_finds_the_neighbours_that_cypher_finds(
     with Graph.open(home) as graph:
         for subject, property_id in edits:
             asked = {"subject": subject, "property": property_id, "from": old.date, "to": new.date, "n": 50, "k": 5}
-            rows = graph.table(query.text, asked).to_pylist()
+            rows = graph.table(query.text, asked, columns=query.columns).to_pylist()
             own = workspace.execute(OWN, [subject, property_id]).fetchall()
             assert own == [(row["neighbour"], row["object"], row["cosine"]) for row in rows], (subject, property_id)
             found += len(own)

@@ -26,7 +26,7 @@ class ScopedGraph:
         assert "(s:Snapshot)" in cypher
         return [{"properties": self._scope}]
 
-    def table(self, cypher: str, parameters: object) -> pa.Table:
+    def table(self, cypher: str, parameters: object, *, columns: object) -> pa.Table:
         raise AssertionError((cypher, parameters))
 
 
