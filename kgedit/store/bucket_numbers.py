@@ -6,7 +6,6 @@ from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 TEXT_PER_BUCKET = 512 * 2**20
@@ -44,7 +43,7 @@ def bucket_of(ids: pa.Array | pa.ChunkedArray, buckets: int) -> pa.Array:
     if isinstance(ids, pa.ChunkedArray):
         ids = ids.combine_chunks()
     encoded = ids.dictionary_encode()  # the claims of a subject are neighbours, so that few texts are hashed
-    low = _hashes(encoded.dictionary.cast(pa.binary())) & np.uint64(buckets - 1)
+    low = _hashes(encoded.dictionary) & np.uint64(buckets - 1)
     return pa.array(low.astype(np.uint16)[encoded.indices.to_numpy(zero_copy_only=False)])
 
 
@@ -58,17 +57,32 @@ def divide(rows: pa.Table, column: str, buckets: int, *, start: int = 0, step: i
         start: Lowest bucket of any row.
         step: Distance between the buckets of the rows.
     """
-    of = bucket_of(rows[column], buckets).to_numpy()
-    order = np.argsort(of, kind="stable")
-    ends = np.searchsorted(of[order], np.arange(start, buckets + step, step)).tolist()
+    order, ends = order_by_bucket(rows[column], buckets, start=start, step=step)
     by_bucket = rows.take(order)
-    return [by_bucket.slice(first, end - first) for first, end in pairwise(ends)]
+    return [by_bucket.slice(first, end - first) for first, end in pairwise([0, *ends])]
 
 
-def _hashes(texts: pa.Array) -> NDArray[np.uint64]:
-    length = pc.binary_length(texts).to_numpy(zero_copy_only=False).astype(np.int64)
-    starts = np.cumsum(length) - length
-    content = np.frombuffer(b"".join(texts.to_pylist()) + b"\0", np.uint8)
+def order_by_bucket(
+    ids: pa.Array | pa.ChunkedArray, buckets: int, *, start: int = 0, step: int = 1
+) -> tuple[NDArray[np.int64], list[int]]:
+    """Positions of ids by bucket, in their order within each, and the end of each bucket among these positions.
+
+    Args:
+        ids: Ids of entities, none of them null.
+        buckets: Number of buckets, as in `bucket_of`.
+        start: Lowest bucket of any id.
+        step: Distance between the buckets of the ids.
+    """
+    of = bucket_of(ids, buckets).to_numpy()
+    order = np.argsort(of, kind="stable")
+    return order, np.searchsorted(of[order], np.arange(start + step, buckets + step, step)).tolist()
+
+
+def _hashes(texts: pa.StringArray) -> NDArray[np.uint64]:
+    _, offsets, data = texts.buffers()
+    ends = np.frombuffer(offsets, np.int32, len(texts) + 1, 4 * texts.offset).astype(np.int64)
+    starts, length = ends[:-1], np.diff(ends)
+    content = np.frombuffer(data or b"", np.uint8)
     hashes = np.full(len(texts), _BASIS)
     with np.errstate(over="ignore"):
         for place in range(int(length.max(initial=0))):

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
 
 from kgedit.store.schemas import CLAIMS, ENTITIES
+
+_Piece = TypeVar("_Piece")
 
 _ROWS_AT_ONCE = 100_000
 """Claims and entities for which facts and digests are computed at once, about 70 MB; a block that has more is taken
@@ -42,17 +45,28 @@ and ``entities`` that are needed, None for all. Tables with further columns are 
 
 def together(pieces: Iterable[BucketRows]) -> Iterator[BucketRows]:
     """Yield small pieces together, up to _ROWS_AT_ONCE rows."""
-    waiting: list[BucketRows] = []
+    for waiting in grouped(pieces, lambda rows: rows.claims.num_rows + rows.entities.num_rows):
+        yield _joined(waiting)
+
+
+def grouped(pieces: Iterable[_Piece], rows_of: Callable[[_Piece], int]) -> Iterator[list[_Piece]]:
+    """Yield consecutive pieces together, up to _ROWS_AT_ONCE rows.
+
+    Args:
+        pieces: The pieces.
+        rows_of: Number of rows of a piece.
+    """
+    waiting: list[_Piece] = []
     count = 0
-    for rows in pieces:
-        more = rows.claims.num_rows + rows.entities.num_rows
+    for piece in pieces:
+        more = rows_of(piece)
         if waiting and count + more > _ROWS_AT_ONCE:
-            yield _joined(waiting)
+            yield waiting
             waiting, count = [], 0
-        waiting.append(rows)
+        waiting.append(piece)
         count += more
     if waiting:
-        yield _joined(waiting)
+        yield waiting
 
 
 def _joined(pieces: Sequence[BucketRows]) -> BucketRows:

@@ -1,4 +1,4 @@
-"""Uses the compiled parser of JSON dumps (``native/``) if it is installed, and its hashes of rows.
+"""Uses the compiled parser of JSON dumps (``native/``) if it is installed, its hashes of rows, and its form of rows.
 
 The parser reads lines of the usual form. Other lines are parsed by the loader in Python, so that the rules for odd data
 exist once, and rows and counts do not depend on the parser.
@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
@@ -98,9 +99,54 @@ def find_compiled_hashes() -> Callable[[Sequence[pa.Array], str], NDArray[np.uin
     return hashes
 
 
+@dataclass(frozen=True, slots=True)
+class CompiledFrames:
+    """Rows as bytes, by ``kgedit-native``. Columns of strings, lists of strings and numbers are possible.
+
+    Attributes:
+        pack_rows: `kgedit_native.pack_rows`.
+        unpack_rows: `kgedit_native.unpack_rows`.
+    """
+
+    pack_rows: Callable[..., list[bytes]]
+    unpack_rows: Callable[..., Any]
+
+    def pack(self, rows: pa.Table, order: NDArray[np.int64], ends: Sequence[int]) -> list[bytes]:
+        """The rows in an order, as one text for each range of it. A range begins at the end of the one before."""
+        if not len(order):
+            return [b""] * len(ends)  # an empty column may have no buffers
+        columns = [_described(column.combine_chunks()) for column in rows.columns]
+        return self.pack_rows(columns, np.ascontiguousarray(order, np.int64).view(np.int8), list(ends))
+
+    def unpack(self, contents: Sequence[tuple[bytes, int]], schema: pa.Schema, wanted: Collection[str]) -> pa.Table:
+        """Wanted columns of packed tables, one after another.
+
+        Args:
+            contents: Texts of `pack`, each with the number of its rows.
+            schema: All their columns.
+            wanted: Names of columns to read.
+        """
+        columns = [(_kind(field.type), field.name in wanted) for field in schema]
+        read = pa.schema([field for field in schema if field.name in wanted])
+        return _table(self.unpack_rows(contents, columns), read)
+
+
+def find_compiled_frames() -> CompiledFrames | None:
+    """Form of rows of ``kgedit-native``; None if it is not installed or was built before it had the functions."""
+    try:
+        from kgedit_native import pack_rows, unpack_rows
+    except ImportError:
+        return None
+    return CompiledFrames(pack_rows, unpack_rows)
+
+
+def _kind(of: pa.DataType) -> str:
+    return "list" if pa.types.is_list(of) else str(of)
+
+
 def _described(column: pa.Array) -> tuple[str, int, Any, list[pa.Buffer]]:
     valid, *buffers = column.buffers()
-    kind = "list" if pa.types.is_list(column.type) else str(column.type)
+    kind = _kind(column.type)
     if kind == "list":
         del buffers[1]  # validity of the strings, none of which is null
     return kind, column.offset, valid, [pa.py_buffer(b"") if buffer is None else buffer for buffer in buffers]

@@ -16,12 +16,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
 
 from kgedit.files import put_in_place
-from kgedit.store.bucket_numbers import divide
-from kgedit.store.bucket_rows import BUCKET_CLAIMS, BUCKET_ENTITIES, BucketRows
-from kgedit.store.frames import FrameReader, write_frames
+from kgedit.store.bucket_numbers import order_by_bucket
+from kgedit.store.bucket_rows import BUCKET_CLAIMS, BUCKET_ENTITIES, BucketRows, grouped
+from kgedit.store.frames import Frame, FrameReader, write_frames
 from kgedit.store.part_files import PartFiles
 
 _ROWS_PER_RUN = 500_000
@@ -49,16 +48,41 @@ class Gathered:
     blocks: int
     runs: tuple[tuple[Path, ...], ...]
 
-    def rows(self, number: int, _columns: Mapping[str, Sequence[str]] | None = None) -> Iterator[BucketRows]:
-        """Yield the rows of a bucket by block or by run (kgedit.store.bucket_rows.ReadRows), with all columns."""
-        frames = FrameReader()
+    def rows(self, number: int, columns: Mapping[str, Sequence[str]] | None = None) -> Iterator[BucketRows]:
+        """Yield the rows of a bucket, some blocks or runs at a time (kgedit.store.bucket_rows.ReadRows)."""
+        reader, wanted = FrameReader(), columns or dict.fromkeys(_SCHEMAS)
+        for several in grouped(self._frames(reader, number), _count_rows):
+            frames = {name: [frame for one in several for frame in one[name]] for name in _SCHEMAS}
+            yield self._rows(reader, frames, wanted)
+
+    def _frames(self, reader: FrameReader, number: int) -> Iterator[_Frames]:
+        """Yield the frames of a bucket by block, with its number, or by run."""
         if not self.runs:
             for block in range(self.blocks):
-                yield BucketRows(*(self.parts.read(frames, name, block, number) for name in _SCHEMAS))
+                yield {
+                    name: [(block, frame) for frame in self.parts.fetch(reader, name, block, number)]
+                    for name in _SCHEMAS
+                }
             return
         frame, division = divmod(number, self.parts.divisions)
         for run in self.runs[division]:
-            yield BucketRows(*(frames.read(run / f"{name}.frames", frame, schema) for name, schema in _SCHEMAS.items()))
+            yield {name: [(0, reader.fetch(run / f"{name}.frames", frame))] for name in _SCHEMAS}
+
+    def _rows(self, reader: FrameReader, frames: _Frames, wanted: Mapping[str, Sequence[str] | None]) -> BucketRows:
+        if not self.runs:
+            return BucketRows(*(self.parts.table(reader, name, frames[name], wanted[name]) for name in _SCHEMAS))
+        return BucketRows(*(
+            reader.table([frame for _, frame in frames[name]], schema, wanted[name])
+            for name, schema in _SCHEMAS.items()
+        ))  # fmt: skip
+
+
+_Frames = dict[str, list[tuple[int, Frame]]]
+"""Frames of claims and of entities, each with the number of its block, or 0 in runs, whose rows have it."""
+
+
+def _count_rows(frames: _Frames) -> int:
+    return sum(frame.rows for of_table in frames.values() for _, frame in of_table)
 
 
 def gather(parts: PartFiles, blocks: int, folder: Path, *, workers: int = 1) -> Gathered:
@@ -102,8 +126,8 @@ def _gather_run(parts: PartFiles, numbers: range, division: int, folder: Path) -
     aside = folder / f".{run.name}"
     aside.mkdir(exist_ok=True)
     for name, ids in _IDS.items():
-        rows = pa.concat_tables(parts.read_blocks(name, numbers, division))
-        by_bucket = divide(rows, ids, parts.buckets, start=division, step=parts.divisions)
-        write_frames(aside / f"{name}.frames", by_bucket)
+        rows = parts.read_blocks(name, numbers, division)
+        by_bucket = order_by_bucket(rows[ids], parts.buckets, start=division, step=parts.divisions)
+        write_frames(aside / f"{name}.frames", rows, *by_bucket)
     put_in_place(aside, run)
     return run

@@ -10,7 +10,7 @@ concern other buckets, in Parquet.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,9 +20,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from kgedit.store.bucket_numbers import divide
+from kgedit.store.bucket_numbers import order_by_bucket
 from kgedit.store.bucket_rows import BLOCK
-from kgedit.store.frames import FrameReader, count_rows, write_frames
+from kgedit.store.frames import Frame, FrameReader, count_rows, write_frames
 from kgedit.store.schemas import CLAIMS, ENTITIES
 from kgedit.wikidata.ids import CREATION_DATES, INSTANCE_OF, RESTRICTIVE_QUALIFIER
 
@@ -67,23 +67,41 @@ class PartFiles:
             Names of the files.
         """
         frames, broadcast = self._frames(name, number), self.broadcast(name, number)
-        write_frames(frames, divide(rows, _IDS[name], self.divisions) if self.divisions > 1 else [rows])
+        write_frames(frames, rows, *order_by_bucket(rows[_IDS[name]], self.divisions))
         chosen = rows.select(BROADCAST_ENTITIES) if name == "entities" else rows.filter(pa.array(may_concern_all(rows)))
         pq.write_table(chosen, broadcast, compression="zstd", use_dictionary=False)
         return [frames.name, broadcast.name]
 
-    def read(self, reader: FrameReader, name: str, number: int, division: int) -> pa.Table:
-        """Rows of a frame of a block with its number (BLOCK); of claims, those that waited for values are the last."""
-        schema = _SCHEMAS[name]
-        tables = [reader.read(path, division, schema) for path in self._all_frames(name, number)]
-        rows = pa.concat_tables(tables)
-        return rows.append_column(BLOCK, pa.array(np.full(rows.num_rows, number, np.int32)))
+    def fetch(self, reader: FrameReader, name: str, number: int, division: int) -> list[Frame]:
+        """A frame of a block, of claims or entities; of claims, those that waited for values are the last."""
+        return [reader.fetch(path, division) for path in self._all_frames(name, number)]
 
-    def read_blocks(self, name: str, numbers: Sequence[int], division: int) -> Iterator[pa.Table]:
-        """Yield the rows of a frame of each of some blocks."""
+    def table(
+        self,
+        reader: FrameReader,
+        name: str,
+        frames: Sequence[tuple[int, Frame]],
+        columns: Collection[str] | None = None,
+    ) -> pa.Table:
+        """Rows of some frames with the numbers of their blocks (BLOCK).
+
+        Args:
+            reader: The reader of the frames.
+            name: claims or entities.
+            frames: The frames, each with the number of its block.
+            columns: Names of the columns to read, in addition to BLOCK; None means all.
+        """
+        rows = reader.table([frame for _, frame in frames], _SCHEMAS[name], columns)
+        blocks = np.repeat(
+            np.array([number for number, _ in frames], np.int32), [frame.rows for _, frame in frames]
+        )  # fmt: skip
+        return rows.append_column(BLOCK, pa.array(blocks))
+
+    def read_blocks(self, name: str, numbers: Sequence[int], division: int) -> pa.Table:
+        """The rows of a frame of each of some blocks."""
         reader = FrameReader()
-        for number in numbers:
-            yield self.read(reader, name, number, division)
+        frames = [(number, frame) for number in numbers for frame in self.fetch(reader, name, number, division)]
+        return self.table(reader, name, frames)
 
     def counts(self, number: int) -> NDArray[np.int64]:
         """Number of claims and entities in each frame of a block."""

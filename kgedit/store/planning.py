@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import product
 from pathlib import Path
 
 import duckdb
@@ -218,8 +218,8 @@ def _find_same_ids(connection: duckdb.DuckDBPyConnection, parts: PartFiles, bloc
     connection.execute("CREATE TEMP TABLE same_id AS FROM no_claim")
     if parts.buckets == 1 or not odd.num_rows:
         return
-    frames = chain.from_iterable(parts.read_blocks("claims", range(blocks), k) for k in range(parts.divisions))
-    for claims in frames:
+    for number, division in product(range(blocks), range(parts.divisions)):
+        claims = parts.read_blocks("claims", [number], division)
         same = claims.filter(pc.is_in(claims["statement_id"], value_set=odd["statement_id"].combine_chunks()))
         if same.num_rows:
             others = same.filter(pa.array(~may_concern_all(same))).select(_SHARING)

@@ -107,8 +107,12 @@ impl Lists {
     }
 }
 
-fn in_bytes<T: Copy, const N: usize>(numbers: &[T], bytes: impl Fn(T) -> [u8; N]) -> Vec<u8> {
-    numbers.iter().flat_map(|&number| bytes(number)).collect()
+pub fn in_bytes<T: Copy, const N: usize>(numbers: &[T], bytes: impl Fn(T) -> [u8; N]) -> Vec<u8> {
+    let mut found = vec![0; numbers.len() * N];
+    for (place, &number) in found.chunks_exact_mut(N).zip(numbers) {
+        place.copy_from_slice(&bytes(number));
+    }
+    found
 }
 
 /// Validity as Arrow's bits; None if every row is valid.

@@ -76,18 +76,20 @@ impl Column<'_> {
     }
 }
 
-impl Texts<'_> {
-    fn get(&self, row: usize) -> Option<&[u8]> {
+impl<'a> Texts<'a> {
+    pub fn get(&self, row: usize) -> Option<&'a [u8]> {
         self.data.get(number(self.offsets, row)?..number(self.offsets, row + 1)?)
     }
 }
 
 /// Offset at a position.
-fn number(offsets: &[u8], at: usize) -> Option<usize> {
+#[inline]
+pub fn number(offsets: &[u8], at: usize) -> Option<usize> {
     let bytes = offsets.get(4 * at..4 * at + 4)?;
     Some(u32::from_le_bytes(bytes.try_into().unwrap()) as usize)
 }
 
-fn bit(bits: &[u8], at: usize) -> Option<bool> {
+#[inline]
+pub fn bit(bits: &[u8], at: usize) -> Option<bool> {
     bits.get(at / 8).map(|byte| byte >> (at % 8) & 1 == 1)
 }

@@ -1,8 +1,9 @@
-//! Compiled parser of Wikidata's JSON dumps, and hashes of rows. kgedit.store.compiled is its only user.
+//! Compiled parser of Wikidata's JSON dumps, hashes of rows, and rows as bytes. kgedit.store.compiled is its only user.
 
 mod columns;
 mod digests;
 mod entities;
+mod frames;
 mod json;
 mod statements;
 mod text;
@@ -17,6 +18,7 @@ use pyo3::types::PyBytes;
 use crate::columns::Buffers;
 use crate::digests::{Column, Texts, Values};
 use crate::entities::{Options, Rows};
+use crate::frames::{Kind, Packable, PackableColumn};
 
 /// Rules of Python's parser that this one follows: `JsonParser.version`.
 const RULES: &str = "3";
@@ -97,6 +99,67 @@ fn column((kind, first, valid, buffers): &Described) -> Option<Column<'_>> {
     Some(Column { first: *first, valid: valid.as_ref().map(bytes), values })
 }
 
+/// Rows of a table as bytes: one text for each of some ranges of an order of its rows.
+///
+/// `order` has the numbers of the rows as 64-bit integers, and `ends` the end of each range, which begins with that of
+/// the range before.
+#[pyfunction]
+fn pack_rows<'py>(
+    py: Python<'py>,
+    columns: Vec<Described>,
+    order: PyBuffer<i8>,
+    ends: Vec<usize>,
+) -> PyResult<Vec<Bound<'py, PyBytes>>> {
+    let known = columns.iter().map(packable).collect::<Option<Vec<_>>>();
+    let packed = known.and_then(|known| py.detach(|| pack_ranges(&known, bytes(&order), &ends)));
+    let packed = packed.ok_or_else(|| PyValueError::new_err("the buffers are not those of columns of this type"))?;
+    Ok(packed.iter().map(|rows| PyBytes::new(py, rows)).collect())
+}
+
+fn pack_ranges(columns: &[PackableColumn], order: &[u8], ends: &[usize]) -> Option<Vec<Vec<u8>>> {
+    let row = |number: &[u8]| i64::from_le_bytes(number.try_into().ok()?).try_into().ok();
+    let rows = order.chunks_exact(8).map(row).collect::<Option<Vec<usize>>>()?;
+    frames::pack(columns, &rows, ends)
+}
+
+/// Buffers of columns of packed tables, one after another: those of each kind that is wanted, in order.
+///
+/// `contents` has the bytes of each table and the number of its rows.
+#[pyfunction]
+fn unpack_rows<'py>(
+    py: Python<'py>,
+    contents: Vec<(Bound<'py, PyBytes>, usize)>,
+    columns: Vec<(String, bool)>,
+) -> PyResult<Columns<'py>> {
+    let kinds = columns.iter().map(|(name, wanted)| Some((kind(name)?, *wanted))).collect::<Option<Vec<_>>>();
+    let tables = contents.iter().map(|(content, rows)| (content.as_bytes(), *rows)).collect::<Vec<_>>();
+    let found = kinds.and_then(|kinds| py.detach(|| frames::unpack(&tables, &kinds)));
+    let found = found.ok_or_else(|| PyValueError::new_err("the content is not that of rows with these columns"))?;
+    Ok(to_python(py, (tables.iter().map(|(_, rows)| rows).sum(), found)))
+}
+
+fn kind(name: &str) -> Option<Kind> {
+    match name {
+        "string" => Some(Kind::Text),
+        "list" => Some(Kind::List),
+        "int8" => Some(Kind::Number(1)),
+        "int32" => Some(Kind::Number(4)),
+        "int64" => Some(Kind::Number(8)),
+        _ => None,
+    }
+}
+
+fn packable((name, first, valid, buffers): &Described) -> Option<PackableColumn<'_>> {
+    let buffers = buffers.iter().map(bytes).collect::<Vec<_>>();
+    let values = match (kind(name)?, buffers.as_slice()) {
+        (Kind::Text, &[offsets, data]) => Packable::Texts(Texts { offsets, data }),
+        (Kind::List, &[lists, offsets, data]) => Packable::Lists(lists, Texts { offsets, data }),
+        (Kind::Number(size), &[data]) => Packable::Numbers(size, data),
+        _ => return None,
+    };
+    Some(PackableColumn { first: *first, valid: valid.as_ref().map(bytes), values })
+}
+
 /// Content of one of Arrow's buffers, which do not change.
 fn bytes(buffer: &PyBuffer<i8>) -> &[u8] {
     if buffer.item_count() == 0 || !buffer.is_c_contiguous() {
@@ -165,5 +228,7 @@ fn read_line(
 fn kgedit_native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("RULES", RULES)?;
     module.add_function(wrap_pyfunction!(md5_of_rows, module)?)?;
+    module.add_function(wrap_pyfunction!(pack_rows, module)?)?;
+    module.add_function(wrap_pyfunction!(unpack_rows, module)?)?;
     module.add_class::<Parser>()
 }
