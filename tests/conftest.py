@@ -5,6 +5,7 @@ Uses no network and no GPU. Tests that need a server carry the marker `graph`.
 
 from __future__ import annotations
 
+import atexit
 import gc
 import os
 import sys
@@ -118,6 +119,9 @@ def pytest_collection_finish() -> None:
     """Exclude everything imported and collected, about a million objects, from later garbage collections."""
     gc.freeze()  # without a collection before, which takes a second and would free a few megabytes
     gc.enable()
+    # Python's own last collection frees them, because nanobind reports what remains. Before it, pytest collects as
+    # often as something is freed, which takes a second each time with a million objects.
+    atexit.register(gc.unfreeze)
 
 
 def pytest_configure() -> None:
@@ -126,11 +130,6 @@ def pytest_configure() -> None:
     tests/unit/test_files.py checks that files are synced before they are renamed.
     """
     pytest.MonkeyPatch().setattr(os, "fsync", lambda _: None)
-
-
-def pytest_unconfigure() -> None:
-    """Leave collection to the end of the process, because nanobind reports all remaining objects."""
-    gc.unfreeze()
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
