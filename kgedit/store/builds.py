@@ -23,6 +23,7 @@ from kgedit.progress import Advance, ignore
 from kgedit.store.blocks import parse_blocks
 from kgedit.store.bucket_numbers import bucket_count
 from kgedit.store.engine import literal, open_engine
+from kgedit.store.frames import LAYOUT
 from kgedit.store.framing import JSON_LINES, Framing
 from kgedit.store.joining import Joined, join_parts
 from kgedit.store.part_files import PartFiles
@@ -80,7 +81,7 @@ class Load:
     as_of: bool = False
 
     def identity(self, source: DumpFile) -> dict[str, Any]:
-        """Values that must agree for an interrupted load to be resumed."""
+        """Values by which a snapshot is known to be of this load."""
         return {
             "kgedit": __version__,
             "format": FORMAT,
@@ -93,6 +94,10 @@ class Load:
             "slice_of": self.slice_of,
             "lacks": list(self.lacks),
         }
+
+    def unfinished(self, source: DumpFile) -> dict[str, Any]:
+        """Values that must agree for an interrupted load to be resumed."""
+        return self.identity(source) | {"rows": LAYOUT}
 
     def buckets(self, source: DumpFile) -> int:
         """Number of buckets of the snapshot, from the size of the dump or the limit."""

@@ -146,7 +146,7 @@ def _is_there(home: Path, load: Load) -> bool:
 
 def _load(home: Path, loads: Sequence[Load], source: DumpFile, staging: Path, build: SnapshotBuild) -> None:
     load = loads[0]
-    _prepare(staging, load.identity(source) | ({"date": None} if load.as_of else {}))
+    _prepare(staging, load.unfinished(source) | ({"date": None} if load.as_of else {}))
     targets = join_targets(staging, loads)
     buckets = load.buckets(source)
 
@@ -225,17 +225,17 @@ def _differences(snapshot: Snapshot, load: Load, source: DumpFile) -> list[str]:
     return load_differences(snapshot.manifest, load.identity(source), as_of=load.as_of)
 
 
-def _prepare(staging: Path, identity: dict[str, Any]) -> None:
+def _prepare(staging: Path, unfinished: dict[str, Any]) -> None:
     """Keep the staging folder of an earlier attempt at the same load; otherwise create an empty one."""
     marker = staging / "load.json"
     try:
-        if json.loads(marker.read_bytes()) == identity:
+        if json.loads(marker.read_bytes()) == unfinished:
             return
     except (FileNotFoundError, ValueError):
         pass  # no earlier attempt, or an unidentifiable one
     shutil.rmtree(staging, ignore_errors=True)
     (staging / "parts").mkdir(parents=True)
-    write_json(marker, identity)
+    write_json(marker, unfinished)
 
 
 def _check_entities(counts: Counter[str], load: Load, source: DumpFile) -> None:

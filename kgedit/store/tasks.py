@@ -82,7 +82,7 @@ def run_task(
     """
     staging = staging_folder(home, load)
     with disk_errors(home), freed_memory_returned():
-        _share(staging, load.identity(source))
+        _share(staging, load.unfinished(source))
         if stage == "parse":
             blocks = _parse(staging, load, source, share, workers, progress)
             return sum(number in share for number in range(blocks))

@@ -6,8 +6,8 @@
 //! A column of texts or numbers is the number of its rows that have another value than the row before (the first row
 //! always does), these rows as bits unless they are one or all, whether their values are null, and the values: of texts
 //! the lengths of all, then the bytes of all. Before this, a column of texts has whether all texts end with a UUID, as
-//! ids of statements do; if so, the UUIDs in 16 bytes each, and they are left out of the texts. A column of lists is whether they are null, the number of all their texts,
-//! and unless it is zero the length of each list and the texts.
+//! ids of statements do; if so, the UUIDs in 16 bytes each, and they are left out of the texts. A column of lists is
+//! whether they are null, the number of all their texts, and unless it is zero the length of each list and the texts.
 
 use crate::columns::{Buffers, in_bytes};
 use crate::digests::{Texts, bit, number};

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import uuid
 from pathlib import Path
 
@@ -131,12 +132,14 @@ SOME, LETTERLESS = str(uuid.UUID(int=0xABC << 100)), str(uuid.UUID(int=1))
 @example(_with_ids(f"Q1${SOME}", f"Q1${SOME.upper()}", f"Q2${LETTERLESS}"), None, None)
 @example(_with_ids(f"Q1${SOME}", None), None, None)
 @example(_with_ids(f"Q1${SOME[:-1]}G", SOME, f"${SOME[:-2]}aA"), None, None)
-def test_packed_rows_are_those_that_were_given(rows: list[dict[str, object]], chance: object, data: object) -> None:
+def test_packed_rows_are_those_that_were_given(
+    rows: list[dict[str, object]], chance: random.Random | None, data: st.DataObject | None
+) -> None:
     table, compiled = pa.Table.from_pylist(rows, schema=SCHEMA), _compiled()
     order, cut = list(range(len(rows))), len(rows) // 2
-    if chance is not None:
-        chance.shuffle(order)  # type: ignore[attr-defined]
-        cut = data.draw(st.integers(0, len(rows)))  # type: ignore[attr-defined]
+    if chance is not None and data is not None:
+        chance.shuffle(order)
+        cut = data.draw(st.integers(0, len(rows)))
     first = table.slice(1)  # whose buffers begin before its rows
     packed = compiled.pack(table, np.array(order, np.int64), [cut, len(rows)])
     contents = [(packed[0], cut), (packed[1], len(rows) - cut)]

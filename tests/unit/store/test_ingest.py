@@ -21,6 +21,7 @@ from world.parsers import PARSERS, python_parser
 from world.patience import wait_until
 
 from kgedit.errors import SourceError, StoreError
+from kgedit.store.frames import LAYOUT
 from kgedit.store.ingest import content_difference, load_differences
 from kgedit.store.schemas import LoaderOptions
 from kgedit.store.snapshots import Snapshot, list_snapshots, open_snapshot
@@ -407,18 +408,22 @@ def interrupt(home: Path, dump: Path, after: int) -> None:
         ingest(home, load_of(DATE), DumpFile(dump, SMALL), workers=1, overwrite=False, progress=stop)
 
 
-def test_blocks_that_are_done_are_not_parsed_again(tmp_path: Path, dump: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("layout", "done"), [(LAYOUT, 4), (LAYOUT + 1, 0)])
+def test_blocks_that_are_done_are_not_parsed_again_unless_their_files_have_another_layout(
+    layout: int, done: int, tmp_path: Path, dump: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from kgedit.loaders.wikidata_json import JsonParser
 
     home = tmp_path / "home"
     interrupt(home, dump, 4)
+    monkeypatch.setattr("kgedit.store.builds.LAYOUT", layout)
     parsed = []
     parse = JsonParser.parse
     monkeypatch.setattr(JsonParser, "parse", lambda self, block: parsed.append(block) or parse(self, block))
     load(home, dump, DATE, block_bytes=SMALL)
     from kgedit.store.sources import DumpFile
 
-    assert parsed == list(DumpFile(dump, SMALL).blocks())[4:]
+    assert parsed == list(DumpFile(dump, SMALL).blocks())[done:]
 
 
 def test_blocks_of_another_file_of_the_same_name_and_size_are_parsed_again(tmp_path: Path) -> None:
