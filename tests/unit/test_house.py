@@ -10,6 +10,8 @@ from collections.abc import Iterable
 from graphlib import TopologicalSorter
 from pathlib import Path
 
+import pytest
+
 import kgedit
 
 PACKAGE = Path(kgedit.__file__).parent
@@ -39,14 +41,22 @@ def test_the_paths_in_the_tables_of_contributing_exist() -> None:
     assert [path for path in sorted(named) if not list(ROOT.glob(re.sub("<[a-z]+>", "*", path.rstrip("/"))))] == []
 
 
-def _trees() -> dict[str, ast.Module]:
-    """Syntax trees of all modules."""
+@pytest.fixture(scope="module")
+def trees() -> dict[str, ast.Module]:
+    """Syntax trees of all modules, by name, for tests that only read them: parsing takes seconds."""
     return {
         ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): ast.parse(
             path.read_text(encoding="utf-8")
         )
         for path in PACKAGE.rglob("*.py")
     }
+
+
+@pytest.fixture(scope="module")
+def loaders() -> dict[str, ast.Module]:
+    """Syntax trees of the loaders outside the package; the package kgedit.loaders looks for modules there too."""
+    files = (ROOT / "loaders").glob("*.py")
+    return {f"kgedit.loaders.{path.stem}": ast.parse(path.read_text(encoding="utf-8")) for path in files}
 
 
 def _imports(nodes: Iterable[ast.AST]) -> set[str]:
@@ -58,9 +68,8 @@ def _imports(nodes: Iterable[ast.AST]) -> set[str]:
     return found
 
 
-def test_functions_of_commands_import_only_what_is_not_loaded_anyway() -> None:
+def test_functions_of_commands_import_only_what_is_not_loaded_anyway(trees: dict[str, ast.Module]) -> None:
     """An import inside a function delays its cost; if the module is loaded with the file, it only hides an arrow."""
-    trees = _trees()
     at_once = {name: _imports(tree.body) & trees.keys() for name, tree in trees.items()}
     wrong = []
     for name in (one for one in trees if one.startswith(("kgedit.cli", "kgedit.verbs"))):
@@ -75,18 +84,16 @@ def test_functions_of_commands_import_only_what_is_not_loaded_anyway() -> None:
     assert wrong == []
 
 
-def test_no_modules_import_one_another_in_a_circle() -> None:
+def test_no_modules_import_one_another_in_a_circle(trees: dict[str, ast.Module]) -> None:
     """Also counts imports inside functions and those for type checkers, which only hide that two files are one."""
-    trees = _trees()
-    del trees["kgedit"]  # the public API names everything
-    sorter = TopologicalSorter({name: _imports(ast.walk(tree)) & trees.keys() for name, tree in trees.items()})
+    names = trees.keys() - {"kgedit"}  # the public API names everything
+    sorter = TopologicalSorter({name: _imports(ast.walk(trees[name])) & names for name in sorted(names)})
     sorter.prepare()  # raises CycleError, which names the modules
 
 
-def test_no_two_classes_have_one_name() -> None:
-    files = [*PACKAGE.rglob("*.py"), *(ROOT / "loaders").glob("*.py")]
-    trees = [ast.parse(path.read_text(encoding="utf-8")) for path in files]
-    names = Counter(node.name for tree in trees for node in tree.body if isinstance(node, ast.ClassDef))
+def test_no_two_classes_have_one_name(trees: dict[str, ast.Module], loaders: dict[str, ast.Module]) -> None:
+    every = (*trees.values(), *loaders.values())
+    names = Counter(node.name for tree in every for node in tree.body if isinstance(node, ast.ClassDef))
     assert [name for name, count in names.items() if count > 1 and not name.startswith("_")] == []
 
 
@@ -104,11 +111,11 @@ def test_folders_of_unit_tests_mirror_the_package() -> None:
     assert [folder for folder in folders - {Path("docs")} if not (PACKAGE / folder).is_dir()] == []
 
 
-def test_what_benchmarks_documentation_and_notebooks_import_exists() -> None:
+def test_what_benchmarks_documentation_and_notebooks_import_exists(
+    trees: dict[str, ast.Module], loaders: dict[str, ast.Module]
+) -> None:
     """No other test runs all of them."""
-    trees = _trees()
-    for path in (ROOT / "loaders").glob("*.py"):  # the package kgedit.loaders looks for modules there too
-        trees[f"kgedit.loaders.{path.stem}"] = ast.parse(path.read_text(encoding="utf-8"))
+    every = trees | loaders
     files = [path for room in ("benchmarks", "docs", "examples") for path in (ROOT / room).rglob("*.py")]
     missing = [
         f"{path.relative_to(ROOT)}: {node.module}.{one.name}"
@@ -116,7 +123,7 @@ def test_what_benchmarks_documentation_and_notebooks_import_exists() -> None:
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
         if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "kgedit"
         for one in node.names
-        if f"{node.module}.{one.name}" not in trees and one.name not in _defined(trees.get(node.module or ""))
+        if f"{node.module}.{one.name}" not in every and one.name not in _defined(every.get(node.module or ""))
     ]
     assert missing == []
 
