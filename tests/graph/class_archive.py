@@ -10,13 +10,14 @@ from __future__ import annotations
 import hashlib
 import shutil
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 from filelock import FileLock
 
-from kgedit.graph.browser import entry_jar
-from kgedit.graph.managed.install import install, jar_folder
+from kgedit.graph.managed.class_path import class_path
+from kgedit.graph.managed.install import jar_folder
 from kgedit.graph.managed.java import Java, find_java
 from kgedit.graph.managed.server import ManagedServer
 
@@ -26,11 +27,11 @@ QUICK_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 def quick_java() -> str:
     """Java's options for servers of tests; the first caller has the archive written, others wait for it."""
-    install()
+    jars = class_path()
     found = find_java()
     folder = jar_folder().parent / "test-classes"
     folder.mkdir(exist_ok=True)
-    own = folder / _key(found)
+    own = folder / _key(found, jars)
     java, neo4j, done = own / "java.jsa", own / "neo4j.jsa", own / "done"
     with FileLock(folder / "lock"):
         if not done.exists():
@@ -45,10 +46,9 @@ def quick_java() -> str:
     return f"{QUICK_JAVA} -XX:SharedArchiveFile={written}" if written else QUICK_JAVA
 
 
-def _key(java: Java) -> str:
-    """Names what Java compares before it uses an archive: itself, and the jars by size and time."""
-    files = [Path(java.path).resolve(), *sorted(jar_folder().glob("*.jar"))]
-    files += [jar for jar in (entry_jar(),) if jar is not None]
+def _key(java: Java, jars: Sequence[Path]) -> str:
+    """Names what Java compares before it uses an archive: itself, and the jars in order, by size and time."""
+    files = [Path(java.path).resolve(), *jars]
     stats = [(str(path), path.stat().st_size, path.stat().st_mtime_ns) for path in files]
     return hashlib.sha256(repr((QUICK_JAVA, java.version, stats)).encode()).hexdigest()[:16]
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kgedit.errors import GraphError, MissingExtraError
-from kgedit.graph.managed.install import install
+from kgedit.graph.managed.class_path import class_path
 from kgedit.graph.managed.settings import plan_memory
 
 FIT_VERSIONS = (21, 17)
@@ -108,10 +108,8 @@ which is milliseconds there, and the server takes a quarter less to start."""
 _NOISE = re.compile(r"\s+(at |\.\.\. \d+ more)|[ .]+\d+% |\[.*∆")
 
 
-def server_program(
-    folder: Path, java: Java, class_path: Sequence[str], *, heap: int, store_bytes: int = 0
-) -> list[str]:
-    """Command of the server.
+def server_program(folder: Path, java: Java, *, heap: int, store_bytes: int = 0) -> list[str]:
+    """Command of the server, run in `environment_of` its home.
 
     Args:
         folder: Its home.
@@ -119,7 +117,7 @@ def server_program(
         store_bytes: Size of the graph on disk; 0 for one that has still to be written.
     """
     return [
-        *_java(java, class_path, heap, _OPENED + _OPENED_FOR_SERVER),
+        *_java(java, heap, _OPENED + _OPENED_FOR_SERVER),
         # A server without memory answers some queries but not others; one that has ended is started again.
         "-XX:+ExitOnOutOfMemoryError",
         *(_QUICKLY if 0 < store_bytes <= _SMALL_STORE else _COMPILE_LESS),
@@ -130,20 +128,21 @@ def server_program(
     ]
 
 
-def admin_tool(java: Java, jars: Path, *arguments: str, heap: int, is_short: bool) -> list[str]:
-    """Command of the admin tool (neo4j-admin) with these arguments; its home is set by `environment_of`.
+def admin_tool(java: Java, *arguments: str, heap: int, is_short: bool) -> list[str]:
+    """Command of the admin tool (neo4j-admin) with these arguments; its home and jars are set by `environment_of`.
 
     Args:
         is_short: Whether the tool has little to do, so that Java should compile quickly rather than well.
     """
     # With java.io opened, an import would allocate 256 MB for a transaction log, regardless of neo4j.conf.
-    options = [*_java(java, [f"{jars}/*"], heap, _OPENED), *(_QUICKLY if is_short else ())]
+    options = [*_java(java, heap, _OPENED), *(_QUICKLY if is_short else ())]
     return [*options, "org.neo4j.cli.AdminTool", *arguments]
 
 
 def environment_of(folder: Path) -> dict[str, str]:
-    """Our environment variables, with `folder` as Neo4j's home."""
-    return os.environ | {"NEO4J_HOME": str(folder), "NEO4J_CONF": str(folder / "conf")}
+    """Our environment variables, with `folder` as Neo4j's home, and its jars, which would fill a screen of `ps`."""
+    jars = os.pathsep.join(map(str, class_path()))
+    return os.environ | {"NEO4J_HOME": str(folder), "NEO4J_CONF": str(folder / "conf"), "CLASSPATH": jars}
 
 
 def run_program(command: Sequence[str], folder: Path, *, what: str, keep_open: Sequence[int] = ()) -> None:
@@ -178,9 +177,8 @@ def end_of_output(printed: str, *, lines: int = 15) -> str:
     return "\n".join(list(dict.fromkeys(lines_to_show))[-lines:])
 
 
-def _java(java: Java, class_path: Sequence[str], heap: int, opened: Sequence[str]) -> list[str]:
-    options = [f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in opened]
-    return [str(java.path), f"-Xmx{heap}", *options, "-cp", os.pathsep.join(class_path)]
+def _java(java: Java, heap: int, opened: Sequence[str]) -> list[str]:
+    return [str(java.path), f"-Xmx{heap}", *(f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in opened)]
 
 
 def import_csv(
@@ -209,7 +207,6 @@ def import_csv(
     size = sum(file.stat().st_size for _, named in groups for files in named.values() for file in files)
     command = admin_tool(
         find_java(),
-        install(),
         *("database", "import", "full", database),
         "--overwrite-destination=true",
         "--verbose",  # otherwise it does not report which row was bad

@@ -23,8 +23,8 @@ from pathlib import Path
 from kgedit.errors import GraphError
 from kgedit.files import replace_file, sync
 from kgedit.graph.bolt import Address, answers
-from kgedit.graph.browser import entry_jar
 from kgedit.graph.managed import install
+from kgedit.graph.managed.class_path import remove_damaged_copies
 from kgedit.graph.managed.java import (
     end_of_output,
     environment_of,
@@ -277,7 +277,7 @@ class ManagedServer:
         except GraphError as error:
             if self._disk_is_full() and not self.running():
                 raise GraphError(about_full_disk(self.folder)) from error
-            wrong = install.wrong_jars()
+            wrong = install.wrong_jars() + remove_damaged_copies()
             if not wrong:
                 raise
             say(f"Damaged among Neo4j's jars: {', '.join(wrong)}")
@@ -303,11 +303,8 @@ class ManagedServer:
         memory = plan_memory(store_bytes=size)
         write_settings(self.folder, ports, memory)
         self._set_first_password()
-        class_path = [f"{install.install()}/*"]
-        if entry := entry_jar():
-            class_path.insert(0, str(entry))
         start_detached(
-            server_program(self.folder, find_java(), class_path, heap=memory.heap, store_bytes=size),
+            server_program(self.folder, find_java(), heap=memory.heap, store_bytes=size),
             self._pid_file,
             log=self.log_file,
             folder=self.folder,
