@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import gc
 import json
 import runpy
 import types
 import weakref
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +22,7 @@ from world.quick_settings import QUICK
 from world.small_models import save, small_model, tokenizer
 from world.small_timestep import write_timestep
 
-from kgedit.editing import make_editor
+from kgedit.editing import METHODS, make_editor
 from kgedit.llm.contexts import read_context
 from kgedit.llm.language_model import LanguageModel
 
@@ -36,14 +38,21 @@ PROMPTS = {"wise": 11, "memoir": 3, "stableedit": 3, "mend": 3}
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _only_new_things() -> None:
-    """What was there before is neither collected nor counted: each look at all of it takes half a second."""
+def _everything_is_imported() -> None:
+    """Import all methods before memory is looked at: each look at what peft imports takes half a second."""
+    for name in MEMORY["NEEDS"]:
+        assert METHODS[name]
+
+
+@pytest.fixture(autouse=True)
+def _only_new_things(_everything_is_imported: None) -> None:
+    """What was there before a test is neither collected nor counted in it."""
     gc.collect()
     gc.freeze()
 
 
-def _wider_model() -> LanguageModel:
-    """Matrices are much larger than what is kept of a prompt, as in large models."""
+@cache
+def _prototype() -> Any:
     torch.manual_seed(0)
     config = {"hidden_size": 256, "intermediate_size": 1024, "num_hidden_layers": 3, "num_attention_heads": 4}
     ends = {"bos_token_id": None, "eos_token_id": 0, "pad_token_id": 0}
@@ -51,7 +60,12 @@ def _wider_model() -> LanguageModel:
         transformers.LlamaConfig(**config, **ends, num_key_value_heads=2, vocab_size=len(tokenizer())),
         dtype=torch.bfloat16,
     )
-    return LanguageModel("", "", module.eval().requires_grad_(False), tokenizer())
+    return module.eval().requires_grad_(False)
+
+
+def _wider_model() -> LanguageModel:
+    """Matrices are much larger than what is kept of a prompt, as in large models."""
+    return LanguageModel("", "", copy.deepcopy(_prototype()), tokenizer())
 
 
 def _tensors() -> list[torch.Tensor]:
@@ -66,6 +80,10 @@ def _bytes_of_tensors() -> int:
 
 class LiveBytes(TorchDispatchMode):
     """Counts the bytes of tensors that are created in its context, now and at most."""
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        return False  # nothing is compiled here, and turning the compiler off takes longer than many an operation
 
     def __init__(self) -> None:
         super().__init__()
