@@ -114,6 +114,26 @@ def _steps_of(spec: RunSpec, folder: Path) -> int:
     return len(calls)
 
 
+def _run_copying_each_step(spec: RunSpec, folder: Path, home: Path) -> list[Path]:
+    """Run to the end, and return what a process that is killed at each step leaves: copies of the run and of its home.
+
+    Each copy takes less time than another run up to the same step. That a run ended by an error resumes too is tested
+    with every kind of method below.
+    """
+    copies: list[Path] = []
+
+    def copy(stage: str, done: int, total: int) -> None:
+        copies.append(folder.with_name(f"killed-{len(copies) + 1}"))
+        for left, name in ((folder, "run"), (home, "home")):
+            if left.is_dir():
+                shutil.copytree(left, copies[-1] / name)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("KGEDIT_HOME", str(home))
+        run(spec, folder, progress=copy)
+    return copies
+
+
 def _last_timestep(row: dict[str, Any]) -> str | None:
     """The last timestep that the model had received edits of when it gave an answer."""
     return row["model_state"]["timestep"]
@@ -191,20 +211,16 @@ def test_a_run_killed_at_any_step_goes_on_to_the_same_lines(
     protocol: str, world: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     spec = _spec(world, protocol=protocol, checkpoint_every=2)
-    monkeypatch.setenv("KGEDIT_HOME", str(tmp_path / "unbroken-home"))
-    steps = _steps_of(spec, tmp_path / "unbroken")
+    copies = _run_copying_each_step(spec, tmp_path / "unbroken", tmp_path / "unbroken-home")
     expected = _content(tmp_path / "unbroken")
 
-    for kill in range(3, steps, max(1, steps // 5)):
-        monkeypatch.setenv("KGEDIT_HOME", str(tmp_path / f"home-{kill}"))
-        folder = tmp_path / f"killed-{kill}"
-        with pytest.raises(_KilledError):
-            run(spec, folder, progress=_kill_at(kill))
+    for killed in copies[2 : -1 : max(1, len(copies) // 5)]:
+        monkeypatch.setenv("KGEDIT_HOME", str(killed / "home"))
         for name in ("answers.jsonl", "edits.jsonl"):
-            with (folder / name).open("a", encoding="utf-8") as file:
+            with (killed / "run" / name).open("a", encoding="utf-8") as file:
                 file.write('{"model_state": nu')
-        run(spec, folder)
-        assert _content(folder) == expected, f"killed at step {kill} of {steps}"
+        run(spec, killed / "run")
+        assert _content(killed / "run") == expected, f"{killed.name} of {len(copies)}"
 
 
 ONE_OF_EACH_KIND = (
@@ -308,16 +324,14 @@ def test_rag_with_an_approximate_index_goes_on_to_the_same_lines(
     found = {"embedder": "character-ngrams", "index": "hnsw"}
     more = {"protocol": "sequential", "checkpoint_every": 2, "evaluate_every": 2, "presets": [BRIEF]}
     spec = _spec(world, "rag", settings=found, **more)
-    steps = _steps_of(spec, tmp_path / "unbroken")
+    copies = _run_copying_each_step(spec, tmp_path / "unbroken", tmp_path / "unbroken-home")
     expected = _content(tmp_path / "unbroken")
     assert any(len(row["retrieved"]) == 2 for row in expected["answers.jsonl"])
 
-    for kill in range(3, steps, max(1, steps // 4)):
-        monkeypatch.setenv("KGEDIT_HOME", str(tmp_path / f"home-{kill}"))
-        with pytest.raises(_KilledError):
-            run(spec, tmp_path / f"killed-{kill}", progress=_kill_at(kill))
-        run(spec, tmp_path / f"killed-{kill}")
-        assert _content(tmp_path / f"killed-{kill}") == expected, f"killed at step {kill} of {steps}"
+    for killed in copies[2 : -1 : max(1, len(copies) // 4)]:
+        monkeypatch.setenv("KGEDIT_HOME", str(killed / "home"))
+        run(spec, killed / "run")
+        assert _content(killed / "run") == expected, f"{killed.name} of {len(copies)}"
 
 
 @pytest.mark.slow
@@ -325,7 +339,7 @@ def test_edits_so_far_are_asked_on_schedule_and_a_killed_run_asks_the_same(
     world: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     spec = _spec(world, evaluate_every=2, checkpoint_every=2, batch_size=1)
-    steps = _steps_of(spec, tmp_path / "unbroken")
+    copies = _run_copying_each_step(spec, tmp_path / "unbroken", tmp_path / "unbroken-home")
     expected = _content(tmp_path / "unbroken")
     updates = [row for row in expected["answers.jsonl"] if (row["axis"], row["preset"]) == ("update", "wild")]
     asked = [(_last_timestep(row), _edits(row), row["timestep"]) for row in updates if _edits(row) is not None]
@@ -335,12 +349,10 @@ def test_edits_so_far_are_asked_on_schedule_and_a_killed_run_asks_the_same(
     edited = [case for row in expected["edits.jsonl"] for case in row["case_ids"]]
     assert {row["case_id"] for row in updates if _edits(row)} == set(edited[:2])
 
-    for kill in range(3, steps, max(1, steps // 6)):
-        monkeypatch.setenv("KGEDIT_HOME", str(tmp_path / f"home-{kill}"))
-        with pytest.raises(_KilledError):
-            run(spec, tmp_path / f"killed-{kill}", progress=_kill_at(kill))
-        run(spec, tmp_path / f"killed-{kill}")
-        assert _content(tmp_path / f"killed-{kill}") == expected, f"killed at step {kill} of {steps}"
+    for killed in copies[2 : -1 : max(1, len(copies) // 6)]:
+        monkeypatch.setenv("KGEDIT_HOME", str(killed / "home"))
+        run(spec, killed / "run")
+        assert _content(killed / "run") == expected, f"{killed.name} of {len(copies)}"
     scores = measure_run(tmp_path / "unbroken").scores
     assert {score.model_state.edits for score in scores if score.stage == "partial"} == {2}
     assert {score.timestep for score in scores if score.stage == "partial"} == {first}
