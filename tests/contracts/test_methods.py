@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import cache
@@ -77,22 +77,29 @@ memory. Plain pytest takes two methods."""
 ASKED = tuple(read_context(name) for name in ("question_only", "instruction"))
 
 
-def _editor(name: str, model: LanguageModel, known: list[KnownFact], **given: object) -> Editor[Any]:
-    editor = make_editor(name, model, {**QUICK.get(name, {}), **given}, contexts=ASKED, seed=7)
-    if editor.capabilities.needs_known_facts:
-        editor.prepare(known, advance=ignore)
-    return editor
-
-
 TWO_STEPS = {
     name: {
-        key: min(value, 2) for key, value in settings.items() if key in ("steps", "epochs", "train_steps", "prompts")
+        key: min(value, 2) if key in ("steps", "epochs", "train_steps", "prompts") else value
+        for key, value in settings.items()
     }
     for name, settings in QUICK.items()
 }
-"""For models placed on simulated devices, which are slow: a second step uses what the first has left there, such as the
-optimizer's moments; a third does nothing else.
-"""
+"""A second step uses what the first has left, such as the optimizer's moments; a third does nothing else. Only a call
+that resumes half way needs more."""
+
+
+def _editor(
+    name: str,
+    model: LanguageModel,
+    known: list[KnownFact],
+    *,
+    settings: Mapping[str, dict[str, Any]] = TWO_STEPS,
+    **given: object,
+) -> Editor[Any]:
+    editor = make_editor(name, model, {**settings.get(name, {}), **given}, contexts=ASKED, seed=7)
+    if editor.capabilities.needs_known_facts:
+        editor.prepare(known, advance=ignore)
+    return editor
 
 
 def _answers(editor: Editor[Any], cases: list[Case], *, tokens: int = 2) -> list[str]:
@@ -127,7 +134,7 @@ def plain_edit(cases: list[Case], known: list[KnownFact]) -> Callable[[str, str]
     @cache
     def edited(name: str, architecture: str) -> PlainEdit:
         model = small_model(architecture)
-        before, editor = weights(model), _editor(name, model, known, **TWO_STEPS.get(name, {}))
+        before, editor = weights(model), _editor(name, model, known)
         unedited = _answers(editor, cases, tokens=1)
         editor.apply(cases[:2])
         beginnings = _answers(editor, cases, tokens=1)
@@ -236,7 +243,7 @@ def test_a_model_on_a_device_without_float64_or_spread_over_two_others_takes_the
         else:
             placed.module.to(first)
         before = weights(placed)
-        editor = _editor(name, placed, known, **TWO_STEPS.get(name, {}))
+        editor = _editor(name, placed, known)
         editor.apply(cases[:2])
         assert {tensor.device for tensor in placed.module.parameters()} == ({first, second} if spread else {first})
         for key, weight in weights(placed).items():
@@ -288,7 +295,7 @@ def test_a_model_whose_weights_are_offloaded_takes_the_same_edit(
     with nullcontext((torch.device("cpu"),)) if disk else gpus() as (device, *_):
         offloaded = small_model(architecture)
         _offload(offloaded.module, tmp_path if disk else tmp_path / "none", device)
-        editor = _editor(name, offloaded, known, **TWO_STEPS.get(name, {}))
+        editor = _editor(name, offloaded, known)
         if disk:
             assert _answers(editor, cases, tokens=1) == plain.unedited
         editor.apply(cases[:2])
@@ -309,18 +316,53 @@ def _assert_equal(model: LanguageModel, expected: dict[str, torch.Tensor], *, ex
         torch.testing.assert_close(weight, expected[key], **tolerance)
 
 
+@dataclass(frozen=True)
+class EditedModel:
+    """An edited model that several tests read, and that is in the same state after each of them.
+
+    Attributes:
+        parameters: Its own parameters, without those that the method added.
+        once: Its weights after the first two cases were edited.
+        asked: Whether any of these wanted a gradient, for each forward pass up to then.
+    """
+
+    editor: Editor[Any]
+    parameters: list[torch.nn.Parameter]
+    once: dict[str, torch.Tensor]
+    asked: list[bool]
+
+
+@pytest.fixture(scope="module")
+def edited_model(cases: list[Case], known: list[KnownFact]) -> Callable[[str], EditedModel]:
+    """One of each method, made once."""
+
+    @cache
+    def edited(name: str) -> EditedModel:
+        model = small_model()
+        parameters = list(model.module.parameters())
+        asked: list[bool] = []
+
+        def look(module: torch.nn.Module, inputs: Any, output: Any) -> None:
+            asked.append(any(parameter.requires_grad for parameter in parameters))
+
+        with model.module.get_output_embeddings().register_forward_hook(look):
+            editor = _editor(name, model, known)
+            editor.apply(cases[:2])
+            _answers(editor, cases)
+        return EditedModel(editor, parameters, weights(model), asked)
+
+    return edited
+
+
 @pytest.mark.parametrize("name", METHODS)
 def test_the_same_edits_after_restoring_give_the_same_weights(
-    name: str, cases: list[Case], known: list[KnownFact]
+    name: str, cases: list[Case], edited_model: Callable[[str], EditedModel]
 ) -> None:
-    model = small_model()
-    editor = _editor(name, model, known)
-    editor.apply(cases[:2])
-    once = weights(model)
-    editor.restore()
-    editor.apply(cases[:2])
+    edited = edited_model(name)
+    edited.editor.restore()
+    edited.editor.apply(cases[:2])
 
-    assert changed(once, model) == []
+    assert changed(edited.once, edited.editor.model) == []
 
 
 @pytest.mark.parametrize("name", METHODS)
@@ -351,7 +393,8 @@ def test_a_saved_state_goes_on_as_if_nothing_had_happened(
 def test_a_call_that_was_cut_short_resumes_from_any_of_its_checkpoints(
     name: str, cases: list[Case], known: list[KnownFact], tmp_path: Path
 ) -> None:
-    whole, checkpoints, kept = _editor(name, small_model(), known), Checkpoints(tmp_path), []
+    whole = _editor(name, small_model(), known, settings=QUICK)
+    checkpoints, kept = Checkpoints(tmp_path), []
 
     def checkpoint(state: Callable[[], EditorState]) -> None:
         saved = CallCheckpoint("t", 1, 2, seconds=1, cpu_seconds=1, state=state())
@@ -364,7 +407,7 @@ def test_a_call_that_was_cut_short_resumes_from_any_of_its_checkpoints(
 
     assert bool(kept) == whole.capabilities.resumes_calls
     for saved in kept:
-        resumed = _editor(name, small_model(), known)
+        resumed = _editor(name, small_model(), known, settings=QUICK)
         resumed.load_state(before)
         assert resumed.apply(cases[1:3], RunContext(resume=saved.state)) == applied
         assert changed(weights(whole.model), resumed.model) == []
@@ -402,7 +445,7 @@ def test_a_narrow_model_on_a_gpu_is_edited_and_restored_too(
     with gpus() as (first, _):
         model = small_model()
         model.module.to(first, number_format)
-        before, editor = weights(model), _editor(name, model, known, **TWO_STEPS.get(name, {}))
+        before, editor = weights(model), _editor(name, model, known)
         editor.apply(cases[:1])
         _answers(editor, cases[:2])
         editor.restore()
@@ -413,18 +456,18 @@ def test_a_narrow_model_on_a_gpu_is_edited_and_restored_too(
 
 @pytest.mark.parametrize("name", METHODS)
 def test_texts_that_share_what_they_begin_with_get_the_answers_of_texts_read_whole(
-    name: str, cases: list[Case], known: list[KnownFact]
+    name: str, cases: list[Case], edited_model: Callable[[str], EditedModel]
 ) -> None:
     """A method whose hooks look at rows has declared so, and then nothing is shared."""
-    model = small_model()
-    editor = _editor(name, model, known)
-    editor.apply(cases[:2])
+    editor = edited_model(name).editor
+    model = editor.model
     assert shares_beginnings(model, 100) != editor.capabilities.changes_forward
     shared = _answers(editor, cases, tokens=4)
     model.row_readers.append("this test")
+    whole = shares_beginnings(model, 100), _answers(editor, cases, tokens=4)
+    model.row_readers.pop()
 
-    assert not shares_beginnings(model, 100)
-    assert _answers(editor, cases, tokens=4) == shared
+    assert whole == (False, shared)
 
 
 @pytest.mark.parametrize("name", METHODS)
@@ -447,23 +490,13 @@ def test_a_second_model_in_the_same_process_is_unaffected(name: str, cases: list
 
 @pytest.mark.parametrize("name", METHODS)
 def test_an_edit_of_a_frozen_model_asks_no_gradient_of_other_modules(
-    name: str, cases: list[Case], known: list[KnownFact]
+    name: str, edited_model: Callable[[str], EditedModel]
 ) -> None:
-    model = small_model()
-    parameters = list(model.module.parameters())
-    asked: list[bool] = []
+    edited = edited_model(name)
 
-    def look(module: torch.nn.Module, inputs: Any, output: Any) -> None:
-        asked.append(any(parameter.requires_grad for parameter in parameters))
-
-    model.module.get_output_embeddings().register_forward_hook(look)
-    editor = _editor(name, model, known)
-    editor.apply(cases[:2])
-    _answers(editor, cases)
-
-    assert asked
-    assert not any(asked)
-    assert all(parameter.grad is None for parameter in parameters)
+    assert edited.asked
+    assert not any(edited.asked)
+    assert all(parameter.grad is None for parameter in edited.parameters)
 
 
 @pytest.mark.parametrize("name", ["rome", "memit", "alphaedit"])

@@ -8,16 +8,17 @@ without moving it to the CPU. Numbers are computed by the CPU, so they equal tho
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
 
 import torch
 from accelerate import dispatch_model
+from torch._C import DispatchKey
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -98,10 +99,10 @@ class _Everywhere(TorchDispatchMode):
 
 def _run(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
     traits = _traits(func)
-    if traits.decomposes:
+    if traits.decompose is not None:
         # Inference mode passes some operations whole that are decomposed otherwise.
         with _Everywhere():
-            return func.decompose(*args, **kwargs)
+            return traits.decompose(*args, **kwargs)
     tensors = _tensors([*args, *kwargs.values()] if kwargs else args)
     there = [tensor for tensor in tensors if isinstance(tensor, _There)]
     place = kwargs.get("device") or (_place(KIND, there[0].index) if there else None)
@@ -156,7 +157,7 @@ class _Traits:
     """Properties of an operation.
 
     Attributes:
-        decomposes: Whether it can be decomposed into others.
+        decompose: Runs it as a series of others; None if it cannot be decomposed.
         mutates: Whether it mutates its arguments.
         elementwise: Whether it computes each element separately.
         copies: Whether it copies tensors between devices.
@@ -164,7 +165,7 @@ class _Traits:
         on_gpus: Whether torch has a CUDA kernel for it; True if torch was built without CUDA, which does not know.
     """
 
-    decomposes: bool
+    decompose: Callable[..., Any] | None
     mutates: bool
     elementwise: bool
     copies: bool
@@ -176,13 +177,21 @@ class _Traits:
 def _traits(func: Any) -> _Traits:
     has_kernel = torch._C._dispatch_has_computed_kernel_for_dispatch_key
     return _Traits(
-        func._can_decompose(),
+        _decomposition(func),
         func._schema.is_mutable,
         torch.Tag.pointwise in func.tags,
         func in _COPIES,
         func in _PRODUCTS,
         not torch.backends.cuda.is_built() or has_kernel(func.name(), "CUDA") or not has_kernel(func.name(), "CPU"),
     )
+
+
+def _decomposition(func: Any) -> Callable[..., Any] | None:
+    """The kernel that devices have too, and otherwise torch's decomposition in Python, which takes longer."""
+    key = DispatchKey.CompositeImplicitAutograd
+    if torch._C._dispatch_has_kernel_for_dispatch_key(func.name(), key):
+        return partial(func._op_dk, key)
+    return func.decompose if func._can_decompose() else None
 
 
 def _tensors(values: Sequence[Any]) -> list[torch.Tensor]:
