@@ -291,11 +291,12 @@ def activations(model: LanguageModel, lowest: int, *, rows: int = 1) -> int:
 
 def table() -> str:
     """Of all methods, those that need least first."""
-    model, rows = large_model(), []
+    model, rows, unknown = large_model(), [], []
     with without_content():
         kept = functools.cache(functools.partial(activations, model))  # several methods begin at the same block
         for method in METHODS:
             if (needs := needs_of(method, model)) is None:
+                unknown.append(f"`{method}`")
                 continue
             row = kept(needs.trains_from) if needs.trains_from is not None else 0
             rows.append((needs.held + needs.step + row, method, needs, row))
@@ -307,7 +308,7 @@ def table() -> str:
         each = f"{needs.each / 2**10:.3g} KiB for each edit" if needs.each else ""
         held = " and ".join(filter(None, (_gib(needs.held) if needs.held or not each else "", each)))
         lines.append(f"| `{method}` | {held} | {_gib(needs.step)} | {_gib(row)} |")
-    if unknown := [f"`{name}`" for name in METHODS if needs_of(name, model) is None]:
+    if unknown:
         lines += ["", f"Not computed: {', '.join(unknown)}."]
     weights = sum(2 * parameter.numel() for parameter in model.module.parameters())
     config = model.module.config

@@ -8,7 +8,7 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -31,10 +31,12 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
     return str(folder / "first"), str(folder / "second")
 
 
-@pytest.fixture(autouse=True)
-def two_models_fit(models: tuple[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(up_ahead, "_BESIDE_EACH_OTHER", set(models))
-    monkeypatch.setattr(up_ahead, "usable_cores", lambda: 2)
+@pytest.fixture(scope="module", autouse=True)
+def two_models_fit(models: tuple[str, str]) -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(up_ahead, "_BESIDE_EACH_OTHER", set(models))
+        patch.setattr(up_ahead, "usable_cores", lambda: 2)
+        yield
 
 
 def _up(home: Path, models: tuple[str, str], on_step: Any = None) -> kgedit.Outcome:
@@ -57,30 +59,57 @@ def _answers(outcome: kgedit.Outcome) -> list[list[dict[str, Any]]]:
     ]
 
 
-@pytest.mark.slow
-def test_the_results_are_those_of_one_process(
-    tmp_path: Path, models: tuple[str, str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    waited: list[float | None] = []
+@pytest.fixture(scope="module")
+def waited() -> Iterator[list[float | None]]:
+    """What each wait for a second process has returned so far."""
+    found: list[float | None] = []
     wait = up_ahead.Ahead.wait
 
     def spied(*given: Any) -> float | None:
-        waited.append(wait(*given))
-        return waited[-1]
+        found.append(wait(*given))
+        return found[-1]
 
-    monkeypatch.setattr(up_ahead.Ahead, "wait", spied)
-    beside = _up(tmp_path / "beside", models)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(up_ahead.Ahead, "wait", spied)
+        yield found
+
+
+@pytest.fixture(scope="module")
+def beside(
+    models: tuple[str, str], two_models_fit: None, waited: list[float | None], tmp_path_factory: pytest.TempPathFactory
+) -> tuple[Path, kgedit.Outcome]:
+    """A home whose runs were made beside each other, and the outcome."""
+    home = tmp_path_factory.mktemp("beside")
+    outcome = _up(home, models)
     assert [seconds is not None for seconds in waited] == [True], "the second process made the second run"
-    assert {step.state for step in _up(tmp_path / "beside", models).steps} == {"kept"}
+    return home, outcome
 
-    for other in ("killed", "alone"):
-        shutil.copytree(tmp_path / "beside", tmp_path / other, ignore=shutil.ignore_patterns("runs", "reports"))
-    killed = _up(tmp_path / "killed", models, _killer_of_second_process())
-    assert waited[1:] == [None]
+
+def _copy_without_runs(home: Path, target: Path) -> Path:
+    """Finding the changes takes longer than both runs."""
+    shutil.copytree(home, target, ignore=shutil.ignore_patterns("runs", "reports"))
+    return target
+
+
+@pytest.mark.slow
+def test_the_results_are_those_of_one_process(
+    tmp_path: Path,
+    models: tuple[str, str],
+    beside: tuple[Path, kgedit.Outcome],
+    waited: list[float | None],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    home, outcome = beside
+    assert {step.state for step in _up(home, models).steps} == {"kept"}
+
+    others = {name: _copy_without_runs(home, tmp_path / name) for name in ("killed", "alone")}
+    before = len(waited)
+    killed = _up(others["killed"], models, _killer_of_second_process())
+    assert waited[before:] == [None]
     monkeypatch.setattr(up_ahead, "usable_cores", lambda: 1)
-    alone = _up(tmp_path / "alone", models)
-    assert len(waited) == 2
-    assert _answers(beside) == _answers(killed) == _answers(alone)
+    alone = _up(others["alone"], models)
+    assert len(waited) == before + 1
+    assert _answers(outcome) == _answers(killed) == _answers(alone)
     assert len(_answers(alone)[1]) > 0
 
 
@@ -123,10 +152,11 @@ kgedit.up(model=sys.argv[2:], methods="ft_m", profile="wikifactdiff", graph=Fals
 
 
 @pytest.mark.slow
-def test_it_ends_when_its_caller_is_killed(tmp_path: Path, models: tuple[str, str]) -> None:
-    caller = subprocess.Popen(
-        [sys.executable, "-c", _CALLER, str(tmp_path / "home"), *models], stdout=subprocess.PIPE, text=True
-    )
+def test_it_ends_when_its_caller_is_killed(
+    tmp_path: Path, models: tuple[str, str], beside: tuple[Path, kgedit.Outcome]
+) -> None:
+    home = _copy_without_runs(beside[0], tmp_path / "home")
+    caller = subprocess.Popen([sys.executable, "-c", _CALLER, str(home), *models], stdout=subprocess.PIPE, text=True)
     assert caller.stdout is not None
     assert caller.stdout.readline() == "begun\n"
     children = psutil.Process(caller.pid).children()
