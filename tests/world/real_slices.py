@@ -28,7 +28,7 @@ DATES = {
     "pat": ("2021-12-30", "2023-12-30", "2024-03-31"),
     "w12k": ("2005-01-01", "2010-01-01", "2014-01-01"),
 }
-_BUCKETS = {"pat": (8, 8), "w12k": (8, 2)}
+_BUCKETS = {"pat": (4, 4), "w12k": (4, 2)}
 EDITS = (
     WikiBigEditSettings(),
     WikiBigEditSettings(functional_by="data", changed_locality=True, max_df=500, pool=20),

@@ -50,43 +50,47 @@ def sample(tmp_path_factory: pytest.TempPathFactory) -> Sample:
     return loaded
 
 
+@pytest.fixture(scope="module")
+def taken(sample: Sample, tmp_path_factory: pytest.TempPathFactory) -> Sample:
+    """What changed between both, taken once from a number of buckets, which tests only read."""
+    return cache(lambda buckets: take_changes(tmp_path_factory.mktemp(f"taken of {buckets}"), *sample(buckets)))
+
+
 def exported(window: Sequence[Snapshot], folder: Path, settings: WikiBigEditSettings) -> dict[str, bytes]:
     timestep = export_timestep(StoreEngine(), *window, folder, settings=settings)
     assert timestep.manifest["funnel"]["kept"] > 0
     return tables_of(timestep)
 
 
-def part_of(whole: Sequence[Snapshot], home: Path) -> tuple[Snapshot, Snapshot]:
-    part = take_changes(home, *whole)
+def assert_part_of(whole: Sequence[Snapshot], part: Sequence[Snapshot]) -> None:
     for all_of_it, taken in zip(whole, part, strict=True):
         assert measure_functionality(taken) == measure_functionality(all_of_it)
         assert 0 < taken.manifest["facts"] < taken.manifest["part"]["whole"]["facts"] == all_of_it.manifest["facts"]
-    return part
 
 
-def test_exports_of_what_changed_are_those_of_the_whole(sample: Sample, tmp_path: Path) -> None:
-    whole = sample(2)
-    part = part_of(whole, tmp_path / "home")
-    for number, settings in enumerate(
-        (*EDITS, WikiBigEditSettings(functional_by="constraints", persona_style="framed"))
-    ):
-        wanted = exported(whole, tmp_path / f"whole {number}", settings)
-        assert exported(part, tmp_path / f"part {number}", settings) == wanted
+def test_exports_of_what_changed_are_those_of_the_whole(sample: Sample, taken: Sample, tmp_path: Path) -> None:
+    """Exports of the whole are the same in one bucket and in several (test_exports_by_bucket.py)."""
+    framed = WikiBigEditSettings(functional_by="constraints", persona_style="framed")
+    for buckets, exports in ((1, EDITS), (8, (framed,))):
+        assert_part_of(sample(buckets), taken(buckets))
+        for number, settings in enumerate(exports):
+            wanted = exported(sample(1), tmp_path / f"whole {buckets} {number}", settings)
+            assert exported(taken(buckets), tmp_path / f"part {buckets} {number}", settings) == wanted
 
 
 @pytest.mark.shared
 @pytest.mark.slow
 @pytest.mark.parametrize("world", DATES)
 def test_so_are_those_of_real_slices(world: str, real_slice: Callable[[str], RealSlice], tmp_path: Path) -> None:
-    """Exports of the whole are the same in one bucket and in several (test_exports_by_bucket.py)."""
     real = real_slice(world)
-    part = part_of(real.in_buckets, tmp_path / "home")
+    part = take_changes(tmp_path / "home", *real.in_buckets)
+    assert_part_of(real.in_buckets, part)
     for number, (settings, whole) in enumerate(zip(EDITS, real.edits, strict=True)):
         assert exported(part, tmp_path / f"part {number}", settings) == tables_of(whole)
 
 
-def test_the_same_rows_are_taken_in_any_number_of_buckets(sample: Sample, tmp_path: Path) -> None:
-    one, several = (take_changes(tmp_path / f"home {buckets}", *sample(buckets)) for buckets in (1, 8))
+def test_the_same_rows_are_taken_in_any_number_of_buckets(taken: Sample) -> None:
+    one, several = taken(1), taken(8)
     for alone, divided in zip(one, several, strict=True):
         assert (alone.buckets, divided.buckets) == (1, 8)
         assert {name: alone.manifest[name] for name in COUNTS} == {name: divided.manifest[name] for name in COUNTS}
@@ -109,10 +113,10 @@ def rows_of(snapshot: Snapshot) -> list[list[tuple[Any, ...]]]:
 
 
 def test_shares_of_both_stages_give_the_bytes_of_one_call(
-    sample: Sample, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    sample: Sample, taken: Sample, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = sample(8)
-    wanted = bytes_of(take_changes(tmp_path / "alone", *whole))
+    wanted = bytes_of(taken(8))
     home = tmp_path / "shared"
     with pytest.raises(StoreError, match="kgedit task select-changes"):
         run_changes_task(home, *whole, "take-changes", read_share("1/3"))

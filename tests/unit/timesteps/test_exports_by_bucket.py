@@ -30,9 +30,15 @@ SCOPES = (Scope(), Scope(around_changes=True))
 SETTINGS = WikiBigEditSettings(changed_locality=True)
 
 
-def loaded(folder: Path, buckets: tuple[int, int]) -> list[Snapshot]:
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """Dumps of the sample, and its redirects."""
+    return write_world(tmp_path_factory.mktemp("dumps"))
+
+
+def loaded(written: list[Path], folder: Path, buckets: tuple[int, int]) -> list[Snapshot]:
     """The first two snapshots of the sample, each in a number of buckets."""
-    *dumps, redirects = write_world(folder / "dumps")
+    *dumps, redirects = written
     snapshots = []
     for dump, count in zip(dumps[:2], buckets, strict=True):
         day = dump.name[:8]
@@ -44,9 +50,9 @@ def loaded(folder: Path, buckets: tuple[int, int]) -> list[Snapshot]:
 
 
 @pytest.fixture(scope="module")
-def in_one(tmp_path_factory: pytest.TempPathFactory) -> list[Snapshot]:
+def in_one(written: list[Path], tmp_path_factory: pytest.TempPathFactory) -> list[Snapshot]:
     """The sample in one bucket, which the tests only read."""
-    return loaded(tmp_path_factory.mktemp("one"), (1, 1))
+    return loaded(written, tmp_path_factory.mktemp("one"), (1, 1))
 
 
 @pytest.fixture(scope="module")
@@ -89,9 +95,9 @@ def measures(snapshots: list[Snapshot]) -> list[pa.Table]:
 
 
 def test_exports_and_measures_are_the_same_in_any_number_of_buckets(
-    in_one: list[Snapshot], tables: list[dict[str, bytes]], tmp_path: Path
+    written: list[Path], in_one: list[Snapshot], tables: list[dict[str, bytes]], tmp_path: Path
 ) -> None:
-    several = loaded(tmp_path / "several", (2, 1))
+    several = loaded(written, tmp_path / "several", (2, 1))
     assert measures(several) == measures(in_one)
     assert exported(several, tmp_path / "several export", SETTINGS) == tables
 
@@ -107,10 +113,12 @@ def test_so_are_those_of_real_slices(world: str, real_slice: Callable[[str], Rea
     assert found == [tables_of(real.edits[1]), tables_of(real.updates[0])]
 
 
-def test_deltas_and_graphs_are_the_same_in_any_number_of_buckets(in_one: list[Snapshot], tmp_path: Path) -> None:
+def test_deltas_and_graphs_are_the_same_in_any_number_of_buckets(
+    written: list[Path], in_one: list[Snapshot], tmp_path: Path
+) -> None:
     rows = graphs(in_one, tmp_path / "one graph")
     assert {scope for (scope, _), found in rows.items() if found} == set(SCOPES)
-    several = loaded(tmp_path / "several", (4, 8))
+    several = loaded(written, tmp_path / "several", (4, 8))
     assert graphs(several, tmp_path / "several graph") == rows
 
 
