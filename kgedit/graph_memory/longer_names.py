@@ -106,6 +106,7 @@ def _is_in_other(place: int, mention: Mention, others: Sequence[Mention]) -> boo
 _QUALIFIER = re.compile(
     r"^(?P<link>, | \(|, in | in | of (?:the )?)(?P<words>[^\W\d_][\w.'’-]*(?: [^\W\d_][\w.'’-]*){0,4})"
 )
+_OWNER = re.compile(r"^ of (?:the )?[A-ZÀ-Þ]")
 _ENDS_WITH = re.compile(r"^.* (?:of|in) (?:the )?")
 _LIST_GOES_ON = re.compile(r"^,? (?:and|or|&) |^, [A-ZÀ-Þ]")
 _OF = re.compile(r"\b(?:of|at|for) (?:the )?(?:(?:city|town|village) of )?$", re.IGNORECASE)
@@ -178,6 +179,14 @@ def is_another_side(text: str, start: int, end: int, labels: Sequence[str]) -> b
     if beside(_WOMEN) and not any(re.search(_WOMEN, label, re.IGNORECASE) for label in labels):
         return True
     return all(_FOOTBALL.search(label) for label in labels) and beside(_SPORT)
+
+
+def is_of_another(text: str, end: int, label: str) -> bool:
+    """Whether a common noun that ends there has an owner, and so is part of another entity's name.
+
+    "Prime Minister of Laos" is another entity than "prime minister".
+    """
+    return label.islower() and _OWNER.match(text[end:]) is not None
 
 
 def qualifying_countries(text: str, start: int, end: int) -> frozenset[str]:

@@ -19,6 +19,7 @@ from kgedit.graph_memory.gate import MatchGate
 from kgedit.graph_memory.longer_names import (
     country_keys,
     is_another_side,
+    is_of_another,
     means_another,
     name_goes_on,
     qualifying_countries,
@@ -223,7 +224,7 @@ class MatchedSearch:
                 evidence = evidence_of(found[0], found)
                 bests.append((replace(found[0], evidence=evidence), self._gate.probability(evidence)))
                 rest += [(len(bests) - 1, one) for one in found[1:]]
-        order = sorted(range(len(bests)), key=lambda place: -bests[place][1])
+        order = _in_order(bests, search.gate)
         more = [(one, bests[place][1]) for place, one in rest if order and place == order[0]]
         return [*(bests[place] for place in order), *more]
 
@@ -288,6 +289,7 @@ class MatchedSearch:
             each
             for each in mention.subjects
             if not is_another_side(text, mention.start, mention.end, [self._facts.label(each)])
+            and not is_of_another(text, mention.end, self._facts.label(each))
         ]
         if not sides:
             return None
@@ -426,6 +428,26 @@ def _probability(ranked: Ranked) -> float:
     return ranked[0][1] if ranked else -1.0
 
 
+def _in_order(bests: Ranked, gate: float) -> list[int]:
+    """Places of the best candidates of each name, most probable first.
+
+    A part of a name that the gate accepts comes after it if both ask for the same: in "Who holds the office of the
+    Prime Minister of Laos?" an entity "Prime Minister" is only a part of another's name, however well it fits.
+    """
+
+    def rank(place: int) -> float:
+        candidate, probability = bests[place]
+        mention = candidate.named.mention
+        longer = [
+            more
+            for other, more in bests
+            if more >= gate and other.path == candidate.path and _is_part(mention, other.named.mention)
+        ]
+        return min([probability, *longer])
+
+    return sorted(range(len(bests)), key=lambda place: (-rank(place), bests[place][0].named.mention.nested))
+
+
 def _is_asked_later(text: str, mention: Mention, mentions: Sequence[Mention]) -> bool:
     """Whether a later sentence asks about what the name's sentence states: "A firm owns Fiat. Where is it based?"."""
     ended = _ENDS_STATEMENT.search(text, mention.end)
@@ -462,12 +484,11 @@ def _divided(time: TimedQuestion) -> tuple[list[str], TimedQuestion]:
 
 def _is_within(one: Mention, other: Mention) -> bool:
     """Whether a derived name is a part of a longer one: "Lopez" in "Jenifer Lopez"."""
-    return (
-        one.derived
-        and other.start <= one.start
-        and one.end <= other.end
-        and one.end - one.start < other.end - other.start
-    )
+    return one.derived and _is_part(one, other)
+
+
+def _is_part(one: Mention, other: Mention) -> bool:
+    return other.start <= one.start and one.end <= other.end and one.end - one.start < other.end - other.start
 
 
 def _apart(one: Mention, other: Mention) -> bool:

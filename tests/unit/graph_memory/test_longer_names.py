@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import pytest
+from world.small_cases import plain_case
 
+from kgedit.graph_memory.gate import read_gate
+from kgedit.graph_memory.graph_memory import GraphMemory
 from kgedit.graph_memory.longer_names import (
     country_keys,
     is_another_side,
+    is_of_another,
     means_another,
     name_goes_on,
     qualifying_countries,
 )
+from kgedit.graph_memory.matching import read_matcher
+from kgedit.llm.embeddings import load_embedder
+from kgedit.records.cases import Case, Fact
 from kgedit.wording.name_index import NameIndex
 
 LABELS = ("Ronaldo", "Mexico", "Norway", "Madrid", "Boston", "Charles", "Germany", "France", "X")
@@ -150,3 +157,35 @@ def test_names_in_a_text_to_edit_ask_for_nothing() -> None:
     assert means_another(text, text.index("Oslo"), text.index("Oslo") + 4)
     assert not means_another("Translate the capital of Oslo", 25, 29)
     assert not means_another("Correct or not: Oslo is the capital.", 16, 20)
+
+
+@pytest.mark.parametrize(
+    ("text", "label", "another"),
+    [
+        ("the Prime Minister of Laos", "prime minister", True),
+        ("Who was Prime Minister of the Bahamas?", "prime minister", True),
+        ("the Prime Minister of our country", "prime minister", False),
+        ("the Prime Minister in Laos", "prime minister", False),
+        ("the Prime Minister of Laos", "Prime Minister", False),
+    ],
+)
+def test_a_common_noun_with_an_owner_is_part_of_another_name(text: str, label: str, another: bool) -> None:
+    assert is_of_another(text, text.index("Minister") + 8, label) is another
+
+
+@pytest.mark.models
+def test_a_part_of_a_name_does_not_answer_for_the_whole() -> None:
+    """Alone, "Prime Minister" fits the first question better than the office that it names."""
+
+    def holder(office: str, name: str) -> Case:
+        fact = Fact(office, office, "P1308", "officeholder", name, name)
+        return plain_case(fact, timestep="20210101_20220101", question=f"Who holds the office of {office}?")
+
+    embedder = "all-minilm-l6-v2"
+    memory = GraphMemory(
+        load_embedder(embedder, device="cpu"), gate=read_gate(embedder), matcher=read_matcher(embedder)
+    )
+    memory.learn([holder("Prime Minister", "Ada"), holder("Prime Minister of Laos", "Bo")])
+    asked = ("Who holds the office of the Prime Minister of Laos?", "Who holds the office of Prime Minister?")
+    found = [[row.answer for path in each.paths for row in path.rows] for each in memory.find(asked)]
+    assert found == [["Bo"], ["Ada"]]
