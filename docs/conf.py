@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Any
 
 from docutils import nodes
+from sphinx import addnodes
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
@@ -75,6 +77,42 @@ def _kind(named: object) -> str:
     return "exception" if issubclass(named, Exception) else "class"
 
 
+def _only_titles(toc: nodes.bullet_list) -> nodes.bullet_list:
+    """A page's title and the pages below it, without its sections."""
+    toc = toc.deepcopy()
+    for entry in toc.children:
+        if len(entry) > 1:
+            below = list(entry.findall(addnodes.toctree))
+            entry[1:] = [nodes.bullet_list("", *below)] if below else []
+    return toc
+
+
+def _shorten_contents(app: Sphinx, _page: str, _template: str, context: dict[str, Any], _tree: object) -> None:
+    """Make the navigation from tables of contents without sections.
+
+    Sphinx copies all sections of all pages for each page, and then removes them: a sixth of the time of a build.
+    """
+    env, whole = app.env, context["toctree"]
+
+    def toctree(**options: Any) -> str:
+        if not options.get("titles_only"):
+            return str(whole(**options))
+        if not _titles:
+            _titles.update({name: _only_titles(toc) for name, toc in env.tocs.items()})
+        sections, env.tocs = env.tocs, _titles
+        try:
+            return str(whole(**options))
+        finally:
+            env.tocs = sections
+
+    context["toctree"] = toctree
+
+
+_titles: dict[str, nodes.bullet_list] = {}
+"""By page, made when the first page is written, after all were read."""
+
+
 def setup(app: Sphinx) -> None:
-    """Register the directive."""
+    """Register the directive, and the navigation before the theme (of priority 500) takes it."""
     app.add_directive("public-names", PublicNames)
+    app.connect("html-page-context", _shorten_contents, priority=400)
