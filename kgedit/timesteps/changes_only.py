@@ -134,6 +134,7 @@ def take_changes_on_spark(session: Session, home: Path, old: Snapshot, new: Snap
     """
     taking = _Taking(home.absolute(), with_absolute_path(old), with_absolute_path(new))
     if taking.is_to_do():
+        taking.check_selected()  # before each task fails as often as Spark tries it
 
         def write(number: int) -> None:
             with disk_errors(home):
@@ -219,14 +220,22 @@ class _Taking:
         wanted = {"parts": [_identity(manifest) for manifest in self._wanted]}
         return path.is_file() and bool(json.loads(path.read_bytes()) == wanted)
 
-    def write_buckets(self, numbers: Iterable[int]) -> None:
-        """Write buckets of both parts; existing files are kept.
+    def check_selected(self) -> None:
+        """Check that the selection exists.
 
         Raises:
             StoreError: if nothing is selected for these parts.
         """
         if not self._is_selected():
             raise StoreError("What changed is not selected. Run this stage first: kgedit task select-changes")
+
+    def write_buckets(self, numbers: Iterable[int]) -> None:
+        """Write buckets of both parts; existing files are kept.
+
+        Raises:
+            StoreError: if nothing is selected for these parts.
+        """
+        self.check_selected()
         with open_engine(self._selection / f".spill-{uuid.uuid4().hex}", memory=_MEMORY) as connection:
             for number in numbers:
                 for aside, snapshot in zip(self._asides, self._whole, strict=True):

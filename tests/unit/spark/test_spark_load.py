@@ -44,7 +44,7 @@ pytestmark = [
 ]
 
 DATE = "2021-01-04"
-MASTER = "local[2,4]"  # two workers, four attempts at a task
+MASTER = "local[2,2]"  # two workers, two attempts at a task: each imports kgedit in a new process
 
 
 @pytest.fixture(scope="module")
