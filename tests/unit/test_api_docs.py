@@ -36,6 +36,7 @@ def _run(program: str, model: Path, folder: Path, monkeypatch: pytest.MonkeyPatc
     return namespace
 
 
+@pytest.mark.slow
 def test_the_examples_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     namespace = _run(examples(graph=False), save(small_model(), tmp_path / "model"), tmp_path, monkeypatch)
     assert namespace["folder"] == Path("germany")

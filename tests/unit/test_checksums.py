@@ -65,6 +65,7 @@ def test_a_flipped_bit_is_found_wherever_it_is(folder: Path, bit: int) -> None:
     assert [fault.path for fault in find_faults(folder, read_checksums(folder) or {})] == [path]
 
 
+@pytest.mark.slow
 def test_no_flip_in_the_list_itself_passes_in_silence(folder: Path) -> None:
     listed = (folder / "SHA256SUMS").read_bytes()
     for bit in range(8 * len(listed)):

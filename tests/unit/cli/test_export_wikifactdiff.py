@@ -116,6 +116,7 @@ def test_the_replacement_set_is_the_same_in_the_timestep_and_in_its_published_fo
     assert 0 < len(cases) < len(list(timestep.cases()))
 
 
+@pytest.mark.slow
 def test_a_published_timestep_is_read_by_datasets_and_mlcroissant_on_every_axis(
     home: Path, results: list[Result], tmp_path: Path
 ) -> None:

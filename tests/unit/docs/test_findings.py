@@ -171,6 +171,7 @@ def test_different_answers_are_compared_by_relation() -> None:
     assert found["difference"]["low"] < 1 / 3 < found["difference"]["high"]
 
 
+@pytest.mark.slow
 def test_methods_are_compared_over_a_stream(tmp_path: Path) -> None:
     first, second = (
         write_timestep(tmp_path / name, name=name, towns=towns, prefix=str(number))

@@ -163,6 +163,7 @@ def test_the_pages_table_is_that_of_the_code() -> None:
     assert text == MEMORY["with_section"](text, "gpu_memory.py", MEMORY["table"]()), "run python docs/gpu_memory.py"
 
 
+@pytest.mark.slow
 def test_the_check_compares_two_runs_answer_by_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KGEDIT_HOME", str(tmp_path / "home"))
     write_timestep(tmp_path / "timestep")

@@ -132,6 +132,7 @@ def changed(minilm: Path, tmp_path: Path) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_vectors_are_those_of_sentence_transformers(minilm: Path) -> None:
     from sentence_transformers import SentenceTransformer
 

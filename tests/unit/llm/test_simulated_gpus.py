@@ -82,6 +82,7 @@ def test_outside_of_the_simulation_there_is_no_gpu() -> None:
     assert left.device.type != "cuda"
 
 
+@pytest.mark.slow
 def test_the_check_runs_on_a_gpu_and_finds_the_same_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What `make gpu-check` does for one method: two whole runs, with checkpoints, seeds and measured memory."""
     monkeypatch.setenv("KGEDIT_HOME", str(tmp_path / "home"))

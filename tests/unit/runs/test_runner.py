@@ -244,6 +244,7 @@ def test_a_run_resumes_between_timesteps_whatever_its_method_keeps(
     assert _content(tmp_path / "killed") == _content(tmp_path / "unbroken")
 
 
+@pytest.mark.slow
 def test_a_run_killed_within_a_long_call_goes_on_within_it(
     world: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

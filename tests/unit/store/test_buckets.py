@@ -36,6 +36,7 @@ def about(item: str, *qualifiers: Json, **more: Any) -> Json:
 IDS = st.lists(st.from_regex(r"[QPL][1-9][0-9]{0,9}", fullmatch=True) | st.text(max_size=20), min_size=1)
 
 
+@pytest.mark.slow
 @given(IDS, st.integers(0, 10))
 def test_a_bucket_splits_into_two_of_twice_as_many(ids: list[str], power: int) -> None:
     fewer, more = (bucket_of(pa.array(ids), 2 ** (power + extra)).to_pylist() for extra in (0, 1))

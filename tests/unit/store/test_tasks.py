@@ -104,6 +104,7 @@ def delta_of(home: Path, older: Snapshot, newer: Snapshot, scope: Scope) -> dict
     return found
 
 
+@pytest.mark.slow
 def test_shares_of_a_delta_give_the_bytes_of_one_process(
     tmp_path: Path, dump: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

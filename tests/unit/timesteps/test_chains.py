@@ -117,6 +117,7 @@ def test_an_edit_is_any_hop_of_a_chain(tmp_path: Path) -> None:
     assert found["old_answers"].to_pylist() == [["Filip Holm"], ["Sweden"], [], ["Filip Holm"]]
 
 
+@pytest.mark.slow
 def test_one_chain_of_each_length_is_asked(tmp_path: Path) -> None:
     timestep = export(tmp_path)
     assert [row["hops"] for row in timestep.table("chains").to_pylist()] == [3, 4]

@@ -68,6 +68,7 @@ def assert_part_of(whole: Sequence[Snapshot], part: Sequence[Snapshot]) -> None:
         assert 0 < taken.manifest["facts"] < taken.manifest["part"]["whole"]["facts"] == all_of_it.manifest["facts"]
 
 
+@pytest.mark.slow
 def test_exports_of_what_changed_are_those_of_the_whole(sample: Sample, taken: Sample, tmp_path: Path) -> None:
     """Exports of the whole are the same in one bucket and in several (test_exports_by_bucket.py)."""
     framed = WikiBigEditSettings(functional_by="constraints", persona_style="framed")
@@ -89,6 +90,7 @@ def test_so_are_those_of_real_slices(world: str, real_slice: Callable[[str], Rea
         assert exported(part, tmp_path / f"part {number}", settings) == tables_of(whole)
 
 
+@pytest.mark.slow
 def test_the_same_rows_are_taken_in_any_number_of_buckets(taken: Sample) -> None:
     one, several = taken(1), taken(8)
     for alone, divided in zip(one, several, strict=True):
@@ -112,6 +114,7 @@ def rows_of(snapshot: Snapshot) -> list[list[tuple[Any, ...]]]:
     return found
 
 
+@pytest.mark.slow
 def test_shares_of_both_stages_give_the_bytes_of_one_call(
     sample: Sample, taken: Sample, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -210,6 +213,7 @@ def test_a_home_of_parts_takes_no_other_snapshot_and_other_homes_take_no_parts(t
         take_changes(tmp_path / "further", whole[1], whole[0])
 
 
+@pytest.mark.slow
 def test_what_a_part_cannot_answer_is_refused(tmp_path: Path) -> None:
     part = take_changes(tmp_path / "home", *small(tmp_path))
     with pytest.raises(TimestepError, match="profile wikifactdiff"):

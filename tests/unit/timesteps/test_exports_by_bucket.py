@@ -94,6 +94,7 @@ def measures(snapshots: list[Snapshot]) -> list[pa.Table]:
     return [measure_functionality(snapshot) for snapshot in snapshots]
 
 
+@pytest.mark.slow
 def test_exports_and_measures_are_the_same_in_any_number_of_buckets(
     written: list[Path], in_one: list[Snapshot], tables: list[dict[str, bytes]], tmp_path: Path
 ) -> None:
@@ -113,6 +114,7 @@ def test_so_are_those_of_real_slices(world: str, real_slice: Callable[[str], Rea
     assert found == [tables_of(real.edits[1]), tables_of(real.updates[0])]
 
 
+@pytest.mark.slow
 def test_deltas_and_graphs_are_the_same_in_any_number_of_buckets(
     written: list[Path], in_one: list[Snapshot], tmp_path: Path
 ) -> None:
@@ -122,6 +124,7 @@ def test_deltas_and_graphs_are_the_same_in_any_number_of_buckets(
     assert graphs(several, tmp_path / "several graph") == rows
 
 
+@pytest.mark.slow
 def test_exports_do_not_depend_on_how_many_rows_are_taken_at_once(
     in_one: list[Snapshot], tables: list[dict[str, bytes]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

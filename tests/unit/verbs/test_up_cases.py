@@ -54,6 +54,7 @@ def test_the_other_profile_is_named_with_its_number_of_cases(home: Path) -> None
     assert sorted(left) == before, "the attempt leaves nothing"
 
 
+@pytest.mark.slow
 def test_timesteps_with_cases_are_named_if_no_profile_has_any(home: Path) -> None:
     same = kgedit.Home(home)
     same.load_dump(home.parent / f"{NEW}.json", "2024-06-03", graph=False)

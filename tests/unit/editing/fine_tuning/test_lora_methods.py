@@ -26,6 +26,7 @@ def _editor(name: str, model: LanguageModel, **given: object) -> Editor[Any]:
     return make_editor(name, model, given, contexts=ASKED, seed=7)
 
 
+@pytest.mark.slow
 def test_lora_starts_as_the_model_itself_and_lowers_the_loss(cases: list[Case]) -> None:
     model = small_model()
     loss = mean_loss(model, cases)

@@ -63,6 +63,7 @@ def test_chunks_follow_each_other_and_together_are_the_answer(long_case: Case) -
     assert len(answer_requests(model, long_case, [BARE], chunk=None, learn_end=True)) == 1
 
 
+@pytest.mark.slow
 def test_anyedit_solves_the_equations_of_all_chunks_at_once(long_case: Case, timestep: Timestep) -> None:
     """One layer: R K^T (K K^T + O O^T + L2)^-1 within the null space, with all keys and residuals read by hand.
 
@@ -157,6 +158,7 @@ def test_after_an_edit_each_chunk_finds_the_value_before_it(long_case: Case, tim
     assert found.added.norm(dim=1).min() > 0.1
 
 
+@pytest.mark.slow
 def test_the_penalty_follows_what_is_left_of_keys_in_the_null_space(long_case: Case, timestep: Timestep) -> None:
     """A tenth of the sum of C's eigenvalues there; a model with keys a thousandth as long learns as much."""
     reached = []
@@ -188,6 +190,7 @@ def test_an_answer_of_one_chunk_is_edited_at_the_last_token_of_the_prompt(
     assert list(request.target) == editor.model.encode_target(cases[0].answer, after=BARE.prompt(cases[0].question))
 
 
+@pytest.mark.slow
 def test_chunks_learn_a_long_answer_that_one_value_does_not(long_case: Case, timestep: Timestep) -> None:
     losses = {}
     for chunk in (4, 1000):
