@@ -59,7 +59,7 @@ def freed_memory_returned() -> Iterator[None]:
 
 _LARGE = 4 * 1024**2
 """Bytes of blocks that are returned. The system clears fresh memory page by page: with glibc's 128 KB, which most
-columns of a block of the dump exceed, a load takes a third longer, and 40 MB less.
+columns of a block of the dump exceed, a load takes over a quarter longer, and 40 MB less.
 """
 
 _GREATEST_THRESHOLD = 32 * 1024**2

@@ -1,18 +1,19 @@
 """Jars as Java reads them: Browser's with the page that connects it, and Eclipse Collections' without signatures.
 
-Neo4j looks up some sixty factories of Eclipse Collections by name, and for each of them Java opens both jars anew and
-reads a signed list of eight thousand files: a second of a server's start, and a fifth of a small import. The hashes of
-the lock have already vouched for the jars, so copies without signatures take their place.
+Neo4j looks up about sixty services of Eclipse Collections. Java opens both jars again for each lookup and reads a
+signed manifest of eight thousand files, which takes a fifth of a small import. The lock's hashes are checked when the
+jars are installed, so copies without signatures can replace them.
 """
 
 from __future__ import annotations
 
-import os
 import re
-import shutil
 import zipfile
+from contextlib import suppress
+from io import BytesIO
 from pathlib import Path
 
+from kgedit.files import replace_file
 from kgedit.graph.browser import entry_jar
 from kgedit.graph.managed.install import install, jar_folder, read_lock
 
@@ -40,10 +41,11 @@ def class_path() -> list[Path]:
 
 
 def remove_damaged_copies() -> list[str]:
-    """Remove copies whose content is damaged, which are then written again, and return their names."""
+    """Remove copies whose content is damaged, so that they are written again, and return their names."""
     damaged = [copy for copy in jar_folder().parent.glob(f"*{_COPY}") if not _is_whole(copy)]
     for copy in damaged:
-        copy.unlink()
+        with suppress(OSError):  # in a read-only cache Java fails again, and that error is reported
+            copy.unlink()
     return [copy.name for copy in damaged]
 
 
@@ -52,25 +54,23 @@ def _without_signatures(original: Path) -> Path:
     # Beside the folder of the jars, which holds what the lock lists and nothing else.
     copy = original.parent.with_name(original.stem + _COPY)
     if not copy.is_file():
-        aside = copy.with_name(f".{copy.name}.{os.getpid()}.aside")
         try:
-            shutil.copyfile(original, aside)
-            _drop_signatures(aside)
-            aside.replace(copy)
+            replace_file(copy, _unsigned(original))
         except (OSError, zipfile.BadZipFile, KeyError):  # a damaged original is found when Java cannot run it
-            aside.unlink(missing_ok=True)
             return original
     return copy
 
 
-def _drop_signatures(jar: Path) -> None:
-    """Rewrite a jar's directory without its signatures, and with the part of its manifest that lists no files."""
-    with zipfile.ZipFile(jar, "a") as archive:
+def _unsigned(jar: Path) -> bytes:
+    """Content of a jar without its signatures, and with the part of its manifest that lists no files."""
+    content = BytesIO(jar.read_bytes())
+    with zipfile.ZipFile(content, "a") as archive:
         about, end, _ = archive.read(_MANIFEST).partition(b"\r\n\r\n")
         for name in filter(_SIGNATURE.fullmatch, archive.namelist()):
             archive.filelist.remove(archive.NameToInfo.pop(name))
         # Writing a member is what makes zipfile write the directory again.
         archive.writestr(zipfile.ZipInfo(_MANIFEST, _MEMBER_DATE), about + end)
+    return content.getvalue()
 
 
 def _is_whole(jar: Path) -> bool:

@@ -73,7 +73,7 @@ def test_without_a_place_for_the_copies_java_gets_the_jars_themselves(
     def full(*_: Any) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("shutil.copyfile", full)
+    monkeypatch.setattr(module, "replace_file", full)
     assert class_path() == [jars / jar.name for jar in install.read_lock()]
     assert list(jars.parent.iterdir()) == [jars]
 
