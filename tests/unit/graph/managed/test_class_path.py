@@ -74,8 +74,8 @@ def test_without_a_place_for_the_copies_java_gets_the_jars_themselves(
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(module, "replace_file", full)
-    assert class_path() == [jars / jar.name for jar in install.read_lock()]
-    assert list(jars.parent.iterdir()) == [jars]
+    assert class_path()[1:] == [jars / jar.name for jar in install.read_lock()]  # the first is Browser's page
+    assert list(jars.parent.glob("*unsigned*")) == []
 
 
 def test_a_damaged_jar_is_not_copied_and_a_damaged_copy_is_written_again(jars: Path) -> None:
