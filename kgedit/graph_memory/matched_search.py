@@ -7,7 +7,7 @@ A follow-up is read three ways, in this order: alone; with its pronoun replaced 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -224,7 +224,7 @@ class MatchedSearch:
                 evidence = evidence_of(found[0], found)
                 bests.append((replace(found[0], evidence=evidence), self._gate.probability(evidence)))
                 rest += [(len(bests) - 1, one) for one in found[1:]]
-        order = _in_order(bests, search.gate)
+        order = _in_order(bests, search.gate, self._relations.catalogue.postings)
         more = [(one, bests[place][1]) for place, one in rest if order and place == order[0]]
         return [*(bests[place] for place in order), *more]
 
@@ -428,20 +428,33 @@ def _probability(ranked: Ranked) -> float:
     return ranked[0][1] if ranked else -1.0
 
 
-def _in_order(bests: Ranked, gate: float) -> list[int]:
+def _in_order(bests: Ranked, gate: float, worded: Container[str]) -> list[int]:
     """Places of the best candidates of each name, most probable first.
 
-    A part of a name that the gate accepts comes after it if both ask for the same: in "Who holds the office of the
-    Prime Minister of Laos?" an entity "Prime Minister" is only a part of another's name, however well it fits.
+    A part of a name that the gate accepts comes after it if both ask for the same. In "Who holds the office of the
+    Prime Minister of Laos?" an entity "Prime Minister" is only a part of another's name, however well it fits. It also
+    comes after it if it names another entity and the rest of the name has a word that asks for nothing: Denmark in
+    "Which position does Margrethe II of Denmark hold?", but not France in "Who is the President of France?".
+
+    Args:
+        bests: Best candidate of each name.
+        gate: Minimum probability of a name that is asked about.
+        worded: Stems of the words that ask for relations.
     """
+
+    def is_in_a_name(part: Mention, whole: Mention, text: str) -> bool:
+        rest = f"{text[whole.start : part.start]} {text[part.end : whole.end]}"
+        return not set(part.subjects) <= set(whole.subjects) and any(stem not in worded for stem in content_stems(rest))
 
     def rank(place: int) -> float:
         candidate, probability = bests[place]
-        mention = candidate.named.mention
+        part, text = candidate.named.mention, candidate.named.text
         longer = [
             more
             for other, more in bests
-            if more >= gate and other.path == candidate.path and _is_part(mention, other.named.mention)
+            if more >= gate
+            and _is_part(part, whole := other.named.mention)
+            and (other.path == candidate.path or is_in_a_name(part, whole, text))
         ]
         return min([probability, *longer])
 

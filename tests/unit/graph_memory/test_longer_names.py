@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 from world.small_cases import plain_case
 
@@ -173,6 +175,19 @@ def test_a_common_noun_with_an_owner_is_part_of_another_name(text: str, label: s
     assert is_of_another(text, text.index("Minister") + 8, label) is another
 
 
+def _memory(*cases: Case) -> GraphMemory:
+    embedder = "all-minilm-l6-v2"
+    memory = GraphMemory(
+        load_embedder(embedder, device="cpu"), gate=read_gate(embedder), matcher=read_matcher(embedder)
+    )
+    memory.learn(cases)
+    return memory
+
+
+def _answers(memory: GraphMemory, questions: Sequence[str]) -> list[list[str]]:
+    return [[row.answer for path in each.paths for row in path.rows] for each in memory.find(questions)]
+
+
 @pytest.mark.models
 def test_a_part_of_a_name_does_not_answer_for_the_whole() -> None:
     """Alone, "Prime Minister" fits the first question better than the office that it names."""
@@ -181,11 +196,25 @@ def test_a_part_of_a_name_does_not_answer_for_the_whole() -> None:
         fact = Fact(office, office, "P1308", "officeholder", name, name)
         return plain_case(fact, timestep="20210101_20220101", question=f"Who holds the office of {office}?")
 
-    embedder = "all-minilm-l6-v2"
-    memory = GraphMemory(
-        load_embedder(embedder, device="cpu"), gate=read_gate(embedder), matcher=read_matcher(embedder)
-    )
-    memory.learn([holder("Prime Minister", "Ada"), holder("Prime Minister of Laos", "Bo")])
+    memory = _memory(holder("Prime Minister", "Ada"), holder("Prime Minister of Laos", "Bo"))
     asked = ("Who holds the office of the Prime Minister of Laos?", "Who holds the office of Prime Minister?")
-    found = [[row.answer for path in each.paths for row in path.rows] for each in memory.find(asked)]
-    assert found == [["Bo"], ["Ada"]]
+    assert _answers(memory, asked) == [["Bo"], ["Ada"]]
+
+
+@pytest.mark.models
+def test_a_country_in_a_person_s_name_does_not_answer_for_the_person() -> None:
+    """The head of government of Denmark holds a position, and the gate gives these two steps a higher probability."""
+
+    def case(fact: Fact) -> Case:
+        return plain_case(fact, timestep="20210101_20220101", question=f"{fact.subject_label}: {fact.property_label}?")
+
+    memory = _memory(
+        case(Fact("Q1", "Margrethe II of Denmark", "P39", "position held", "Q2", "monarch of Denmark")),
+        case(Fact("Q3", "Denmark", "P6", "head of government", "Q4", "Anker Jørgensen")),
+        case(Fact("Q4", "Anker Jørgensen", "P39", "position held", "Q5", "Prime Minister of Denmark")),
+    )
+    asked = (
+        "Which position does Margrethe II of Denmark hold?",
+        "Which position does the head of government of Denmark hold?",
+    )
+    assert _answers(memory, asked) == [["monarch of Denmark"], ["Anker Jørgensen", "Prime Minister of Denmark"]]
