@@ -2,16 +2,19 @@
 
 docs/findings/claims.yaml has the claims and their places in the papers; docs/findings/NAME.yaml are specs of sweeps;
 docs/findings/results/NAME.json has what was measured on their runs in RUNS/NAME: every number of the page. The sweeps
-STREAMS have tables too, which compare methods over a stream of timesteps.
+STREAMS have tables too, which compare methods over a stream of timesteps. A run of them that was stopped counts up to
+the last timestep after which all questions were asked. LENGTHS has tables by the number of edits made at once.
 """
 
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -24,20 +27,29 @@ from kgedit.analysis.comparisons import of_differences
 from kgedit.analysis.runs import Run
 from kgedit.analysis.tables import Estimate, Unit, as_text, as_values
 from kgedit.analysis.wikifactdiff import fourths
+from kgedit.pages.charts.lines import Curve, curves
+from kgedit.pages.marks import Figure, figure_svg
 from kgedit.records.scores import SHARE, MetricScale
 from kgedit.runs.run_files import read_answers, read_edit_costs, read_environment, read_runs
+from kgedit.runs.scoring import write_scores
 
 DOCS = Path(__file__).resolve().parent
 CLAIMS = DOCS / "findings" / "claims.yaml"
 RESULTS = DOCS / "findings" / "results"
 PAGE = DOCS / "findings.md"
+FIGURE = DOCS / "findings" / "stream.svg"
+FIGURE_TITLE = "Share of right answers to the questions of all timesteps so far, by number of edits"
 
-STREAMS = ("changes", "changes-retrieved", "changes-projected")
+STREAMS = ("changes-projected", "changes-projected-retrieved", "changes")
+LENGTHS = "lengths"
 FREE, FED = "free", "fed"
 """Presets of these sweeps."""
 
 BLOCKS = 8
-"""Columns of a table by timestep: a longer stream is shown in blocks of consecutive timesteps."""
+"""Columns of a table by timestep: a longer stream is shown after each of that many blocks of timesteps."""
+
+COMMIT = "COMMIT"
+"""File in RUNS with the commit of runs that were made from a copy of the code without git."""
 
 PACKAGES = ("kgedit", "torch", "transformers")
 
@@ -62,9 +74,40 @@ def comparisons(claim: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]
 
 def measure(name: str, folder: Path, claims: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
     """What was measured on the finished runs of one sweep; None if there are none."""
-    folders = sorted(path.parent for path in folder.glob("*/scores.json"))
-    if not folders:
+    with TemporaryDirectory() as aside:
+        if (folder.parent / COMMIT).is_file():
+            shutil.copy(folder.parent / COMMIT, aside)
+        started = folder.glob("*/answers.jsonl") if name in STREAMS else []
+        stopped = [_so_far(path.parent, Path(aside) / name) for path in started]
+        folders = [*(path.parent for path in folder.glob("*/scores.json")), *filter(None, stopped)]
+        return _measured_on(sorted(folders, key=lambda path: path.name), name, claims) if folders else None
+
+
+def _so_far(folder: Path, aside: Path) -> Path | None:
+    """A scored copy of an unfinished run, up to the last timestep after which all its questions were asked.
+
+    None for a finished run, and for one that has not come that far in two timesteps: it has no earlier one to retain.
+    """
+    if (folder / "scores.json").is_file():
         return None
+    kept = list(dict.fromkeys(answer.model_state.timestep for answer in read_answers(folder)))[:-1]
+    if len(kept) < 3:  # before any edit, and after two timesteps
+        return None
+    copy = shutil.copytree(folder, aside / folder.name, ignore=shutil.ignore_patterns("checkpoints"))
+    for path in (copy / "answers.jsonl", copy / "edits.jsonl"):
+        lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
+        path.write_text("".join(line for line in lines if _after(json.loads(line)) in kept), encoding="utf-8")
+    write_scores(copy)
+    return copy
+
+
+def _after(line: Mapping[str, Any]) -> str | None:
+    """Timestep that an answer was given after, or that an edit is of."""
+    timestep: str | None = line.get("model_state", line)["timestep"]
+    return timestep
+
+
+def _measured_on(folders: Sequence[Path], name: str, claims: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     runs = {run.folder.name: run for run in read_runs(folders)}
     found: dict[str, Any] = {
         "sweep": name,
@@ -74,7 +117,9 @@ def measure(name: str, folder: Path, claims: Sequence[Mapping[str, Any]]) -> dic
     asked = [claim for claim in claims if claim["spec"] == name]
     if name in STREAMS:
         found["stream"] = {path.name: _over_timesteps(runs[path.name]) for path in folders}
-    if asked or name not in STREAMS:
+    if name == LENGTHS:
+        found["lengths"] = {path.name: _at_once(runs[path.name]) for path in folders}
+    if asked or name not in (*STREAMS, LENGTHS):
         found["claims"] = {
             claim["id"]: [measured for one in comparisons(claim) if (measured := _compared(runs, *one))]
             for claim in asked
@@ -90,9 +135,14 @@ def _environment(folder: Path) -> dict[str, Any]:
         "weights": environment.model.fingerprint,
         "device": environment.device,
         "packages": {name: environment.packages.get(name) for name in PACKAGES},
-        "commit": environment.git_commit,
+        "commit": _commit(folder),
         "timesteps": {one.name: one.sha256 for one in environment.timesteps},
     }
+
+
+def _commit(run_folder: Path) -> str | None:
+    commit, beside = read_environment(run_folder).git_commit, run_folder.parents[1] / COMMIT
+    return beside.read_text(encoding="utf-8").strip() if commit is None and beside.is_file() else commit
 
 
 def _run(run: Run, of_sweep: Mapping[str, Any]) -> dict[str, Any]:
@@ -100,17 +150,20 @@ def _run(run: Run, of_sweep: Mapping[str, Any]) -> dict[str, Any]:
     edits, environment = run.scores.edits, read_environment(run.folder)
     seconds = None if run.cpu_seconds_per_edit is None else round(run.cpu_seconds_per_edit, 4)
     found = {"edits": edits.edits, "failed": edits.failed, "cpu_seconds_per_edit": seconds}
-    own = {"commit": environment.git_commit, "device": environment.device}
+    if edits.edits < run.cases.num_rows:
+        found["planned"] = run.cases.num_rows
+    own = {"commit": _commit(run.folder), "device": environment.device}
     return found | {name: value for name, value in own.items() if value != of_sweep[name]}
 
 
 def _over_timesteps(run: Run) -> dict[str, Any]:
     """Update scores right after each timestep's edits and after all of them; other axes after all."""
-    last = run.scores.timesteps[-1]
+    (retention,) = (one for one in run.scores.retention if (one.axis, one.preset) == ("update", FREE))
+    reached = run.scores.timesteps[: len(retention.matrix)]
+    last = reached[-1]
     before, own = (_rows(run, "update", stage=stage) for stage in ("before", "own"))
     update, rephrase, local = (_rows(run, axis, model_timestep=last) for axis in ("update", "rephrase", "locality"))
     earlier = [_of(table.filter(pc.field("timestep") != last)) for table in (own, update)]
-    (retention,) = (one for one in run.scores.retention if (one.axis, one.preset) == ("update", FREE))
     return {
         "before": as_values(_estimate_of(before)),
         "own": as_values(_estimate_of(own)),
@@ -121,6 +174,7 @@ def _over_timesteps(run: Run) -> dict[str, Any]:
         "transfer": (_paired(*earlier) or {}).get("difference"),
         "forgetting": retention.forgetting,
         **_by_block(retention.matrix, run.scores.timesteps),
+        "curve": _curve(run, reached),
         "peak_memory_bytes": run.scores.edits.peak_memory_bytes,
         "commonest": _commonest(run.folder, last),
         "loss": _loss(run.folder),
@@ -129,15 +183,47 @@ def _over_timesteps(run: Run) -> dict[str, Any]:
 
 def _by_block(matrix: Sequence[Sequence[float | None]], timesteps: Sequence[str]) -> dict[str, Any]:
     """Means over blocks of timesteps: right after each timestep, and after the last timestep of each block."""
-    cells = np.array(
-        [[np.nan if one is None else one for one in row] + [np.nan] * (len(timesteps) - len(row)) for row in matrix]
-    )
+    cells = np.full((len(timesteps), len(timesteps)), np.nan)
+    for number, row in enumerate(matrix):
+        cells[number, : len(row)] = [np.nan if one is None else one for one in row]
     blocks = np.array_split(np.arange(len(timesteps)), min(BLOCKS, len(timesteps)))
     return {
         "blocks": [f"{timesteps[one[0]].partition('_')[0]}_{timesteps[one[-1]].partition('_')[2]}" for one in blocks],
         "timesteps": len(timesteps),
         "own_by_block": [_mean(cells.diagonal()[one]) for one in blocks],
         "matrix": [[_mean(cells[row[-1], column]) for column in blocks] for row in blocks],
+    }
+
+
+def _curve(run: Run, reached: Sequence[str]) -> list[dict[str, Any]]:
+    """Score over the questions of all timesteps so far, after each block of timesteps that was reached."""
+    edits = Counter[str]()
+    for cost in read_edit_costs(run.folder):
+        edits[cost.timestep] += len(cost.case_ids)
+    ends = [block[-1] for block in np.array_split(np.array(run.scores.timesteps), BLOCKS) if block.size]
+    return [
+        {
+            "after": end,
+            "edits": sum(edits[one] for one in reached[: reached.index(end) + 1]),
+            "update": as_values(_estimate_of(_rows(run, "update", model_timestep=end))),
+        }
+        for end in map(str, ends)
+        if end in reached
+    ]
+
+
+def _at_once(run: Run) -> dict[str, Any]:
+    """Scores right after edits that were made at once, and the errors of answers that the model wrote."""
+    single = run.spec.protocol == "single"
+    written = _rows(run, "update", stage="own")
+    errors = Counter(error for error in written["error"].to_pylist() if error)
+    return {
+        "method": run.spec.method,
+        "at_once": 1 if single else run.scores.edits.edits,
+        "update_free": as_values(_estimate_of(written)),
+        "update_fed": as_values(_estimate_of(_rows(run, "update", preset=FED, stage="own"))),
+        "rephrase_free": as_values(_estimate_of(_rows(run, "rephrase", stage="own"))),
+        "errors": dict(sorted(errors.items())),
     }
 
 
@@ -304,10 +390,34 @@ def page() -> str:
         lines += [_row(claim, stored(claim, results)) for claim in claims if claim["paper"] == paper]
         lines.append("")
     lines += ["## A stream of real changes", "", written["stream"].strip(), ""]
+    lines += [f"![{FIGURE_TITLE}](findings/{FIGURE.name})", ""]
     for name in STREAMS:
         if name in results:
             lines += [f"`{name}`{_missing(name, results[name])}:", "", *_stream(results[name]), ""]
+    if LENGTHS in results:
+        lines += ["## Edits made at once", "", written["lengths"].strip(), "", *_lengths(results[LENGTHS]), ""]
     return "\n".join([*lines, "## Sweeps", "", *_sweeps(claims, results), ""])
+
+
+TRAINED = ("crispedit", "ft_m", "locft_bf", "lora", "lora_merge")
+"""Methods in the first panel of the figure."""
+
+
+def figure(results: Mapping[str, Mapping[str, Any]]) -> str:
+    """The curves of all streams longer than BLOCKS, as SVG; without the unedited model."""
+    lines = [
+        Curve("no history" if "history=false" in name else name.split("-")[0], points)
+        for stream in STREAMS
+        for name, one in results.get(stream, {}).get("stream", {}).items()
+        if one["timesteps"] > BLOCKS and name != "none"
+        if (points := tuple((point["edits"], _estimate(point["update"])) for point in one["curve"]))
+    ]
+    parts = {
+        "Training": [line for line in lines if line.name in TRAINED],
+        "Computed changes, memories, prompts": [line for line in lines if line.name not in TRAINED],
+    }
+    drawn = tuple(curves(title, part, role="free") for title, part in parts.items() if part)
+    return figure_svg(Figure("stream", FIGURE_TITLE, drawn, "Vertical lines: 95 % intervals. no history: alphaedit."))
 
 
 def _missing(name: str, result: Mapping[str, Any]) -> str:
@@ -378,7 +488,10 @@ def _row(claim: Mapping[str, Any], found: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _stream(result: Mapping[str, Any]) -> list[str]:
-    """Two tables: means over all timesteps, and each block of timesteps right after its edits and after all."""
+    """Two tables: means over all timesteps; and each timestep right after its edits and after all.
+
+    For more timesteps than BLOCKS, the second one has all questions so far after each block of timesteps.
+    """
     heads = ("Edits", "Before", "Own", "After all", "Backward transfer", "Forgetting", "Rephrased", "Fed", "Unchanged")
     others = ("Commonest answer", "Loss", "Processor s an edit", "Peak memory, GB")
     lines = [f"| Method | {' | '.join(heads + others)} |"]
@@ -387,7 +500,7 @@ def _stream(result: Mapping[str, Any]) -> list[str]:
         run = result["runs"][name]
         cells = [
             f"`{name}`",
-            f"{run['edits']:,}",
+            f"{run['edits']:,}" + (f" of {run['planned']:,}" if "planned" in run else ""),
             *(_share(one[key]) for key in ("before", "own", "final")),
             as_text(one["transfer"] and _estimate(one["transfer"]), "points"),
             as_text(one["forgetting"], "points"),
@@ -398,7 +511,10 @@ def _stream(result: Mapping[str, Any]) -> list[str]:
             f"{one['peak_memory_bytes'] / 1e9:.2f}",
         ]
         lines.append(f"| {' | '.join(cells)} |")
-    blocks = next(iter(result["stream"].values()))["blocks"]
+    some = next(iter(result["stream"].values()))
+    if some["timesteps"] > BLOCKS:
+        return [*lines, "", *_curves(result)]
+    blocks = some["blocks"]
     lines += ["", f"| Method | {' | '.join(f'T{number}' for number in range(1, len(blocks) + 1))} |"]
     lines.append("| :-- | " + " | ".join(["--:"] * len(blocks)) + " |")
     for name, one in result["stream"].items():
@@ -407,6 +523,55 @@ def _stream(result: Mapping[str, Any]) -> list[str]:
         lines.append(f"| `{name}` | {' | '.join(cells)} |")
     named = ", ".join(f"T{number} {block}" for number, block in enumerate(blocks, 1))
     return [*lines, "", f"{named.replace('_', ' to ')}."]
+
+
+def _curves(result: Mapping[str, Any]) -> list[str]:
+    longest = max((one["curve"] for one in result["stream"].values()), key=len)
+    heads = " | ".join(f"{point['edits']:,}" for point in longest)
+    lines = [f"| Method, after | {heads} edits |"]
+    lines.append("| :-- | " + " | ".join(["--:"] * len(longest)) + " |")
+    for name, one in result["stream"].items():
+        cells = [_share(point["update"]) for point in one["curve"]] + ["–"] * (len(longest) - len(one["curve"]))
+        lines.append(f"| `{name}` | {' | '.join(cells)} |")
+    return lines
+
+
+def _lengths(result: Mapping[str, Any]) -> list[str]:
+    """A table for each way of asking, with a row for each method; then the errors of written answers."""
+    by_method: dict[str, dict[int, Mapping[str, Any]]] = {}
+    for one in result["lengths"].values():
+        by_method.setdefault(one["method"], {})[one["at_once"]] = one
+    numbers = sorted({number for own in by_method.values() for number in own})
+    lines: list[str] = []
+    for key, title in (
+        ("update_free", "Written"),
+        ("update_fed", "Fed"),
+        ("rephrase_free", "Rephrased, written"),
+    ):
+        ends = [" | Half is lost at |", " | --: |"] if key == "update_free" else [" |", " |"]
+        lines += [f"| {title} | {' | '.join(f'{number:,}' for number in numbers)}{ends[0]}"]
+        lines += ["| :-- | " + " | ".join(["--:"] * len(numbers)) + ends[1]]
+        for method, own in sorted(by_method.items()):
+            cells = [_share(own[number][key]) if number in own else "–" for number in numbers]
+            cells += [_half_lost(own)] if key == "update_free" else []
+            lines.append(f"| `{method}` | {' | '.join(cells)} |")
+        lines.append("")
+    kinds = sorted({kind for own in by_method.values() for one in own.values() for kind in one["errors"]})
+    most = numbers[-1]
+    lines += [f"| Of the answers after {most:,} edits | {' | '.join(kinds)} |", "| :-- |" + " --: |" * len(kinds)]
+    for method, own in sorted(by_method.items()):
+        if most in own:
+            asked, errors = own[most]["update_free"]["n"], own[most]["errors"]
+            cells = [as_text(errors.get(kind, 0) / asked, "percent") for kind in kinds]
+            lines.append(f"| `{method}` | {' | '.join(cells)} |")
+    return lines
+
+
+def _half_lost(own: Mapping[int, Mapping[str, Any]]) -> str:
+    """The least number of edits at once with which less than half of a single edit's score is left."""
+    shares = {number: one["update_free"]["mean"] for number, one in sorted(own.items())}
+    lost = (number for number, share in shares.items() if share < shares.get(1, 0) / 2)
+    return next((f"{number:,}" for number in lost), "–")
 
 
 def _share(values: Mapping[str, Any] | None) -> str:
@@ -445,14 +610,15 @@ def _sweeps(claims: Sequence[Mapping[str, Any]], results: Mapping[str, Mapping[s
         "| Sweep | Command | Model | Edits, processor seconds an edit | Versions |",
         "| :-- | :-- | :-- | :-- | :-- |",
     ]
-    for name in dict.fromkeys([*(claim["spec"] for claim in claims), *STREAMS]):
+    for name in _names(claims):
         command = spec_command(name)
         result = results.get(name)
         if result is None:
             lines.append(f"| `{name}` | `{command}` | not run | | |")
             continue
         environment = result["environment"]
-        runs = ", ".join(f"`{key}` {run['edits']}{_cost(run)}" for key, run in result["runs"].items())
+        shown = _longest(result) if name == LENGTHS else result["runs"]
+        runs = ", ".join(f"`{key}` {run['edits']}{_cost(run)}" for key, run in shown.items())
         versions = ", ".join(f"{package} {version}" for package, version in environment["packages"].items())
         commit = f", commit {environment['commit'][:8]}" if environment["commit"] else ""
         commit += " (rebased)" if environment.get("rebased") else ""
@@ -464,6 +630,16 @@ def _sweeps(claims: Sequence[Mapping[str, Any]], results: Mapping[str, Mapping[s
         )
         lines += ["", f"Rebased: {rebased}."]
     return lines
+
+
+def _longest(result: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+    """Of each method, the run with the most edits."""
+    runs = sorted(result["runs"].items(), key=lambda item: (item[0].split("-")[0], item[1]["edits"]))
+    return {name.split("-")[0]: run for name, run in runs}
+
+
+def _names(claims: Sequence[Mapping[str, Any]]) -> list[str]:
+    return list(dict.fromkeys([*(claim["spec"] for claim in claims), *STREAMS, LENGTHS]))
 
 
 def _cost(run: Mapping[str, Any]) -> str:
@@ -484,12 +660,13 @@ def main() -> None:
     """Measure what RUNS has, if given, and write the page."""
     claims = yaml.safe_load(CLAIMS.read_text(encoding="utf-8"))["claims"]
     for given in sys.argv[1:2]:
-        for name in dict.fromkeys([*(claim["spec"] for claim in claims), *STREAMS]):
+        for name in _names(claims):
             found = measure(name, Path(given) / name, claims)
             if found:
                 text = json.dumps(found, indent=1, ensure_ascii=False, sort_keys=True) + "\n"
                 (RESULTS / f"{name}.json").write_text(text, encoding="utf-8")
     PAGE.write_text(page(), encoding="utf-8")
+    FIGURE.write_text(figure(stored_results()), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -5,7 +5,8 @@ set -eu
 
 data=$1 out=$2
 shift 2
-[ $# -gt 0 ] || set -- unedited retrieved two-hops stream clozes scenarios single sequential changes changes-retrieved changes-projected
+[ $# -gt 0 ] || set -- unedited retrieved two-hops stream clozes scenarios single sequential changes \
+  lengths changes-projected changes-projected-retrieved
 
 here=$(dirname "$0")
 mkdir -p "$out"
@@ -52,11 +53,12 @@ export_changes() (
 export_projected() (
   export_changes
   export KGEDIT_HOME="$out/projected-home"
-  [ ! -d "$KGEDIT_HOME/timesteps/20220101_20230101" ] || return 0
+  [ ! -d "$KGEDIT_HOME/timesteps/18500101_20230101" ] || return 0
   days=$(echo $(seq 1850 10 1890) $(seq 1900 5 1945) $(seq 1950 2023) | sed 's/ /-01-01,/g')-01-01
   python "$here/findings/offices.py" "$data" "$out/offices.json.gz"
   kgedit load-dump "$out/offices.json.gz" --no-graph --as-of "$days"
   kgedit export-timestep --all --kinds update --engine store
+  kgedit export-timestep --from 1850-01-01 --to 2023-01-01 --engine store
   for step in 20211230_20231230 20231230_20240331; do
     cp -R "$out/changes-home/timesteps/$step" "$KGEDIT_HOME/timesteps/"
   done
@@ -64,7 +66,7 @@ export_projected() (
 
 for name in "$@"; do
   case $name in
-    changes-projected)
+    lengths | changes-projected*)
       export_projected
       home="$out/projected-home"
       ;;
@@ -75,9 +77,9 @@ for name in "$@"; do
     *) home="$out/home" ;;
   esac
   case $name in
-    changes | changes-projected) model=tiny ;;
-    # Retrieval needs a model that reads its prompt, which teaching unlearns.
-    unedited | retrieved | two-hops | stream | changes-retrieved) model=smollm2-135m ;;
+    changes) model=tiny ;;
+    # Published: retrieval needs a model that reads its prompt, which teaching unlearns.
+    unedited | retrieved | two-hops | stream | lengths | changes-projected*) model=smollm2-135m ;;
     *) model="$out/taught" ;;
   esac
   KGEDIT_HOME="$home" kgedit sweep "$here/findings/$name.yaml" --model "$model" --out "$out/$name"

@@ -30,7 +30,9 @@ FINDINGS = runpy.run_path(str(DOCS / "findings.py"))
 
 
 def test_the_page_is_what_the_script_writes() -> None:
-    assert FINDINGS["page"]() == (DOCS / "findings.md").read_text(encoding="utf-8"), "run python docs/findings.py"
+    run = "run python docs/findings.py"
+    assert FINDINGS["page"]() == (DOCS / "findings.md").read_text(encoding="utf-8"), run
+    assert FINDINGS["figure"](FINDINGS["stored_results"]()) == FINDINGS["FIGURE"].read_text(encoding="utf-8"), run
 
 
 def test_results_were_measured_by_versions_in_the_history() -> None:
@@ -173,15 +175,14 @@ def test_different_answers_are_compared_by_relation() -> None:
 
 @pytest.mark.slow
 def test_methods_are_compared_over_a_stream(tmp_path: Path) -> None:
-    first, second = (
-        write_timestep(tmp_path / name, name=name, towns=towns, prefix=str(number))
-        for number, (name, towns) in enumerate(
-            {"20200101_20210101": range(4), "20210101_20220101": range(4, 6)}.items()
-        )
-    )
+    towns = {"20200101_20210101": range(4), "20210101_20220101": range(4, 6), "20220101_20230101": range(6, 8)}
+    timesteps = [
+        str(write_timestep(tmp_path / name, name=name, towns=own, prefix=str(number)).folder)
+        for number, (name, own) in enumerate(towns.items())
+    ]
     spec = yaml.safe_load((DOCS / "findings" / "changes.yaml").read_text(encoding="utf-8"))
     model = str(save(small_model(), tmp_path / "model"))
-    base = spec["base"] | {"timesteps": [str(first.folder), str(second.folder)], "model": model, "evaluate_sample": 2}
+    base = spec["base"] | {"timesteps": timesteps, "model": model, "evaluate_sample": 2}
     chosen = [run for run in spec["runs"] if run["method"] in ("none", "ft_m")]
     kgedit.sweep(spec | {"base": base, "runs": chosen}, out=tmp_path / "changes", home=tmp_path / "home")
     measured = FINDINGS["measure"]("changes", tmp_path / "changes", CLAIMS)
@@ -189,12 +190,42 @@ def test_methods_are_compared_over_a_stream(tmp_path: Path) -> None:
 
     unedited = measured["stream"]["none"]
     assert unedited["before"] == unedited["own"] == unedited["final"]
-    assert (unedited["own"]["n"], unedited["unchanged"]["mean"], unedited["transfer"]["mean"]) == (4, 1, 0)
-    assert [len(row) for row in unedited["matrix"]] == [2, 2]
+    assert (unedited["own"]["n"], unedited["unchanged"]["mean"], unedited["transfer"]["mean"]) == (6, 1, 0)
+    assert [len(row) for row in unedited["matrix"]] == [3, 3, 3]
     table = FINDINGS["_stream"](measured)
-    (row,) = (line for line in table if line.startswith("| `none` | 6 |"))
+    (row,) = (line for line in table if line.startswith("| `none` | 8 |"))
     assert len(row.split("|")) == len(table[0].split("|"))
-    assert table[-1] == "T1 20200101 to 20210101, T2 20210101 to 20220101."
+    assert table[-1] == "T1 20200101 to 20210101, T2 20210101 to 20220101, T3 20220101 to 20230101."
+
+    # Without scores a run is unfinished: its last timestep may lack answers, and does not count.
+    name = next(name for name in measured["runs"] if name.startswith("ft_m"))
+    (tmp_path / "changes" / name / "scores.json").unlink()
+    stopped = FINDINGS["measure"]("changes", tmp_path / "changes", CLAIMS)
+    assert stopped["stream"]["none"] == unedited
+    assert (stopped["runs"][name]["edits"], stopped["runs"][name]["planned"]) == (6, 8)
+    whole, part = (one["stream"][name] for one in (measured, stopped))
+    assert part["final"] == whole["curve"][1]["update"]
+    assert (part["curve"], part["own"]["n"], whole["own"]["n"]) == (whole["curve"][:2], 4, 6)
+    assert any(" 6 of 8 " in line for line in FINDINGS["_stream"](stopped))
+
+
+def test_a_method_has_lost_half_at_the_least_number_of_edits_with_less_than_half() -> None:
+    def run(at_once: int, mean: float) -> dict[str, Any]:
+        estimate = {"mean": mean, "low": None, "high": None, "n": 10}
+        return {
+            "method": "ft_m",
+            "at_once": at_once,
+            "update_free": estimate,
+            "update_fed": estimate,
+            "rephrase_free": None,
+            "errors": {"empty": 4},
+        }
+
+    result = {"lengths": {str(number): run(number, mean) for number, mean in {1000: 0.2, 1: 0.9, 10: 0.45}.items()}}
+    table = FINDINGS["_lengths"](result)
+    assert table[0] == "| Written | 1 | 10 | 1,000 | Half is lost at |"
+    assert table[2] == "| `ft_m` | 90.0 | 45.0 | 20.0 | 1,000 |"
+    assert table[-3:] == ["| Of the answers after 1,000 edits | empty |", "| :-- | --: |", "| `ft_m` | 40.0 |"]
 
 
 def test_a_long_stream_is_shown_in_blocks_of_timesteps() -> None:
