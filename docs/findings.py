@@ -568,10 +568,11 @@ def _lengths(result: Mapping[str, Any]) -> list[str]:
 
 
 def _half_lost(own: Mapping[int, Mapping[str, Any]]) -> str:
-    """The least number of edits at once with which less than half of a single edit's score is left."""
-    shares = {number: one["update_free"]["mean"] for number, one in sorted(own.items())}
-    lost = (number for number, share in shares.items() if share < shares.get(1, 0) / 2)
-    return next((f"{number:,}" for number in lost), "–")
+    """The least number of edits at once from which on less than half of a single edit's score is left."""
+    shares = {number: one["update_free"]["mean"] for number, one in own.items()}
+    kept = max((number for number, share in shares.items() if share >= shares.get(1, 0) / 2), default=0)
+    lost = [number for number in shares if number > kept]
+    return f"{min(lost):,}" if lost else "–"
 
 
 def _share(values: Mapping[str, Any] | None) -> str:

@@ -209,7 +209,7 @@ def test_methods_are_compared_over_a_stream(tmp_path: Path) -> None:
     assert any(" 6 of 8 " in line for line in FINDINGS["_stream"](stopped))
 
 
-def test_a_method_has_lost_half_at_the_least_number_of_edits_with_less_than_half() -> None:
+def test_a_method_has_lost_half_at_the_number_of_edits_from_which_on_less_is_left() -> None:
     def run(at_once: int, mean: float) -> dict[str, Any]:
         estimate = {"mean": mean, "low": None, "high": None, "n": 10}
         return {
@@ -221,10 +221,12 @@ def test_a_method_has_lost_half_at_the_least_number_of_edits_with_less_than_half
             "errors": {"empty": 4},
         }
 
-    result = {"lengths": {str(number): run(number, mean) for number, mean in {1000: 0.2, 1: 0.9, 10: 0.45}.items()}}
+    result = {
+        "lengths": {str(number): run(number, mean) for number, mean in {1000: 0.2, 1: 0.9, 10: 0.4, 100: 0.45}.items()}
+    }
     table = FINDINGS["_lengths"](result)
-    assert table[0] == "| Written | 1 | 10 | 1,000 | Half is lost at |"
-    assert table[2] == "| `ft_m` | 90.0 | 45.0 | 20.0 | 1,000 |"
+    assert table[0] == "| Written | 1 | 10 | 100 | 1,000 | Half is lost at |"
+    assert table[2] == "| `ft_m` | 90.0 | 40.0 | 45.0 | 20.0 | 1,000 |"
     assert table[-3:] == ["| Of the answers after 1,000 edits | empty |", "| :-- | --: |", "| `ft_m` | 40.0 |"]
 
 
