@@ -11,9 +11,10 @@ shift 2
 here=$(dirname "$0")
 mkdir -p "$out"
 export OMP_NUM_THREADS=1
-export KGEDIT_HOME="$out/home"
-timesteps="$KGEDIT_HOME/timesteps"
-if [ ! -d "$timesteps/20211230_20231230" ]; then
+
+export_sample() (
+  export KGEDIT_HOME="$out/home"
+  [ ! -d "$KGEDIT_HOME/timesteps/20211230_20231230" ] || return 0
   kgedit write-sample "$out/sample"
   for date in 2021-01-04 2023-02-27 2024-06-03; do
     kgedit load-dump "$out/sample/$(echo $date | tr -d -).json.gz" --date $date --redirects "$out/sample/redirects.tsv"
@@ -27,8 +28,7 @@ if [ ! -d "$timesteps/20211230_20231230" ]; then
   kgedit export-timestep --from 2023-12-30 --to 2024-03-31
   kgedit export-timestep --from 2021-12-30 --to 2023-12-30
   kgedit graph stop
-fi
-[ -d "$out/taught" ] || kgedit teach smollm2-135m --timestep "$timesteps/20210104_20230227" --out "$out/taught"
+)
 
 # The stream of real changes, without a server. Its timesteps of pat hold updates only, so they need another home.
 export_changes() (
@@ -74,13 +74,19 @@ for name in "$@"; do
       export_changes
       home="$out/changes-home"
       ;;
-    *) home="$out/home" ;;
+    *)
+      export_sample
+      home="$out/home"
+      ;;
   esac
   case $name in
     changes) model=tiny ;;
     # Published: retrieval needs a model that reads its prompt, which teaching unlearns.
     unedited | retrieved | two-hops | stream | lengths | changes-projected*) model=smollm2-135m ;;
-    *) model="$out/taught" ;;
+    *)
+      model="$out/taught"
+      [ -d "$model" ] || KGEDIT_HOME="$home" kgedit teach smollm2-135m --timestep "$home/timesteps/20210104_20230227" --out "$model"
+      ;;
   esac
   KGEDIT_HOME="$home" kgedit sweep "$here/findings/$name.yaml" --model "$model" --out "$out/$name"
 done
