@@ -28,6 +28,7 @@ from kgedit.analysis.runs import Run
 from kgedit.analysis.tables import Estimate, Unit, as_text, as_values
 from kgedit.analysis.wikifactdiff import fourths
 from kgedit.pages.charts.lines import Curve, curves
+from kgedit.pages.figures_over_time import edits_in_force
 from kgedit.pages.marks import Figure, figure_svg
 from kgedit.records.scores import SHARE, MetricScale
 from kgedit.runs.run_files import read_answers, read_edit_costs, read_environment, read_runs
@@ -186,7 +187,7 @@ def _by_block(matrix: Sequence[Sequence[float | None]], timesteps: Sequence[str]
     cells = np.full((len(timesteps), len(timesteps)), np.nan)
     for number, row in enumerate(matrix):
         cells[number, : len(row)] = [np.nan if one is None else one for one in row]
-    blocks = np.array_split(np.arange(len(timesteps)), min(BLOCKS, len(timesteps)))
+    blocks = _blocks(len(timesteps))
     return {
         "blocks": [f"{timesteps[one[0]].partition('_')[0]}_{timesteps[one[-1]].partition('_')[2]}" for one in blocks],
         "timesteps": len(timesteps),
@@ -195,19 +196,22 @@ def _by_block(matrix: Sequence[Sequence[float | None]], timesteps: Sequence[str]
     }
 
 
+def _blocks(timesteps: int) -> list[np.ndarray[Any, Any]]:
+    """Numbers of the timesteps of each block."""
+    return np.array_split(np.arange(timesteps), min(BLOCKS, timesteps))
+
+
 def _curve(run: Run, reached: Sequence[str]) -> list[dict[str, Any]]:
     """Score over the questions of all timesteps so far, after each block of timesteps that was reached."""
-    edits = Counter[str]()
-    for cost in read_edit_costs(run.folder):
-        edits[cost.timestep] += len(cost.case_ids)
-    ends = [block[-1] for block in np.array_split(np.array(run.scores.timesteps), BLOCKS) if block.size]
+    timesteps = run.scores.timesteps
+    ends = [timesteps[block[-1]] for block in _blocks(len(timesteps))]
     return [
         {
             "after": end,
-            "edits": sum(edits[one] for one in reached[: reached.index(end) + 1]),
+            "edits": edits_in_force(run, end),
             "update": as_values(_estimate_of(_rows(run, "update", model_timestep=end))),
         }
-        for end in map(str, ends)
+        for end in ends
         if end in reached
     ]
 

@@ -86,7 +86,7 @@ def _points_of(run: Run, axis: Axis, preset: str) -> dict[int, Estimate]:
         asked = pc.field("edits").is_null() if edits is None else pc.field("edits") == edits
         estimate = _estimate(rows.filter((pc.field("model_timestep") == timestep) & asked))
         if estimate:
-            found[_edits_in_force(run, timestep, edits)] = estimate
+            found[edits_in_force(run, timestep, edits)] = estimate
     return found
 
 
@@ -96,15 +96,15 @@ def _estimate(rows: pa.Table) -> Estimate | None:
 
 def _kept(run: Run, preset: str) -> dict[int, Estimate]:
     return {
-        _edits_in_force(run, state.timestep, state.edits): Estimate(score.mean, score.low, score.high, score.n)
+        edits_in_force(run, state.timestep, state.edits): Estimate(score.mean, score.low, score.high, score.n)
         for score in run.scores.scores
         if score.metric == "unchanged" and score.preset == preset and score.stage in ("own", "partial")
         if (state := score.model_state) and state.timestep and score.timestep == state.timestep
     }
 
 
-def _edits_in_force(run: Run, timestep: str, edits: int | None) -> int:
-    """Number of edits applied to the model: all of earlier timesteps, and some or all of this one."""
+def edits_in_force(run: Run, timestep: str, edits: int | None = None) -> int:
+    """Number of edits applied to the model: all of earlier timesteps, and `edits` of this one, or all."""
     sizes: dict[str, int] = {row["values"]: row["counts"] for row in pc.value_counts(run.cases["timestep"]).to_pylist()}
     order = run.scores.timesteps
     earlier = sum(sizes.get(step, 0) for step in order[: order.index(timestep)])
