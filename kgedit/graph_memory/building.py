@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import closing
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
@@ -377,7 +376,7 @@ def _names_by_facts(facts: pa.Table, every: pa.Table) -> pa.Table:
 
     Unlike in the store, a class that only dates or numbers indicate is not found.
     """
-    with closing(open_in_memory()) as connection:
+    with open_in_memory() as connection:
         connection.register("every", every)
         connection.execute(
             """

@@ -1,10 +1,14 @@
-"""DuckDB connections of the store: one per step, with bounded memory, spilling to a folder of the store."""
+"""DuckDB connections of the store: one per step, with bounded memory, spilling to a folder of the store.
+
+Opening and closing an in-memory database takes about 40 ms of processor time, because DuckDB enters every function into
+its catalog. A step therefore takes over the database of an earlier one, with an empty catalog and limits of its own.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import closing, nullcontext
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import closing, contextmanager, nullcontext
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -22,10 +26,18 @@ _IN_MEMORY = 224 * 1024**2
 """Bytes that two threads need for tables in memory, as for an export."""
 
 
-def open_engine(spill: Path, *, memory: str = "1GB", share: int = 1) -> duckdb.DuckDBPyConnection:
-    """Open a connection that spills into a folder and deletes the folder when it is closed.
+_IDLE = 4
+"""Maximum number of databases of a process that wait for the next step; one takes 4 MB."""
+
+
+@contextmanager
+def open_engine(spill: Path, *, memory: str = "1GB", share: int = 1) -> Iterator[duckdb.DuckDBPyConnection]:
+    """Open a connection that spills into a folder, which DuckDB deletes at the end if it has created it.
 
     ``$KGEDIT_STORE_MEMORY`` ("2GB") replaces the planned limit, ``$KGEDIT_STORE_THREADS`` the number of cores.
+
+    Tables, views and variables of the connection vanish at its end; settings other than the limits do not, so a step
+    resets those that it changes.
 
     Args:
         spill: Spill folder; created when it is needed.
@@ -37,19 +49,20 @@ def open_engine(spill: Path, *, memory: str = "1GB", share: int = 1) -> duckdb.D
     """
     cores, available, limit = _machine()
     granted = limit // share if limit else None
-    connection = _connect(*plan_engine(parse_size(memory), max(cores // share, 1), available // share, granted))
-    connection.execute("SET temp_directory = ?", [str(spill)])
-    return connection
+    plan = plan_engine(parse_size(memory), max(cores // share, 1), available // share, granted)
+    with _connect(*plan, spill=spill) as connection:
+        yield connection
 
 
-def open_in_memory() -> duckdb.DuckDBPyConnection:
+@contextmanager
+def open_in_memory() -> Iterator[duckdb.DuckDBPyConnection]:
     """Open a connection for Arrow tables that fit in memory; it spills nowhere, and may take what the process may.
 
     Raises:
         StoreError: if ``$KGEDIT_STORE_MEMORY`` or ``$KGEDIT_STORE_THREADS`` is not valid.
     """
-    cores, available, limit = _machine()
-    return _connect(*plan_engine(_IN_MEMORY, cores, available, limit or available * 4 // 5))
+    with _connect(*_plan_in_memory(), spill=None) as connection:
+        yield connection
 
 
 def plan_engine(needed: int, cores: int, available: int, limit: int | None = None) -> tuple[int, int]:
@@ -78,10 +91,51 @@ def plan_engine(needed: int, cores: int, available: int, limit: int | None = Non
     return threads, max(needed, threads * each) if limit is None else limit
 
 
-def _connect(threads: int, memory: int) -> duckdb.DuckDBPyConnection:
-    connection = duckdb.connect(config={"threads": threads})
-    connection.execute(f"SET memory_limit = '{memory}B'")
-    return connection
+def _plan_in_memory() -> tuple[int, int]:
+    cores, available, limit = _machine()
+    return plan_engine(_IN_MEMORY, cores, available, limit or available * 4 // 5)
+
+
+@contextmanager
+def _connect(threads: int, memory: int, *, spill: Path | None) -> Iterator[duckdb.DuckDBPyConnection]:
+    """A connection to an idle database, or to a new one, whose default catalog is empty."""
+    idle = _idle_databases(os.getpid())
+    try:
+        database = idle.pop()
+    except IndexError:
+        database = _new_database(threads)
+    try:
+        _limit(database, threads, memory)
+        database.execute("SET temp_directory = ?", ["" if spill is None else str(spill)])
+        database.execute("ATTACH ':memory:' AS step")
+        with database.cursor() as connection:
+            connection.execute("USE step")
+            yield connection
+        if len(idle) < _IDLE and not (spill and any(spill.glob("duckdb_temp_*"))):
+            # Turning it off empties the cache of what was read from Parquet files.
+            database.execute("DETACH step; SET enable_external_file_cache = false; RESET enable_external_file_cache")
+            idle.append(database)
+            return
+    except BaseException:
+        # Its state is not known.
+        database.close()
+        raise
+    # A database deletes its spill folder when it is closed, and cannot change to another one.
+    database.close()
+
+
+def _new_database(threads: int) -> duckdb.DuckDBPyConnection:
+    return duckdb.connect(config={"threads": threads})
+
+
+def _limit(database: duckdb.DuckDBPyConnection, threads: int, memory: int) -> None:
+    database.execute(f"SET threads = {threads}; SET memory_limit = '{memory}B'")
+
+
+@cache
+def _idle_databases(_process: int) -> list[duckdb.DuckDBPyConnection]:
+    """Databases that no step uses, of one process: those of its parent lack their threads after a fork."""
+    return []
 
 
 def _machine() -> tuple[int, int, int | None]:
@@ -136,8 +190,11 @@ def select(
 
 @cache
 def _in_memory(_process: int) -> duckdb.DuckDBPyConnection:
-    """An empty in-memory database, opened once, because opening one takes ten times as long as a small query."""
-    return open_in_memory()
+    """An empty in-memory database for single queries, which is never closed."""
+    threads, memory = _plan_in_memory()
+    database = _new_database(threads)
+    _limit(database, threads, memory)
+    return database
 
 
 def literal(path: Path | str) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import glob
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import get_args
 
@@ -84,7 +85,8 @@ _CONTENT = "kind, label, description, aliases, datatype"
 """Columns of an entity that its term shows."""
 
 
-def open_timeline(snapshots: Sequence[Snapshot], scope: Scope, *, spill: Path) -> duckdb.DuckDBPyConnection:
+@contextmanager
+def open_timeline(snapshots: Sequence[Snapshot], scope: Scope, *, spill: Path) -> Iterator[duckdb.DuckDBPyConnection]:
     """Open a DuckDB connection with views over these snapshots, oldest first.
 
     Views: ``fact_0``, ``claim_0``, ``redirect_0``, ``entity_0``, ``fact_1``, ... of each snapshot within the scope;
@@ -95,7 +97,14 @@ def open_timeline(snapshots: Sequence[Snapshot], scope: Scope, *, spill: Path) -
         scope: Facts and statements to include.
         spill: Folder for spilled rows and for facts near a change; the caller deletes it after closing the connection.
     """
-    connection = open_engine(spill, memory=_MEMORY)
+    with open_engine(spill, memory=_MEMORY) as connection:
+        _make_timeline(connection, snapshots, scope, spill)
+        yield connection
+
+
+def _make_timeline(
+    connection: duckdb.DuckDBPyConnection, snapshots: Sequence[Snapshot], scope: Scope, spill: Path
+) -> None:
     parts = max(1, len(bucket_groups(snapshots)) // _BUCKETS_AT_ONCE)
     connection.execute(f"SET VARIABLE term_parts = {parts}")
     make_views(connection, snapshots, scope.condition())
@@ -115,7 +124,6 @@ def open_timeline(snapshots: Sequence[Snapshot], scope: Scope, *, spill: Path) -
     newest = newest if scope.follows_changes else with_statement_ids(f"({newest})", f"statement_{len(snapshots) - 1}")
     connection.execute(f"CREATE VIEW newest_fact AS {newest}")
     _make_whole(connection, snapshots, scope)
-    return connection
 
 
 def term_parts(connection: duckdb.DuckDBPyConnection, folder: Path) -> Iterator[None]:

@@ -9,6 +9,7 @@ What concerns one subject at a time is read by bucket, so that it takes no more 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
 from pathlib import Path
 from types import MappingProxyType, TracebackType
 from typing import Any, get_args
@@ -56,10 +57,12 @@ class Window:
             memory: What DuckDB takes, such as "1GB".
         """
         self.old, self.new = old, new
-        self.connection = open_engine(spill, memory=memory)
+        self._open = ExitStack()
+        self.connection = self._open.enter_context(open_engine(spill, memory=memory))
         self.connection.create_function(
             "bucket_of", _bucket_of, ["VARCHAR", "INTEGER"], "INTEGER", type=PythonUDFType.ARROW
         )
+        self._open.callback(self.connection.remove_function, "bucket_of")
         for name, snapshot in (("old", old), ("new", new)):
             facts, entities = literal(snapshot.facts), entities_with_labels(literal(snapshot.entities))
             self._view(f"{name}_facts", f"SELECT * FROM {facts}")
@@ -179,7 +182,7 @@ class Window:
                 self.connection.unregister(name)
 
     def close(self) -> None:
-        self.connection.close()
+        self._open.close()
 
     def __enter__(self) -> Window:
         return self
@@ -187,7 +190,7 @@ class Window:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        self.close()
+        self._open.__exit__(kind, error, traceback)
 
     def _view(self, name: str, query: str) -> None:
         self.connection.execute(f"CREATE OR REPLACE VIEW {name} AS {query}")

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -82,14 +83,17 @@ class Explorer:
         if not self.snapshots:
             raise StoreError(f"{home} has no snapshot. Load one: kgedit load-dump PATH --date DATE")
         self.indexes: Indexes = make_indexes(home, self.snapshots, announce=announce)
-        self._connection = open_engine(home / "explore" / f".spill-{os.getpid()}", memory=_MEMORY)
+        self._open = ExitStack()
+        engine = open_engine(home / "explore" / f".spill-{os.getpid()}", memory=_MEMORY)
+        self._connection = self._open.enter_context(engine)
         self._connection.execute("SET parquet_metadata_cache = true")
+        self._open.callback(self._connection.execute, "RESET parquet_metadata_cache")
         for name in self.indexes.terms.files:
             self.run(f"CREATE VIEW {name} AS FROM {literal(self.indexes.terms.file(name))}")
 
     def close(self) -> None:
         """Close the connection and release its files."""
-        self._connection.close()
+        self._open.close()
 
     def run(self, statement: str, parameters: Mapping[str, Any] | None = None) -> None:
         """Run a statement."""

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from contextlib import closing
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -159,7 +158,7 @@ def _joined(snapshots: Sequence[Snapshot], questions: pa.ChunkedArray) -> pa.Tab
           AND hash(array_to_string(({_WORDS.format("name")})[1:{_LONGEST}], ' ')) IN (SELECT run FROM runs)
         ORDER BY name, length(id), id
         """
-    with TemporaryDirectory() as spill, closing(open_engine(Path(spill))) as engine:
+    with TemporaryDirectory() as spill, open_engine(Path(spill)) as engine:
         engine.register("questions", pa.table({"question": questions}))
         return engine.sql(query).to_arrow_table()
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -35,7 +34,7 @@ def test_each_thread_has_half_of_what_a_step_needs_on_two_cores(
 
 
 def settings(folder: Path, memory: str = "224MB") -> tuple[int, str]:
-    with closing(open_engine(folder / "spill", memory=memory)) as connection:
+    with open_engine(folder / "spill", memory=memory) as connection:
         ((threads, limit),) = connection.sql(
             "SELECT current_setting('threads'), current_setting('memory_limit')"
         ).fetchall()
@@ -70,7 +69,7 @@ def test_sixty_four_threads_finish_a_grouping_that_two_finish(
         monkeypatch.setattr(engine, "available_memory", lambda: GIGABYTE // 2)
     else:
         monkeypatch.setenv("KGEDIT_STORE_MEMORY", limit)
-    with closing(open_engine(tmp_path / "spill", memory="224MB")) as connection:
+    with open_engine(tmp_path / "spill", memory="224MB") as connection:
         connection.execute(
             """
             CREATE TABLE fact AS SELECT 'Q' || i % 300000 AS subject, 'P' || i % 17 AS property,
@@ -103,5 +102,5 @@ def test_a_variable_that_says_nothing_is_an_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, text: str
 ) -> None:
     monkeypatch.setenv(name, text)
-    with pytest.raises(StoreError, match=f"{name} is '{text}'. Set it to a number"):
-        open_engine(tmp_path / "spill")
+    with pytest.raises(StoreError, match=f"{name} is '{text}'. Set it to a number"), open_engine(tmp_path / "spill"):
+        pass
