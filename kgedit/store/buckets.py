@@ -24,7 +24,7 @@ from kgedit.store.as_of import LATER_ITEMS, project
 from kgedit.store.bucket_files import RowGroups, bucket_file
 from kgedit.store.bucket_rows import BucketRows, ReadRows, divided, together
 from kgedit.store.digests import ENTITIES_KEPT, with_digests
-from kgedit.store.engine import open_engine
+from kgedit.store.engine import open_cursor, open_engine
 from kgedit.store.facts import current_facts
 from kgedit.store.repetitions import SHARED_IDS, find_repetitions
 from kgedit.store.schemas import CLAIMS_JUDGED, CLAIMS_KEPT, ENTITIES, FACTS
@@ -112,7 +112,7 @@ def write_bucket(
 
         def finish(rows: BucketRows) -> list[_FinishedRows]:
             claims, entities = _complete(rows.claims, broadcast), rows.entities.select(ENTITIES.names)
-            with connection.cursor() as own:  # a connection is not for several threads
+            with open_cursor(connection) as own:  # a connection is not for several threads
                 own.register("begun_item", broadcast.later_items)
                 return [_finish(own, target, claims, entities) for target in targets]
 

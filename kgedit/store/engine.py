@@ -29,6 +29,9 @@ _IN_MEMORY = 224 * 1024**2
 _IDLE = 4
 """Maximum number of databases of a process that wait for the next step; one takes 4 MB."""
 
+_CATALOG = "step"
+"""Name of the catalog in which a step keeps its tables; the database's own stays empty."""
+
 
 @contextmanager
 def open_engine(spill: Path, *, memory: str = "1GB", share: int = 1) -> Iterator[duckdb.DuckDBPyConnection]:
@@ -91,6 +94,14 @@ def plan_engine(needed: int, cores: int, available: int, limit: int | None = Non
     return threads, max(needed, threads * each) if limit is None else limit
 
 
+@contextmanager
+def open_cursor(connection: duckdb.DuckDBPyConnection) -> Iterator[duckdb.DuckDBPyConnection]:
+    """Open another connection to the database of one, for another thread. It sees the tables that are not temporary."""
+    with connection.cursor() as cursor:
+        cursor.execute(f"USE {_CATALOG}")
+        yield cursor
+
+
 def _plan_in_memory() -> tuple[int, int]:
     cores, available, limit = _machine()
     return plan_engine(_IN_MEMORY, cores, available, limit or available * 4 // 5)
@@ -107,13 +118,14 @@ def _connect(threads: int, memory: int, *, spill: Path | None) -> Iterator[duckd
     try:
         _limit(database, threads, memory)
         database.execute("SET temp_directory = ?", ["" if spill is None else str(spill)])
-        database.execute("ATTACH ':memory:' AS step")
-        with database.cursor() as connection:
-            connection.execute("USE step")
+        database.execute(f"ATTACH ':memory:' AS {_CATALOG}")
+        with open_cursor(database) as connection:
             yield connection
         if len(idle) < _IDLE and not (spill and any(spill.glob("duckdb_temp_*"))):
             # Turning it off empties the cache of what was read from Parquet files.
-            database.execute("DETACH step; SET enable_external_file_cache = false; RESET enable_external_file_cache")
+            database.execute(
+                f"DETACH {_CATALOG}; SET enable_external_file_cache = false; RESET enable_external_file_cache"
+            )
             idle.append(database)
             return
     except BaseException:

@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from kgedit.errors import StoreError
 from kgedit.pages.explorer.indexes import Announce, Indexes, make_indexes, words_of
-from kgedit.store.engine import literal, open_engine
+from kgedit.store.engine import literal, open_cursor, open_engine
 from kgedit.store.snapshots import Snapshot, list_snapshots
 
 _MEMORY = "2GB"
@@ -97,12 +97,12 @@ class Explorer:
 
     def run(self, statement: str, parameters: Mapping[str, Any] | None = None) -> None:
         """Run a statement."""
-        with self._connection.cursor() as cursor:
+        with open_cursor(self._connection) as cursor:
             cursor.execute(statement, dict(parameters or {}))
 
     def table(self, query: str, parameters: Mapping[str, Any] | None = None) -> pa.Table:
         """Run a query and return its result."""
-        with self._connection.cursor() as cursor:
+        with open_cursor(self._connection) as cursor:
             found: pa.Table = cursor.sql(query, params=dict(parameters or {})).to_arrow_table()
         return found
 

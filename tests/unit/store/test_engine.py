@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import os
+import re
+from functools import cache
 from pathlib import Path
 
+import duckdb
 import pytest
 
 import kgedit
 from kgedit.errors import StoreError
 from kgedit.store import engine
-from kgedit.store.engine import open_engine, plan_engine
+from kgedit.store.engine import literal, open_cursor, open_engine, open_in_memory, plan_engine
 
 MEGABYTE = 1024**2
 GIGABYTE = 1024 * MEGABYTE
@@ -87,10 +91,76 @@ def test_sixty_four_threads_finish_a_grouping_that_two_finish(
     assert (groups, facts) == (1_000_000, 1_000_000)
 
 
+@pytest.fixture
+def opened(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Threads of each database that is opened from now on."""
+    threads: list[int] = []
+
+    def new_database(count: int) -> duckdb.DuckDBPyConnection:
+        threads.append(count)
+        return open_new(count)
+
+    open_new = engine._new_database
+    monkeypatch.setattr(engine, "_new_database", new_database)
+    monkeypatch.setattr(engine, "_idle_databases", cache(lambda _process: []))
+    return threads
+
+
+def test_a_step_takes_over_the_database_of_the_one_before_and_nothing_in_it(
+    tmp_path: Path, opened: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KGEDIT_STORE_MEMORY", "2GB")
+    for number in range(3):
+        monkeypatch.setenv("KGEDIT_STORE_THREADS", str(number + 1))
+        with open_engine(tmp_path / str(number)) as connection:
+            assert connection.sql("SHOW ALL TABLES").fetchall() == []
+            assert connection.sql("SELECT getvariable('parts')").fetchall() == [(None,)]
+            connection.execute("CREATE TABLE fact AS SELECT 1 AS id; CREATE SCHEMA bucket; SET VARIABLE parts = 2")
+            connection.execute("CREATE VIEW bucket.facts AS FROM fact; SET search_path = 'bucket,main'")
+            assert connection.sql("SELECT id, current_setting('threads') FROM facts").fetchall() == [(1, number + 1)]
+            with open_cursor(connection) as other:
+                assert other.sql("FROM fact").fetchall() == [(1,)]
+    assert opened == [1]
+
+
+def test_a_file_that_was_replaced_is_read_again(tmp_path: Path, opened: list[int]) -> None:
+    path, moment = tmp_path / "rows.parquet", 1_700_000_000
+    for number in (1, 2):
+        with open_engine(tmp_path / "spill") as connection:
+            connection.execute(f"COPY (SELECT {number} AS number) TO {literal(path)}")
+            os.utime(path, (moment, moment))
+            assert connection.sql(f"FROM {literal(path)}").fetchall() == [(number,)]
+    assert len(opened) == 1
+
+
+def test_steps_at_the_same_time_have_databases_of_their_own(tmp_path: Path, opened: list[int]) -> None:
+    with open_engine(tmp_path / "1") as first, open_in_memory() as second:
+        first.execute("CREATE TABLE fact (id VARCHAR)")
+        assert second.sql("SHOW ALL TABLES").fetchall() == []
+    assert len(opened) == 2
+
+
+def test_a_database_is_given_up_after_an_error_and_after_it_has_spilled(
+    tmp_path: Path, opened: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KGEDIT_STORE_MEMORY", "60MB")
+    with pytest.raises(duckdb.CatalogException), open_engine(tmp_path / "spill") as connection:
+        connection.execute("FROM nothing")
+    with open_engine(tmp_path / "spill") as connection:
+        connection.execute("CREATE TABLE big AS SELECT range, hash(range) AS one, hash(range + 1) FROM range(6000000)")
+        assert list((tmp_path / "spill").glob("duckdb_temp_*"))
+    assert not (tmp_path / "spill").exists()
+    with open_engine(tmp_path / "spill"):
+        pass
+    assert len(opened) == 3
+
+
 def test_one_module_opens_duckdb() -> None:
-    """Elsewhere, neither threads nor memory would be planned."""
+    """Elsewhere, neither threads nor memory would be planned, and a cursor would not see the tables."""
     opening = {
-        path.name for path in Path(kgedit.__path__[0]).rglob("*.py") if "duckdb.connect(" in path.read_text("utf-8")
+        path.name
+        for path in Path(kgedit.__path__[0]).rglob("*.py")
+        if re.search(r"duckdb\.connect\(|\.cursor\(\)", path.read_text("utf-8"))
     }
     assert opening == {"engine.py"}
 

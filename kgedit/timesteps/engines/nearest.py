@@ -1,0 +1,66 @@
+"""The most similar entities of some, by the store: features from SQL, and products of sparse matrices."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow as pa
+from scipy import sparse
+
+from kgedit.store.window import Window
+from kgedit.timesteps.engines import NEAREST
+from kgedit.timesteps.engines.sparse_cosine import Nearest, NeighbourIndex, inverse_frequencies, weigh
+
+_ROWS_AT_ONCE = 1_000_000
+"""Rows of a result table: 2,000 subjects with 500 neighbours each, about 40 MB."""
+
+_KEPT_ENTITIES = ("numbered", "sought", "entity_feature", "document_feature", "sought_feature")
+"""Tables that entity_features.sql creates in the connection."""
+
+
+def find_nearest(window: Window, *, n: int) -> Iterator[pa.Table]:
+    """Find the n documents most similar to each subject, from the tables of entity_features.sql, which are dropped.
+
+    Yields:
+        Columns NEAREST, about a million rows at a time.
+    """
+    names, subjects = (
+        window.select(f"SELECT id FROM {table} ORDER BY {place}")["id"]
+        for table, place in (("numbered", "number"), ("sought", "place"))
+    )
+    holders = window.select("SELECT holders FROM entity_feature ORDER BY number")["holders"].to_numpy()
+    documents = _matrix(window, "document_feature", (len(names), len(holders)))
+    sought = _matrix(window, "sought_feature", (len(subjects), len(holders)))
+    own = window.select("SELECT coalesce(number, -1) AS own FROM sought LEFT JOIN numbered USING (id) ORDER BY place")
+    for table in _KEPT_ENTITIES:
+        window.connection.execute(f"DROP TABLE {table}")
+    if not len(names) or not len(subjects):
+        return
+    weights = inverse_frequencies(holders, len(names))
+    waiting: list[Nearest] = []
+    for block in NeighbourIndex(documents, weights).nearest(weigh(sought, weights), own["own"].to_numpy(), n=n):
+        waiting.append(block)
+        if sum(len(part.query) for part in waiting) >= _ROWS_AT_ONCE:
+            yield _table(waiting, subjects, names)
+            waiting = []
+    if waiting:
+        yield _table(waiting, subjects, names)
+
+
+def _table(blocks: list[Nearest], subjects: pa.ChunkedArray, names: pa.ChunkedArray) -> pa.Table:
+    columns = [
+        subjects.take(pa.array(np.concatenate([block.query for block in blocks]))),
+        names.take(pa.array(np.concatenate([block.document for block in blocks]))),
+        pa.array(np.concatenate([block.cosine for block in blocks])),
+    ]
+    return pa.table(columns, names=NEAREST.names).cast(NEAREST)
+
+
+def _matrix(window: Window, table: str, shape: tuple[int, int]) -> sparse.csr_array:
+    """Convert a sorted table (line, feature, times) to a sparse matrix of feature counts."""
+    narrow = "line::INTEGER AS line, feature::INTEGER AS feature, times::INTEGER AS times"
+    found = window.select(f"SELECT {narrow} FROM {table} ORDER BY line, feature")
+    starts = np.searchsorted(found["line"].to_numpy(), np.arange(shape[0] + 1))
+    times = found["times"].to_numpy().astype(np.float64)
+    return sparse.csr_array((times, found["feature"].to_numpy(), starts), shape=shape)
