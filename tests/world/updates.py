@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-import duckdb
 from world.dumps import Json, entity, entity_value, quantity_value, snak, statement, text_value, time_value
 from world.two_days import NEW, OLD, two_snapshots
 
 from kgedit.store.snapshots import Snapshot
+from kgedit.store.window import Window
 from kgedit.timesteps.engines.store import StoreEngine
 from kgedit.timesteps.profiles import PAPER, Behaviour
 from kgedit.timesteps.wikifactdiff.classification import classify, find_functional
@@ -108,8 +108,8 @@ def worlds(cases: dict[str, Case], *, steady: bool = True) -> tuple[list[Json], 
 
 def run_steps(
     old: Snapshot, new: Snapshot, folder: Path, behaviour: Behaviour = PAPER, *, seed: int = 0
-) -> tuple[duckdb.DuckDBPyConnection, dict[str, object]]:
-    """Run all steps up to the scenarios; returns the workspace and the funnel."""
+) -> tuple[Window, dict[str, object]]:
+    """Run all steps up to the scenarios; returns the workspace, which the caller closes, and the funnel."""
     both = open_workspace(old, new, spill=folder / "spill")
     workspace, window = both.connection, {"old": old.date, "new": new.date}
     find_functional(StoreEngine(), both, "constraints")
@@ -119,14 +119,15 @@ def run_steps(
     compare(workspace)
     classify(workspace, behaviour, **window)
     word_values(workspace)
-    return workspace, find_updates(workspace, behaviour, seed=seed)
+    return both, find_updates(workspace, behaviour, seed=seed)
 
 
 def outcomes(
     folder: Path, cases: dict[str, Case], behaviour: Behaviour = PAPER, *, steady: bool = True
 ) -> dict[tuple[str, str], object]:
     """By case and property: the scenario with each value's decision, or the reason why the group was dropped."""
-    workspace, _ = run_steps(*two_snapshots(folder, *worlds(cases, steady=steady)), folder, behaviour)
+    window, _ = run_steps(*two_snapshots(folder, *worlds(cases, steady=steady)), folder, behaviour)
+    workspace = window.connection
     names = {f"Q{1000 + place}": name for place, name in enumerate(cases, start=1)}
     outcomes_by_fact: dict[tuple[str, str], object] = {}
     for subject, property_id, reason in workspace.execute(
@@ -144,7 +145,7 @@ def outcomes(
             scenario,
             {label.replace("Value ", ""): decision for label, decision in rows},
         )
-    workspace.close()
+    window.close()
     return outcomes_by_fact
 
 

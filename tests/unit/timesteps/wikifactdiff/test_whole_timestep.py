@@ -344,8 +344,11 @@ def test_of_replaced_populations_one_in_fourteen_is_in_the_replacement_set_by_se
     snapshots = two_snapshots(tmp_path, *worlds({f"Town {place}": grown for place in range(280)}))
     drawn = []
     for seed in (0, 0, 1):
-        workspace, _ = run_steps(*snapshots, tmp_path, seed=seed)
-        rows = workspace.execute("SELECT subject, property FROM update_group WHERE in_replacement_set").fetchall()
+        window, _ = run_steps(*snapshots, tmp_path, seed=seed)
+        with window:
+            rows = window.connection.execute(
+                "SELECT subject, property FROM update_group WHERE in_replacement_set"
+            ).fetchall()
         assert sum(property_id == "P6" for _, property_id in rows) == 280
         drawn.append({subject for subject, property_id in rows if property_id == "P1082"})
     assert drawn[0] == drawn[1] != drawn[2]
