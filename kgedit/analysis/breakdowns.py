@@ -18,7 +18,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import yaml
 
 from kgedit.analysis.answers import estimate_of, estimates_by, rows_of
 from kgedit.analysis.runs import Run
@@ -40,6 +39,7 @@ from kgedit.analysis.wikifactdiff import NEIGHBOUR_BREAKDOWNS, bleedover_split_t
 from kgedit.errors import TimestepError
 from kgedit.records.cases import SPECIFICITY, Axis
 from kgedit.records.scores import EvaluationStage
+from kgedit.yaml_files import load_yaml
 
 Counts = Mapping[str, int]
 """Label or id -> number of mentions in a corpus, or of page views."""
@@ -357,7 +357,7 @@ def published_cutoff(model: str) -> str | None:
 @cache
 def _published() -> dict[str, str]:
     # YAML reads an unquoted month as text, but an unquoted day as a date.
-    rows = yaml.safe_load(_CUTOFFS.read_text(encoding="utf-8"))
+    rows = load_yaml(_CUTOFFS.read_text(encoding="utf-8"))
     return {name.casefold(): row["cutoff"] for row in rows for name in row["models"]}
 
 

@@ -18,6 +18,7 @@ import yaml
 
 from kgedit.errors import KgeditError
 from kgedit.resources import data_folder
+from kgedit.yaml_files import load_yaml
 
 DEFAULT_EMBEDDER = "all-minilm-l6-v2"
 
@@ -204,7 +205,7 @@ def read_match_gate() -> MatchGate:
     """
     path = data_folder("prompts") / "memory" / "match_gate.yaml"
     try:
-        fitted: Mapping[str, float] = yaml.safe_load(path.read_text(encoding="utf-8"))["gate"]
+        fitted: Mapping[str, float] = load_yaml(path.read_text(encoding="utf-8"))["gate"]
         weights = {name: float(value) for name, value in fitted.items() if name != "intercept"}
         return MatchGate(float(fitted["intercept"]), weights)
     except (OSError, yaml.YAMLError, KeyError, TypeError, ValueError) as error:
@@ -229,7 +230,7 @@ def read_gate(embedder: str = DEFAULT_EMBEDDER, path: Path | None = None) -> Gat
     """
     path = path or shipped_gates()
     try:
-        gates: Mapping[str, Any] = yaml.safe_load(path.read_text(encoding="utf-8"))["gates"]
+        gates: Mapping[str, Any] = load_yaml(path.read_text(encoding="utf-8"))["gates"]
         fitted = gates.get(embedder, gates[DEFAULT_EMBEDDER])
         return Gate(_logistic(fitted["short"]), _logistic(fitted["long"]))
     except (OSError, yaml.YAMLError, KeyError, TypeError, ValueError) as error:

@@ -34,6 +34,7 @@ from kgedit.records.runs import (
 )
 from kgedit.records.scores import RunScores
 from kgedit.resources import as_typed, home
+from kgedit.yaml_files import load_yaml
 
 Record = TypeVar("Record")
 
@@ -66,7 +67,7 @@ def read_spec(folder: Path) -> RunSpec:
     """
     path = require_run(folder)
     try:
-        return msgspec.convert(yaml.safe_load(path.read_text(encoding="utf-8")), RunSpec)
+        return msgspec.convert(load_yaml(path.read_text(encoding="utf-8")), RunSpec)
     except (yaml.YAMLError, msgspec.ValidationError, UnicodeDecodeError) as error:
         raise TimestepError(
             f"{path} is not a spec of a run: {error}. Run kgedit run-edit into a new folder."

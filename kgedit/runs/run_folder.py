@@ -21,7 +21,6 @@ from typing import Any, NamedTuple
 import msgspec
 import numpy as np
 import torch
-import yaml
 
 from kgedit.checksums import decoding
 from kgedit.editing.editor import Editor
@@ -43,6 +42,7 @@ from kgedit.runs.checkpoints import Checkpoints
 from kgedit.runs.run_files import forget_run_checksums, read_edit_costs, read_environment
 from kgedit.runs.spec import write_spec
 from kgedit.timesteps.edit_files import Edits
+from kgedit.yaml_files import load_yaml
 
 
 class AnswerKey(NamedTuple):
@@ -184,10 +184,10 @@ def _empty(path: Path) -> None:
 
 
 def _compare(path: Path, spec: RunSpec, environment: RunEnvironment) -> None:
-    here = yaml.safe_load(write_spec(spec))
+    here = load_yaml(write_spec(spec))
     with decoding(path / "spec.yaml", fix=_START_AGAIN):
         # Runs whose spec records no order use the file's order.
-        there = {"order": "file"} | yaml.safe_load((path / "spec.yaml").read_bytes().decode())
+        there = {"order": "file"} | load_yaml((path / "spec.yaml").read_bytes().decode())
         differing = [
             f"{name} is {there.get(name)!r} there and {here.get(name)!r} here"
             for name in sorted(there.keys() | here.keys())

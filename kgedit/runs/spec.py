@@ -24,6 +24,7 @@ from kgedit.runs.given_run import GivenAbility, GivenRun, read_given, read_given
 from kgedit.runs.presets import ASKED, default_presets, problems_of_context, read_presets, with_thinking
 from kgedit.timesteps.timestep import find_timestep
 from kgedit.untrusted import without_credentials
+from kgedit.yaml_files import load_yaml
 
 if TYPE_CHECKING:
     from kgedit.editing.editor import Capabilities
@@ -53,7 +54,7 @@ def read_mapping(path: Path) -> dict[str, Any]:
         SpecError: if it is not.
     """
     try:
-        raw = yaml.safe_load(path.read_text(encoding="utf-8"))
+        raw = load_yaml(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         raise SpecError([why_unreadable(path, error)]) from error
     if not isinstance(raw, dict):

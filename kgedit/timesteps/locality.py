@@ -18,7 +18,6 @@ from pathlib import Path
 
 import duckdb
 import pyarrow as pa
-import yaml
 
 from kgedit.store.engine import select
 from kgedit.store.parts import keep_in_parts, of_part
@@ -27,6 +26,7 @@ from kgedit.timesteps.engines import Engine
 from kgedit.timesteps.labels import PAGES, page_classes, usable
 from kgedit.timesteps.tables import ALIKE, CHANGED, EVIDENCE_RANK, FACT, find_evidence
 from kgedit.wording.catalogues import ENGLISH, Language
+from kgedit.yaml_files import load_yaml
 
 _FILE = Path(__file__).parents[1] / "data" / "relation_families.yaml"
 
@@ -34,7 +34,7 @@ _FILE = Path(__file__).parents[1] / "data" / "relation_families.yaml"
 @cache
 def read_families() -> dict[str, list[str]]:
     """The shipped families: name -> properties."""
-    families: dict[str, list[str]] = yaml.safe_load(_FILE.read_text(encoding="utf-8"))
+    families: dict[str, list[str]] = load_yaml(_FILE.read_text(encoding="utf-8"))
     return families
 
 

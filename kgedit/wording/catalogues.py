@@ -20,14 +20,10 @@ import yaml
 
 from kgedit.errors import TimestepError
 from kgedit.resources import data_folder
-
-try:
-    from yaml import CSafeLoader as _Safe  # several times as fast, but missing in PyYAML without libyaml
-except ImportError:
-    from yaml import SafeLoader as _Safe  # type: ignore[assignment]
+from kgedit.yaml_files import SafeLoader
 
 
-class _Loader(_Safe):
+class _Loader(SafeLoader):
     """Safe loader, in C if available, that refuses a mapping with a repeated key."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:

@@ -24,6 +24,7 @@ from pydantic_core import ErrorDetails, PydanticUndefined
 
 from kgedit.errors import SpecError, UnknownNameError, near_names
 from kgedit.records.runs import Setting
+from kgedit.yaml_files import load_yaml
 
 if TYPE_CHECKING:
     from kgedit.llm.language_model import LanguageModel
@@ -328,9 +329,6 @@ def _scalar(value: Setting) -> str:
 
 CONFIGS = Path(__file__).parent / "configs"
 
-# In C where PyYAML has it, ten times as fast: every editor reads its method's configs.
-_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-
 
 @dataclass(frozen=True, slots=True)
 class PublishedConfig:
@@ -362,7 +360,7 @@ def read_config(path: Path) -> PublishedConfig:
     """
     try:
         text = path.read_text(encoding="utf-8")
-        raw = yaml.load(text, Loader=_LOADER)
+        raw = load_yaml(text)
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         raise SpecError([why_unreadable(path, error)]) from error
     if not isinstance(raw, dict) or not isinstance(raw.get("settings"), dict):

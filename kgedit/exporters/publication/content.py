@@ -13,12 +13,12 @@ from pathlib import PurePosixPath
 from typing import Any
 
 import pyarrow as pa
-import yaml
 
 from kgedit.errors import TimestepError
 from kgedit.records.cases import AXES, Case, Fact, Probe
 from kgedit.resources import citation_file
 from kgedit.timesteps.timestep import Timestep
+from kgedit.yaml_files import load_yaml
 
 _STRINGS = pa.list_(pa.string())
 
@@ -248,7 +248,7 @@ def citation_text() -> str:
 
 def citation_bibtex() -> str:
     """CITATION.cff as a BibTeX entry."""
-    cited: dict[str, Any] = yaml.safe_load(citation_text())
+    cited: dict[str, Any] = load_yaml(citation_text())
     fields = {
         "title": f"{{{cited['title']}}}",
         "author": " and ".join(map(_author, cited["authors"])),

@@ -16,6 +16,7 @@ import yaml
 
 from kgedit.errors import ModelError
 from kgedit.llm.remote.requests import ChatReply, ChatRequest, ModelRequest
+from kgedit.yaml_files import load_yaml
 
 SHIPPED = Path(__file__).with_name("prices.yaml")
 
@@ -65,7 +66,7 @@ def read_prices(path: Path = SHIPPED) -> dict[str, Price]:
         ModelError: if the file cannot be read, or is not a price table.
     """
     try:
-        prices = msgspec.convert(yaml.safe_load(path.read_text(encoding="utf-8")), dict[str, Price])
+        prices = msgspec.convert(load_yaml(path.read_text(encoding="utf-8")), dict[str, Price])
     except (OSError, UnicodeDecodeError, yaml.YAMLError, msgspec.ValidationError) as error:
         raise ModelError(
             f"{path} is not a table of prices: {error}. Write lines like 'gpt-4o-mini: {{prompt: 0.15, reply: 0.6}}', "

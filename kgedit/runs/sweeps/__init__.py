@@ -19,6 +19,7 @@ import yaml
 from kgedit.editing.hparams.settings import unknown, why_unreadable
 from kgedit.errors import SpecError, did_you_mean
 from kgedit.runs.given_run import GivenRun
+from kgedit.yaml_files import load_yaml
 
 KeyPath = tuple[str | int, ...]
 """Keys and indexes on the path to a value: ("grid", 0, "settings", "k", 2)."""
@@ -72,7 +73,7 @@ def read_located(path: Path) -> LocatedYaml:
     """
     try:
         text = path.read_text(encoding="utf-8")
-        content = yaml.safe_load(text)
+        content = load_yaml(text)
         root = yaml.compose(text, Loader=yaml.SafeLoader)
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         raise SpecError([why_unreadable(path, error)]) from error
