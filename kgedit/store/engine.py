@@ -25,7 +25,6 @@ _CORES = 2
 _IN_MEMORY = 224 * 1024**2
 """Bytes that two threads need for tables in memory, as for an export."""
 
-
 _IDLE = 4
 """Maximum number of databases of a process that wait for the next step; one takes 4 MB."""
 
