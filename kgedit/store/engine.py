@@ -1,7 +1,7 @@
 """DuckDB connections of the store: one per step, with bounded memory, spilling to a folder of the store.
 
-Opening and closing an in-memory database takes about 40 ms of processor time, because DuckDB enters every function into
-its catalog. A step therefore takes over the database of an earlier one, with an empty catalog and limits of its own.
+Opening and closing an in-memory database takes about 40 ms of processor time, because DuckDB registers every function
+in its catalog. Databases are therefore reused; each step gets an empty catalog, limits and a spill folder of its own.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ def plan_engine(needed: int, cores: int, available: int, limit: int | None = Non
 
 @contextmanager
 def open_cursor(connection: duckdb.DuckDBPyConnection) -> Iterator[duckdb.DuckDBPyConnection]:
-    """Open another connection to the database of one, for another thread. It sees the tables that are not temporary."""
+    """Open a second connection to the tables of a step, for another thread, without its temporary and Arrow tables."""
     with connection.cursor() as cursor:
         cursor.execute(f"USE {_CATALOG}")
         yield cursor
@@ -120,19 +120,28 @@ def _connect(threads: int, memory: int, *, spill: Path | None) -> Iterator[duckd
         database.execute(f"ATTACH ':memory:' AS {_CATALOG}")
         with open_cursor(database) as connection:
             yield connection
-        if len(idle) < _IDLE and not (spill and any(spill.glob("duckdb_temp_*"))):
-            # Turning it off empties the cache of what was read from Parquet files.
-            database.execute(
-                f"DETACH {_CATALOG}; SET enable_external_file_cache = false; RESET enable_external_file_cache"
-            )
-            idle.append(database)
-            return
     except BaseException:
         # Its state is not known.
         database.close()
         raise
-    # A database deletes its spill folder when it is closed, and cannot change to another one.
-    database.close()
+    # After spilling, a database cannot change its spill folder, and deletes it only when it is closed.
+    if len(idle) < _IDLE and not (spill and any(spill.glob("duckdb_temp_*"))) and _emptied(database):
+        idle.append(database)
+    else:
+        database.close()
+
+
+def _emptied(database: duckdb.DuckDBPyConnection) -> bool:
+    """Empty a database, and whether that was possible."""
+    try:
+        database.execute(f"DETACH {_CATALOG}")
+        # Turning it off empties the cache of what was read from Parquet files.
+        database.execute("SET enable_external_file_cache = false; RESET enable_external_file_cache")
+        # DuckDB returns freed memory to the system when a limit is lowered, and otherwise keeps it for the next step.
+        database.execute("SET memory_limit = '1MB'")
+    except duckdb.Error:
+        return False
+    return True
 
 
 def _new_database(threads: int) -> duckdb.DuckDBPyConnection:

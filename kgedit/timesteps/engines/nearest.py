@@ -1,4 +1,4 @@
-"""The most similar entities of some, by the store: features from SQL, and products of sparse matrices."""
+"""Finds the entities most similar to given ones in the store, by products of sparse matrices of features from SQL."""
 
 from __future__ import annotations
 

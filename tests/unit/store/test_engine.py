@@ -8,6 +8,7 @@ from functools import cache
 from pathlib import Path
 
 import duckdb
+import psutil
 import pytest
 
 import kgedit
@@ -131,6 +132,22 @@ def test_a_file_that_was_replaced_is_read_again(tmp_path: Path, opened: list[int
             os.utime(path, (moment, moment))
             assert connection.sql(f"FROM {literal(path)}").fetchall() == [(number,)]
     assert len(opened) == 1
+
+
+def test_memory_of_a_step_is_returned_at_its_end(tmp_path: Path, opened: list[int]) -> None:
+    for _ in range(3):
+        before = resident()
+        with open_engine(tmp_path / "spill") as connection:
+            connection.execute(
+                "CREATE TABLE big AS SELECT range, hash(range) AS one, hash(range + 1) FROM range(6000000)"
+            )
+            assert resident() > before + 100 * MEGABYTE
+        assert resident() < before + 50 * MEGABYTE
+    assert len(opened) == 1
+
+
+def resident() -> int:
+    return psutil.Process().memory_info().rss
 
 
 def test_steps_at_the_same_time_have_databases_of_their_own(tmp_path: Path, opened: list[int]) -> None:
