@@ -10,6 +10,8 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+import findings
+import findings_measures
 import numpy as np
 import pytest
 import yaml
@@ -26,13 +28,10 @@ CLAIMS: list[dict[str, Any]] = WRITTEN["claims"]
 SPECS = sorted(path.stem for path in (DOCS / "findings").glob("*.yaml") if path.stem != "claims")
 
 
-FINDINGS = runpy.run_path(str(DOCS / "findings.py"))
-
-
 def test_the_page_is_what_the_script_writes() -> None:
     run = "run python docs/findings.py"
-    assert FINDINGS["page"]() == (DOCS / "findings.md").read_text(encoding="utf-8"), run
-    assert FINDINGS["figure"](FINDINGS["stored_results"]()) == FINDINGS["FIGURE"].read_text(encoding="utf-8"), run
+    assert findings.page() == (DOCS / "findings.md").read_text(encoding="utf-8"), run
+    assert findings.figure(findings.stored_results()) == findings.FIGURE.read_text(encoding="utf-8"), run
 
 
 def test_results_were_measured_by_versions_in_the_history() -> None:
@@ -41,7 +40,7 @@ def test_results_were_measured_by_versions_in_the_history() -> None:
 
     if git("rev-parse", "--is-shallow-repository").stdout.strip() != "false":
         pytest.skip("no git, or not the whole history")
-    stored = FINDINGS["stored_results"]()
+    stored = findings.stored_results()
     commits = {name: one["environment"]["commit"] for name, one in stored.items()}
     commits |= {
         (name, key): run["commit"]
@@ -118,12 +117,12 @@ def test_a_dry_run_plans_the_runs_that_claims_compare(name: str, timestep: Times
     swept = kgedit.sweep(spec, out=tmp_path / "out", home=tmp_path / "home", dry_run=True)
     planned = {run.name for run in swept.runs}
     assert all(run.state == "new" for run in swept.runs)
-    assert f"kgedit sweep docs/findings/{name}.yaml" in FINDINGS["spec_command"](name)
+    assert f"kgedit sweep docs/findings/{name}.yaml" in findings.spec_command(name)
     compared = {
         side["run"]
         for claim in CLAIMS
         if claim["spec"] == name
-        for _, asked in FINDINGS["comparisons"](claim)
+        for _, asked in findings_measures.comparisons(claim)
         for side in (asked["first"], asked["second"])
         if "level" not in side
     }
@@ -131,19 +130,19 @@ def test_a_dry_run_plans_the_runs_that_claims_compare(name: str, timestep: Times
 
 
 def test_every_row_says_why_it_may_differ_or_what_is_missing() -> None:
-    results = FINDINGS["stored_results"]()
+    results = findings.stored_results()
     missing = [
-        claim["id"] for claim in CLAIMS if not claim.get("differ" if FINDINGS["stored"](claim, results) else "needs")
+        claim["id"] for claim in CLAIMS if not claim.get("differ" if findings.stored(claim, results) else "needs")
     ]
     assert missing == []
 
 
 def test_a_result_is_of_what_its_claim_asks_for() -> None:
-    results = FINDINGS["stored_results"]()
+    results = findings.stored_results()
     claim = CLAIMS[0]
     other = {"label": "", "asked": {"first": {}, "second": {}, "pair": "none"}, "difference": {"low": 0, "high": 1}}
     with pytest.raises(ValueError, match="measured something else"):
-        FINDINGS["stored"](claim, results | {claim["spec"]: {"claims": {claim["id"]: [other]}}})
+        findings.stored(claim, results | {claim["spec"]: {"claims": {claim["id"]: [other]}}})
 
 
 @pytest.mark.parametrize(
@@ -159,15 +158,15 @@ def test_a_result_is_of_what_its_claim_asks_for() -> None:
 )
 def test_an_interval_decides_a_direction(low: float, high: float, expect: str, verdict: str) -> None:
     claim = {"id": "some", "expect": expect, "margin": 0.1}
-    assert FINDINGS["verdict"](claim, [{"difference": {"low": low, "high": high}}]) == verdict
-    assert FINDINGS["verdict"](claim, []) == "not run"
+    assert findings.verdict(claim, [{"difference": {"low": low, "high": high}}]) == verdict
+    assert findings.verdict(claim, []) == "not run"
 
 
 def test_different_answers_are_compared_by_relation() -> None:
     values, units = np.array([0.0, 0.0, 1.0, 1.0]), np.arange(4)
     relations = np.array(["a", "b", "a", "b"])
     both = [(values[part], units[part], relations[part]) for part in (slice(0, 3), slice(1, 4))]
-    found = FINDINGS["_unpaired"](*both)
+    found = findings_measures._unpaired(*both)
     assert found["difference"]["mean"] == pytest.approx(1 / 3, abs=1e-6)
     assert (found["first"]["n"], found["second"]["n"], found["relations"]) == (3, 3, 2)
     assert found["difference"]["low"] < 1 / 3 < found["difference"]["high"]
@@ -185,14 +184,14 @@ def test_methods_are_compared_over_a_stream(tmp_path: Path) -> None:
     base = spec["base"] | {"timesteps": timesteps, "model": model, "evaluate_sample": 2}
     chosen = [run for run in spec["runs"] if run["method"] in ("none", "ft_m")]
     kgedit.sweep(spec | {"base": base, "runs": chosen}, out=tmp_path / "changes", home=tmp_path / "home")
-    measured = FINDINGS["measure"]("changes", tmp_path / "changes", CLAIMS)
-    assert FINDINGS["measure"]("changes", tmp_path / "changes", CLAIMS) == measured
+    measured = findings_measures.measure("changes", tmp_path / "changes", CLAIMS)
+    assert findings_measures.measure("changes", tmp_path / "changes", CLAIMS) == measured
 
     unedited = measured["stream"]["none"]
     assert unedited["before"] == unedited["own"] == unedited["final"]
     assert (unedited["own"]["n"], unedited["unchanged"]["mean"], unedited["transfer"]["mean"]) == (6, 1, 0)
     assert [len(row) for row in unedited["matrix"]] == [3, 3, 3]
-    table = FINDINGS["_stream"](measured)
+    table = findings._stream(measured)
     (row,) = (line for line in table if line.startswith("| `none` | 8 |"))
     assert len(row.split("|")) == len(table[0].split("|"))
     assert table[-1] == "T1 20200101 to 20210101, T2 20210101 to 20220101, T3 20220101 to 20230101."
@@ -200,13 +199,13 @@ def test_methods_are_compared_over_a_stream(tmp_path: Path) -> None:
     # Without scores a run is unfinished: its last timestep may lack answers, and does not count.
     name = next(name for name in measured["runs"] if name.startswith("ft_m"))
     (tmp_path / "changes" / name / "scores.json").unlink()
-    stopped = FINDINGS["measure"]("changes", tmp_path / "changes", CLAIMS)
+    stopped = findings_measures.measure("changes", tmp_path / "changes", CLAIMS)
     assert stopped["stream"]["none"] == unedited
     assert (stopped["runs"][name]["edits"], stopped["runs"][name]["planned"]) == (6, 8)
     whole, part = (one["stream"][name] for one in (measured, stopped))
     assert part["final"] == whole["curve"][1]["update"]
     assert (part["curve"], part["own"]["n"], whole["own"]["n"]) == (whole["curve"][:2], 4, 6)
-    assert any(" 6 of 8 " in line for line in FINDINGS["_stream"](stopped))
+    assert any(" 6 of 8 " in line for line in findings._stream(stopped))
 
 
 def test_a_method_has_lost_half_at_the_number_of_edits_from_which_on_less_is_left() -> None:
@@ -224,7 +223,7 @@ def test_a_method_has_lost_half_at_the_number_of_edits_from_which_on_less_is_lef
     result = {
         "lengths": {str(number): run(number, mean) for number, mean in {1000: 0.2, 1: 0.9, 10: 0.4, 100: 0.45}.items()}
     }
-    table = FINDINGS["_lengths"](result)
+    table = findings._lengths(result)
     assert table[0] == "| Written | 1 | 10 | 100 | 1,000 | Half is lost at |"
     assert table[2] == "| `ft_m` | 90.0 | 40.0 | 45.0 | 20.0 | 1,000 |"
     assert table[-3:] == ["| Of the answers after 1,000 edits | empty |", "| :-- | --: |", "| `ft_m` | 40.0 |"]
@@ -235,7 +234,7 @@ def test_a_long_stream_is_shown_in_blocks_of_timesteps() -> None:
     # Each timestep is right after its own edits, wrong after the next ones; the last question is no longer asked.
     matrix = [[float(row == column) for column in range(row + 1)] + [None] * (8 - row) for row in range(9)]
     matrix[8][8] = None
-    found = FINDINGS["_by_block"](matrix, steps)
+    found = findings_measures._by_block(matrix, steps)
     assert (found["blocks"][0], found["blocks"][-1]) == ("20000101_20020101", "20080101_20090101")
     assert (len(found["blocks"]), found["timesteps"]) == (8, 9)
     assert found["own_by_block"] == [1, 1, 1, 1, 1, 1, 1, None]
@@ -256,7 +255,7 @@ def test_runs_are_measured_by_the_names_of_their_folders(timestep: Timestep, tmp
     }
     above = claim | {"id": "level", "first": {"level": 0.5}}
     missing = claim | {"id": "missing", "second": {"run": "third"}}
-    measured = FINDINGS["measure"]("some", tmp_path, [claim, above, missing])
+    measured = findings_measures.measure("some", tmp_path, [claim, above, missing])
     assert list(measured["runs"]) == ["first", "second"]
     assert measured["environment"]["commit"].startswith("8653356b")
     (found,) = measured["claims"]["some"]
