@@ -13,7 +13,7 @@ from kgedit.graph_memory.gate import read_gate
 from kgedit.graph_memory.graph_memory import GraphMemory
 from kgedit.graph_memory.matching import DIRECT, NOTHING, OTHER, RelationMatcher, TextReading, read_matcher
 from kgedit.graph_memory.retrieval import Search
-from kgedit.llm.embeddings import load_embedder
+from kgedit.llm.embeddings import embedder_on_demand
 from kgedit.records.cases import Case, Fact
 from kgedit.wording.name_index import Mention
 
@@ -87,7 +87,7 @@ FACTS = (
 
 def _memory(embedder: str, facts: Sequence[tuple[str, str, str]], *, matched: bool = False) -> GraphMemory:
     memory = GraphMemory(
-        load_embedder(embedder, device="cpu"),
+        embedder_on_demand(embedder, device="cpu"),  # which keeps vectors of the catalogue on disk
         gate=read_gate(embedder),
         matcher=read_matcher(embedder) if matched else None,
     )
