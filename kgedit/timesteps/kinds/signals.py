@@ -297,7 +297,9 @@ def _compare_pairs(connection: duckdb.DuckDBPyConnection, given: Mapping[str, in
         LEFT JOIN subject_dates s ON s.subject = p.subject
         {_CONTAINMENT}
     """
-    connection.execute(f"CREATE OR REPLACE TABLE compared_pair AS {add_value_signals(pairs)}", given)
+    # In one statement, planning both takes half as long again.
+    connection.execute(f"CREATE OR REPLACE TABLE joined_pair AS {pairs}", given)
+    connection.execute(f"CREATE OR REPLACE TABLE compared_pair AS {add_value_signals('FROM joined_pair')}")
     words = ", ".join(f"first({name} ORDER BY new_object, old_object) AS {name}" for name in VALUES.names[2:])
     of_pairs = (*_PROPERTY_SIGNALS, *SNAPSHOT_SIGNALS, *VALUE_SIGNALS)
     counted = ", ".join(f"{signal.sql} AS {signal.name}" for signal in CHANGE_SIGNALS)

@@ -27,6 +27,7 @@ from kgedit.timesteps.filters import gives_away, judge_cases, judge_probes
 from kgedit.timesteps.locality import CHOSEN, assign
 from kgedit.timesteps.relation_words import RelationWords
 from kgedit.timesteps.tables import ALIKE, EVIDENCE_RANK
+from kgedit.timesteps.wikifactdiff.values import word_literals
 from kgedit.timesteps.wikifactdiff.workspace import read_table
 from kgedit.timesteps.wording import persona_voiced
 from kgedit.wording.dates import lead
@@ -140,21 +141,22 @@ def find_unchanged_triples(workspace: duckdb.DuckDBPyConnection) -> None:
         """
     )
     workspace.execute(UNCHANGED_TRIPLES)
-    workspace.execute(
-        """
-        CREATE TABLE triple_object AS
-        WITH held AS (
+    objects = """
+        SELECT * FROM (
             SELECT object, any_value(kind) AS kind, any_value(value_type) AS value_type, any_value(value) AS value,
                    any_value(unit) AS unit, any_value(precision) AS precision
             FROM old_facts SEMI JOIN (SELECT DISTINCT object FROM unchanged_triple) USING (object) GROUP BY object
-        )
-        SELECT object, CASE held.kind WHEN 'item' THEN label
-                            ELSE say_literal(value_type, value, precision, unit_name) END AS label,
+        ) LEFT JOIN unit USING (unit)
+    """
+    workspace.execute(
+        f"""
+        CREATE TABLE triple_object AS
+        WITH held AS ({word_literals(objects)})
+        SELECT object, CASE held.kind WHEN 'item' THEN label ELSE said END AS label,
                CASE held.kind WHEN 'item' THEN description ELSE name_literal(value_type, precision) END AS description,
-               CASE held.kind WHEN 'item' THEN coalesce(aliases, []) ELSE list_filter(
-                   spell_literal(value_type, value, precision, unit_name),
-                   lambda x: x <> say_literal(value_type, value, precision, unit_name)) END AS aliases
-        FROM held LEFT JOIN known ON id = object LEFT JOIN unit USING (unit)
+               CASE held.kind WHEN 'item' THEN coalesce(aliases, []) ELSE list_filter(spelled, lambda x: x <> said) END
+                   AS aliases
+        FROM held LEFT JOIN known ON id = object
         """
     )
     workspace.execute(

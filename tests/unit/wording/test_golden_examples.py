@@ -18,7 +18,7 @@ from world.two_days import about, two_snapshots
 from kgedit.store.window import Window
 from kgedit.timesteps.labels import describe_subjects
 from kgedit.timesteps.relation_words import RelationWords
-from kgedit.timesteps.wikifactdiff.values import prepare_wording_of_literals
+from kgedit.timesteps.wikifactdiff.values import prepare_wording_of_literals, word_literals
 from kgedit.timesteps.wording import choose_templates, word_cases
 from kgedit.wording.grammar import SUBJECT_CLASSES
 from kgedit.wording.names import name_rules
@@ -52,13 +52,13 @@ def examples() -> list[Example]:
 
 def in_words(answer: str, said: duckdb.DuckDBPyConnection) -> str:
     if answer.startswith("time:"):
-        value, precision = answer.removeprefix("time:").split("/")
-        found = said.execute("SELECT say_literal('time', $1, $2, NULL)", [value, precision])
+        kind, (value, precision), unit = "time", answer.removeprefix("time:").split("/"), None
     elif answer.startswith("number:"):
-        amount, _, unit = answer.removeprefix("number:").partition(" ")
-        found = said.execute("SELECT say_literal('quantity', $1, NULL, $2)", [amount, unit or None])
+        kind, (value, _, unit), precision = "quantity", answer.removeprefix("number:").partition(" "), None
     else:
         return answer
+    literal = "SELECT $1 AS value_type, $2 AS value, $3 AS precision, $4 AS unit_name"
+    found = said.execute(f"SELECT said FROM ({word_literals(literal)})", [kind, value, precision, unit or None])
     return str((found.fetchone() or ("",))[0])
 
 

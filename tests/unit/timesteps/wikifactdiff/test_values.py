@@ -6,7 +6,20 @@ import duckdb
 import pyarrow as pa
 import pytest
 
-from kgedit.timesteps.wikifactdiff.values import moments, prepare_wording_of_literals
+from kgedit.timesteps.wikifactdiff.values import moments, prepare_wording_of_literals, word_literals
+
+GivenLiteral = tuple[str | None, str | None, str | None, str | None]
+"""Type, value, precision and name of the unit."""
+
+
+def worded(literal: GivenLiteral) -> tuple[str, list[str], str]:
+    """A literal in words, its spellings, and the name of its kind."""
+    connection = duckdb.connect()
+    prepare_wording_of_literals(connection)
+    given = "SELECT $1::VARCHAR AS value_type, $2::VARCHAR AS value, $3::VARCHAR AS precision, $4::VARCHAR AS unit_name"
+    query = f"SELECT said, spelled, name_literal(value_type, precision) FROM ({word_literals(given)})"
+    (row,) = connection.execute(query, list(literal)).fetchall()
+    return row
 
 
 @pytest.mark.parametrize(
@@ -35,14 +48,9 @@ from kgedit.timesteps.wikifactdiff.values import moments, prepare_wording_of_lit
         (("monolingualtext", "la République", None, None), "la République", "String"),
     ],
 )
-def test_a_literal_is_written_as_people_write_it(literal: tuple[str | None, ...], words: str, kind: str) -> None:
-    connection = duckdb.connect()
-    prepare_wording_of_literals(connection)
-    value_type, value, precision, unit = literal
-    result = connection.execute(
-        "SELECT say_literal($1, $2, $3, $4), name_literal($1, $3)", [value_type, value, precision, unit]
-    ).fetchone()
-    assert result == (words, kind)
+def test_a_literal_is_written_as_people_write_it(literal: GivenLiteral, words: str, kind: str) -> None:
+    said, _, kind_of_literal = worded(literal)
+    assert (said, kind_of_literal) == (words, kind)
 
 
 def test_a_date_means_all_days_of_its_precision_and_what_is_none_is_left_out() -> None:
@@ -82,18 +90,11 @@ def test_a_date_means_all_days_of_its_precision_and_what_is_none_is_left_out() -
         (("string", "Ex lege libertas", None, None), []),
     ],
 )
-def test_a_literal_has_other_accepted_spellings(literal: tuple[str | None, ...], spellings: list[str]) -> None:
-    connection = duckdb.connect()
-    prepare_wording_of_literals(connection)
-    (result,) = connection.execute("SELECT spell_literal($1, $2, $3, $4)", list(literal)).fetchone() or ([],)
-    assert sorted(result) == sorted(spellings)
+def test_a_literal_has_other_accepted_spellings(literal: GivenLiteral, spellings: list[str]) -> None:
+    assert worded(literal)[1] == sorted(spellings)
 
 
 def test_a_quantity_has_at_most_six_decimals_and_one_of_a_unit_is_singular() -> None:
-    connection = duckdb.connect()
-    prepare_wording_of_literals(connection)
-    result = connection.execute(
-        "SELECT say_literal('quantity', '3.14159265358979', NULL, NULL), say_literal('quantity', '1', NULL, 'metre'), "
-        "say_literal('quantity', '20', NULL, 'metre per second'), say_literal('quantity', '2', NULL, 'hertz')"
-    ).fetchone()
-    assert result == ("3.141592", "1 metre", "20 metres per second", "2 hertz")
+    quantities = (("3.14159265358979", None), ("1", "metre"), ("20", "metre per second"), ("2", "hertz"))
+    said = [worded(("quantity", value, None, unit))[0] for value, unit in quantities]
+    assert said == ["3.141592", "1 metre", "20 metres per second", "2 hertz"]
