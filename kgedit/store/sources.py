@@ -1,6 +1,6 @@
 """Reads dump files of any compression as blocks of whole entities, and reports broken files.
 
-gzip and bzip2 are decompressed on several cores if `rapidgzip` is installed, zstd frame by frame. Whatever reads a
+gzip and bzip2 are decompressed by `rapidgzip` if it is installed, on several cores, zstd frame by frame. Whatever reads a
 file, a truncated or damaged one raises one of `BROKEN` before the end is reported.
 """
 
@@ -30,8 +30,9 @@ BROKEN = (EOFError, OSError, zlib.error, zstandard.ZstdError)
 """Errors of a file that is truncated or damaged."""
 
 _FEWEST_GZIP_THREADS, _MOST_GZIP_THREADS = 4, 8
-"""Decoding gzip from the middle takes twice the processor time, so that few threads gain nothing. Eight decompress more
-than the parsers of a machine take, and each holds some 50 MB."""
+"""Threads that decompress gzip; on fewer cores one, which reads from the beginning in less time than zlib. Decoding from
+the middle takes twice the processor time, so that few threads gain nothing. Eight decompress more than the parsers of a
+machine take, and each holds some 50 MB."""
 
 
 class HashingFile(io.RawIOBase):
@@ -73,12 +74,12 @@ def decompressed(raw: Any, compression: str) -> Any:
 
 def hashed_stream(path: Path, through: HashingFile, compression: str) -> Any:
     """Stream of the content of a file, which reads at least as much of the file through a `HashingFile`."""
-    if compression in ("gzip", "bzip2") and (reader := _open_in_parallel(path, compression)) is not None:
+    if compression in ("gzip", "bzip2") and (reader := _open_rapidgzip(path, compression)) is not None:
         return _Parallel(reader, through, path.stat().st_size)
     return decompressed(io.BufferedReader(through, 1 << 20), compression)
 
 
-def _open_in_parallel(path: Path, compression: str) -> Any:
+def _open_rapidgzip(path: Path, compression: str) -> Any:
     """Reader of `rapidgzip`; None if it is not installed or would gain nothing."""
     try:
         import rapidgzip
@@ -87,9 +88,8 @@ def _open_in_parallel(path: Path, compression: str) -> Any:
     cores = usable_cores()
     if compression == "bzip2":
         return rapidgzip.IndexedBzip2File(str(path), parallelization=cores) if cores > 1 else None
-    if cores < _FEWEST_GZIP_THREADS:
-        return None
-    return rapidgzip.RapidgzipFile(str(path), parallelization=min(cores, _MOST_GZIP_THREADS))
+    threads = min(cores, _MOST_GZIP_THREADS) if cores >= _FEWEST_GZIP_THREADS else 1
+    return rapidgzip.RapidgzipFile(str(path), parallelization=threads)
 
 
 class _Parallel:
