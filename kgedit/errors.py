@@ -214,7 +214,7 @@ EXTRAS = {
     "wandb": ("wandb",),
     "rouge": ("rouge_score",),
     "lm-eval": ("lm_eval", "datasets", "evaluate"),
-    "fast": ("rapidgzip",),
+    "fast": ("isal", "rapidgzip"),
 }
 """Modules by extra, under their import names and including those of dependencies."""
 

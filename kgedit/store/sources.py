@@ -1,7 +1,7 @@
 """Reads dump files of any compression as blocks of whole entities, and reports broken files.
 
-gzip and bzip2 are decompressed by `rapidgzip` if it is installed, on several cores, zstd frame by frame. Whatever reads a
-file, a truncated or damaged one raises one of `BROKEN` before the end is reported.
+gzip is decompressed by `isal` or, on many cores, by `rapidgzip`, bzip2 by `rapidgzip`, if they are installed, and zstd
+frame by frame. Whatever reads a file, a truncated or damaged one raises one of `BROKEN` before the end is reported.
 """
 
 from __future__ import annotations
@@ -26,13 +26,24 @@ from kgedit.store.framing import JSON_LINES, Framing, without_mark
 MAGIC = {b"\x1f\x8b": "gzip", b"BZh": "bzip2", b"\x28\xb5\x2f\xfd": "zstd"}
 SUFFIXES = {".gz": "gzip", ".bz2": "bzip2", ".zst": "zstd"}
 PLAIN = "uncompressed"
-BROKEN = (EOFError, OSError, zlib.error, zstandard.ZstdError)
+
+
+def _errors_of_isal() -> tuple[type[Exception], ...]:
+    try:
+        from isal import igzip_lib
+    except ImportError:
+        return ()
+    error: Any = igzip_lib.IsalError  # its stub declares an instance
+    return (error,)
+
+
+BROKEN: tuple[type[Exception], ...] = (EOFError, OSError, zlib.error, zstandard.ZstdError, *_errors_of_isal())
 """Errors of a file that is truncated or damaged."""
 
-_FEWEST_GZIP_THREADS, _MOST_GZIP_THREADS = 4, 8
-"""Threads that decompress gzip; on fewer cores one, which reads from the beginning in less time than zlib. Decoding from
-the middle takes twice the processor time, so that few threads gain nothing. Eight decompress more than the parsers of a
-machine take, and each holds some 50 MB."""
+_GZIP_THREADS = 8
+"""Threads that decompress gzip on a machine of as many cores or more. Decoding from the middle takes several times the
+processor time that `isal` takes from the beginning, and each thread holds some 50 MB. One thread of `isal` decompresses
+as much as five or more parsers take."""
 
 
 class HashingFile(io.RawIOBase):
@@ -64,7 +75,7 @@ class HashingFile(io.RawIOBase):
 def decompressed(raw: Any, compression: str) -> Any:
     """Stream of the content of a stream, read in this thread."""
     if compression == "gzip":
-        return gzip.GzipFile(fileobj=raw)
+        return _gzip(raw)
     if compression == "bzip2":
         return bz2.BZ2File(raw)
     if compression == "zstd":
@@ -72,14 +83,23 @@ def decompressed(raw: Any, compression: str) -> Any:
     return raw
 
 
+def _gzip(raw: Any) -> gzip.GzipFile:
+    reader = gzip.GzipFile
+    with suppress(ImportError):
+        from isal.igzip import IGzipFile
+
+        reader = IGzipFile
+    return reader(fileobj=raw)
+
+
 def hashed_stream(path: Path, through: HashingFile, compression: str) -> Any:
     """Stream of the content of a file, which reads at least as much of the file through a `HashingFile`."""
-    if compression in ("gzip", "bzip2") and (reader := _open_rapidgzip(path, compression)) is not None:
+    if compression in ("gzip", "bzip2") and (reader := _open_in_parallel(path, compression)) is not None:
         return _Parallel(reader, through, path.stat().st_size)
     return decompressed(io.BufferedReader(through, 1 << 20), compression)
 
 
-def _open_rapidgzip(path: Path, compression: str) -> Any:
+def _open_in_parallel(path: Path, compression: str) -> Any:
     """Reader of `rapidgzip`; None if it is not installed or would gain nothing."""
     try:
         import rapidgzip
@@ -88,8 +108,9 @@ def _open_rapidgzip(path: Path, compression: str) -> Any:
     cores = usable_cores()
     if compression == "bzip2":
         return rapidgzip.IndexedBzip2File(str(path), parallelization=cores) if cores > 1 else None
-    threads = min(cores, _MOST_GZIP_THREADS) if cores >= _FEWEST_GZIP_THREADS else 1
-    return rapidgzip.RapidgzipFile(str(path), parallelization=threads)
+    if cores < _GZIP_THREADS:
+        return None
+    return rapidgzip.RapidgzipFile(str(path), parallelization=_GZIP_THREADS)
 
 
 class _Parallel:

@@ -21,12 +21,13 @@ from kgedit.store.sources import DumpFile
 DUMP = lines(entity(f"Q{number}", label="x" * (number % 90)) for number in range(1, 400))
 
 
-@pytest.fixture(params=["one core", "many cores", "no rapidgzip"], autouse=True)
+@pytest.fixture(params=["one core", "many cores", "Python alone"], autouse=True)
 def machine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every test reads gzip and bzip2 in each way in which they can be read."""
     monkeypatch.setattr(sources, "usable_cores", lambda: 1 if request.param == "one core" else 8)
-    if request.param == "no rapidgzip":
-        monkeypatch.setitem(sys.modules, "rapidgzip", None)
+    if request.param == "Python alone":
+        for module in ("isal.igzip", "rapidgzip"):
+            monkeypatch.setitem(sys.modules, module, None)
 
 
 def blocks(path: Path, block_bytes: int = 4096) -> list[bytes]:
