@@ -233,3 +233,17 @@ def listed(names: Iterable[str]) -> str:
     "('P31', 'P279')"
     """
     return "(" + ", ".join(f"'{name}'" for name in names) + ")"
+
+
+def add_columns(relation: str, groups: Iterable[Mapping[str, str]]) -> str:
+    """Write SQL that adds columns to a relation, each group of which may use those of the groups before it.
+
+    In one expression, DuckDB would plan what several columns are made of wherever it occurs.
+
+    >>> add_columns("FROM t", [{"b": "a + 1"}, {"c": "b * b"}])
+    'SELECT *, b * b AS c FROM (SELECT *, a + 1 AS b FROM (FROM t))'
+    """
+    query = relation
+    for group in groups:
+        query = f"SELECT *, {', '.join(f'{sql} AS {name}' for name, sql in group.items())} FROM ({query})"
+    return query

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import duckdb
 import pyarrow as pa
 
-from kgedit.store.engine import open_in_memory
+from kgedit.store.engine import add_columns, open_in_memory
 from kgedit.wikidata.times import DAY
 
 MACROS = (
@@ -120,7 +120,7 @@ _DERIVED: tuple[dict[str, str], ...] = (
     },
     {"both_words": "list_intersect(old_words, new_words)"},
 )
-"""Derived columns; each group uses those of the groups before it."""
+"""Derived columns (see `add_columns`)."""
 
 _SHARED = "len(both_words) / nullif(len(old_words) + len(new_words) - len(both_words), 0)"
 
@@ -207,13 +207,9 @@ def add_value_signals(relation: str) -> str:
     Args:
         relation: SQL with the columns VALUES and any others, on a connection with the macros.
     """
-    query = relation
-    for group in _DERIVED:
-        columns = ", ".join(f"{sql} AS {name}" for name, sql in group.items())
-        query = f"SELECT *, {columns} FROM ({query})"
     derived = ", ".join(name for group in _DERIVED for name in group)
     signals = ", ".join(f"{signal.sql} AS {signal.name}" for signal in VALUE_SIGNALS)
-    return f"SELECT * EXCLUDE ({derived}), {signals} FROM ({query})"
+    return f"SELECT * EXCLUDE ({derived}), {signals} FROM ({add_columns(relation, _DERIVED)})"
 
 
 def compare_values(values: pa.Table) -> pa.Table:
