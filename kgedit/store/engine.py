@@ -1,7 +1,7 @@
 """DuckDB connections of the store: one per step, with bounded memory, spilling to a folder of the store.
 
 Opening and closing an in-memory database takes about 40 ms of processor time, because DuckDB registers every function
-in its catalog. Databases are therefore reused; each step gets an empty catalog, limits and a spill folder of its own.
+in its catalog. Steps reuse idle databases instead; each has its own empty catalog, limits and spill folder.
 """
 
 from __future__ import annotations

@@ -101,11 +101,9 @@ _WORDED: tuple[dict[str, str], ...] = (
         "bare_": "ltrim(value, '+')",
         "number_": "CASE value_type WHEN 'quantity' THEN say_number(value) END",
         "units_": "CASE value_type WHEN 'quantity' THEN say_unit(value, unit_name) END",
-    },
-    {
-        "era_": "CASE WHEN value[1] = '-' THEN ' BC' WHEN year_ < 100 THEN ' AD' ELSE '' END",
         "before_christ_": "CASE WHEN value[1] = '-' THEN ' BC' ELSE '' END",
     },
+    {"era_": "CASE WHEN before_christ_ = '' AND year_ < 100 THEN ' AD' ELSE before_christ_ END"},
     {"said_year_": "(CASE WHEN year_ > 9999 THEN grouped(year_::VARCHAR) ELSE year_::VARCHAR END) || era_"},
     {
         "said": """CASE value_type
