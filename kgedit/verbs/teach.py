@@ -139,7 +139,10 @@ class TeachModel(DeviceOptions, InHome, Verb[Taught]):
                 ["presets: one must decode without demonstrations and reasoning, such as wild or wild_chat"]
             )
         device = resolve_device(self.device)
-        model = load_model(self.model, device=device, dtype=resolve_dtype(self.dtype, device))
+        # In bfloat16, a GPU's default, steps of this learning rate are rounded away: 7 % of the sample's facts were
+        # answered after twelve epochs, against 91 % after nine in float32.
+        dtype = "float32" if self.dtype == "auto" else resolve_dtype(self.dtype, device)
+        model = load_model(self.model, device=device, dtype=dtype)
         contexts = [read_context(preset.context).for_model(model.chat) for preset in presets]
         cases = [case for one in edits for case in one.cases()]
         lesson = choose_lesson(cases, edits[0].known_facts(), asked=contexts, most_facts=self.facts)

@@ -90,3 +90,20 @@ def test_what_cannot_be_taught_is_refused(given: dict[str, Any], tmp_path: Path)
     (tmp_path / "taught").mkdir()
     with pytest.raises(ModelError, match="already exists"):
         kgedit.teach_model(**given)
+
+
+@pytest.mark.parametrize(("asked", "taken"), [({}, "float32"), ({"dtype": "bfloat16"}, "bfloat16")])
+def test_a_model_is_taught_in_float32_on_a_gpu_too(
+    asked: dict[str, str], taken: str, given: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loaded: list[str] = []
+
+    def load_model(name: str, *, device: str, dtype: str) -> None:
+        loaded.append(dtype)
+        raise ModelError(f"{name} on {device}")
+
+    monkeypatch.setattr("kgedit.llm.devices.resolve_device", lambda _: "cuda")
+    monkeypatch.setattr("kgedit.llm.loading.load_model", load_model)
+    with pytest.raises(ModelError, match="on cuda"):
+        kgedit.teach_model(**given | asked)
+    assert loaded == [taken]
