@@ -385,7 +385,7 @@ class CopyTraining:
                     apart = self._apart(change, edits, unrelated, replay)
                     loss = answer + scale.margin_weight * apart.to(answer.device)
                     (gradient,) = gradients(self._model, loss, [change])
-                    self._step(change, gradient.mul_(mask))
+                    self._step(change, gradient.mul_(mask), edits=len(edits.targets.ids) // edits.prompts)
                     total = loss.item()
                     if total <= settings.stop_loss and abs(total - last) <= settings.stop_change:
                         break
@@ -436,10 +436,14 @@ class CopyTraining:
 
         return aside
 
-    def _step(self, change: torch.Tensor, gradient: torch.Tensor) -> None:
+    def _step(self, change: torch.Tensor, gradient: torch.Tensor, *, edits: int) -> None:
         """Take a step of gradient descent on the copy; weight decay applies to all of its weights, as published.
 
-        The gradient is overwritten: on a large model each further tensor of its shape is a fifth of a gibibyte.
+        Args:
+            change: Copy minus matrix.
+            gradient: Gradient of the mean loss of the batch's edits. It is overwritten: on a large model each further
+                tensor of its shape is a fifth of a gibibyte.
+            edits: Number of edits in the batch: each moves the copy as far as it would alone.
         """
         settings = self._settings
         with torch.no_grad():
@@ -447,7 +451,7 @@ class CopyTraining:
                 fading = self._distance.layer.weight.detach().to(change.device) + change
                 change -= fading.mul_(settings.decay)
                 del fading
-            change -= gradient.mul_(self._scale.learning_rate)
+            change -= gradient.mul_(self._scale.learning_rate * edits)
             if settings.clamp is not None:
                 change.clamp_(-settings.clamp, settings.clamp)
 

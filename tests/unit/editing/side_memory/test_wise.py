@@ -373,6 +373,16 @@ def test_replay_keeps_a_copy_from_moving_the_prompts_of_others(timestep: Timeste
     assert moved[1] < 0.85 * moved[0]
 
 
+def test_a_step_of_a_batch_is_the_sum_of_the_steps_of_its_edits(timestep: Timestep, cases: list[Case]) -> None:
+    def change(batch: list[Case]) -> torch.Tensor:
+        editor = _editor(small_model(), timestep, batch=4, steps=1, learning_rate=1.0, margin_weight=1e-9, decay=0)
+        editor.apply(batch)
+        (copy,) = editor.router.copies
+        return copy.change
+
+    torch.testing.assert_close(change(cases[:4]), sum(change([case]) for case in cases[:4]), rtol=1e-3, atol=1e-6)
+
+
 def test_shards_fill_and_merge_by_ties(timestep: Timestep, cases: list[Case]) -> None:
     given = {"remeasured": 1000, "ratio": 0.5, "decay": 0}
     apart = _editor(small_model(), timestep, shard=2, merge_every=1000, **given)
