@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from findings_measures import BLOCKS, LENGTHS, STREAMS, comparisons, measure
+from findings_measures import BLOCKS, LENGTHS, STREAMS, comparisons, measure, with_stored
 
 from kgedit.analysis.tables import Estimate, Unit, as_text
 from kgedit.pages.charts.lines import Curve, curves
@@ -54,8 +54,10 @@ def page() -> str:
     for name in STREAMS:
         if name in results:
             lines += [f"`{name}`{_missing(name, results[name])}:", "", *_stream(results[name]), ""]
-    if LENGTHS in results:
-        lines += ["## Edits made at once", "", written["lengths"].strip(), "", *_lengths(results[LENGTHS]), ""]
+    lines += ["## Edits made at once", ""]
+    for name in LENGTHS:
+        if name in results:
+            lines += [written[name].strip(), "", f"`{name}`:", "", *_lengths(results[name]), ""]
     return "\n".join([*lines, "## Sweeps", "", *_sweeps(claims, results), ""])
 
 
@@ -278,7 +280,7 @@ def _sweeps(claims: Sequence[Mapping[str, Any]], results: Mapping[str, Mapping[s
             lines.append(f"| `{name}` | `{command}` | not run | | |")
             continue
         environment = result["environment"]
-        shown = _longest(result) if name == LENGTHS else result["runs"]
+        shown = _longest(result) if name in LENGTHS else result["runs"]
         runs = ", ".join(f"`{key}` {run['edits']}{_cost(run)}" for key, run in shown.items())
         versions = ", ".join(f"{package} {version}" for package, version in environment["packages"].items())
         commit = f", commit {environment['commit'][:8]}" if environment["commit"] else ""
@@ -300,7 +302,7 @@ def _longest(result: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
 
 
 def _names(claims: Sequence[Mapping[str, Any]]) -> list[str]:
-    return list(dict.fromkeys([*(claim["spec"] for claim in claims), *STREAMS, LENGTHS]))
+    return list(dict.fromkeys([*(claim["spec"] for claim in claims), *STREAMS, *LENGTHS]))
 
 
 def _cost(run: Mapping[str, Any]) -> str:
@@ -324,6 +326,7 @@ def main() -> None:
         for name in _names(claims):
             found = measure(name, Path(given) / name, claims)
             if found:
+                found = with_stored(found, stored_results().get(name))
                 text = json.dumps(found, indent=1, ensure_ascii=False, sort_keys=True) + "\n"
                 (RESULTS / f"{name}.json").write_text(text, encoding="utf-8")
     PAGE.write_text(page(), encoding="utf-8")

@@ -1,7 +1,8 @@
 """What was measured on the runs of a sweep, as the numbers that findings.py writes to docs/findings.md.
 
 The sweeps STREAMS are also compared over a stream of timesteps, and LENGTHS by the number of edits made at once. A run
-of STREAMS that was stopped counts up to the last timestep after which all questions were asked.
+that was stopped counts up to the last timestep after which all questions were asked (STREAMS), or with the edits made
+so far, if each was made alone. Runs that are no longer in the folder keep their stored results.
 """
 
 from __future__ import annotations
@@ -25,11 +26,11 @@ from kgedit.analysis.tables import Estimate, as_values
 from kgedit.analysis.wikifactdiff import fourths
 from kgedit.pages.figures_over_time import edits_in_force
 from kgedit.records.scores import SHARE, MetricScale
-from kgedit.runs.run_files import read_answers, read_edit_costs, read_environment, read_runs
+from kgedit.runs.run_files import read_answers, read_edit_costs, read_environment, read_runs, read_spec
 from kgedit.runs.scoring import write_scores
 
 STREAMS = ("changes-projected", "changes-projected-retrieved", "changes")
-LENGTHS = "lengths"
+LENGTHS = ("lengths", "lengths-counterfact")
 FREE, FED = "free", "fed"
 """Presets of these sweeps."""
 
@@ -38,6 +39,12 @@ BLOCKS = 8
 
 COMMIT = "COMMIT"
 """File in RUNS with the commit of runs that were made from a copy of the code without git."""
+
+SAME = ("weights", "timesteps", "packages")
+"""Parts of an environment that are equal in all runs of a sweep."""
+
+OF_A_RUN = ("commit", "device")
+"""Parts that may differ between the runs of a sweep."""
 
 PACKAGES = ("kgedit", "torch", "transformers")
 
@@ -62,34 +69,82 @@ def measure(name: str, folder: Path, claims: Sequence[Mapping[str, Any]]) -> dic
     with TemporaryDirectory() as aside:
         if (folder.parent / COMMIT).is_file():
             shutil.copy(folder.parent / COMMIT, aside)
-        started = folder.glob("*/answers.jsonl") if name in STREAMS else []
-        stopped = [_so_far(path.parent, Path(aside) / name) for path in started]
+        started = folder.glob("*/answers.jsonl")
+        stopped = [_so_far(path.parent, Path(aside) / name, stream=name in STREAMS) for path in started]
         folders = [*(path.parent for path in folder.glob("*/scores.json")), *filter(None, stopped)]
         return _measured_on(sorted(folders, key=lambda path: path.name), name, claims) if folders else None
 
 
-def _so_far(folder: Path, aside: Path) -> Path | None:
-    """A scored copy of an unfinished run, up to the last timestep after which all its questions were asked.
+def _so_far(folder: Path, aside: Path, *, stream: bool) -> Path | None:
+    """A scored copy of an unfinished run with the answers that are complete; None for one without, or a finished run.
 
-    None for a finished run, and for one that has not come that far in two timesteps: it has no earlier one to retain.
+    They are those up to the last timestep after which all questions of a stream were asked, and those about edits that
+    were each made alone.
     """
     if (folder / "scores.json").is_file():
         return None
-    kept = list(dict.fromkeys(answer.model_state.timestep for answer in read_answers(folder)))[:-1]
-    if len(kept) < 3:  # before any edit, and after two timesteps
+    if stream:
+        kept = list(dict.fromkeys(answer.model_state.timestep for answer in read_answers(folder)))[:-1]
+        if len(kept) < 3:  # before any edit and after two timesteps: it has no earlier one to retain
+            return None
+    elif read_spec(folder).protocol == "single":
+        kept = [cost.case_ids[0] for cost in read_edit_costs(folder)][:-1]  # the last may lack answers
+        if not kept:
+            return None
+    else:
         return None
     copy = shutil.copytree(folder, aside / folder.name, ignore=shutil.ignore_patterns("checkpoints"))
     for path in (copy / "answers.jsonl", copy / "edits.jsonl"):
         lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
-        path.write_text("".join(line for line in lines if _after(json.loads(line)) in kept), encoding="utf-8")
+        of = _after if stream else _case
+        path.write_text("".join(line for line in lines if of(json.loads(line)) in kept), encoding="utf-8")
     write_scores(copy)
     return copy
+
+
+def _case(line: Mapping[str, Any]) -> str:
+    """Case that an answer is about, or that was edited alone."""
+    case: str = line["case_id"] if "case_id" in line else line["case_ids"][0]
+    return case
 
 
 def _after(line: Mapping[str, Any]) -> str | None:
     """Timestep that an answer was given after, or that an edit is of."""
     timestep: str | None = line.get("model_state", line)["timestep"]
     return timestep
+
+
+def with_stored(found: dict[str, Any], stored: Mapping[str, Any] | None) -> dict[str, Any]:
+    """What was measured, with the stored results of other runs of the same model, timesteps and packages."""
+    if stored is None or any(stored["environment"][name] != found["environment"][name] for name in SAME):
+        return found
+    missing = stored["runs"].keys() - found["runs"].keys()
+    if not missing:
+        return found
+    # The environment stays that of the stored runs; the commit and the device of others stand beside them.
+    own = {name: found["environment"][name] for name in OF_A_RUN}
+    runs = {name: _beside(own | run, stored["environment"]) for name, run in found["runs"].items()}
+    merged = {**found, "environment": stored["environment"], "runs": runs}
+    for part in {"runs", "stream", "lengths"} & merged.keys():
+        merged[part] = merged[part] | {name: stored[part][name] for name in missing}
+    if "claims" in found:
+        merged["claims"] = {
+            claim: measured + [one for one in stored["claims"].get(claim, []) if _runs_of(one) <= missing]
+            for claim, measured in found["claims"].items()
+        }
+    return merged
+
+
+def _beside(run: Mapping[str, Any], environment: Mapping[str, Any]) -> dict[str, Any]:
+    """A run's fields without those that are equal in the environment of its sweep."""
+    return {name: value for name, value in run.items() if name not in OF_A_RUN or value != environment[name]}
+
+
+def _runs_of(comparison: Mapping[str, Any]) -> set[str]:
+    """Names of the runs that a comparison is between."""
+    return {
+        side["run"] for side in (comparison["asked"]["first"], comparison["asked"]["second"]) if "level" not in side
+    }
 
 
 def _measured_on(folders: Sequence[Path], name: str, claims: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -102,9 +157,9 @@ def _measured_on(folders: Sequence[Path], name: str, claims: Sequence[Mapping[st
     asked = [claim for claim in claims if claim["spec"] == name]
     if name in STREAMS:
         found["stream"] = {path.name: _over_timesteps(runs[path.name]) for path in folders}
-    if name == LENGTHS:
+    if name in LENGTHS:
         found["lengths"] = {path.name: _at_once(runs[path.name]) for path in folders}
-    if asked or name not in (*STREAMS, LENGTHS):
+    if asked or name not in (*STREAMS, *LENGTHS):
         found["claims"] = {
             claim["id"]: [measured for one in comparisons(claim) if (measured := _compared(runs, *one))]
             for claim in asked
@@ -137,8 +192,7 @@ def _run(run: Run, of_sweep: Mapping[str, Any]) -> dict[str, Any]:
     found = {"edits": edits.edits, "failed": edits.failed, "cpu_seconds_per_edit": seconds}
     if edits.edits < run.cases.num_rows:
         found["planned"] = run.cases.num_rows
-    own = {"commit": _commit(run.folder), "device": environment.device}
-    return found | {name: value for name, value in own.items() if value != of_sweep[name]}
+    return _beside(found | {"commit": _commit(run.folder), "device": environment.device}, of_sweep)
 
 
 def _over_timesteps(run: Run) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from world.small_timestep import write_timestep
 from world.submitted_runs import write_submittable
 
 import kgedit
+from kgedit.runs.run_files import write_run_checksums
 from kgedit.timesteps.timestep import Timestep
 
 DOCS = Path(__file__).resolve().parents[3] / "docs"
@@ -263,3 +264,52 @@ def test_runs_are_measured_by_the_names_of_their_folders(timestep: Timestep, tmp
     (found,) = measured["claims"]["level"]
     assert found["difference"]["low"] == pytest.approx(found["second"]["low"] - 0.5)
     assert measured["claims"]["missing"] == []
+
+
+def test_edits_that_were_made_alone_count_when_their_run_was_stopped(timestep: Timestep, tmp_path: Path) -> None:
+    folder = write_submittable(tmp_path / "some" / "stopped", timestep, right=3)
+    spec = (folder / "spec.yaml").read_text(encoding="utf-8")
+    (folder / "spec.yaml").write_text(spec.replace("protocol: per_timestep", "protocol: single"), encoding="utf-8")
+    (together,) = (json.loads(line) for line in (folder / "edits.jsonl").read_text(encoding="utf-8").splitlines())
+    alone = [together | {"case_ids": [case]} for case in together["case_ids"]]
+    (folder / "edits.jsonl").write_text("".join(f"{json.dumps(cost)}\n" for cost in alone), encoding="utf-8")
+    (folder / "scores.json").unlink()
+
+    claim = {
+        "id": "some",
+        "spec": "some",
+        "both": {"axis": "update", "preset": "wild", "run": "stopped"},
+        "first": {"level": 0.5},
+        "second": {},
+    }
+    measured = findings_measures.measure("some", tmp_path / "some", [claim])
+    assert (measured["runs"]["stopped"]["edits"], measured["runs"]["stopped"]["planned"]) == (9, 10)
+    (found,) = measured["claims"]["some"]
+    assert (found["second"]["n"], found["second"]["mean"]) == (9, pytest.approx(1 / 3, abs=1e-6))
+
+
+def test_results_of_runs_that_were_not_measured_again_are_kept(timestep: Timestep, tmp_path: Path) -> None:
+    both = {"spec": "some", "both": {"axis": "update", "preset": "wild"}}
+    claims = [
+        both | {"id": "compared", "first": {"run": "first"}, "second": {"run": "second"}},
+        both | {"id": "kept", "first": {"level": 0.5}, "second": {"run": "first"}},
+        both | {"id": "measured", "first": {"level": 0.5}, "second": {"run": "second"}},
+    ]
+    for name, right in (("first", 2), ("second", 9)):
+        write_submittable(tmp_path / "before" / name, timestep, right=right)
+    stored = findings_measures.measure("some", tmp_path / "before", claims)
+    again = write_submittable(tmp_path / "after" / "second", timestep, right=4)
+    environment = (again / "environment.json").read_text(encoding="utf-8").replace("8653356b", "00000000")
+    (again / "environment.json").write_text(environment, encoding="utf-8")
+    write_run_checksums(again)
+    found = findings_measures.measure("some", tmp_path / "after", claims)
+
+    merged = findings_measures.with_stored(found, stored)
+    assert merged["environment"] == stored["environment"]
+    assert merged["runs"]["first"] == stored["runs"]["first"]
+    assert merged["runs"]["second"]["commit"].startswith("00000000")
+    expected = {"kept": stored["claims"]["kept"], "measured": found["claims"]["measured"]}
+    assert merged["claims"] == {"compared": [], **expected}, "only one of the two was measured again"
+
+    other = stored | {"environment": stored["environment"] | {"weights": "another model"}}
+    assert findings_measures.with_stored(found, other) == found == findings_measures.with_stored(found, None)
