@@ -6,7 +6,7 @@ set -eu
 data=$1 out=$2
 shift 2
 [ $# -gt 0 ] || set -- unedited retrieved two-hops stream clozes scenarios single sequential changes \
-  lengths changes-projected changes-projected-retrieved
+  lengths lengths-counterfact changes-projected changes-projected-retrieved
 
 here=$(dirname "$0")
 mkdir -p "$out"
@@ -65,7 +65,12 @@ export_projected() (
 )
 
 for name in "$@"; do
+  edits=""
   case $name in
+    lengths-counterfact)
+      edits="$data/editing_sets/counterfact-edit.json"
+      home="$out/home"
+      ;;
     lengths | changes-projected*)
       export_projected
       home="$out/projected-home"
@@ -82,12 +87,12 @@ for name in "$@"; do
   case $name in
     changes) model=tiny ;;
     # Published: retrieval needs a model that reads its prompt, which teaching unlearns.
-    unedited | retrieved | two-hops | stream | lengths | changes-projected*) model=smollm2-135m ;;
+    unedited | retrieved | two-hops | stream | lengths* | changes-projected*) model=smollm2-135m ;;
     *)
       model="$out/taught"
       [ -d "$model" ] || KGEDIT_HOME="$home" kgedit teach smollm2-135m --timestep "$home/timesteps/20210104_20230227" --out "$model"
       ;;
   esac
-  KGEDIT_HOME="$home" kgedit sweep "$here/findings/$name.yaml" --model "$model" --out "$out/$name"
+  KGEDIT_HOME="$home" kgedit sweep "$here/findings/$name.yaml" --model "$model" ${edits:+--edits "$edits"} --out "$out/$name"
 done
 python "$here/findings.py" "$out"
