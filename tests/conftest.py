@@ -47,8 +47,9 @@ settings.load_profile("kgedit")
 
 
 LONGEST = (
+    "tests/graph/reading/test_export.py",
+    "tests/contracts/test_methods.py",  # on a new machine the other worker first writes the archive of Java's classes
     "tests/graph/",
-    "tests/contracts/test_methods.py",
     "tests/readme/",
     "tests/unit/llm/remote/test_real_server.py",
     "tests/unit/spark/",

@@ -6,9 +6,11 @@ A missing server is a failure, not a skip; plain ``pytest`` deselects these test
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from filelock import FileLock
 
 from graph.class_archive import quick_java
 from graph.worlds import dumps, kgedit, load_command
@@ -52,23 +54,43 @@ def graph(graph_home: Path) -> Iterator[Graph]:
 
 
 @pytest.fixture(scope="session")
-def home_of(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], Path]]:
-    """Homes with a world loaded (sample, pat, w12k), made on first use, for tests that only read them."""
+def home_of(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Iterator[Callable[[str], Path]]:
+    """Homes with a world loaded (sample, pat, w12k), made on first use, for tests that only read them.
+
+    All workers share them, because loading one and starting its server takes ten seconds. The last worker that uses a
+    home stops its server.
+    """
+    own = tmp_path_factory.getbasetemp()
+    shared = own if worker_id == "master" else own.parent
     homes: dict[str, Path] = {}
+
+    @contextmanager
+    def users_of(world: str) -> Iterator[Path]:
+        with FileLock(shared / f"{world}.lock"):
+            users = shared / f"{world}.users"
+            users.mkdir(exist_ok=True)
+            yield users
 
     def load(world: str) -> Path:
         if world not in homes:
             # An apostrophe in the path of a home once ended every command.
-            homes[world] = tmp_path_factory.mktemp(f"{world}'s home")
-            for path, date in dumps(world, tmp_path_factory.mktemp("dumps")):
-                kgedit(homes[world], *load_command(path, date), "--no-graph")
-            # One import of all snapshots; that deltas end in the same graph is tested in test_projection.py.
-            kgedit(homes[world], "graph", "rebuild")
+            homes[world] = shared / f"{world}'s home"
+            with users_of(world) as users:
+                (users / worker_id).touch()
+                if not (loaded := shared / f"{world}.loaded").exists():
+                    for path, date in dumps(world, tmp_path_factory.mktemp("dumps")):
+                        kgedit(homes[world], *load_command(path, date), "--no-graph")
+                    # One import of all snapshots; that deltas end in the same graph is tested in test_projection.py.
+                    kgedit(homes[world], "graph", "rebuild")
+                    loaded.touch()
         return homes[world]
 
     yield load
-    for home in homes.values():
-        ManagedServer(home).stop()
+    for world, home in homes.items():
+        with users_of(world) as users:
+            (users / worker_id).unlink()
+            if not any(users.iterdir()):
+                ManagedServer(home).stop()
 
 
 @pytest.fixture(scope="session")
