@@ -45,9 +45,12 @@ def home(tmp_path_factory: pytest.TempPathFactory, files: list[tuple[Path, str]]
 
 
 def in_small_batches(home: Path, command: list[str | Path]) -> subprocess.Popen[str]:
-    """A load in a separate process that writes a few rows per batch, so that it can be interrupted."""
+    """A load in a separate process that writes a few rows per batch, so that it can be interrupted.
+
+    It waits for a second, not half a minute, for a server that was killed between two transactions.
+    """
     code = (
-        "import sys; from kgedit.graph import writing; writing.BATCH_ROWS = 5; "
+        "import sys; from kgedit.graph import bolt, writing; writing.BATCH_ROWS = 5; bolt._SECONDS_TO_RETRY = 1; "
         "from kgedit.cli import main; main(sys.argv[1:])"
     )
     environment = dict(os.environ, KGEDIT_HOME=str(home))
