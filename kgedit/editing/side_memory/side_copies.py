@@ -323,12 +323,14 @@ class EditedPrompts:
 
     Attributes:
         targets: Prompts with targets of all edits, edit by edit.
-        prompts: Number of prompts per edit.
+        edits: Number of edits, each of which may be asked in several contexts.
+        prompts: Number of prompts per edit and context.
         subjects: Mask of the tokens of the edits' subjects, rows x length: the margin is between them and the other
             tokens; None means a margin between edits and unrelated prompts.
     """
 
     targets: TargetBatch
+    edits: int
     prompts: int
     subjects: torch.Tensor | None = None
 
@@ -385,7 +387,7 @@ class CopyTraining:
                     apart = self._apart(change, edits, unrelated, replay)
                     loss = answer + scale.margin_weight * apart.to(answer.device)
                     (gradient,) = gradients(self._model, loss, [change])
-                    self._step(change, gradient.mul_(mask), edits=len(edits.targets.ids) // edits.prompts)
+                    self._step(change, gradient.mul_(mask), edits=edits.edits)
                     total = loss.item()
                     if total <= settings.stop_loss and abs(total - last) <= settings.stop_change:
                         break

@@ -218,7 +218,7 @@ class Wise(Editor[WiseSettings]):
         else:
             targets = targets.without_last()
         subjects = self._subjects(cases, ahead, targets) if settings.subject_mask else None
-        edits = EditedPrompts(targets, len(ahead), subjects)
+        edits = EditedPrompts(targets, len(cases), len(ahead), subjects)
         training = CopyTraining(self.model, self.layer, self._distance, settings, scale)
         learned = training.run(copy.change, mask, edits, unrelated=far, replay=self._replay(cases))
         copy.change = learned.change

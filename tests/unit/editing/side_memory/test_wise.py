@@ -28,6 +28,7 @@ from kgedit.editing.side_memory.side_copies import (
 )
 from kgedit.editing.side_memory.wise import Wise
 from kgedit.errors import SpecError
+from kgedit.llm.contexts import Context
 from kgedit.llm.language_model import LanguageModel
 from kgedit.progress import ignore
 from kgedit.records.cases import Case
@@ -373,14 +374,24 @@ def test_replay_keeps_a_copy_from_moving_the_prompts_of_others(timestep: Timeste
     assert moved[1] < 0.85 * moved[0]
 
 
-def test_a_step_of_a_batch_is_the_sum_of_the_steps_of_its_edits(timestep: Timestep, cases: list[Case]) -> None:
-    def change(batch: list[Case]) -> torch.Tensor:
-        editor = _editor(small_model(), timestep, batch=4, steps=1, learning_rate=1.0, margin_weight=1e-9, decay=0)
+def test_a_step_is_the_sum_of_those_of_its_edits_and_the_mean_over_contexts(
+    timestep: Timestep, cases: list[Case]
+) -> None:
+    bare, other = Context("bare", "{question}"), Context("other", "Question: {question} Answer:")
+
+    def change(batch: list[Case], *contexts: Context) -> torch.Tensor:
+        given = {"layer": 1, "prefixes": 2, "batch": 4, "steps": 1, "decay": 0}
+        given |= {"learning_rate": 1.0, "margin_weight": 1e-9}
+        editor = make_editor("wise", small_model(), given, contexts=contexts, seed=7)
+        editor.prepare(timestep.known_facts(), advance=ignore)
         editor.apply(batch)
         (copy,) = editor.router.copies
         return copy.change
 
-    torch.testing.assert_close(change(cases[:4]), sum(change([case]) for case in cases[:4]), rtol=1e-3, atol=1e-6)
+    alone = sum(change([case], bare) for case in cases[:4])
+    torch.testing.assert_close(change(cases[:4], bare), alone, rtol=1e-3, atol=1e-6)
+    mean = (change(cases[:1], bare) + change(cases[:1], other)) / 2
+    torch.testing.assert_close(change(cases[:1], bare, other), mean, rtol=1e-3, atol=1e-6)
 
 
 def test_shards_fill_and_merge_by_ties(timestep: Timestep, cases: list[Case]) -> None:
