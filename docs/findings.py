@@ -162,7 +162,7 @@ def _stream(result: Mapping[str, Any]) -> list[str]:
         run = result["runs"][name]
         cells = [
             f"`{name}`",
-            f"{run['edits']:,}" + (f" of {run['planned']:,}" if "planned" in run else ""),
+            _edits(run),
             *(_share(one[key]) for key in ("before", "own", "final")),
             as_text(one["transfer"] and _estimate(one["transfer"]), "points"),
             as_text(one["forgetting"], "points"),
@@ -281,7 +281,7 @@ def _sweeps(claims: Sequence[Mapping[str, Any]], results: Mapping[str, Mapping[s
             continue
         environment = result["environment"]
         shown = _longest(result) if name in LENGTHS else result["runs"]
-        runs = ", ".join(f"`{key}` {run['edits']}{_cost(run)}" for key, run in shown.items())
+        runs = ", ".join(f"`{key}` {_edits(run)}{_cost(run)}" for key, run in shown.items())
         versions = ", ".join(f"{package} {version}" for package, version in environment["packages"].items())
         commit = f", commit {environment['commit'][:8]}" if environment["commit"] else ""
         commit += " (rebased)" if environment.get("rebased") else ""
@@ -303,6 +303,11 @@ def _longest(result: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
 
 def _names(claims: Sequence[Mapping[str, Any]]) -> list[str]:
     return list(dict.fromkeys([*(claim["spec"] for claim in claims), *STREAMS, *LENGTHS]))
+
+
+def _edits(run: Mapping[str, Any]) -> str:
+    """Number of a run's edits, and of those that it would have made if it had not been stopped."""
+    return f"{run['edits']:,}" + (f" of {run['planned']:,}" if "planned" in run else "")
 
 
 def _cost(run: Mapping[str, Any]) -> str:
