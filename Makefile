@@ -73,7 +73,7 @@ test: setup
 	$(BIN)/kgedit graph install
 	$(BIN)/python -m pytest -m "" --shared=$(SHARED)
 
-# Three recipes, because .ci/run has types checked beside the rest: each takes a core for half a minute or more.
+# Three recipes, because .ci/run has them run at once, beside the tests: two take a core for half a minute each.
 lint: check-types check-style check-site
 
 check-style: $(READY)

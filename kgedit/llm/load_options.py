@@ -53,7 +53,7 @@ class LoadOptions:
             import bitsandbytes  # noqa: F401 - where it is missing, transformers would not say which extra has it
             from transformers import BitsAndBytesConfig
 
-            found["quantization_config"] = BitsAndBytesConfig(  # type: ignore[no-untyped-call]
+            found["quantization_config"] = BitsAndBytesConfig(
                 load_in_4bit=True, bnb_4bit_quant_type="nf4", bnb_4bit_compute_dtype=dtype
             )
         return found
@@ -82,4 +82,4 @@ def hide_progress_bars() -> None:
     """Turn off the progress bars of transformers, which would be mixed with kgedit's own."""
     from transformers.utils.logging import disable_progress_bar
 
-    disable_progress_bar()  # type: ignore[no-untyped-call]
+    disable_progress_bar()

@@ -420,7 +420,7 @@ def describe_model(name: str, *, served_at: str, weights_here: bool = False) -> 
         ) from error
     check_places_are_known(tokenizer, name)
     with torch.device("meta"):
-        module = AutoModelForCausalLM.from_config(config)  # type: ignore[no-untyped-call]
+        module = AutoModelForCausalLM.from_config(config)
     revision = getattr(config, "_commit_hash", None) or ""
     files = folder_digest(Path(name)) if weights_here and Path(name).is_dir() else ""
     return ServedModel(name, revision, module, tokenizer, served_at=served_at, files=files)

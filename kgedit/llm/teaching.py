@@ -164,7 +164,7 @@ def _train_tokenizer(lesson: Lesson) -> Any:
     )
     texts = [f"{prompt} {answer}" for prompt, answer in chain.from_iterable(wordings(lesson))]
     raw.train_from_iterator([*texts, *(f" {text}" for text in lesson.spelling)], trainer)
-    return PreTrainedTokenizerFast(tokenizer_object=raw, eos_token=_END, pad_token=_END)  # type: ignore[no-untyped-call]
+    return PreTrainedTokenizerFast(tokenizer_object=raw, eos_token=_END, pad_token=_END)
 
 
 def _new_model(lesson: Lesson, tokenizer: Any) -> Any:
