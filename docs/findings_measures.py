@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -83,23 +83,35 @@ def _so_far(folder: Path, aside: Path, *, stream: bool) -> Path | None:
     """
     if (folder / "scores.json").is_file():
         return None
+    copy = shutil.copytree(folder, aside / folder.name, ignore=shutil.ignore_patterns("checkpoints"))
+    for log in _LOGS:
+        _rewrite(copy / log, lambda line: line.endswith("\n"))  # the last is torn if the run was killed
     if stream:
-        kept = list(dict.fromkeys(answer.model_state.timestep for answer in read_answers(folder)))[:-1]
+        kept = list(dict.fromkeys(answer.model_state.timestep for answer in read_answers(copy)))[:-1]
         if len(kept) < 3:  # before any edit and after two timesteps: it has no earlier one to retain
             return None
-    elif read_spec(folder).protocol == "single":
-        kept = [cost.case_ids[0] for cost in read_edit_costs(folder)][:-1]  # the last may lack answers
+    elif read_spec(copy).protocol == "single":
+        kept = [cost.case_ids[0] for cost in read_edit_costs(copy)][:-1]  # the last may lack answers
         if not kept:
             return None
     else:
         return None
-    copy = shutil.copytree(folder, aside / folder.name, ignore=shutil.ignore_patterns("checkpoints"))
-    for path in (copy / "answers.jsonl", copy / "edits.jsonl"):
-        lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
-        of = _after if stream else _case
-        path.write_text("".join(line for line in lines if of(json.loads(line)) in kept), encoding="utf-8")
+    of = _after if stream else _case
+    for log in _LOGS:
+        _rewrite(copy / log, lambda line: of(json.loads(line)) in kept)
     write_scores(copy)
     return copy
+
+
+_LOGS = ("answers.jsonl", "edits.jsonl")
+
+
+def _rewrite(log: Path, is_kept: Callable[[str], bool]) -> None:
+    """Remove the other lines of a log; it may be missing."""
+    if log.is_file():
+        with log.open(encoding="utf-8") as lines:
+            kept = [line for line in lines if is_kept(line)]
+        log.write_text("".join(kept), encoding="utf-8")
 
 
 def _case(line: Mapping[str, Any]) -> str:

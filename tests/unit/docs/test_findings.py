@@ -273,6 +273,8 @@ def test_edits_that_were_made_alone_count_when_their_run_was_stopped(timestep: T
     (together,) = (json.loads(line) for line in (folder / "edits.jsonl").read_text(encoding="utf-8").splitlines())
     alone = [together | {"case_ids": [case]} for case in together["case_ids"]]
     (folder / "edits.jsonl").write_text("".join(f"{json.dumps(cost)}\n" for cost in alone), encoding="utf-8")
+    with (folder / "answers.jsonl").open("a", encoding="utf-8") as answers:
+        answers.write('{"case_id": "Q1')  # killed while it wrote
     (folder / "scores.json").unlink()
 
     claim = {
