@@ -73,7 +73,7 @@ test: setup
 	$(BIN)/kgedit graph install
 	$(BIN)/python -m pytest -m "" --shared=$(SHARED)
 
-# Three recipes, because .ci/run has them run at once, beside the tests: two take a core for half a minute each.
+# Three recipes, because .ci/run has them run beside the tests.
 lint: check-types check-style check-site
 
 check-style: $(READY)
