@@ -107,7 +107,7 @@ _LOGS = ("answers.jsonl", "edits.jsonl")
 
 
 def _rewrite(log: Path, is_kept: Callable[[str], bool]) -> None:
-    """Remove the other lines of a log; it may be missing."""
+    """Keep only some lines of a log; one that is missing stays so."""
     if log.is_file():
         with log.open(encoding="utf-8") as lines:
             kept = [line for line in lines if is_kept(line)]

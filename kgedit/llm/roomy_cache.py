@@ -21,11 +21,11 @@ _MORE_COLUMNS = 64
 """Columns by which a cache grows: widening copies it, so one column at a time would copy it at every token."""
 
 
-class _Room(DynamicLayer):  # type: ignore[misc]
+class _Room(DynamicLayer):  # type: ignore[no-untyped-call]
     """Keys and values of one block: slots x heads x columns x width, of which `length` columns are in use."""
 
     def __init__(self, like: torch.Tensor, *, slots: int, columns: int) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.lazy_initialization(like, like)
         self.length = 0
         self._at: torch.Tensor | None = None
@@ -85,7 +85,7 @@ class _Room(DynamicLayer):  # type: ignore[misc]
         self.keys, self.values = self._seen = keys, values
 
 
-class RoomyCache(Cache):  # type: ignore[misc]
+class RoomyCache(Cache):
     """A cache for at most `slots` rows; rows in use come first.
 
     All rows end at the same column and begin according to their length; the columns before that are undefined.
