@@ -13,6 +13,7 @@ import hashlib
 import json
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
@@ -21,6 +22,7 @@ from types import MappingProxyType
 
 from kgedit.errors import DamagedFileError
 from kgedit.files import replace_file
+from kgedit.machine import usable_cores
 
 SUMS = "SHA256SUMS"
 
@@ -61,7 +63,10 @@ def write_checksums(folder: Path, *, names: Collection[str] | None = None) -> Pa
         folder: Folder of the files.
         names: Files to list, if they exist; None means all except hidden ones.
     """
-    lines = [f"{sha256_of(path)}  {name}\n" for name, path in _files(folder) if names is None or name in names]
+    listed = [(name, path) for name, path in _files(folder) if names is None or name in names]
+    with ThreadPoolExecutor(usable_cores()) as pool:  # hashing releases the interpreter's lock
+        sums = pool.map(sha256_of, [path for _, path in listed])
+        lines = [f"{found}  {name}\n" for found, (name, _) in zip(sums, listed, strict=True)]
     return replace_file(folder / SUMS, "".join(lines), durable=False)
 
 

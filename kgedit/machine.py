@@ -57,9 +57,9 @@ def freed_memory_returned() -> Iterator[None]:
         pa.set_memory_pool(pool)
 
 
-_LARGE = 4 * 1024**2
-"""Bytes of blocks that are returned. The system clears fresh memory page by page: with glibc's 128 KB, which most
-columns of a block of the dump exceed, a load takes over a quarter longer, and 40 MB less.
+_LARGE = 16 * 1024**2
+"""Bytes of blocks that are returned; a block of the dump has half as many. The system clears fresh memory page by page:
+with 4 MB a load takes 7 % longer, and with glibc's 128 KB, which most columns of a block exceed, over a third.
 """
 
 _GREATEST_THRESHOLD = 32 * 1024**2

@@ -8,6 +8,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from kgedit.store.compiled import find_compiled_order
+
 TEXT_PER_BUCKET = 512 * 2**20
 """Bytes of JSON: 400,000 statements of a full dump, or a million thin ones."""
 
@@ -73,6 +75,9 @@ def order_by_bucket(
         start: Lowest bucket of any id.
         step: Distance between the buckets of the ids.
     """
+    if compiled := find_compiled_order():
+        whole = ids.combine_chunks() if isinstance(ids, pa.ChunkedArray) else ids
+        return compiled(whole, buckets, start, step)
     of = bucket_of(ids, buckets).to_numpy()
     order = np.argsort(of, kind="stable")
     return order, np.searchsorted(of[order], np.arange(start + step, buckets + step, step)).tolist()

@@ -84,10 +84,7 @@ def find_compiled_hashes() -> Callable[[Sequence[pa.Array], str], NDArray[np.uin
 
     None if ``kgedit-native`` is not installed or was built before it had the function.
     """
-    try:
-        from kgedit_native import md5_of_rows
-    except ImportError:
-        return None
+    md5_of_rows = _find("md5_of_rows")
 
     def hashes(columns: Sequence[pa.Array], null: str) -> NDArray[np.uint8]:
         rows = len(columns[0])
@@ -96,7 +93,39 @@ def find_compiled_hashes() -> Callable[[Sequence[pa.Array], str], NDArray[np.uin
         found = md5_of_rows([_described(column) for column in columns], rows, null)
         return np.frombuffer(found, np.uint8).reshape(rows, 16)
 
-    return hashes
+    return hashes if md5_of_rows else None
+
+
+def find_compiled_order() -> Callable[[pa.Array, int, int, int], tuple[NDArray[np.int64], list[int]]] | None:
+    """Function that does the work of `kgedit.store.bucket_numbers.order_by_bucket`; None as above."""
+    order_by_bucket = _find("order_by_bucket")
+
+    def ordered(ids: pa.Array, buckets: int, start: int, step: int) -> tuple[NDArray[np.int64], list[int]]:
+        order, ends = order_by_bucket(_described(ids), len(ids), (buckets, start, step))
+        return np.frombuffer(order, np.int64), ends
+
+    return ordered if order_by_bucket else None
+
+
+def find_compiled_ids() -> Callable[[pa.Array, pa.Array], NDArray[np.bool_]] | None:
+    """Function of subjects and ids of statements that finds the normal ids (`kgedit.store.planning.NORMAL_ID`).
+
+    None as above.
+    """
+    have_normal_ids = _find("have_normal_ids")
+
+    def normal(subjects: pa.Array, ids: pa.Array) -> NDArray[np.bool_]:
+        return np.frombuffer(have_normal_ids(_described(subjects), _described(ids), len(ids)), np.bool_)
+
+    return normal if have_normal_ids else None
+
+
+def _find(name: str) -> Any:
+    try:
+        import kgedit_native
+    except ImportError:
+        return None
+    return getattr(kgedit_native, name, None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,15 +137,16 @@ class CompiledFrames:
         unpack_rows: `kgedit_native.unpack_rows`.
     """
 
-    pack_rows: Callable[..., list[bytes]]
+    pack_rows: Callable[..., list[Any]]
     unpack_rows: Callable[..., Any]
 
-    def pack(self, rows: pa.Table, order: NDArray[np.int64], ends: Sequence[int]) -> list[bytes]:
+    def pack(self, rows: pa.Table, order: NDArray[np.int64], ends: Sequence[int]) -> list[memoryview]:
         """The rows in an order, as one text for each range of it. A range begins at the end of the one before."""
         if not len(order):
-            return [b""] * len(ends)  # an empty column may have no buffers
+            return [memoryview(b"")] * len(ends)  # an empty column may have no buffers
         columns = [_described(column.combine_chunks()) for column in rows.columns]
-        return self.pack_rows(columns, np.ascontiguousarray(order, np.int64).view(np.int8), list(ends))
+        packed = self.pack_rows(columns, np.ascontiguousarray(order, np.int64).view(np.int8), list(ends))
+        return [memoryview(content) for content in packed]
 
     def unpack(self, contents: Sequence[tuple[bytes, int]], schema: pa.Schema, wanted: Collection[str]) -> pa.Table:
         """Wanted columns of packed tables, one after another.
@@ -133,11 +163,8 @@ class CompiledFrames:
 
 def find_compiled_frames() -> CompiledFrames | None:
     """Form of rows of ``kgedit-native``; None if it is not installed or was built before it had the functions."""
-    try:
-        from kgedit_native import pack_rows, unpack_rows
-    except ImportError:
-        return None
-    return CompiledFrames(pack_rows, unpack_rows)
+    pack_rows, unpack_rows = _find("pack_rows"), _find("unpack_rows")
+    return CompiledFrames(pack_rows, unpack_rows) if pack_rows and unpack_rows else None
 
 
 def _kind(of: pa.DataType) -> str:
@@ -162,7 +189,7 @@ def _array(kind: pa.DataType, rows: int, in_bytes: list[bytes | None]) -> pa.Arr
     buffers = [None if data is None else pa.py_buffer(data) for data in in_bytes]
     if not pa.types.is_list(kind):
         return pa.Array.from_buffers(kind, rows, buffers)
-    items = int.from_bytes((in_bytes[1] or b"")[-4:], "little")  # the last offset
+    items = int.from_bytes(memoryview(in_bytes[1] or b"")[-4:], "little")  # the last offset
     values = pa.Array.from_buffers(kind.value_type, items, buffers[2:])
     return pa.Array.from_buffers(kind, rows, buffers[:2], children=[values])
 

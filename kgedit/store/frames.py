@@ -35,7 +35,7 @@ _ENTRY = struct.Struct("<4q")
 _END = struct.Struct("<2q")
 """Number of tables and form of their rows, at the end of the file."""
 
-LAYOUT = 2
+LAYOUT = 3
 """Increased when files of another layout are written, so that an unfinished load of an earlier version begins again."""
 
 _ARROW, _PACKED = 0, 1

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from kgedit.store.bucket_numbers import order_by_bucket
 from kgedit.store.bucket_rows import BLOCK
+from kgedit.store.compiled import find_compiled_ids
 from kgedit.store.frames import Frame, FrameReader, count_rows, write_frames
 from kgedit.store.schemas import CLAIMS, ENTITIES
 from kgedit.wikidata.ids import CREATION_DATES, INSTANCE_OF, RESTRICTIVE_QUALIFIER
@@ -29,8 +30,14 @@ from kgedit.wikidata.ids import CREATION_DATES, INSTANCE_OF, RESTRICTIVE_QUALIFI
 _MOST_DIVISIONS = 16
 """Maximum number of frames of a block, a power of two: a block of thin lines has 20,000 claims."""
 
-BROADCAST_ENTITIES = ("id", "redirect_target", "datatype")
-"""Columns of entities that the queries over the whole dump read."""
+_BROADCAST = {
+    "claims": (
+        *("statement_id", "subject", "property", "version"),  # ids of several statements
+        *("rank", "snak", "datatype", "object", "value", "precision"),  # restrictive qualifiers, beginnings of items
+    ),
+    "entities": ("id", "redirect_target", "datatype"),
+}
+"""Columns that the queries over the whole dump read."""
 
 _SCHEMAS = {"claims": CLAIMS, "late": CLAIMS, "entities": ENTITIES}
 
@@ -68,7 +75,10 @@ class PartFiles:
         """
         frames, broadcast = self._frames(name, number), self.broadcast(name, number)
         write_frames(frames, rows, *order_by_bucket(rows[_IDS[name]], self.divisions))
-        chosen = rows.select(BROADCAST_ENTITIES) if name == "entities" else rows.filter(pa.array(may_concern_all(rows)))
+        if name == "entities":
+            chosen = rows.select(_BROADCAST["entities"])
+        else:
+            chosen = rows.select(_BROADCAST["claims"]).filter(pa.array(may_concern_all(rows)))
         pq.write_table(chosen, broadcast, compression="zstd", use_dictionary=False)
         return [frames.name, broadcast.name]
 
@@ -135,6 +145,8 @@ def may_concern_all(claims: pa.Table) -> NDArray[np.bool_]:
 
 def _have_normal_ids(claims: pa.Table) -> NDArray[np.bool_]:
     """Which statements have ids as in kgedit.store.planning.NORMAL_ID, which takes DuckDB ten times as long to find."""
+    if compiled := find_compiled_ids():
+        return compiled(claims["subject"].combine_chunks(), claims["statement_id"].combine_chunks())
     encoded = claims["subject"].combine_chunks().dictionary_encode()
     subject, subjects = np.asarray(encoded.indices), encoded.dictionary
     if not len(subjects):

@@ -1,7 +1,37 @@
 //! Columns in Arrow's memory layout: validity bits, offsets, values.
 
 /// Buffers of a column in the order of Arrow's `Array.from_buffers`; those of the strings follow those of a list.
-pub type Buffers = Vec<Option<Vec<u8>>>;
+pub type Buffers = Vec<Option<Buffer>>;
+
+/// Bytes or numbers, which Arrow reads in place.
+pub enum Buffer {
+    Bytes(Vec<u8>),
+    Small(Vec<i8>),
+    Offsets(Vec<i32>),
+    Long(Vec<i64>),
+}
+
+impl Buffer {
+    /// The buffer without unused capacity, which would stay allocated as long as Arrow has the buffer.
+    pub fn shrunk(mut self) -> Self {
+        match &mut self {
+            Buffer::Bytes(bytes) => bytes.shrink_to_fit(),
+            Buffer::Small(numbers) => numbers.shrink_to_fit(),
+            Buffer::Offsets(numbers) => numbers.shrink_to_fit(),
+            Buffer::Long(numbers) => numbers.shrink_to_fit(),
+        }
+        self
+    }
+
+    pub fn bytes(&self) -> &[u8] {
+        match self {
+            Buffer::Bytes(bytes) => bytes,
+            Buffer::Small(numbers) => bytemuck::cast_slice(numbers),
+            Buffer::Offsets(numbers) => bytemuck::cast_slice(numbers),
+            Buffer::Long(numbers) => bytemuck::cast_slice(numbers),
+        }
+    }
+}
 
 /// A nullable column of strings.
 pub struct Strings {
@@ -41,7 +71,7 @@ impl Strings {
     }
 
     pub fn buffers(self) -> Buffers {
-        vec![bits(&self.valid), Some(in_bytes(&self.offsets, i32::to_le_bytes)), Some(self.data)]
+        vec![bits(&self.valid), Some(Buffer::Offsets(self.offsets)), Some(Buffer::Bytes(self.data))]
     }
 }
 
@@ -69,9 +99,9 @@ impl<T: Default> Numbers<T> {
     }
 }
 
-impl<T: Copy> Numbers<T> {
-    pub fn buffers<const N: usize>(self, bytes: impl Fn(T) -> [u8; N]) -> Buffers {
-        vec![bits(&self.valid), Some(in_bytes(&self.data, bytes))]
+impl<T> Numbers<T> {
+    pub fn buffers(self, buffer: impl Fn(Vec<T>) -> Buffer) -> Buffers {
+        vec![bits(&self.valid), Some(buffer(self.data))]
     }
 }
 
@@ -101,25 +131,17 @@ impl Lists {
     }
 
     pub fn buffers(self) -> Buffers {
-        let mut buffers = vec![None, Some(in_bytes(&self.offsets, i32::to_le_bytes))];
+        let mut buffers = vec![None, Some(Buffer::Offsets(self.offsets))];
         buffers.extend(self.items.buffers());
         buffers
     }
 }
 
-pub fn in_bytes<T: Copy, const N: usize>(numbers: &[T], bytes: impl Fn(T) -> [u8; N]) -> Vec<u8> {
-    let mut found = vec![0; numbers.len() * N];
-    for (place, &number) in found.chunks_exact_mut(N).zip(numbers) {
-        place.copy_from_slice(&bytes(number));
-    }
-    found
-}
-
 /// Validity as Arrow's bits; None if every row is valid.
-fn bits(valid: &[bool]) -> Option<Vec<u8>> {
+fn bits(valid: &[bool]) -> Option<Buffer> {
     if valid.iter().all(|&one| one) {
         return None;
     }
     let byte = |rows: &[bool]| rows.iter().rev().fold(0, |byte, &one| byte << 1 | u8::from(one));
-    Some(valid.chunks(8).map(byte).collect())
+    Some(Buffer::Bytes(valid.chunks(8).map(byte).collect()))
 }

@@ -2,6 +2,8 @@
 
 use std::io::Write;
 
+use crate::md5::md5_of_texts;
+
 /// Separates the columns of a row.
 const SEPARATOR: u8 = 0x1f;
 
@@ -32,19 +34,15 @@ pub struct Column<'a> {
 
 /// The MD5 of each row, written as a text; None if a buffer is too small for its column.
 pub fn md5_of_rows(columns: &[Column], rows: usize, null: &[u8]) -> Option<Vec<u8>> {
-    let mut hashes = Vec::with_capacity(rows * 16);
-    let mut text = Vec::new();
-    for row in 0..rows {
-        text.clear();
+    md5_of_texts(rows, |row, text| {
         for (number, column) in columns.iter().enumerate() {
             if number > 0 {
                 text.push(SEPARATOR);
             }
-            column.write(column.first + row, null, &mut text)?;
+            column.write(column.first + row, null, text)?;
         }
-        hashes.extend_from_slice(&md5::compute(&text).0);
-    }
-    Some(hashes)
+        Some(())
+    })
 }
 
 impl Column<'_> {

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use crate::columns::{Buffers, Lists, Numbers, Strings};
+use crate::columns::{Buffer, Buffers, Lists, Numbers, Strings};
 use crate::json::{Cursor, Odd, Read, Spelled, set};
 use crate::statements::Claims;
 use crate::text::{is_id, is_name, plain_line};
@@ -96,7 +96,7 @@ impl Rows {
             entities.aliases.buffers(),
             entities.wiki_title.buffers(),
             entities.datatype.buffers(),
-            entities.lastrevid.buffers(i64::to_le_bytes),
+            entities.lastrevid.buffers(Buffer::Long),
             entities.redirect_target.buffers(),
         ];
         (self.claims.buffers(), columns)
@@ -104,6 +104,7 @@ impl Rows {
 
     /// Read a line; if it is odd, nothing of it is kept.
     pub fn read_line(&mut self, text: &str, options: &Options) -> Read<()> {
+        self.claims.hash_versions();
         let rows = self.claims.rows();
         self.read_entity(text, options, rows).inspect_err(|_| self.claims.truncate(rows))
     }

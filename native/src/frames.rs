@@ -9,7 +9,7 @@
 //! ids of statements do; if so, the UUIDs in 16 bytes each, and they are left out of the texts. A column of lists is
 //! whether they are null, the number of all their texts, and unless it is zero the length of each list and the texts.
 
-use crate::columns::{Buffers, in_bytes};
+use crate::columns::{Buffer, Buffers};
 use crate::digests::{Texts, bit, number};
 
 /// Values of a column, and buffers in the order of Arrow.
@@ -78,6 +78,16 @@ pub fn pack(columns: &[PackableColumn], rows: &[usize], ends: &[usize]) -> Optio
 }
 
 impl PackableColumn<'_> {
+    /// Text of a row, None inside if it is null; None if this is not a column of texts with so many rows.
+    pub fn text(&self, row: usize) -> Option<Option<&[u8]>> {
+        let row = row + self.first;
+        match &self.values {
+            Packable::Texts(texts) if self.is_valid(row)? => texts.get(row).map(Some),
+            Packable::Texts(_) => Some(None),
+            _ => None,
+        }
+    }
+
     fn is_valid(&self, row: usize) -> Option<bool> {
         self.valid.map_or(Some(true), |valid| bit(valid, row))
     }
@@ -518,12 +528,13 @@ impl Column {
     }
 
     fn buffers(self) -> Buffers {
-        let valid = self.valid.map(|valid| valid.bytes);
-        let offsets = |ends: &[i32]| Some(in_bytes(ends, i32::to_le_bytes));
+        let valid = self.valid.map(|valid| Buffer::Bytes(valid.bytes));
+        let (ends, item_ends) = (Some(Buffer::Offsets(self.ends)), Some(Buffer::Offsets(self.item_ends)));
+        let data = Some(Buffer::Bytes(self.data));
         match self.kind {
-            Kind::Number(_) => vec![valid, Some(self.data)],
-            Kind::Text => vec![valid, offsets(&self.ends), Some(self.data)],
-            Kind::List => vec![valid, offsets(&self.ends), None, offsets(&self.item_ends), Some(self.data)],
+            Kind::Number(_) => vec![valid, data],
+            Kind::Text => vec![valid, ends, data],
+            Kind::List => vec![valid, ends, None, item_ends, data],
         }
     }
 }

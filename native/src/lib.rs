@@ -1,10 +1,12 @@
 //! Compiled parser of Wikidata's JSON dumps, hashes of rows, and rows as bytes. kgedit.store.compiled is its only user.
 
+mod buckets;
 mod columns;
 mod digests;
 mod entities;
 mod frames;
 mod json;
+mod md5;
 mod statements;
 mod text;
 mod times;
@@ -12,10 +14,12 @@ mod values;
 
 use pyo3::buffer::PyBuffer;
 use pyo3::exceptions::PyValueError;
+use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
-use crate::columns::Buffers;
+use crate::buckets::Buckets;
+use crate::columns::{Buffer, Buffers};
 use crate::digests::{Column, Texts, Values};
 use crate::entities::{Options, Rows};
 use crate::frames::{Kind, Packable, PackableColumn};
@@ -42,7 +46,31 @@ struct Parser {
     options: Options,
 }
 
-type Columns<'py> = (usize, Vec<Vec<Option<Bound<'py, PyBytes>>>>);
+/// A buffer that Python reads in place, without a copy.
+#[pyclass(frozen)]
+struct Content(Buffer);
+
+#[pymethods]
+impl Content {
+    fn __len__(&self) -> usize {
+        self.0.bytes().len()
+    }
+
+    /// # Safety
+    ///
+    /// Python calls it with a view to fill in.
+    unsafe fn __getbuffer__(slf: Bound<'_, Self>, view: *mut ffi::Py_buffer, flags: i32) -> PyResult<()> {
+        let bytes = slf.get().0.bytes();
+        // SAFETY: the view holds this object, whose bytes do not move or change.
+        let filled = unsafe {
+            ffi::PyBuffer_FillInfo(view, slf.as_ptr(), bytes.as_ptr().cast_mut().cast(), bytes.len() as isize, 1, flags)
+        };
+        if filled < 0 { Err(PyErr::fetch(slf.py())) } else { Ok(()) }
+    }
+}
+
+/// Number of rows, and the buffers of each column.
+type Columns = (usize, Vec<Vec<Option<Content>>>);
 
 #[pymethods]
 impl Parser {
@@ -55,16 +83,16 @@ impl Parser {
     ///
     /// None if Python must read the whole block.
     #[allow(clippy::type_complexity)] // a tuple for one caller
-    fn parse<'py>(
+    fn parse(
         &self,
-        py: Python<'py>,
+        py: Python<'_>,
         block: &[u8],
-    ) -> Option<(Columns<'py>, Columns<'py>, Vec<(&'static str, u64)>, Vec<OddLine>)> {
+    ) -> Option<(Columns, Columns, Vec<(&'static str, u64)>, Vec<OddLine>)> {
         if block.len() > LONGEST_BLOCK {
             return None;
         }
         let parsed = py.detach(|| parse(block, &self.options));
-        Some((to_python(py, parsed.claims), to_python(py, parsed.entities), parsed.counts, parsed.odd))
+        Some((to_python(parsed.claims), to_python(parsed.entities), parsed.counts, parsed.odd))
     }
 }
 
@@ -75,16 +103,10 @@ type Described = (String, usize, Option<PyBuffer<i8>>, Vec<PyBuffer<i8>>);
 ///
 /// Columns are written as texts, separated by U+001F, and texts of a list by U+001D; `null` stands for null.
 #[pyfunction]
-fn md5_of_rows<'py>(
-    py: Python<'py>,
-    columns: Vec<Described>,
-    rows: usize,
-    null: &str,
-) -> PyResult<Bound<'py, PyBytes>> {
+fn md5_of_rows(py: Python<'_>, columns: Vec<Described>, rows: usize, null: &str) -> PyResult<Content> {
     let known = columns.iter().map(column).collect::<Option<Vec<_>>>();
     let hashes = known.and_then(|known| py.detach(|| digests::md5_of_rows(&known, rows, null.as_bytes())));
-    let hashes = hashes.ok_or_else(|| PyValueError::new_err("the buffers are not those of columns of this type"))?;
-    Ok(PyBytes::new(py, &hashes))
+    hashes.map(|hashes| Content(Buffer::Bytes(hashes))).ok_or_else(other_columns)
 }
 
 fn column((kind, first, valid, buffers): &Described) -> Option<Column<'_>> {
@@ -104,16 +126,10 @@ fn column((kind, first, valid, buffers): &Described) -> Option<Column<'_>> {
 /// `order` has the numbers of the rows as 64-bit integers, and `ends` the end of each range, which begins with that of
 /// the range before.
 #[pyfunction]
-fn pack_rows<'py>(
-    py: Python<'py>,
-    columns: Vec<Described>,
-    order: PyBuffer<i8>,
-    ends: Vec<usize>,
-) -> PyResult<Vec<Bound<'py, PyBytes>>> {
+fn pack_rows(py: Python<'_>, columns: Vec<Described>, order: PyBuffer<i8>, ends: Vec<usize>) -> PyResult<Vec<Content>> {
     let known = columns.iter().map(packable).collect::<Option<Vec<_>>>();
     let packed = known.and_then(|known| py.detach(|| pack_ranges(&known, bytes(&order), &ends)));
-    let packed = packed.ok_or_else(|| PyValueError::new_err("the buffers are not those of columns of this type"))?;
-    Ok(packed.iter().map(|rows| PyBytes::new(py, rows)).collect())
+    Ok(packed.ok_or_else(other_columns)?.into_iter().map(|rows| Content(Buffer::Bytes(rows))).collect())
 }
 
 fn pack_ranges(columns: &[PackableColumn], order: &[u8], ends: &[usize]) -> Option<Vec<Vec<u8>>> {
@@ -126,16 +142,16 @@ fn pack_ranges(columns: &[PackableColumn], order: &[u8], ends: &[usize]) -> Opti
 ///
 /// `contents` has the bytes of each table and the number of its rows.
 #[pyfunction]
-fn unpack_rows<'py>(
-    py: Python<'py>,
-    contents: Vec<(Bound<'py, PyBytes>, usize)>,
+fn unpack_rows(
+    py: Python<'_>,
+    contents: Vec<(Bound<'_, PyBytes>, usize)>,
     columns: Vec<(String, bool)>,
-) -> PyResult<Columns<'py>> {
+) -> PyResult<Columns> {
     let kinds = columns.iter().map(|(name, wanted)| Some((kind(name)?, *wanted))).collect::<Option<Vec<_>>>();
     let tables = contents.iter().map(|(content, rows)| (content.as_bytes(), *rows)).collect::<Vec<_>>();
     let found = kinds.and_then(|kinds| py.detach(|| frames::unpack(&tables, &kinds)));
     let found = found.ok_or_else(|| PyValueError::new_err("the content is not that of rows with these columns"))?;
-    Ok(to_python(py, (tables.iter().map(|(_, rows)| rows).sum(), found)))
+    Ok(to_python((tables.iter().map(|(_, rows)| rows).sum(), found)))
 }
 
 fn kind(name: &str) -> Option<Kind> {
@@ -169,9 +185,40 @@ fn bytes(buffer: &PyBuffer<i8>) -> &[u8] {
     unsafe { std::slice::from_raw_parts(buffer.buf_ptr().cast(), buffer.item_count()) }
 }
 
-fn to_python(py: Python<'_>, (rows, columns): (usize, Vec<Buffers>)) -> Columns<'_> {
-    let in_bytes = |buffer: Option<Vec<u8>>| buffer.map(|buffer| PyBytes::new(py, &buffer));
-    (rows, columns.into_iter().map(|buffers| buffers.into_iter().map(in_bytes).collect()).collect())
+fn to_python((rows, columns): (usize, Vec<Buffers>)) -> Columns {
+    (
+        rows,
+        columns
+            .into_iter()
+            .map(|buffers| buffers.into_iter().map(|one| one.map(|buffer| Content(buffer.shrunk()))).collect())
+            .collect(),
+    )
+}
+
+fn other_columns() -> PyErr {
+    PyValueError::new_err("the buffers are not those of columns of this type")
+}
+
+/// Positions of ids by bucket as 64-bit integers, and the end of each bucket among them. No id is null.
+#[pyfunction]
+fn order_by_bucket(
+    py: Python<'_>,
+    ids: Described,
+    rows: usize,
+    buckets: (usize, usize, usize),
+) -> PyResult<(Content, Vec<usize>)> {
+    let (count, start, step) = buckets;
+    let buckets = Buckets { count, start, step };
+    let found = packable(&ids).and_then(|ids| py.detach(|| buckets::order_by_bucket(&ids, rows, &buckets)));
+    found.map(|(order, ends)| (Content(Buffer::Long(order)), ends)).ok_or_else(other_columns)
+}
+
+/// Whether each statement's id is of the usual form, in a byte for each; no subject is null.
+#[pyfunction]
+fn have_normal_ids(py: Python<'_>, subjects: Described, ids: Described, rows: usize) -> PyResult<Content> {
+    let columns = packable(&subjects).zip(packable(&ids));
+    let found = columns.and_then(|(subjects, ids)| py.detach(|| buckets::have_normal_ids(&subjects, &ids, rows)));
+    found.map(|flags| Content(Buffer::Bytes(flags))).ok_or_else(other_columns)
 }
 
 fn parse(block: &[u8], options: &Options) -> Parsed {
@@ -227,7 +274,9 @@ fn read_line(
 #[pymodule]
 fn kgedit_native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("RULES", RULES)?;
+    module.add_function(wrap_pyfunction!(have_normal_ids, module)?)?;
     module.add_function(wrap_pyfunction!(md5_of_rows, module)?)?;
+    module.add_function(wrap_pyfunction!(order_by_bucket, module)?)?;
     module.add_function(wrap_pyfunction!(pack_rows, module)?)?;
     module.add_function(wrap_pyfunction!(unpack_rows, module)?)?;
     module.add_class::<Parser>()

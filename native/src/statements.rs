@@ -3,8 +3,9 @@
 use std::borrow::Cow;
 
 use blake2b_simd::Params;
+use blake2b_simd::many::{HashManyJob, hash_many};
 
-use crate::columns::{Buffers, Lists, Numbers, Strings};
+use crate::columns::{Buffer, Buffers, Lists, Numbers, Strings};
 use crate::json::{Cursor, Odd, Read, set};
 use crate::text::{is_property, is_statement_id};
 use crate::times::{self, Time};
@@ -49,15 +50,26 @@ pub struct Claims {
     qualifiers: Lists,
     separators: Lists,
     version: Numbers<i64>,
-    /// Text that is hashed, reused by all statements.
-    content: String,
+    /// Texts of the last rows, whose hashes are their versions.
+    unhashed: Unhashed,
 }
+
+/// Texts that are hashed together, because a processor's vectors hash four at once.
+#[derive(Default)]
+struct Unhashed {
+    text: String,
+    ends: Vec<usize>,
+}
+
+/// Texts from which on they are hashed: few enough to stay in the processor's cache.
+const ENOUGH: usize = 64;
 
 impl Claims {
     pub fn rows(&self) -> usize {
-        self.version.data.len()
+        self.version.data.len() + self.unhashed.ends.len()
     }
 
+    /// Drop rows that were added since the last `hash_versions`.
     pub fn truncate(&mut self, rows: usize) {
         for column in self.strings() {
             column.truncate(rows);
@@ -70,7 +82,14 @@ impl Claims {
         }
         self.qualifiers.truncate(rows);
         self.separators.truncate(rows);
-        self.version.truncate(rows);
+        self.unhashed.truncate(rows - self.version.data.len());
+    }
+
+    /// Hash the versions of the rows so far if they are enough.
+    pub fn hash_versions(&mut self) {
+        if self.unhashed.ends.len() >= ENOUGH {
+            self.unhashed.hash(&mut self.version);
+        }
     }
 
     fn strings(&mut self) -> [&mut Strings; 12] {
@@ -95,13 +114,14 @@ impl Claims {
         let mut columns: Vec<Buffers> = self.strings().map(|column| std::mem::take(column).buffers()).into();
         for time in self.times {
             columns.push(time.text.buffers());
-            columns.push(time.precision.buffers(i8::to_le_bytes));
-            columns.push(time.first.buffers(i64::to_le_bytes));
-            columns.push(time.until.buffers(i64::to_le_bytes));
+            columns.push(time.precision.buffers(Buffer::Small));
+            columns.push(time.first.buffers(Buffer::Long));
+            columns.push(time.until.buffers(Buffer::Long));
         }
         columns.push(self.qualifiers.buffers());
         columns.push(self.separators.buffers());
-        columns.push(self.version.buffers(i64::to_le_bytes));
+        self.unhashed.hash(&mut self.version);
+        columns.push(self.version.buffers(Buffer::Long));
         columns
     }
 
@@ -182,18 +202,18 @@ impl Claims {
         snak: &Snak<'_>,
         qualifiers: &[Qualifier<'_>],
     ) -> Read<u64> {
-        self.content.clear();
+        let content = &mut self.unhashed.text;
         for part in [subject, "\x1e", rank, "\x1e"] {
-            self.content.push_str(part);
+            content.push_str(part);
         }
-        snak.value.write(snak.property, &mut self.content);
+        snak.value.write(snak.property, content);
         let mut found: [Option<Time>; 3] = Default::default();
         let mut separators = Vec::new();
         let mut further = 0;
         for Qualifier { property, snaks } in qualifiers {
             for (text, entity) in sorted_texts(property, snaks) {
-                self.content.push('\x1e');
-                self.content.push_str(&text);
+                content.push('\x1e');
+                content.push_str(&text);
                 if *property == SEPARATOR {
                     separators.extend(entity);
                 }
@@ -208,9 +228,27 @@ impl Claims {
         }
         self.qualifiers.push(qualifiers.iter().map(|one| one.property));
         self.separators.push(separators);
-        let hash = Params::new().hash_length(8).hash(self.content.as_bytes());
-        self.version.push(Some(i64::from_le_bytes(hash.as_bytes().try_into().map_err(|_| Odd)?)));
+        self.unhashed.ends.push(self.unhashed.text.len());
         Ok(further)
+    }
+}
+
+impl Unhashed {
+    fn truncate(&mut self, texts: usize) {
+        self.ends.truncate(texts);
+        self.text.truncate(self.ends.last().copied().unwrap_or(0));
+    }
+
+    fn hash(&mut self, versions: &mut Numbers<i64>) {
+        let (params, text) = (Params::new().hash_length(8).to_owned(), self.text.as_bytes());
+        let starts = std::iter::once(0).chain(self.ends.iter().copied());
+        let mut jobs: Vec<_> =
+            starts.zip(&self.ends).map(|(start, &end)| HashManyJob::new(&params, &text[start..end])).collect();
+        hash_many(&mut jobs);
+        for job in jobs {
+            versions.push(Some(i64::from_le_bytes(job.to_hash().as_bytes().try_into().unwrap())));
+        }
+        self.truncate(0);
     }
 }
 
