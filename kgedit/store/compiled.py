@@ -97,7 +97,7 @@ def find_compiled_hashes() -> Callable[[Sequence[pa.Array], str], NDArray[np.uin
 
 
 def find_compiled_order() -> Callable[[pa.Array, int, int, int], tuple[NDArray[np.int64], list[int]]] | None:
-    """Function that does the work of `kgedit.store.bucket_numbers.order_by_bucket`; None as above."""
+    """Compiled form of `kgedit.store.bucket_numbers.order_by_bucket`; None if ``kgedit-native`` does not have it."""
     order_by_bucket = _find("order_by_bucket")
 
     def ordered(ids: pa.Array, buckets: int, start: int, step: int) -> tuple[NDArray[np.int64], list[int]]:
@@ -110,7 +110,7 @@ def find_compiled_order() -> Callable[[pa.Array, int, int, int], tuple[NDArray[n
 def find_compiled_ids() -> Callable[[pa.Array, pa.Array], NDArray[np.bool_]] | None:
     """Function of subjects and ids of statements that finds the normal ids (`kgedit.store.planning.NORMAL_ID`).
 
-    None as above.
+    None if ``kgedit-native`` does not have it.
     """
     have_normal_ids = _find("have_normal_ids")
 
