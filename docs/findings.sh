@@ -6,7 +6,7 @@ set -eu
 data=$1 out=$2
 shift 2
 [ $# -gt 0 ] || set -- unedited retrieved two-hops stream clozes scenarios single sequential changes \
-  lengths lengths-counterfact changes-projected changes-projected-retrieved
+  lengths lengths-counterfact lengths-counterfact-cpu changes-projected changes-projected-retrieved
 
 here=$(dirname "$0")
 mkdir -p "$out"
@@ -67,7 +67,7 @@ export_projected() (
 for name in "$@"; do
   edits=""
   case $name in
-    lengths-counterfact)
+    lengths-counterfact*)
       edits="$data/editing_sets/counterfact-edit.json"
       home="$out/home"
       ;;

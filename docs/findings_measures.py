@@ -30,7 +30,7 @@ from kgedit.runs.run_files import read_answers, read_edit_costs, read_environmen
 from kgedit.runs.scoring import write_scores
 
 STREAMS = ("changes-projected", "changes-projected-retrieved", "changes")
-LENGTHS = ("lengths", "lengths-counterfact")
+LENGTHS = ("lengths", "lengths-counterfact", "lengths-counterfact-cpu")
 FREE, FED = "free", "fed"
 """Presets of these sweeps."""
 
