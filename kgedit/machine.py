@@ -59,7 +59,7 @@ def freed_memory_returned() -> Iterator[None]:
 
 _LARGE = 16 * 1024**2
 """Bytes of blocks that are returned; a block of the dump has half as many. The system clears fresh memory page by page:
-with 4 MB a load takes 7 % longer, and with glibc's 128 KB, which most columns of a block exceed, over a third.
+with 4 MB a load takes 7 % longer, and with glibc's 128 KB, which most columns of a block exceed, a quarter more again.
 """
 
 _GREATEST_THRESHOLD = 32 * 1024**2

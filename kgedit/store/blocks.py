@@ -153,7 +153,7 @@ def _counts_of(parts: PartFiles, number: int, block: bytes) -> Counter[str] | No
 
 
 def _hash(block: bytes) -> str:
-    # SHA-256 takes a tenth of the time of a load, and several times as long on processors without instructions for it.
+    # SHA-256 takes ten times as long, and several times more on processors without instructions for it.
     return xxhash.xxh3_128_hexdigest(block)
 
 

@@ -107,19 +107,6 @@ def find_compiled_order() -> Callable[[pa.Array, int, int, int], tuple[NDArray[n
     return ordered if order_by_bucket else None
 
 
-def find_compiled_ids() -> Callable[[pa.Array, pa.Array], NDArray[np.bool_]] | None:
-    """Function of subjects and ids of statements that finds the normal ids (`kgedit.store.planning.NORMAL_ID`).
-
-    None if ``kgedit-native`` does not have it.
-    """
-    have_normal_ids = _find("have_normal_ids")
-
-    def normal(subjects: pa.Array, ids: pa.Array) -> NDArray[np.bool_]:
-        return np.frombuffer(have_normal_ids(_described(subjects), _described(ids), len(ids)), np.bool_)
-
-    return normal if have_normal_ids else None
-
-
 def _find(name: str) -> Any:
     try:
         import kgedit_native

@@ -22,7 +22,6 @@ from numpy.typing import NDArray
 
 from kgedit.store.bucket_numbers import order_by_bucket
 from kgedit.store.bucket_rows import BLOCK
-from kgedit.store.compiled import find_compiled_ids
 from kgedit.store.frames import Frame, FrameReader, count_rows, write_frames
 from kgedit.store.schemas import CLAIMS, ENTITIES
 from kgedit.wikidata.ids import CREATION_DATES, INSTANCE_OF, RESTRICTIVE_QUALIFIER
@@ -75,10 +74,10 @@ class PartFiles:
         """
         frames, broadcast = self._frames(name, number), self.broadcast(name, number)
         write_frames(frames, rows, *order_by_bucket(rows[_IDS[name]], self.divisions))
-        if name == "entities":
-            chosen = rows.select(_BROADCAST["entities"])
-        else:
-            chosen = rows.select(_BROADCAST["claims"]).filter(pa.array(may_concern_all(rows)))
+        of_entities = name == "entities"
+        chosen = rows.select(_BROADCAST["entities" if of_entities else "claims"])
+        if not of_entities:
+            chosen = chosen.filter(pa.array(may_concern_all(rows)))
         pq.write_table(chosen, broadcast, compression="zstd", use_dictionary=False)
         return [frames.name, broadcast.name]
 
@@ -145,8 +144,6 @@ def may_concern_all(claims: pa.Table) -> NDArray[np.bool_]:
 
 def _have_normal_ids(claims: pa.Table) -> NDArray[np.bool_]:
     """Which statements have ids as in kgedit.store.planning.NORMAL_ID, which takes DuckDB ten times as long to find."""
-    if compiled := find_compiled_ids():
-        return compiled(claims["subject"].combine_chunks(), claims["statement_id"].combine_chunks())
     encoded = claims["subject"].combine_chunks().dictionary_encode()
     subject, subjects = np.asarray(encoded.indices), encoded.dictionary
     if not len(subjects):

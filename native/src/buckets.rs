@@ -1,4 +1,4 @@
-//! Order of rows by bucket, as in kgedit.store.bucket_numbers, and ids that belong to their subject's bucket.
+//! Order of rows by bucket, as in kgedit.store.bucket_numbers.
 
 use crate::frames::PackableColumn;
 
@@ -62,21 +62,4 @@ fn hash(text: &[u8]) -> u64 {
         .fold(0xcbf2_9ce4_8422_2325, |hash: u64, &byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3));
     let hash = (hash ^ hash >> 33).wrapping_mul(0xff51_afd7_ed55_8ccd);
     hash ^ hash >> 33
-}
-
-/// Whether the id of each statement is normal, in a byte for each; None if a buffer is too small or a subject is null.
-pub fn have_normal_ids(subjects: &PackableColumn, ids: &PackableColumn, rows: usize) -> Option<Vec<u8>> {
-    (0..rows).map(|row| Some(has_normal_id(subjects.text(row)??, ids.text(row)?.unwrap_or_default()).into())).collect()
-}
-
-/// Whether a statement's id begins with its subject's, which is a capital letter and digits, and then has no digit.
-fn has_normal_id(subject: &[u8], id: &[u8]) -> bool {
-    let (Some((letter, digits)), Some((first, rest))) = (subject.split_first(), id.split_first()) else {
-        return false;
-    };
-    letter.is_ascii_uppercase()
-        && !digits.is_empty()
-        && digits.iter().all(u8::is_ascii_digit)
-        && first.eq_ignore_ascii_case(letter)
-        && rest.strip_prefix(digits).is_some_and(|rest| rest.first().is_some_and(|byte| !byte.is_ascii_digit()))
 }

@@ -213,14 +213,6 @@ fn order_by_bucket(
     found.map(|(order, ends)| (Content(Buffer::Long(order)), ends)).ok_or_else(other_columns)
 }
 
-/// Whether each statement's id is of the usual form, in a byte for each; no subject is null.
-#[pyfunction]
-fn have_normal_ids(py: Python<'_>, subjects: Described, ids: Described, rows: usize) -> PyResult<Content> {
-    let columns = packable(&subjects).zip(packable(&ids));
-    let found = columns.and_then(|(subjects, ids)| py.detach(|| buckets::have_normal_ids(&subjects, &ids, rows)));
-    found.map(|flags| Content(Buffer::Bytes(flags))).ok_or_else(other_columns)
-}
-
 fn parse(block: &[u8], options: &Options) -> Parsed {
     let mut rows = Rows::default();
     let mut odd = Vec::new();
@@ -274,7 +266,6 @@ fn read_line(
 #[pymodule]
 fn kgedit_native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("RULES", RULES)?;
-    module.add_function(wrap_pyfunction!(have_normal_ids, module)?)?;
     module.add_function(wrap_pyfunction!(md5_of_rows, module)?)?;
     module.add_function(wrap_pyfunction!(order_by_bucket, module)?)?;
     module.add_function(wrap_pyfunction!(pack_rows, module)?)?;

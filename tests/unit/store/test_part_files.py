@@ -33,8 +33,6 @@ def test_claims_with_odd_ids_may_concern_all(rows: list[tuple[str, str, bool]]) 
     odd = select(f"SELECT NOT {NORMAL_ID} AS odd FROM claims", claims=claims)["odd"].to_pylist()
     assert may_concern_all(claims).tolist() == odd
     assert may_concern_all(claims[3:]).tolist() == odd[3:]
-    with patch.dict(sys.modules, {"kgedit_native": None}):
-        assert may_concern_all(claims).tolist() == odd
 
 
 @pytest.mark.parametrize(
