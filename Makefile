@@ -63,13 +63,13 @@ $(NATIVE): $(wildcard native/src/*.rs) native/Cargo.toml native/Cargo.lock nativ
 	@touch $(NATIVE)
 
 # The tests compare both parsers where Rust is installed, in the version that native/Cargo.toml needs.
-CARGO := $(shell cargo --version 2>/dev/null | awk '{ split($$2, v, "."); if (v[1] > 1 || v[2] >= 85) print $$1 }')
+CARGO := $(shell cargo --version 2>/dev/null | awk '{ split($$2, v, "."); if (v[1] > 1 || v[2] >= 88) print $$1 }')
 
 # What the tests need beside packages.
 setup: $(READY) browser $(if $(CARGO),native)
 
 test: setup
-	@$(if $(CARGO),true,echo "No cargo 1.85 or newer: JSON dumps are parsed by the Python parser alone in these tests.")
+	@$(if $(CARGO),true,echo "No cargo 1.88 or newer: JSON dumps are parsed by the Python parser alone in these tests.")
 	$(BIN)/kgedit graph install
 	$(BIN)/python -m pytest -m "" --shared=$(SHARED)
 

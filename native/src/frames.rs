@@ -268,7 +268,7 @@ impl Bits {
     }
 
     fn push(&mut self, one: bool) {
-        if self.count % 8 == 0 {
+        if self.count.is_multiple_of(8) {
             self.bytes.push(0);
         }
         if let Some(last) = self.bytes.last_mut() {
