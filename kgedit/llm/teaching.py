@@ -337,8 +337,7 @@ class Teacher:
             for group in self._optimizer.param_groups:
                 group["lr"] = self._plan.learning_rate * min(1.0, (done + 1) / _WARM_UP)
             losses.append(backward(model, batch, self._loss, optimizer=self._optimizer, scaler=scaler) * len(batch))
-            torch.nn.utils.clip_grad_norm_(self._parameters.values(), 1.0)
-            take_step(self._optimizer, scaler)
+            take_step(self._optimizer, scaler, max_norm=1.0)
         self._optimizer.zero_grad()
         model.module.eval().requires_grad_(False)
         model.forget_fingerprint()

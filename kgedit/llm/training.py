@@ -12,6 +12,7 @@ from typing import TypeVar
 
 import torch
 from torch.nn.functional import cross_entropy
+from torch.nn.utils import clip_grad_norm_
 
 from kgedit.llm.language_model import LanguageModel
 
@@ -180,8 +181,15 @@ def backward(
     return model.trained_at_once.run(len(rows), work)
 
 
-def take_step(optimizer: torch.optim.Optimizer, scaler: torch.amp.GradScaler) -> None:
-    """Take one step with the gradients of `backward`; on overflow, skip it and lower the scale."""
+def take_step(optimizer: torch.optim.Optimizer, scaler: torch.amp.GradScaler, *, max_norm: float | None = None) -> None:
+    """Take one step with the gradients of `backward`; on overflow, skip it and lower the scale.
+
+    Args:
+        max_norm: Maximum norm of all gradients together; longer ones are scaled down. None for no maximum.
+    """
+    if max_norm is not None:
+        scaler.unscale_(optimizer)
+        clip_grad_norm_((own for group in optimizer.param_groups for own in group["params"]), max_norm)
     scaler.step(optimizer)
     scaler.update()
 

@@ -116,7 +116,7 @@ def train(
             batch = shuffled[start : start + at_once]
             optimizer.param_groups[0]["lr"] = peak * rate(step, steps, warmup=settings.warmup)
             losses.append(backward(model, batch, loss_of, optimizer=optimizer, scaler=scaler))
-            take_step(optimizer, scaler)
+            take_step(optimizer, scaler, max_norm=settings.max_grad_norm)
             step += 1
             run.progress(step / steps)
         if epoch + 1 < settings.epochs:

@@ -254,10 +254,8 @@ def train(
         vectors = _edit(network, model, matrices, draw[0], learn_end=plan.learn_end)
         loss_of = partial(_loss, network, model, matrices, vectors=vectors, learn_end=plan.learn_end)
         backward(model, draw, loss_of, optimizer=optimizer, scaler=training.scaler)
-        training.scaler.unscale_(optimizer)
         # As published 100, for the sum over ten edits; with a higher learning rate, steps of one edit are limited more.
-        torch.nn.utils.clip_grad_norm_(network.parameters(), 1.0)
-        take_step(optimizer, training.scaler)
+        take_step(optimizer, training.scaler, max_norm=1.0)
         if (step + 1) % _STEPS_BETWEEN_WRITES == 0:
             training.write(plan.progress_file, steps=step + 1)
     advance(plan.steps, plan.steps)

@@ -209,6 +209,18 @@ def test_gradients_that_float16_would_round_to_nothing_arrive() -> None:
     torch.testing.assert_close(weight.detach(), torch.full((2,), 0.99), rtol=1e-3, atol=0)
 
 
+@pytest.mark.parametrize("half", [False, True])
+def test_only_gradients_above_a_maximum_norm_are_scaled_down(half: bool) -> None:
+    model, weight = _half() if half else (small_model(), torch.nn.Parameter(torch.ones(2)))
+    for gradient, taken in (((3.0, 4.0), (0.6, 0.8)), ((0.3, 0.4), (0.3, 0.4))):
+        before = weight.detach().clone()
+        optimizer, scaler = torch.optim.SGD([weight], lr=1.0), loss_scaler(model)
+        factors = torch.tensor(gradient)
+        backward(model, [0], lambda _, by=factors: (weight * by).sum(), optimizer=optimizer, scaler=scaler)
+        take_step(optimizer, scaler, max_norm=1.0)
+        torch.testing.assert_close(before - weight.detach(), torch.tensor(taken), rtol=1e-4, atol=1e-6)
+
+
 class _Faint(torch.autograd.Function):
     """Passes values through, and gradients with the precision that float16 keeps when they are scaled down."""
 

@@ -48,6 +48,16 @@ def test_lora_trains_one_adapter_on_across_calls(cases: list[Case]) -> None:
     assert any(not torch.equal(editor.state().tensors[name], first[name]) for name in first)
 
 
+def test_a_maximum_norm_of_gradients_limits_each_step(cases: list[Case]) -> None:
+    def farthest(max_grad_norm: float | None) -> float:
+        editor = _editor("lora", small_model(), epochs=1, max_grad_norm=max_grad_norm)
+        editor.apply(cases[:2])
+        state = editor.state().tensors
+        return max(float(own.abs().max()) for name, own in state.items() if "lora_B" in name)  # from 0
+
+    assert farthest(1e-12) < 0.01 * farthest(None)  # Adam takes shorter steps where gradients are below its epsilon
+
+
 @pytest.mark.parametrize("shuffle", [True, False])
 def test_examples_come_in_their_own_order_only_where_asked_to(
     shuffle: bool, cases: list[Case], monkeypatch: pytest.MonkeyPatch
