@@ -10,6 +10,7 @@ import bz2
 import gzip
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 
 import zstandard
@@ -30,15 +31,17 @@ from kgedit.wikidata.times import day_number
 _HEAD = 4 << 20
 """Bytes of a dump's text to read."""
 
-# docs/how-to/fresh-data.md, "Rates" and "Hours"
-_PARSED = 65e6
-"""Bytes of text per second and core, written to Parquet."""
-_UNPACKED = {".gz": 399e6, ".zst": 1913e6, ".bz2": 16e6}
-"""Bytes of text per second, in one process."""
-_JOINED = 245_000
-"""Statements per second."""
-_STORED = 106
-"""Bytes of a snapshot per statement; a load needs as much again for temporary parts."""
+# docs/measurements/2026-11-28-loads.md, "Estimates"
+_TEXT, _ROWS = 275e6, 315e3
+"""Bytes of text and statements per second and core, with kgedit-native: a load takes the sum of both."""
+_IN_PYTHON = 2.1
+"""Times the seconds without kgedit-native."""
+_UNPACKED = {".gz": 700e6, ".zst": 1900e6}
+"""Bytes of text per second, on one core while others parse."""
+_BZIP2 = 50e6
+"""Bytes of text per second and core, on all cores."""
+_STORED = 57
+"""Bytes of a snapshot per statement; a load needs 88 more for temporary files, and 152 without kgedit-native."""
 _TEXT_OF_STATEMENT = 933
 """Bytes of JSON: 1.4 TB for 1.5 billion statements."""
 
@@ -168,8 +171,10 @@ def _estimate_step(inputs: UpInputs, step: Step, sizes: _Sizes) -> StepEstimate:
 def _loading(name: str, state: DatedState, sizes: _Sizes) -> StepEstimate:
     statements, dump = sizes.statements[state], state.dump
     text = statements * _TEXT_OF_STATEMENT if dump is None or not dump.is_file() else _text_bytes(dump)
-    unpacking = text / _UNPACKED.get(dump.suffix if dump else "", 1e12)
-    seconds = 1.0 + max(unpacking, text / (_PARSED * usable_cores())) + statements / _JOINED
+    suffix = dump.suffix if dump else ""
+    work = (text / _TEXT + statements / _ROWS) * (1.0 if find_spec("kgedit_native") else _IN_PYTHON)
+    work += text / _BZIP2 if suffix == ".bz2" else 0.0
+    seconds = 1.0 + max(text / _UNPACKED.get(suffix, 1e12), work / usable_cores())
     return StepEstimate(name, False, seconds, _STORED * statements, None, 0, sizes.basis[state])
 
 

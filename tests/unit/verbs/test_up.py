@@ -208,7 +208,7 @@ def test_a_dump_is_estimated_by_its_beginning(tmp_path: Path) -> None:
     given = [str(tmp_path / f"{day}.json") for day in ("20210104", "20230227")]
     result = _command(tmp_path / "home", *given, "--dry-run", "--format", "json")
     steps = json.loads(result.stdout)
-    assert [step["disk"] for step in steps if step["name"].startswith("load")] == [106 * 2000] * 2
+    assert [step["disk"] for step in steps if step["name"].startswith("load")] == [57 * 2000] * 2
 
 
 @pytest.mark.parametrize(
