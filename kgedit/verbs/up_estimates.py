@@ -34,8 +34,8 @@ _HEAD = 4 << 20
 # docs/measurements/2026-11-28-loads.md, "Estimates"
 _TEXT, _ROWS = 275e6, 315e3
 """Bytes of text and statements per second and core, with kgedit-native: a load takes the sum of both."""
-_IN_PYTHON = 2.1
-"""Times the seconds without kgedit-native."""
+_ROWS_IN_PYTHON = 70e3
+"""Statements per second and core without kgedit-native, whose time hardly depends on the text."""
 _UNPACKED = {".gz": 700e6, ".zst": 1900e6}
 """Bytes of text per second, on one core while others parse."""
 _BZIP2 = 50e6
@@ -172,7 +172,7 @@ def _loading(name: str, state: DatedState, sizes: _Sizes) -> StepEstimate:
     statements, dump = sizes.statements[state], state.dump
     text = statements * _TEXT_OF_STATEMENT if dump is None or not dump.is_file() else _text_bytes(dump)
     suffix = dump.suffix if dump else ""
-    work = (text / _TEXT + statements / _ROWS) * (1.0 if find_spec("kgedit_native") else _IN_PYTHON)
+    work = text / _TEXT + statements / _ROWS if find_spec("kgedit_native") else statements / _ROWS_IN_PYTHON
     work += text / _BZIP2 if suffix == ".bz2" else 0.0
     seconds = 1.0 + max(text / _UNPACKED.get(suffix, 1e12), work / usable_cores())
     return StepEstimate(name, False, seconds, _STORED * statements, None, 0, sizes.basis[state])
