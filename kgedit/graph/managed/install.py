@@ -7,29 +7,32 @@ and Maven is not needed. To update to another release, rewrite the lock with jgo
         org.neo4j:neo4j:5.26.30+org.neo4j.client:neo4j-browser:5.24.0 \\
         && cp jgo-cache/envs/org/neo4j/neo4j/*/jgo.lock.toml kgedit/graph/managed/jars.lock.toml
 
-A jar gets its final name only after its hash was checked, so the folder contains only complete jars, even after a
-kill, and the next attempt downloads only what is missing.
+A jar is written only after its hash was checked, so the folder contains only complete jars, even after a kill, and the
+next attempt downloads only what is missing.
 """
 
 from __future__ import annotations
 
 import errno
+import hashlib
 import json
 import os
-import shutil
 import tomllib
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kgedit import resources
 from kgedit.checksums import sha256_of
 from kgedit.errors import GraphError, MissingExtraError
 from kgedit.files import replace_file
 from kgedit.graph.managed.processes import locked, say
+
+if TYPE_CHECKING:
+    import requests
 
 LOCK = Path(__file__).with_name("jars.lock.toml")
 
@@ -53,6 +56,11 @@ class Jar:
         """File name given by Maven."""
         parts = [self.artifact, self.version, self.classifier]
         return "-".join(part for part in parts if part) + ".jar"
+
+    @property
+    def path(self) -> str:
+        """Path in a Maven repository."""
+        return "/".join([*self.group.split("."), self.artifact, self.version, self.name])
 
 
 def read_lock(path: Path = LOCK) -> tuple[Jar, ...]:
@@ -84,7 +92,7 @@ def is_installed() -> bool:
 
 
 def check_can_install() -> None:
-    """Check that the jars are installed, or that jgo, which downloads them, is; downloads nothing.
+    """Check that the jars are installed, or that jgo, which knows where to download them, is; downloads nothing.
 
     Raises:
         MissingExtraError: if jgo is needed and not installed.
@@ -112,7 +120,7 @@ def install(*, verify: bool = False) -> Path:
         Folder of the jars, all of which belong on the class path.
 
     Raises:
-        MissingExtraError: if jgo, which downloads them, is not installed.
+        MissingExtraError: if jgo, which knows their address, is not installed.
         GraphError: if Maven Central cannot be reached, serves other content than the lock lists, or the disk is full.
     """
     folder = jar_folder()
@@ -128,15 +136,11 @@ def install(*, verify: bool = False) -> Path:
     return folder
 
 
-def _fill(folder: Path, jars: Iterable[Jar]) -> None:
+def _fill(folder: Path, jars: Sequence[Jar]) -> None:
     """Make a folder contain exactly these jars, and mark it complete. The caller holds the lock."""
-    jars = tuple(jars)
     missing = [jar for jar in jars if not _is_whole(folder / jar.name, jar)]
-    fetched_into = folder.parent / "fetching"
-    shutil.rmtree(fetched_into, ignore_errors=True)
     if missing:
-        fetch_all(missing, folder, fetched_into)
-        shutil.rmtree(fetched_into, ignore_errors=True)
+        fetch_all(missing, folder)
     for unknown in {path.name for path in folder.iterdir()} - {jar.name for jar in jars}:
         # Everything in the folder is on the class path; a jar of another lock would shadow ours.
         (folder / unknown).unlink()
@@ -149,25 +153,24 @@ def _record(folder: Path) -> dict[str, Any]:
         return {"lock": sha256_of(LOCK), "sizes": {file.name: file.stat().st_size for file in files}}
 
 
-def fetch_all(jars: Sequence[Jar], folder: Path, fetched_into: Path) -> None:
+def fetch_all(jars: Sequence[Jar], folder: Path) -> None:
     """Download jars in parallel, with a progress bar on stderr; the first failure stops the others.
 
     Args:
         jars: Jars to download.
-        folder: Target folder for checked jars.
-        fetched_into: Scratch folder on the same disk.
+        folder: Target folder.
 
     Raises:
-        MissingExtraError: if jgo is not installed.
+        MissingExtraError: if jgo is not installed, which has the address of Maven Central.
         GraphError: if a jar cannot be downloaded, or differs from the lock.
     """
     from rich.console import Console
     from rich.progress import track
 
-    maven = _maven(fetched_into)
+    repository = _repository()
     say(f"Fetching {len(jars)} jars of Neo4j {neo4j_version()} into {folder}")
-    with ThreadPoolExecutor(_THREADS) as pool:
-        waiting = [pool.submit(fetch, jar, folder / jar.name, maven) for jar in jars]
+    with _session() as session, ThreadPoolExecutor(_THREADS) as pool:
+        waiting = [pool.submit(fetch, jar, folder, repository, session) for jar in jars]
         try:
             for done in track(
                 as_completed(waiting), "Neo4j's jars", total=len(waiting), console=Console(stderr=True), transient=True
@@ -177,53 +180,61 @@ def fetch_all(jars: Sequence[Jar], folder: Path, fetched_into: Path) -> None:
             pool.shutdown(cancel_futures=True)
 
 
-def fetch(jar: Jar, destination: Path, maven: Any) -> None:
-    """Download one jar, and give it its name only after checking it.
+def fetch(jar: Jar, folder: Path, repository: str, session: requests.Session) -> None:
+    """Download one jar, and write it only after checking it.
 
     Args:
         jar: Jar to download.
-        destination: Final path, on the same disk as the cache of `maven`.
-        maven: A ``jgo.maven.MavenContext``.
+        folder: Target folder.
+        repository: Address of the Maven repository.
+        session: Its connections are shared by all threads: one for each jar, with its own copy of the trusted
+            certificates, would take ten processor seconds for all jars.
 
     Raises:
         GraphError: if it cannot be downloaded, or still differs from the lock after three attempts.
     """
     from requests import RequestException
 
-    artifact = maven.project(jar.group, jar.artifact).at_version(jar.version)
-    artifact = artifact.artifact(classifier=jar.classifier, packaging="jar")
     found = "nothing"
     for _ in range(_ATTEMPTS):
         try:
-            fetched: Path = artifact.resolve()
-        except RequestException as error:
-            found = str(error)
-            # jgo would accept a truncated file.
-            if artifact.cached_path.exists():
-                artifact.cached_path.unlink()
-            continue
-        except RuntimeError as error:  # raised by jgo for any status but 200
+            answer = session.get(f"{repository}/{jar.path}", timeout=_SECONDS_WITHOUT_AN_ANSWER)
+            answer.raise_for_status()
+        except RequestException as error:  # a truncated answer as well
             found = str(error)
             continue
-        found = sha256_of(fetched)
-        if found == jar.sha256:
-            fetched.replace(destination)
+        sha256 = hashlib.sha256(answer.content).hexdigest()
+        if sha256 == jar.sha256:
+            replace_file(folder / jar.name, answer.content, durable=False)
             return
-        fetched.unlink()
-        found = f"a file with sha256 {found}, and not {jar.sha256}"
+        found = f"a file with sha256 {sha256}, and not {jar.sha256}"
     raise GraphError(
         f"Maven Central is out of reach or does not serve {jar.group}:{jar.name} as expected: {found}. What was "
         f"fetched is kept; to resume: kgedit graph install. On a machine without network, run that on another "
-        f"one and copy {destination.parent.parent}, or set KGEDIT_GRAPH_URI to a server that runs elsewhere."
+        f"one and copy {folder.parent}, or set KGEDIT_GRAPH_URI to a server that runs elsewhere."
     )
 
 
-def _maven(repository: Path) -> Any:
+def _repository() -> str:
+    """Address of Maven Central."""
     try:
         from jgo.maven import MavenContext
     except ImportError as error:
         raise MissingExtraError("jgo", "neo4j") from error
-    return MavenContext(repo_cache=repository, timeout=_SECONDS_WITHOUT_AN_ANSWER)
+    return str(*MavenContext().remote_repos.values())
+
+
+def _session() -> requests.Session:
+    """A connection for each thread, which waits if the server asks for it."""
+    import requests
+    from requests.adapters import HTTPAdapter
+    from urllib3.util import Retry
+
+    waits = Retry(_ATTEMPTS, connect=0, read=0, status_forcelist=(429, 503), backoff_factor=1)
+    session = requests.Session()
+    for scheme in ("https://", "http://"):
+        session.mount(scheme, HTTPAdapter(pool_maxsize=_THREADS, max_retries=waits))
+    return session
 
 
 def _marker(folder: Path) -> Path:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from world.endpoints import Answer, Recorded, serving
 
 from kgedit.cli import main
 from kgedit.errors import GraphError, MissingExtraError
@@ -15,22 +18,31 @@ from kgedit.graph.managed import install
 from kgedit.graph.managed.install import Jar
 from kgedit.graph.managed.server import ManagedServer
 
-REPOSITORY = "repository"
-
 
 def jar_of(content: bytes, *, artifact: str = "server") -> Jar:
     return Jar("org.example", artifact, "1.0", "", hashlib.sha256(content).hexdigest())
 
 
-def serve(folder: Path, jar: Jar, content: bytes):
-    """A Maven context of the real jgo, whose repository is a folder."""
-    from jgo.maven import MavenContext
+@contextmanager
+def maven(contents: Mapping[Jar, bytes]) -> Iterator[Recorded]:
+    """A Maven repository of these jars."""
+    by_path = {f"/{jar.path}": content for jar, content in contents.items()}
 
-    repository = folder / REPOSITORY
-    path = repository / jar.group.replace(".", "/") / jar.artifact / jar.version / jar.name
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(content)
-    return MavenContext(repo_cache=repository, remote_repos={})
+    def answer(path: str, *_: object) -> Answer:
+        return (200, {}, by_path[path]) if path in by_path else (404, {}, b"")
+
+    with serving(answer) as repository:
+        yield repository
+
+
+def fetch(jar: Jar, folder: Path, contents: Mapping[Jar, bytes]) -> list[str]:
+    """Fetch a jar from a repository; returns the requested paths."""
+    with maven(contents) as repository, install._session() as session:
+        try:
+            install.fetch(jar, folder, repository.address, session)
+        finally:
+            paths = list(repository.paths)
+    return paths
 
 
 def test_the_shipped_lock_names_the_server_and_its_browser_with_their_hashes() -> None:
@@ -48,15 +60,33 @@ def test_a_classifier_is_part_of_the_file_name() -> None:
 
 def test_a_jar_with_the_right_hash_gets_its_name(tmp_path: Path) -> None:
     jar = jar_of(b"whole")
-    install.fetch(jar, tmp_path / jar.name, serve(tmp_path, jar, b"whole"))
+    assert fetch(jar, tmp_path, {jar: b"whole"}) == ["/org/example/server/1.0/server-1.0.jar"]
     assert (tmp_path / jar.name).read_bytes() == b"whole"
 
 
 def test_a_jar_with_another_hash_is_refused_and_leaves_nothing_on_the_class_path(tmp_path: Path) -> None:
     jar = jar_of(b"whole")
-    with pytest.raises(GraphError, match=r"server-1\.0\.jar"):
-        install.fetch(jar, tmp_path / jar.name, serve(tmp_path, jar, b"who"))
-    assert [path.name for path in tmp_path.iterdir()] == [REPOSITORY]
+    with pytest.raises(GraphError, match=r"server-1\.0\.jar as expected: a file with sha256 [0-9a-f]{64}, and not"):
+        fetch(jar, tmp_path, {jar: b"who"})
+    assert not any(tmp_path.iterdir())
+
+
+def test_a_jar_that_is_missing_is_named_with_the_status(tmp_path: Path) -> None:
+    with pytest.raises(GraphError, match=r"org\.example:server-1\.0\.jar as expected: 404"):
+        fetch(jar_of(b"whole"), tmp_path, {})
+
+
+@pytest.mark.parametrize(
+    "first",
+    [(200, {"Content-Length": "5"}, b"who"), (503, {"Retry-After": "0"}, b"")],
+    ids=["truncated", "server is busy"],
+)
+def test_a_download_that_failed_is_repeated(first: Answer, tmp_path: Path) -> None:
+    jar = jar_of(b"whole")
+    answers = iter([first, (200, {}, b"whole")])
+    with serving(lambda *_: next(answers)) as repository, install._session() as session:
+        install.fetch(jar, tmp_path, repository.address, session)
+    assert (tmp_path / jar.name).read_bytes() == b"whole"
 
 
 @pytest.fixture
@@ -76,13 +106,8 @@ def two_jars(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, lis
     monkeypatch.setattr(install, "LOCK", lock)
     monkeypatch.setattr(install.read_lock, "__defaults__", (lock,))
 
-    def unreachable(repository: Path):
-        from jgo.maven import MavenContext
-
-        # Nobody listens at port 1 of this machine.
-        return MavenContext(repo_cache=repository, remote_repos={"closed": "http://127.0.0.1:1"}, timeout=2)
-
-    monkeypatch.setattr(install, "_maven", unreachable)
+    # Nobody listens at port 1 of this machine.
+    monkeypatch.setattr(install, "_repository", lambda: "http://127.0.0.1:1")
     return install.jar_folder(), jars
 
 
@@ -131,23 +156,18 @@ def test_a_full_disk_says_how_much_room_is_needed(
 def test_without_jgo_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "jgo.maven", None)
     with pytest.raises(MissingExtraError, match=r"kgedit\[neo4j\]"):
-        install.fetch_all([jar_of(b"")], tmp_path, tmp_path / "fetching")
+        install.fetch_all([jar_of(b"")], tmp_path)
 
 
 @pytest.fixture
-def installed(two_jars: tuple[Path, list[Jar]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def installed(two_jars: tuple[Path, list[Jar]], monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """The folder of two jars that were installed and can be fetched again."""
     folder = two_jars[0]
-    contents = dict(zip(install.read_lock(), (b"one", b"two"), strict=True))
-
-    def reachable(repository: Path):
-        maven = [serve(repository.parent, jar, content) for jar, content in contents.items()]
-        return maven[-1]
-
-    monkeypatch.setattr(install, "_maven", reachable)
-    install.install()
-    assert install.is_installed()
-    return folder
+    with maven(dict(zip(install.read_lock(), (b"one", b"two"), strict=True))) as repository:
+        monkeypatch.setattr(install, "_repository", lambda: repository.address)
+        install.install()
+        assert install.is_installed()
+        yield folder
 
 
 @pytest.mark.parametrize("damage", [Path.unlink, lambda jar: jar.write_bytes(b"o")], ids=["deleted", "truncated"])
