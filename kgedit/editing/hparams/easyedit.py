@@ -167,6 +167,12 @@ def bound(value: Any) -> tuple[tuple[object, ...], str]:
     return (None if off else value,), ""
 
 
+def _bound_or_null(value: Any) -> tuple[tuple[object, ...], str]:
+    """Likewise for a setting that is a bound by default, which null turns off."""
+    (found,), note = bound(value)
+    return ("null" if found is None else found,), note
+
+
 def _random_prefixes(value: Any) -> tuple[tuple[object, ...], str]:
     """Convert [[length, count], ...] to the number of prompts, with the bare one, and the length of all prefixes."""
     lengths, counts = [int(length) for length, _ in value], [int(count) for _, count in value]
@@ -402,7 +408,7 @@ _WISE = {
     "densities": _to("density"),
     "weights": _only("kgedit merges copies with equal weights", 1),
     "merge_alg": EasyEditKey(("merge",), _merge),
-    "norm_constraint": EasyEditKey(("clamp",), bound),
+    "norm_constraint": EasyEditKey(("clamp",), _bound_or_null),
     "objective_optimization": _only("kgedit's loss is that of the answer", "only_label"),
     "retrieve": _to("retrieve"),
     "replay": EasyEditKey(("replay",), _replay),

@@ -271,7 +271,7 @@ class LoraSettings(Settings):
     learning_rate: float = setting("peak learning rate of Adam", derived="by width", gt=0)
     warmup: float = setting("share of the steps in which the learning rate rises", default=0.1, ge=0, le=1)
     max_grad_norm: float | None = setting(
-        "maximum norm of the gradients of a step, or null; longer ones are scaled down", default=1.0, gt=0
+        "maximum norm of the gradients of a step, or null for none; longer ones are scaled down", default=1.0, gt=0
     )
     recompute: bool = setting(
         "whether blocks are recomputed in the backward pass instead of stored: less memory, a third more time",

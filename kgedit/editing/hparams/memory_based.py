@@ -139,7 +139,9 @@ class WiseSettings(Settings):
         default=1e-5,
         ge=0,
     )
-    clamp: float | None = setting("maximum difference between a weight of a copy and of the matrix", default=1.0, gt=0)
+    clamp: float | None = setting(
+        "maximum difference between a weight of a copy and of the matrix, or null for none", default=1.0, gt=0
+    )
     stop_loss: float = setting("loss, including margins, at which a settled edit is learned", default=2e-2, ge=0)
     stop_change: float = setting("maximum change per step of a settled loss", default=1e-4, ge=0)
     distance: Literal["activated", "plain"] = setting(
@@ -178,7 +180,9 @@ class WiseSettings(Settings):
         default="least",
     )
     long: int | None = setting(
-        "prompts with more tokens than this are routed by the token with the largest distance", default=100, ge=1
+        "prompts with more tokens than this, or null for none, are routed by the token with the largest distance",
+        default=100,
+        ge=1,
     )
     share: float = setting("share of the matrix entries that one copy may change", default=0.2, gt=0, le=1)
     shard: int = setting("edits per copy", default=500, ge=1)

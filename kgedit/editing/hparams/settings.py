@@ -153,7 +153,7 @@ def meanings(kind: type[Settings]) -> dict[str, str]:
 def read_settings(
     kind: type[Kind], raw: Mapping[str, object], *, method: str
 ) -> tuple[GivenSettings[Kind] | None, list[str]]:
-    """Check settings given by a user: numbers may be strings, and null leaves a setting open.
+    """Check settings given by a user: numbers may be strings, and null leaves a setting open, or turns it off.
 
     Returns:
         The settings and no problems, or None and all problems.
@@ -162,8 +162,15 @@ def read_settings(
         given = given_model(kind).model_validate(dict(raw))
     except ValidationError as error:
         return None, [_problem(item, method, list(kind.model_fields)) for item in error.errors()]
-    values = {name: value for name in raw if (value := getattr(given, name)) is not None}
-    return GivenSettings(kind, method, values), []
+    values = {name: getattr(given, name) for name in raw}
+    own = {name: value for name, value in values.items() if value is not None or null_is_a_value(kind, name)}
+    return GivenSettings(kind, method, own), []
+
+
+def null_is_a_value(kind: type[Settings], name: str) -> bool:
+    """Whether null turns off what the setting does by default, as in `clamp: null`, instead of leaving it open."""
+    field = kind.model_fields[name]
+    return type(None) in get_args(field.annotation) and field.default not in (None, PydanticUndefined)
 
 
 @cache

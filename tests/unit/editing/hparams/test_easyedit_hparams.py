@@ -119,7 +119,7 @@ CASES: dict[str, tuple[str, str, dict[str, Any], tuple[str, ...]]] = {
         "alg_name: WISE\ninner_params: ['transformer.h[8].mlp.c_fc.weight']\nmerge_alg: slerp\nretrieve: False\n"
         "norm_constraint: none\n",
         "wise",
-        {"layer": 8, "matrix": "up", "retrieve": False},
+        {"layer": 8, "matrix": "up", "retrieve": False, "clamp": "null"},
         ("merge_alg is 'slerp'",),
     ),
     "MEND": (

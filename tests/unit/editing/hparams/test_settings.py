@@ -7,8 +7,9 @@ import sys
 
 import pytest
 import yaml
+from world.small_models import small_model
 
-from kgedit.editing.hparams.fine_tuning import FtmSettings
+from kgedit.editing.hparams.fine_tuning import FtmSettings, LoraSettings
 from kgedit.editing.hparams.memory_based import RagSettings
 from kgedit.editing.hparams.settings import read_settings
 
@@ -22,6 +23,16 @@ def test_numbers_are_numbers_whatever_yaml_makes_of_them() -> None:
     assert problems == []
     assert settings is not None
     assert settings.values == {"learning_rate": 5e-4, "steps": 30, "layer": 2, "learn_end": True}
+
+
+@pytest.mark.parametrize("null", [None, "null"])
+def test_null_turns_off_what_a_setting_does_by_default(null: object) -> None:
+    settings, problems = read_settings(LoraSettings, {"max_grad_norm": null, "rank": null}, method="lora")
+
+    assert problems == []
+    assert settings is not None
+    assert settings.values == {"max_grad_norm": None}, "a rank has to be a number, so null leaves it open"
+    assert settings.resolve(small_model()).settings.max_grad_norm is None
 
 
 @pytest.mark.parametrize(
