@@ -66,12 +66,12 @@ TRAINED = ("crispedit", "ft_m", "locft_bf", "lora", "lora_merge")
 
 
 def figure(results: Mapping[str, Mapping[str, Any]]) -> str:
-    """The curves of all streams longer than BLOCKS, as SVG; without the unedited model."""
+    """The curves of all streams longer than BLOCKS, as SVG; without the unedited model and former defaults."""
     lines = [
         Curve("no history" if "history=false" in name else name.split("-")[0], points)
         for stream in STREAMS
         for name, one in results.get(stream, {}).get("stream", {}).items()
-        if one["timesteps"] > BLOCKS and name != "none"
+        if one["timesteps"] > BLOCKS and name != "none" and "max_grad_norm=null" not in name
         if (points := tuple((point["edits"], _estimate(point["update"])) for point in one["curve"]))
     ]
     parts = {

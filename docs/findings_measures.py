@@ -40,8 +40,8 @@ BLOCKS = 8
 COMMIT = "COMMIT"
 """File in RUNS with the commit of runs that were made from a copy of the code without git."""
 
-SAME = ("weights", "timesteps", "packages")
-"""Parts of an environment that are equal in all runs of a sweep."""
+SAME = ("model", "parameters", "timesteps", "packages")
+"""Parts of an environment that are equal in all runs of a sweep, beside the weights."""
 
 OF_A_RUN = ("commit", "device")
 """Parts that may differ between the runs of a sweep."""
@@ -128,7 +128,7 @@ def _after(line: Mapping[str, Any]) -> str | None:
 
 def with_stored(found: dict[str, Any], stored: Mapping[str, Any] | None) -> dict[str, Any]:
     """What was measured, with the stored results of other runs of the same model, timesteps and packages."""
-    if stored is None or any(stored["environment"][name] != found["environment"][name] for name in SAME):
+    if stored is None or not _is_same(stored["environment"], found["environment"]):
         return found
     missing = stored["runs"].keys() - found["runs"].keys()
     if not missing:
@@ -145,6 +145,17 @@ def with_stored(found: dict[str, Any], stored: Mapping[str, Any] | None) -> dict
             for claim, measured in found["claims"].items()
         }
     return merged
+
+
+def _is_same(stored: Mapping[str, Any], found: Mapping[str, Any]) -> bool:
+    """Whether runs in these environments may stand in one table.
+
+    The digest of the weights contains the type of the device; the revision of a published model does not.
+    """
+    if any(stored[name] != found[name] for name in SAME):
+        return False
+    of_revision = stored.get("revision") and stored["revision"] == found["revision"]
+    return bool(stored["weights"] == found["weights"] or of_revision)
 
 
 def _beside(run: Mapping[str, Any], environment: Mapping[str, Any]) -> dict[str, Any]:
@@ -184,6 +195,7 @@ def _environment(folder: Path) -> dict[str, Any]:
     return {
         "model": environment.model.name.rstrip("/").rpartition("/")[2],
         "parameters": environment.model.parameters,
+        "revision": environment.model.revision,
         "weights": environment.model.fingerprint,
         "device": environment.device,
         "packages": {name: environment.packages.get(name) for name in PACKAGES},

@@ -313,5 +313,10 @@ def test_results_of_runs_that_were_not_measured_again_are_kept(timestep: Timeste
     expected = {"kept": stored["claims"]["kept"], "measured": found["claims"]["measured"]}
     assert merged["claims"] == {"compared": [], **expected}, "only one of the two was measured again"
 
-    other = stored | {"environment": stored["environment"] | {"weights": "another model"}}
+    weights = {"weights": "another model, or the same on another type of device"}
+    other = stored | {"environment": stored["environment"] | weights | {"revision": ""}}
     assert findings_measures.with_stored(found, other) == found == findings_measures.with_stored(found, None)
+    for revision, is_same in (("1", True), ("2", False)):
+        published = found | {"environment": found["environment"] | {"revision": "1"}}
+        other = stored | {"environment": stored["environment"] | weights | {"revision": revision}}
+        assert ("first" in findings_measures.with_stored(published, other)["runs"]) == is_same
