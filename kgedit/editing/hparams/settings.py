@@ -163,11 +163,11 @@ def read_settings(
     except ValidationError as error:
         return None, [_problem(item, method, list(kind.model_fields)) for item in error.errors()]
     values = {name: getattr(given, name) for name in raw}
-    own = {name: value for name, value in values.items() if value is not None or null_is_a_value(kind, name)}
+    own = {name: value for name, value in values.items() if value is not None or _null_is_a_value(kind, name)}
     return GivenSettings(kind, method, own), []
 
 
-def null_is_a_value(kind: type[Settings], name: str) -> bool:
+def _null_is_a_value(kind: type[Settings], name: str) -> bool:
     """Whether null turns off what the setting does by default, as in `clamp: null`, instead of leaving it open."""
     field = kind.model_fields[name]
     return type(None) in get_args(field.annotation) and field.default not in (None, PydanticUndefined)

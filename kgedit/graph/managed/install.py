@@ -221,7 +221,8 @@ def _repository() -> str:
         from jgo.maven import MavenContext
     except ImportError as error:
         raise MissingExtraError("jgo", "neo4j") from error
-    return str(*MavenContext().remote_repos.values())
+    address: str = next(iter(MavenContext().remote_repos.values()))
+    return address
 
 
 def _session() -> requests.Session:
