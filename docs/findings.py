@@ -331,7 +331,7 @@ def main() -> None:
         for name in _names(claims):
             found = measure(name, Path(given) / name, claims)
             if found:
-                found = with_stored(found, stored_results().get(name))
+                found = with_stored(found, stored_results().get(name), claims)
                 text = json.dumps(found, indent=1, ensure_ascii=False, sort_keys=True) + "\n"
                 (RESULTS / f"{name}.json").write_text(text, encoding="utf-8")
     PAGE.write_text(page(), encoding="utf-8")

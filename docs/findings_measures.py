@@ -126,8 +126,13 @@ def _after(line: Mapping[str, Any]) -> str | None:
     return timestep
 
 
-def with_stored(found: dict[str, Any], stored: Mapping[str, Any] | None) -> dict[str, Any]:
-    """What was measured, with the stored results of other runs of the same model, timesteps and packages."""
+def with_stored(
+    found: dict[str, Any], stored: Mapping[str, Any] | None, claims: Sequence[Mapping[str, Any]]
+) -> dict[str, Any]:
+    """What was measured, with the stored results of other runs of the same model, timesteps and packages.
+
+    Stored comparisons that their claim no longer asks for are left out.
+    """
     if stored is None or not _is_same(stored["environment"], found["environment"]):
         return found
     missing = stored["runs"].keys() - found["runs"].keys()
@@ -140,8 +145,14 @@ def with_stored(found: dict[str, Any], stored: Mapping[str, Any] | None) -> dict
     for part in {"runs", "stream", "lengths"} & merged.keys():
         merged[part] = merged[part] | {name: stored[part][name] for name in missing}
     if "claims" in found:
+        asked = {claim["id"]: [one for _, one in comparisons(claim)] for claim in claims}
         merged["claims"] = {
-            claim: measured + [one for one in stored["claims"].get(claim, []) if _runs_of(one) <= missing]
+            claim: measured
+            + [
+                one
+                for one in stored["claims"].get(claim, [])
+                if one["asked"] in asked[claim] and _runs_of(one) <= missing
+            ]
             for claim, measured in found["claims"].items()
         }
     return merged

@@ -306,17 +306,24 @@ def test_results_of_runs_that_were_not_measured_again_are_kept(timestep: Timeste
     write_run_checksums(again)
     found = findings_measures.measure("some", tmp_path / "after", claims)
 
-    merged = findings_measures.with_stored(found, stored)
+    merged = findings_measures.with_stored(found, stored, claims)
     assert merged["environment"] == stored["environment"]
     assert merged["runs"]["first"] == stored["runs"]["first"]
     assert merged["runs"]["second"]["commit"].startswith("00000000")
     expected = {"kept": stored["claims"]["kept"], "measured": found["claims"]["measured"]}
     assert merged["claims"] == {"compared": [], **expected}, "only one of the two was measured again"
 
+    changed = [claim | ({"first": {"level": 0.9}} if claim["id"] == "kept" else {}) for claim in claims]
+    assert findings_measures.with_stored(found, stored, changed)["claims"]["kept"] == [], "the claim asks for another"
+
     weights = {"weights": "another model, or the same on another type of device"}
     other = stored | {"environment": stored["environment"] | weights | {"revision": ""}}
-    assert findings_measures.with_stored(found, other) == found == findings_measures.with_stored(found, None)
+    assert (
+        findings_measures.with_stored(found, other, claims)
+        == found
+        == findings_measures.with_stored(found, None, claims)
+    )
     for revision, is_same in (("1", True), ("2", False)):
         published = found | {"environment": found["environment"] | {"revision": "1"}}
         other = stored | {"environment": stored["environment"] | weights | {"revision": revision}}
-        assert ("first" in findings_measures.with_stored(published, other)["runs"]) == is_same
+        assert ("first" in findings_measures.with_stored(published, other, claims)["runs"]) == is_same
