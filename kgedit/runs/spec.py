@@ -33,6 +33,9 @@ if TYPE_CHECKING:
 _BATCH_TOKENS = {"cpu": 4096, "cuda": 32768, "mps": 8192}
 """Default of `batch_tokens` by kind of device."""
 
+_MOST_LISTED = 3
+"""Missing timesteps that are listed one by one."""
+
 _CHECKPOINT_EVERY = 50
 """Default number of edits between two checkpoints, so at most this many are repeated after a run was killed."""
 
@@ -281,6 +284,8 @@ def _find_timesteps(given: Sequence[str]) -> tuple[tuple[str, ...], list[str]]:
             paths.append(name if found == Path(name) else str(found))
         except TimestepError as error:
             problems.append(f"timesteps: {error}")
+    if len(problems) > _MOST_LISTED:  # a stream before its export: all have the same reason
+        problems = [f"{problems[0]} {len(problems) - 1} more of the timesteps cannot be found."]
     return tuple(paths), problems
 
 

@@ -44,6 +44,15 @@ def test_all_problems_of_a_spec_are_told_at_once(tmp_path: Path) -> None:
     assert len(caught.value.problems) == len(expected)
 
 
+@pytest.mark.parametrize(("missing", "said"), [(3, 3), (4, 1), (90, 1)])
+def test_many_missing_timesteps_are_one_problem(tmp_path: Path, missing: int, said: int) -> None:
+    years = [str(tmp_path / str(1900 + number)) for number in range(missing)]
+    with pytest.raises(SpecError) as caught:
+        resolve({"timesteps": years, "model": "tiny", "method": "ft_m"})
+    assert len(caught.value.problems) == said
+    assert (f"{missing - 1} more of the timesteps cannot be found." in str(caught.value)) == (said == 1)
+
+
 def test_an_unknown_method_is_met_with_the_nearest_one(tmp_path: Path) -> None:
     with pytest.raises(SpecError, match="Did you mean 'lora_merge'"):
         resolve({"timesteps": [str(tmp_path)], "model": "tiny", "method": "lora-merge"})
