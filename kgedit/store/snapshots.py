@@ -67,6 +67,11 @@ class Snapshot:
         return str(self.manifest["date"])
 
     @property
+    def wiki(self) -> str:
+        """Site whose article titles its items have, such as "enwiki"."""
+        return str(self.manifest["loader"]["wiki"])
+
+    @property
     def is_projected(self) -> bool:
         """Whether it is a projection of a later dump to an earlier day (kgedit.store.as_of)."""
         return "projected" in self.manifest

@@ -538,9 +538,8 @@ def _add_specificity(window: Window, settings: WikiBigEditSettings) -> dict[str,
     window.run("CREATE VIEW known AS SELECT id, wiki_title FROM new_entities WHERE kind = 'item'")
     cases = window.select("SELECT case_id, subject, subject_label, object, object_label FROM new_case")
     if settings.pageviews:
-        wiki = str(window.new.manifest.get("options", {}).get("wiki", "enwiki"))
         counted["page_views"] = read_case_views(
-            window.connection, cases, settings.pageviews, wiki=wiki, date=window.new.date
+            window.connection, cases, settings.pageviews, wiki=window.new.wiki, date=window.new.date
         )
     found, _ = measure_specificity(window.connection, cases, counts=settings.counts)
     window.run("CREATE OR REPLACE TABLE new_case AS FROM new_case JOIN found USING (case_id)", found=found)

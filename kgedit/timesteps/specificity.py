@@ -277,11 +277,12 @@ def read_counts(path: Path) -> dict[str, int]:
         raise TimestepError(f"The counts {path} cannot be read: {error}.") from error
     if path.suffix == ".json":
         return _from_json(text, path)
-    lines = text.splitlines()
-    rows = csv.reader(lines, delimiter="\t" if "\t" in text else ",")
+    lines = text.split("\n")  # not splitlines(), which also breaks at U+2028 within a label
+    # Quotation marks belong to a label between tabs, as in '"Heroes" (album)'; CSV has them around labels with commas.
+    rows = (line.rstrip("\r").split("\t") for line in lines) if "\t" in text else csv.reader(lines)
     counts: dict[str, int] = {}
     for number, row in enumerate(rows, start=1):
-        if not row:
+        if not any(row):
             continue
         try:
             counts[row[0]] = int(row[-1]) if len(row) > 1 else int("no count")

@@ -121,8 +121,7 @@ def _popularity(snapshot: Snapshot, pageviews: Sequence[Path]) -> pa.Table:
         known = f"FROM read_parquet({literal(snapshot.entities)}) WHERE redirect_target IS NULL"
         workspace.execute(f"CREATE VIEW known AS {known}")
         workspace.execute(f"CREATE VIEW new_facts AS FROM read_parquet({literal(snapshot.facts)})")
-        wiki = str(snapshot.manifest.get("options", {}).get("wiki", "enwiki"))
-        used = measure_popularity(workspace, pageviews, wiki=wiki, date=snapshot.date)
+        used = measure_popularity(workspace, pageviews, wiki=snapshot.wiki, date=snapshot.date)
         if not used["months"]:
             raise TimestepError(
                 f"No file of page views is of the twelve months before {snapshot.name}. Give files of these months."

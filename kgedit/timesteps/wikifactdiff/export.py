@@ -219,9 +219,8 @@ def _find_updates(
     classes = classify(workspace, rules, **days)
     word_values(workspace)
     funnel = find_updates(workspace, rules, seed=settings.seed, templates=settings.templates, selection=selection)
-    wiki = str(new.manifest.get("options", {}).get("wiki", "enwiki"))
     step("measuring popularity", 2, _STEPS)
-    popularity = measure_popularity(workspace, settings.pageviews, wiki=wiki, date=new.date)
+    popularity = measure_popularity(workspace, settings.pageviews, wiki=new.wiki, date=new.date)
     lose_last_entities(workspace, rules, funnel)
     find_dropped(workspace)
     return _Compared(changed, preprocessing, entities, difference, classes, funnel, popularity)
@@ -372,4 +371,5 @@ def _provenance(settings: WikiFactDiffSettings) -> dict[str, Any]:
         "functional_by": verdict_record(settings.functional_by),
         "ask_as_of": dates_version() if settings.ask_as_of else None,
         **specificity_provenance(None, settings.counts),
+        **({"only": sha256_of(settings.only)} if settings.only else {}),
     }

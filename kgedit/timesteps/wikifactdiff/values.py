@@ -71,7 +71,8 @@ _MACROS = r"""
     CREATE MACRO say_number(amount) AS
         (CASE WHEN amount[1] = '-' THEN '-' ELSE '' END)
         || grouped(regexp_extract(amount, '^[-+]?(\d+)', 1))
-        || rtrim(rtrim(regexp_extract(amount, '\.\d{1,6}'), '0'), '.');
+        || rtrim(rtrim(regexp_extract(amount, CASE WHEN regexp_matches(amount, '^[-+]?0\.0{6}') THEN '\.0+\d{1,6}'
+                                              ELSE '\.\d{1,6}' END), '0'), '.');
     CREATE MACRO say_unit(amount, unit_name) AS CASE WHEN ltrim(amount, '+') = '1' THEN unit_name
         WHEN regexp_matches(unit_name, '\b(foot|inch)$') THEN
             regexp_replace(regexp_replace(unit_name, 'foot$', 'feet'), 'inch$', 'inches')

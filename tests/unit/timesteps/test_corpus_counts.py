@@ -88,6 +88,13 @@ def test_a_label_and_its_count(tmp_path: Path, name: str, text: str) -> None:
     assert read_counts(path) == {"Canada": 12, "Q9": 3}
 
 
+def test_a_label_may_have_quotation_marks_and_line_separators(tmp_path: Path) -> None:
+    path = tmp_path / "counts.tsv"
+    path.write_text('"Heroes" (album)\t7\n"Heroes\t5\nNew\u2028York\t9\n"Weird Al" Yankovic\t4\n', encoding="utf-8")
+    found = {'"Heroes" (album)': 7, '"Heroes': 5, "New\u2028York": 9, '"Weird Al" Yankovic': 4}
+    assert read_counts(path) == found
+
+
 @pytest.mark.parametrize(
     ("name", "text", "message"),
     [

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from world.dumps import Json
+from kgedit.loaders.wikidata_json import JsonParser
+from world.dumps import Json, load, write_dump
 from world.two_days import about, item, two_snapshots
 
 from kgedit.errors import StoreError, TimestepError
 from kgedit.records.cases import Case, Specificity
 from kgedit.store.files import working_folder
+from kgedit.store.schemas import LoaderOptions
 from kgedit.timesteps.engines.store import StoreEngine
 from kgedit.timesteps.export import WikiBigEditSettings, export_timestep
 from kgedit.timesteps.timestep import Timestep
@@ -231,6 +234,33 @@ def test_page_views_and_counts_are_columns_of_both_sides(tmp_path: Path) -> None
     assert made.manifest["specificity"] == {"subject_views": 2, "subject_count": 3, "object_count": 3}
     assert made.manifest["page_views"]["months"] == [202301]
     assert made.manifest["settings"]["counts"].keys() == {"corpus.txt"}
+
+
+@pytest.mark.slow
+def test_page_views_are_those_of_the_snapshots_wiki(tmp_path: Path) -> None:
+    titled = [
+        record | {"sitelinks": {"dewiki": {"site": "dewiki", "title": LABELS[record["id"]]}}}
+        if record["id"] in LABELS
+        else record
+        for record in NEW
+    ]
+    views = tmp_path / "pageviews-202301-user"
+    lines = [f"{wiki}.wikipedia Arvika 1 desktop {count} A1\n" for wiki, count in (("de", 30), ("en", 7))]
+    views.write_text("".join(lines), encoding="utf-8")
+    options = LoaderOptions(wiki="dewiki")
+    before, after = (
+        load(
+            tmp_path / "home",
+            write_dump(tmp_path / f"{date}.json", world),
+            date,
+            make_loader=partial(JsonParser, options),
+            options={"languages": list(options.languages), "wiki": options.wiki},
+        )
+        for date, world in (("2021-01-04", OLD), ("2023-02-27", titled))
+    )
+    settings = WikiBigEditSettings(pageviews=(views,))
+    made = export_timestep(StoreEngine(), before, after, tmp_path / "timestep", settings=settings)
+    assert {case.specificity.subject_views for case in made.cases() if case.fact.subject == "Q1"} == {30}
 
 
 def test_without_page_views_and_counts_the_columns_are_null(timestep: Timestep) -> None:

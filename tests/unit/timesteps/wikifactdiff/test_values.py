@@ -29,6 +29,8 @@ def worded(literal: GivenLiteral) -> tuple[str, list[str], str]:
         (("quantity", "1.5", None, "kilometre"), "1.5 kilometres", "Quantity"),
         (("quantity", "-1234.25", None, None), "-1,234.25", "Quantity"),
         (("quantity", "999", None, None), "999", "Quantity"),
+        (("quantity", "0.00000012", None, None), "0.00000012", "Quantity"),
+        (("quantity", "-0.000012345678", None, None), "-0.000012", "Quantity"),
         (("quantity", "50", None, "pound sterling"), "50 pounds sterling", "Quantity"),
         (("quantity", "73", None, "yottagram"), "73 yottagrams", "Quantity"),
         (("quantity", "3", None, "square foot"), "3 square feet", "Quantity"),

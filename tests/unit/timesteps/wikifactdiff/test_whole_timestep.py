@@ -16,6 +16,7 @@ from world.dumps import Json, hashes, load, time_value, write_dump
 from world.two_days import NEW, OLD, two_snapshots
 from world.updates import article, functional, number, run_steps, said, worlds
 
+from kgedit.checksums import sha256_of
 from kgedit.errors import TimestepError
 from kgedit.exporters.wikifactdiff import export as write_jsonl
 from kgedit.records.cases import Specificity
@@ -250,6 +251,15 @@ def test_popularity_sorts_the_groups(tmp_path: Path) -> None:
     (specificity,) = (case.specificity for case in popular.cases() if case.fact.subject == "Q2")
     assert specificity == Specificity(900, 0, 6, 4), "an id goes before a label"
     assert any(probe.popularity is not None for case in popular.cases() for probe in case.probes)
+
+
+def test_a_selection_is_recorded_so_that_another_is_not_taken_for_the_same(tmp_path: Path) -> None:
+    only = tmp_path / "only.csv"
+    only.write_text("subject,property\nQ2,P6\n", encoding="utf-8")
+    selected = export(tmp_path / "selected", only=only)
+    assert {case.fact.subject for case in selected.cases()} == {"Q2"}
+    everything = export(tmp_path / "everything").manifest["settings"]
+    assert selected.manifest["settings"] == everything | {"only": sha256_of(only)}
 
 
 def test_the_snapshots_must_be_in_order_and_a_compatibility_must_exist(tmp_path: Path) -> None:
