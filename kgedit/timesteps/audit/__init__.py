@@ -7,7 +7,7 @@ an update in the world, so its kind is counted as well.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -59,7 +59,7 @@ def audit_edits(edits: Edits, old: Snapshot, new: Snapshot, earlier: Sequence[Sn
             step("judging two-hop questions", 4, _STEPS)
             judge_two_hops(connection)
             step("counting", 5, _STEPS)
-            return _summarise(connection, edits, old, new)
+            return _summarise(connection, edits, old, new, left_out=claimed.left_out)
     finally:
         shutil.rmtree(spill, ignore_errors=True)
 
@@ -268,7 +268,9 @@ _COUNTS = """
 """
 
 
-def _summarise(connection: duckdb.DuckDBPyConnection, edits: Edits, old: Snapshot, new: Snapshot) -> Audit:
+def _summarise(
+    connection: duckdb.DuckDBPyConnection, edits: Edits, old: Snapshot, new: Snapshot, *, left_out: Mapping[str, int]
+) -> Audit:
     """Build the audit from the tables of the checks."""
     connection.execute(
         "CREATE MACRO named(severity) AS "
@@ -290,7 +292,7 @@ def _summarise(connection: duckdb.DuckDBPyConnection, edits: Edits, old: Snapsho
         edit_format=edits.edit_format.name if isinstance(edits, EditFile) else "timestep",
         older=old.name,
         newer=new.name,
-        not_audited=dict(edits.left_out) if isinstance(edits, EditFile) else {},
+        not_audited={**(edits.left_out if isinstance(edits, EditFile) else {}), **left_out},
         rows=rows,
         counts=pa.Table.from_pylist(counted, schema=COUNTS),
         kinds=_count_kinds(rows),

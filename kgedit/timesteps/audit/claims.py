@@ -9,7 +9,8 @@ compared without case, punctuation and repeated spaces.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -82,17 +83,19 @@ QUESTIONS = pa.schema(
 
 @dataclass(frozen=True, slots=True)
 class Claimed:
-    """Tables with the schemas EDITS, NEAR, HOPS and QUESTIONS."""
+    """Tables with the schemas EDITS, NEAR, HOPS and QUESTIONS, and what is not checked: reason -> questions."""
 
     edits: pa.Table
     near: pa.Table
     hops: pa.Table
     questions: pa.Table
+    left_out: Mapping[str, int]
 
 
 def claimed_rows(edits: Edits) -> Claimed:
     """Collect all claims of the rows, in the order of the file."""
     rows: dict[str, list[dict[str, Any]]] = {"edits": [], "near": [], "hops": [], "questions": []}
+    left_out: Counter[str] = Counter()
     declares_tag = edits.edit_format.declares_tag if isinstance(edits, EditFile) else True
     one_value = edits.edit_format.one_value if isinstance(edits, EditFile) else not _lists_all_values(edits)
     for place, (case, details) in enumerate(_with_details(edits)):
@@ -102,6 +105,9 @@ def claimed_rows(edits: Edits) -> Claimed:
             if probe.axis == "locality":
                 rows["near"].append(asked | _ids(probe.facts[0]) | {"may_have_changed": probe.changed})
                 part = "locality"
+            elif probe.axis == "mhop" and (len(probe.facts) > 2 or _ids(probe.facts[0]) != _ids(case.fact)):
+                left_out["multi-hop questions of more than two facts, or whose first fact is not the edit"] += 1
+                continue
             elif probe.axis == "mhop":
                 rows["hops"].append(asked | _ids(probe.facts[-1]))
                 part = "two hops"
@@ -109,7 +115,8 @@ def claimed_rows(edits: Edits) -> Claimed:
                 part = "edit"
             rows["questions"].append({"part": part, **asked})
     schemas = {"edits": EDITS, "near": NEAR, "hops": HOPS, "questions": QUESTIONS}
-    return Claimed(**{name: pa.Table.from_pylist(rows[name], schema=schema) for name, schema in schemas.items()})
+    tables = {name: pa.Table.from_pylist(rows[name], schema=schema) for name, schema in schemas.items()}
+    return Claimed(**tables, left_out=left_out)
 
 
 def _with_details(edits: Edits) -> Iterator[tuple[Case, CaseDetails]]:
@@ -186,9 +193,11 @@ _MACROS = rf"""
     CREATE MACRO moment_of(text) AS
         try_strptime(text, ['%Y-%m-%d', '%Y-%m', '%d-%m-%Y', '%m-%Y', '%d %B %Y', '%B %d, %Y', '%B %Y']);
     CREATE MACRO says_the_same(value, answer) AS
-        coalesce(bare(ltrim(value, '+')) = bare(ltrim(answer, '+')), false)
-        OR coalesce(number_of(value) = number_of(answer), false)
-        OR coalesce(moment_of(value) = moment_of(answer), false);
+        coalesce(
+            number_of(value) = number_of(answer),  -- without punctuation, -28 would be 28
+            bare(ltrim(value, '+')) = bare(ltrim(answer, '+')),
+            false
+        ) OR coalesce(moment_of(value) = moment_of(answer), false);
     -- Whether an answer in words cannot be compared with a literal of this datatype.
     CREATE MACRO is_beyond_words(datatype, answer) AS CASE datatype
         WHEN 'quantity' THEN number_of(answer) IS NULL

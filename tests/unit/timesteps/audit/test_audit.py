@@ -119,6 +119,24 @@ def test_labels_are_resolved_where_a_file_has_no_ids(window: tuple[Snapshot, Sna
     assert [one["verdict"] for one in found].count("undecidable") == 4
 
 
+def test_longer_chains_and_those_with_the_edit_in_their_midst_are_counted_and_not_judged(
+    window: tuple[Snapshot, Snapshot], tmp_path: Path
+) -> None:
+    edit, second = ["Q100", "P6", "Q201"], ["Q201", "P19", "Q301"]
+
+    def chain(*facts: list[str]) -> Json:
+        asked = {"prompt": "Where was Arvika's mayor born?", "ground_truth": "Hjo", "ids": list(facts)}
+        ids = dict(zip(("subject_id", "relation_id", "object_id"), edit, strict=True))
+        plain = {"prompt": "Who is the mayor of Arvika?", "target_new": "Olof Gren", "subject": "Arvika"}
+        return plain | ids | {"portability": {"Reasoning": [asked]}}
+
+    chains = [chain(edit, second), chain(edit, second, ["Q301", "P17", "Q34"]), chain(second, edit)]
+    audit = _audit(window, tmp_path, *chains)
+    assert [one["two_hops"] for one in _rows(audit)] == ["valid", None, None]
+    assert [one["verdict"] for one in _rows(audit)] == ["valid"] * 3
+    assert audit.not_audited == {"multi-hop questions of more than two facts, or whose first fact is not the edit": 2}
+
+
 @pytest.mark.slow
 def test_a_literal_is_found_by_its_value(window: tuple[Snapshot, Snapshot], tmp_path: Path) -> None:
     def trosa(value: str, old: str = "900") -> Json:
@@ -134,6 +152,8 @@ def test_a_literal_is_found_by_its_value(window: tuple[Snapshot, Snapshot], tmp_
     found = _rows(_audit(window, tmp_path, *map(trosa, written)))
     assert [one["verdict"] for one in found] == ["valid", "valid", "valid", "invalid", "undecidable"]
     assert found[-1]["reason"] == "a literal that is written otherwise may be the answer"
+    (signed,) = _rows(_audit(window, tmp_path, trosa("-950")))
+    assert signed["verdict"] == "invalid", "without punctuation it would be 950"
     olds = _rows(_audit(window, tmp_path, *(trosa("950", old) for old in ("+900", "900 inhabitants", "901"))))
     assert [one["reason"] for one in olds] == [None, None, "the old answer did not hold at the older date"]
 
