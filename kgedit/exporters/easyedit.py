@@ -59,4 +59,5 @@ def _questions(case: Case, axis: Axis) -> list[str]:
 
 def _entry(probe: Probe) -> dict[str, object]:
     ids = [[fact.subject, fact.property, fact.object] for fact in probe.facts]
-    return {"prompt": probe.question, "ground_truth": [list(probe.answers)], "ids": ids}
+    entry: dict[str, object] = {"prompt": probe.question, "ground_truth": [list(probe.answers)], "ids": ids}
+    return entry | ({"changed": True} if probe.changed else {})

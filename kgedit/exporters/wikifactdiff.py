@@ -124,6 +124,8 @@ def _case(case: Case) -> Row:
                 ],
                 "dist": None,
             }
+            | ({"relation": near.property} if near.property != case.fact.property else {})
+            | ({"changed": True} if locality.changed else {})
         ]
         if near and locality
         else [],

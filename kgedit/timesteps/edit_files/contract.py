@@ -280,7 +280,7 @@ def without_blank(prompt: str) -> str:
 
 
 _PARQUET = b"PAR1"
-_COLUMNS = re.compile(r"\w*(,\w+)+\r?\n")
+_COLUMNS = re.compile(r'(?![\[{])("[^"\n]*"|[^",\n]*)(,("[^"\n]*"|[^",\n]+))+\r?\n')
 """First line of a CSV file: names of columns, of which the first may be empty."""
 _SHOWN = 80
 """Characters of an unreadable file that the message quotes: about a line of a terminal."""
@@ -315,7 +315,7 @@ def _read_text(text: str) -> list[Any]:
     except ValueError as error:
         if _COLUMNS.match(text):
             return _read_table(text)
-        lines = text.splitlines()
+        lines = text.split("\n")  # not splitlines(), which also breaks at U+2028 within a text
         if len(lines) < 2 or not text.startswith("{"):
             raise NotRowsError(f"it is not valid JSON: {error}, beginning {text[:_SHOWN]!r}") from error
         return [_line(number, line) for number, line in enumerate(lines, start=1) if line.strip()]
@@ -328,8 +328,11 @@ def _read_text(text: str) -> list[Any]:
 
 
 def _read_table(text: str) -> list[Any]:
-    """Rows of a CSV file, without empty cells."""
-    return [{name: cell for name, cell in row.items() if name and cell} for row in csv.DictReader(io.StringIO(text))]
+    """Rows of a CSV file, with None for empty cells."""
+    try:
+        return [{name: cell or None for name, cell in row.items() if name} for row in csv.DictReader(io.StringIO(text))]
+    except csv.Error as error:
+        raise NotRowsError(f"it begins as CSV does, and {error}") from error
 
 
 def _line(number: int, line: str) -> Any:

@@ -26,7 +26,6 @@ from kgedit.timesteps.edit_files.contract import (
     probes_of,
     text_at,
     texts_at,
-    texts_of,
 )
 
 PROMPT = ("prompt", "text")
@@ -129,7 +128,8 @@ def _locality(row: Row, place: RowPlace) -> Iterator[Probe]:
             if (question, answers) not in seen:
                 seen.add((question, answers))
                 nearby = nearby_fact(place, len(seen) - 1, question, answers[0], group=group)
-                yield Probe("locality", question, answers, _listed_facts(entry, answers[0]) or (nearby,))
+                facts = _listed_facts(entry, answers[0]) or (nearby,)
+                yield Probe("locality", question, answers, facts, changed=entry.get("changed") is True)
 
 
 def _entries(value: Any) -> list[tuple[str, Row]]:
@@ -145,10 +145,10 @@ def _entries(value: Any) -> list[tuple[str, Row]]:
 
 def _listed_facts(entry: Row, answer: str) -> tuple[Fact, ...]:
     """Facts that an entry of kgedit's export gives by id."""
-    triples = [ids for ids in entry.get("ids") or () if len(ids) == 3]
+    triples = [[str(one).strip() for one in ids] for ids in entry.get("ids") or () if len(ids) == 3]
     return tuple(
         Fact(subject, "", relation, "", thing, answer if index == len(triples) - 1 else "")
-        for index, (subject, relation, thing) in enumerate(map(texts_of, triples))
+        for index, (subject, relation, thing) in enumerate(triples)
     )
 
 
@@ -169,6 +169,7 @@ EASYEDIT = EditFormat(
         "locality.*.prompt",
         "locality.*.ground_truth",
         "locality.*.ids",
+        "locality.*.changed",
         *(f"portability.{group}.{field}" for group in PORTABILITY_AXES for field in ("prompt", "ground_truth", "ids")),
         "case_id",
         "id",

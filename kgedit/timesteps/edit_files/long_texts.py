@@ -8,6 +8,8 @@ and updates of Wikidata with a text for each fact; its structured edits are thos
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import zip_longest
+from typing import Any
 
 from kgedit.records.cases import Case, Fact, Probe
 from kgedit.timesteps.edit_files.contract import (
@@ -25,6 +27,7 @@ from kgedit.timesteps.edit_files.contract import (
     probes_of,
     text_at,
     texts_at,
+    texts_of,
 )
 
 
@@ -33,12 +36,11 @@ def _read_unke(row: Row, place: RowPlace) -> Iterator[ReadCase]:
     if lacks(place, {"question": question, "answer": text}):
         return
     fact = edited_fact(place.number, "", text)
-    asked = list(zip(texts_at(row, "sub_question"), texts_at(row, "sub_answer"), strict=False))
     probes = (
         Probe("update", question, (text,), (fact,)),
         *probes_of("rephrase", texts_at(row, "para_question"), (text,), fact),
-        *_statements(place, fact, asked),
-        *_locality(place, zip(texts_at(row, "loc"), ((answer,) for answer in texts_at(row, "loc_ans")), strict=False)),
+        *_statements(place, fact, _pairs(row, "sub_question", "sub_answer")),
+        *_locality(place, _answered(place, _pairs(row, "loc", "loc_ans"))),
     )
     yield _case(case_id_of(row, place), place, fact=fact, question=question, probes=probes), CaseDetails()
 
@@ -67,6 +69,24 @@ def _read_akew(row: Row, place: RowPlace) -> Iterator[ReadCase]:
         own = case_id_of(row, place) if len(rewrites) == 1 else f"{case_id_of(row, place)}-{index}"
         old = text_at(mapping_at(rewrite, "target_true"), "str") or text_at(rewrite, "answer_true")
         yield _case(own, place, fact=fact, question=question, probes=probes, cloze=cloze, old=old), CaseDetails()
+
+
+def _pairs(row: Row, questions: str, answers: str) -> list[tuple[str, str]]:
+    """Questions and answers at the same places of two lists; "" where one has none. A text is a list of one."""
+    asked, answered = (_entries(row.get(name)) for name in (questions, answers))
+    return [pair for pair in zip_longest(asked, answered, fillvalue="") if any(pair)]
+
+
+def _entries(value: Any) -> list[str]:
+    return [next(iter(texts_of(one)), "") for one in (value if isinstance(value, list) else [value])]
+
+
+def _answered(place: RowPlace, asked: Iterable[tuple[str, str]]) -> Iterator[tuple[str, tuple[str, ...]]]:
+    for question, answer in asked:
+        if question and answer:
+            yield question, (answer,)
+        else:
+            place.left_out["locality questions without an answer"] += 1
 
 
 def _case(

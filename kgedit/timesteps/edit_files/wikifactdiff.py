@@ -225,6 +225,7 @@ def _neighbours(row: Row, edited: Fact, field: str, axis: Axis) -> Iterator[Prob
                 cloze=question,
                 similarity=None if distance is None else round(1 - distance, 6),
                 popularity=_number(neighbour.get("popularity")),
+                changed=neighbour.get("changed") is True,
             )
 
 
@@ -258,7 +259,11 @@ WIKIFACTDIFF = EditFormat(
         "kind",
         *(f"{near}.subject.{field}" for near in _NEAR for field in _ENTITY),
         *(f"{near}.objects.object.{field}" for near in _NEAR for field in (*_ENTITY, "aliases")),
-        *(f"{near}.{field}" for near in _NEAR for field in ("relation", "objects.prompt", "dist", "popularity")),
+        *(
+            f"{near}.{field}"
+            for near in _NEAR
+            for field in ("relation", "objects.prompt", "dist", "popularity", "changed")
+        ),
     ),
     unusable={
         "subject.description": "no method reads it",

@@ -206,8 +206,8 @@ def _plain(term: str) -> str:
     return " ".join(word.text for word in words_of(term))
 
 
-_MOST_DRAWS = 200
-"""Maximum number of draws for one question: if all of them are about the subject, the file is about one thing."""
+_FIRST_DRAWS = 200
+"""Draws for one row before the whole pool is searched; if all of them are about its subject, it is about one thing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,13 +239,19 @@ class LocalityDraw:
         chance = random.Random(f"{self._seed}:{question}")
         own, about = name_key(question), f" {name_key(subject)} "
         chosen: dict[int, LocalityQuestion] = {}
-        for _ in range(_MOST_DRAWS if self._pool else 0):
+        for number in self._drawn(chance, chosen):
             if len(chosen) == min(self._size, len(self._pool)):
                 break
-            number = chance.randrange(len(self._pool))
             if about not in self._keys[number] and self._own[number] != own:
                 chosen.setdefault(number, self._pool[number])
         return list(chosen.values())
+
+    def _drawn(self, chance: random.Random, chosen: Mapping[int, LocalityQuestion]) -> Iterator[int]:
+        """Numbers of questions at random: some with repetitions, then each once if any of the first was chosen."""
+        count = len(self._pool)
+        yield from (chance.randrange(count) for _ in range(_FIRST_DRAWS if count else 0))
+        if chosen:
+            yield from chance.sample(range(count), count)
 
 
 FORMAT = 1

@@ -158,7 +158,8 @@ def _answers(value: Any) -> list[str]:
     """Accepted answers of a row, without duplicates, the first one first."""
     if isinstance(value, Mapping):
         names = {str(name).lower(): found for name, found in value.items()}
-        value = [names.get("value"), *(names.get("aliases") or ())]
+        aliases = names.get("aliases") or ()
+        value = [names.get("value"), *([aliases] if isinstance(aliases, str) else aliases)]
     texts = value if isinstance(value, list) else [value]
     lines = (plain_line(composed(str(text))) for text in texts if isinstance(text, str | int | float))
     return list(dict.fromkeys(line for line in lines if line))

@@ -15,7 +15,7 @@ from kgedit.exporters import EXPORTERS
 from kgedit.records.cases import Case, Fact
 from kgedit.resources import data_folder
 from kgedit.timesteps.edit_files import EDIT_FORMATS, EditFile
-from kgedit.timesteps.tables import CASES, CHANGED, LOCALITY
+from kgedit.timesteps.tables import CASES, CHANGED, LOCALITY, TABLES
 from kgedit.timesteps.timestep import Timestep
 from kgedit.wording.catalogues import language_codes, read_catalogue
 
@@ -56,6 +56,17 @@ def test_an_export_is_read_back_as_the_same_cases(name: str, cloze: bool, timest
     written = [_told(case, cloze=cloze) for case in timestep.cases()]
     assert [_told(case, cloze=cloze) for case in edits.cases()] == written
     assert len(written[0]["probes"]) == 5  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("name", ["easyedit", "wikibigedit", "wikifactdiff"])
+def test_a_neighbour_keeps_its_relation_and_that_it_changed(name: str, timestep: Timestep) -> None:
+    path = timestep.folder / "locality.parquet"
+    rows = [row | {"basis": CHANGED} for row in pq.read_table(path).to_pylist()]
+    pq.write_table(pa.Table.from_pylist(rows, schema=TABLES["locality"]), path)
+    exported = EditFile.open(EXPORTERS[name](Timestep.open(timestep.folder)))
+    near = [probe for case in exported.cases() for probe in case.probes if probe.axis == "locality"]
+    assert [(probe.facts[0].property, probe.changed) for probe in near] == [("P206", True)] * len(rows)
+    assert not exported.unused
 
 
 def test_every_form_says_by_which_other_names_an_answer_is_accepted(timestep: Timestep) -> None:

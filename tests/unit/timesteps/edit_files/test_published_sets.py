@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import copy
+import json
 from pathlib import Path
 
 import pytest
 from world.edit_files import (
     COUNTERFACT,
     RANDOM_NEIGHBOUR,
+    UNKE,
     WIKIBIGEDIT,
     WIKIFACTDIFF,
     ZSRE,
@@ -91,6 +93,53 @@ def test_wikibigedits_absent_probes_are_null_nan_or_missing(tmp_path: Path) -> N
     assert [axis for axis, _, _ in _asked(second)] == ["update", "rephrase"]
     assert first.probes[3].facts[0] == first.fact
     assert first.probes[3].second_case_id is None
+
+
+def test_unkes_questions_and_answers_are_paired_by_place(tmp_path: Path) -> None:
+    questions = ["Where was she born?", "Where did she die?", "What did she do?", "When?"]
+    row = UNKE | {"sub_question": questions, "sub_answer": ["Paris", "Paris", " ", "1902"]}
+    edits = EditFile.open(write_json(tmp_path / "edits.json", row | {"loc": ["a?", "b?", "c?"], "loc_ans": ["1", "1"]}))
+    (case,) = edits.cases()
+    assert _asked(case)[2:] == [
+        ("consequence", questions[0], "Paris"),
+        ("consequence", questions[1], "Paris"),
+        ("consequence", questions[3], "1902"),
+        ("locality", "a?", "1"),
+        ("locality", "b?", "1"),
+    ]
+    assert edits.left_out == {
+        "questions about a text without an answer": 1,
+        "locality questions without an answer": 1,
+    }
+    (alone,) = _cases(tmp_path, UNKE | {"loc": "a?", "loc_ans": "1"})
+    assert _asked(alone)[-1] == ("locality", "a?", "1")
+
+
+def test_a_line_separator_in_a_text_ends_no_row(tmp_path: Path) -> None:
+    lines = [json.dumps(ZSRE | {"alt": f"Olof\u2028{name}"}, ensure_ascii=False) for name in ("Gren", "Berg")]
+    path = tmp_path / "edits.jsonl"
+    path.write_text("\r\n".join(lines) + "\r\n", encoding="utf-8", newline="")
+    assert [case.answer for case in EditFile.open(path).cases()] == ["Olof\u2028Gren", "Olof\u2028Berg"]
+
+
+@pytest.mark.parametrize(
+    "header", ["Unnamed: 0,subject,prompt,target_new,rephrase", ',"subject","prompt","target_new",r']
+)
+def test_a_csv_file_may_have_quoted_names_and_empty_cells(header: str, tmp_path: Path) -> None:
+    path = tmp_path / "edits.csv"
+    path.write_text(f"{header}\n0,,Who leads Arvika?,Olof Gren,\n1,Mora,Who leads Mora?,Siv Nyman,\n", encoding="utf-8")
+    cases = list(EditFile.open(path).cases())
+    assert [(case.question, case.answer, case.fact.subject_label) for case in cases] == [
+        ("Who leads Arvika?", "Olof Gren", ""),
+        ("Who leads Mora?", "Siv Nyman", "Mora"),
+    ]
+
+
+def test_a_cell_longer_than_csv_allows_is_an_error_with_the_reason(tmp_path: Path) -> None:
+    path = tmp_path / "edits.csv"
+    path.write_text(f"prompt,target_new\nWho?,{'a' * 200_000}\n", encoding="utf-8")
+    with pytest.raises(TimestepError, match="begins as CSV does, and field larger than field limit"):
+        EditFile.open(path)
 
 
 def test_wikifactdiffs_clozes_lose_their_blank_and_neighbours_are_locality(tmp_path: Path) -> None:

@@ -41,6 +41,12 @@ SIMPLE = """metadata,problem,answer
             "set",
             ("Who?", "Ann", ["A."], None),
         ),
+        (
+            '[{"question": "Where?", "answer": {"value": "Paris", "aliases": "City of Light"}}]',
+            "rows",
+            "set",
+            ("Where?", "Paris", ["City of Light"], None),
+        ),
         ('[{"query": "How many?", "answers": 7}]', "rows", "set", ("How many?", "7", [], None)),
         (
             '[{"subject": "x", "loc": "nq question: who won", "loc_ans": "Ann"}]',

@@ -128,6 +128,8 @@ def test_locality_questions_are_drawn_by_seed_and_row() -> None:
     assert len(set(first)) == 3
     assert first != draw.draw("when?", "the pier")
     assert first != LocalityDraw(POOL, size=3, seed=2).draw("who?", "the pier")
+    every = LocalityDraw(POOL, size=60, seed=1).draw("who?", "number 7")
+    assert sorted(every, key=POOL.index) == [one for one in POOL if one != POOL[7]], "all that do not name the subject"
 
 
 def test_no_locality_question_names_the_subject_or_is_the_rows_own() -> None:
