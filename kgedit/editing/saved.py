@@ -92,6 +92,7 @@ def save_edited(
         base_model=model.name,
         base_revision=model.revision,
         base_fingerprint=base_fingerprint or model.fingerprint,
+        base_shape=_shape(model),
         weights="model" if weights else "adapter" if capabilities.adds_modules else "none",
         memory=editor.has_memory,
         settings=editor.settings.model_dump(),
@@ -125,7 +126,7 @@ def load_saved(
         dtype: Number format of the loaded model.
 
     Raises:
-        ModelError: if the folder contains no edited model, or its base cannot be found.
+        ModelError: if the folder contains no edited model, its base cannot be found, or `base` has other layers.
     """
     saved = read_saved(folder)
     if saved.weights == "model":
@@ -133,6 +134,11 @@ def load_saved(
     elif base is None:
         own = folder / "base"
         base = load_model(str(own) if own.is_dir() else saved.base_model, device=device, dtype=dtype)
+    elif saved.base_shape and _shape(base) != saved.base_shape and (saved.weights == "adapter" or _in_layers(saved)):
+        raise ModelError(
+            f"The edits in {folder} are of a model with {_described(saved.base_shape)}; the model given has "
+            f"{_described(_shape(base))}. Give {saved.base_model or 'that model'}."
+        )
     elif base.fingerprint != saved.base_fingerprint:
         warnings.warn(
             f"The edits in {folder} were made in {saved.base_model}; the model given differs from it in weights, "
@@ -154,6 +160,20 @@ def load_saved(
     if saved.memory:
         editor.load_memory(_read_memory(folder))
     return LoadedEdits(editor, saved, can_restore=saved.weights != "model")
+
+
+def _shape(model: LanguageModel) -> tuple[int, ...]:
+    config = model.module.config.get_text_config()
+    return int(config.num_hidden_layers), int(config.hidden_size)
+
+
+def _described(shape: tuple[int, ...]) -> str:
+    return f"{shape[0]} blocks of width {shape[1]}"
+
+
+def _in_layers(saved: SavedEdits) -> bool:
+    """Whether the memory is read by a layer of the model."""
+    return METHODS[saved.method].capabilities.changes_forward
 
 
 def read_saved(folder: Path) -> SavedEdits:

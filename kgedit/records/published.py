@@ -46,6 +46,7 @@ class SavedEdits:
         base_model: Unedited model as named by the user; "" if unnamed.
         base_revision: Its commit on the hub, or "".
         base_fingerprint: Digest of its weights, configuration and tokenizer.
+        base_shape: Number of its blocks, and width of its hidden states; () in folders of earlier versions.
         weights: Format of the saved weights for transformers or peft: the whole edited model, an adapter, or none.
         memory: Whether edits are stored in memory.json and memory.safetensors.
         settings: All hyperparameters.
@@ -67,6 +68,7 @@ class SavedEdits:
     contexts: tuple[SavedContext, ...]
     seed: int
     edits: tuple[SavedEdit, ...]
+    base_shape: tuple[int, ...] = ()
 
 
 ENTRY_FORMAT = "kgedit-entry-2"

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, overload
+from weakref import WeakKeyDictionary, WeakSet
 
 from kgedit.editing.saved import LoadedEdits, save_edited
 from kgedit.errors import ModelError, SpecError
@@ -41,6 +43,12 @@ class ModuleFlags:
             parameter.requires_grad_(True)
 
 
+_in_place: WeakKeyDictionary[Any, WeakSet[EditedModel]] = WeakKeyDictionary()
+"""Modules -> those whose edits have changed their weights, and can be restored."""
+
+_turns = count()
+
+
 class EditedModel:
     """A model with edits in it; created by `kgedit.edit` and `kgedit.load_edited`.
 
@@ -68,6 +76,7 @@ class EditedModel:
         self._flags = flags
         self._loaded = loaded
         self._withdrawn = 0
+        self._turn = -1
         self._base_fingerprint = self.model.fingerprint  # while the model is unedited: saved folders name it
 
     def __repr__(self) -> str:
@@ -87,6 +96,9 @@ class EditedModel:
             SpecError: if the method could not apply any of them, with the reasons.
         """
         given = list(cases)
+        if self._editor.capabilities.changes_weights and not self.edits:
+            _in_place.setdefault(self.model.module, WeakSet()).add(self)
+            self._turn = next(_turns)
         applied = self._editor.apply(given)
         failed = {failure.case_id: failure.reason for failure in applied.failures}
         if given and len(failed) == len(given):
@@ -158,12 +170,18 @@ class EditedModel:
         """Undo every edit; the model is restored bit for bit.
 
         Raises:
-            ModelError: if it was loaded from a folder that contains edited weights only.
+            ModelError: if it was loaded from a folder that contains edited weights only, or another edit has changed
+                weights since.
         """
         if self._loaded is not None and not self._loaded.can_restore:
             raise ModelError(
                 f"The folder holds edited weights only. Load the model before them: {self._loaded.saved.base_model}"
             )
+        if self.edits and (in_place := _in_place.get(self.model.module)):
+            later = [one for one in in_place if one.edits and one._turn > self._turn]
+            if self in in_place and later:
+                raise ModelError(f"A later edit of this model is still in place: restore {later[0]} first.")
+            in_place.discard(self)
         self._editor.restore()
         self.edits, self.failures = (), ()
         if self._flags is not None:

@@ -169,7 +169,7 @@ def load_edited(
         dtype: Number format to load it in.
 
     Raises:
-        ModelError: if the folder contains no edited model, or its base cannot be found.
+        ModelError: if the folder contains no edited model, its base cannot be found, or `model` has other layers.
     """
     from kgedit.editing.saved import load_saved
     from kgedit.llm.devices import resolve_device, resolve_dtype

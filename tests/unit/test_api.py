@@ -129,6 +129,23 @@ def test_a_loaded_model_is_edited_asked_and_restored(model: Any, folder: Path) -
     assert editor.edits == ()
 
 
+def test_the_latest_edit_of_weights_is_restored_first(model: Any) -> None:
+    before = _weights(model)
+    other = {"prompt": "The mayor of Mora is", "subject": "Mora", "target": "Ida Ask"}
+    first, second = (kgedit.edit(model, "ft_m", **edit) for edit in (EDIT, other))
+    with pytest.raises(kgedit.ModelError, match=r"A later edit of this model is .* restore <.* by ft_m> first"):
+        first.restore()
+    assert second.ask("The mayor of Mora is").startswith("Ida Ask"), "nothing was restored"
+    second.restore()
+    first.restore()
+    assert _same(model, before)
+    with pytest.raises(kgedit.SpecError):
+        kgedit.edit(model, "rome", prompt="Who?", subject="Mora", target="Ida", settings=QUICK)
+    with kgedit.edit(model, "ft_m", **EDIT), kgedit.edit(model, "ft_m", **other):
+        pass
+    assert _same(model, before)
+
+
 def test_questions_are_answered_one_by_one_or_many_at_once(model: Any) -> None:
     with kgedit.edit(model, "ft_m", **EDIT) as editor:
         answers = editor.ask([PROMPT, "The mayor of Mora is", PROMPT])

@@ -168,6 +168,25 @@ def test_another_base_than_the_saved_one_is_warned_of(timestep: Timestep, tmp_pa
         load_saved(folder, base=small_model(seed=1))
 
 
+@pytest.mark.parametrize("method", ["grace", "lora", "prompt"])
+def test_edits_in_layers_are_not_loaded_into_a_model_with_others(
+    method: str, timestep: Timestep, tmp_path: Path
+) -> None:
+    folder = save_edited(_edited(method, small_model(), timestep), tmp_path / "edited", method=method, edits=[])
+    record = json.loads((folder / "kgedit.json").read_text(encoding="utf-8"))
+    deeper = record | {"base_shape": [record["base_shape"][0] + 1, record["base_shape"][1]]}
+    (folder / "kgedit.json").write_text(json.dumps(deeper), encoding="utf-8")
+    model = small_model(seed=1)
+    before = [name for name, _ in model.module.named_modules()]
+    if method == "prompt":
+        with pytest.warns(UserWarning, match="its answers may differ"):
+            load_saved(folder, base=model)
+        return
+    with pytest.raises(ModelError, match=r"are of a model with \d+ blocks of width \d+; the model given has"):
+        load_saved(folder, base=model)
+    assert [name for name, _ in model.module.named_modules()] == before
+
+
 def test_contexts_that_edits_were_trained_in_are_saved_as_they_were(tmp_path: Path) -> None:
     model = small_model()
     tokenizer = copy.deepcopy(model.tokenizer)
