@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -123,8 +123,12 @@ class Learner:
 
     def _known(self, row: int) -> dict[int, int]:
         """Last index of each value of a row: from 0 for values of the facts, from -1 downwards for collected ones."""
-        known = {self._facts.thing_of(value): value for value in self._facts.values_of(row)}
-        return known | {self._things[-1 - place]: place for place in self._pending.get(row, ())}
+        return dict(self._places(row))
+
+    def _places(self, row: int) -> Iterator[tuple[int, int]]:
+        """Each value of a row with its index, as in `_known`."""
+        yield from ((self._facts.thing_of(value), value) for value in self._facts.values_of(row))
+        yield from ((self._things[-1 - place], place) for place in self._pending.get(row, ()))
 
     def _end(self, row: int, known: dict[int, int], thing: int, label: str, end: int) -> None:
         place = known.get(thing)
@@ -132,8 +136,14 @@ class Learner:
             self._add(row, thing, label, "", UNKNOWN_START, end, keep=True)
             return
         since, until = self._interval(place)
-        if until == HOLDS:
-            self._set_interval(place, since, end if end > since else UNKNOWN_END)
+        if until != HOLDS:
+            return
+        if UNKNOWN_START < end < since:
+            # It came back after this edit, whose end is that of an earlier interval.
+            if not any(self._interval(other)[1] <= since for own, other in self._places(row) if own == thing):
+                self._add(row, thing, label, "", UNKNOWN_START, end, keep=True)
+            return
+        self._set_interval(place, since, end if end > since else UNKNOWN_END)
 
     def _add(self, row: int, thing: int, label: str, case: str, since: int, until: int, *, keep: bool) -> None:
         if keep:

@@ -134,6 +134,17 @@ def test_edits_that_come_in_the_wrong_order_leave_the_newest_value() -> None:
     assert memory.conflicts().num_rows == 0
 
 
+def test_a_value_that_came_back_is_the_current_one_in_whatever_order_its_edits_come() -> None:
+    gone = _case("Norway", "P6", "Jonas", old=["Erna"], at="20210101_20220101")
+    back = _case("Norway", "P6", "Erna", old=["Jonas"], at="20230101_20240101")
+    question = "Who is the head of government of Norway?"
+    for edits in ((gone, back), (back, gone), (gone, back, gone)):
+        memory = _memory(*edits)
+        answers = {day: _rows(memory, question, as_of=day)[0][0][1] for day in ("", "2020", "2022-06", "2025")}
+        assert answers == {"": "Erna", "2020": "Erna", "2022-06": "Jonas", "2025": "Erna"}
+        assert memory.conflicts().num_rows == 0
+
+
 def test_two_values_at_once_of_a_relation_that_has_one_are_listed_as_a_conflict() -> None:
     borders = [_case("Norway", "P47", thing) for thing in ("Sweden", "Finland", "Russia")]
     memory = _memory(*NORWAY, *borders, _case("Norway", "P36", "Bergen"), _case("Sweden", "P47", "Norway"))
