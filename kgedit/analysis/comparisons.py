@@ -143,7 +143,7 @@ def paired_table(runs: Sequence[Run], preset: str) -> Table | None:
     columns = (
         *(Column(name, key=True) for name in ("axis", "first", "second")),
         *(Column(name, "count") for name in ("n", "relations")),
-        Column("second less first", preset_change_unit(runs, preset), heading="difference [95 %]"),
+        Column("second minus first", preset_change_unit(runs, preset), heading="difference [95 %]"),
         *rights,
         *(Column(name, "p") for name in ("p", "p Holm")),
     )
@@ -157,9 +157,9 @@ def paired_table(runs: Sequence[Run], preset: str) -> Table | None:
     )
     unit = "in points, " if scale.is_share else ""
     note = (
-        f"{metrics_of(runs, preset)}, on the same questions after the edits. Difference: second less first, {unit}with "
-        "its 95 % interval clustered by relation. p: sign-flip permutation test over relations. p Holm: corrected for "
-        f"the pairs of an axis. {limits_of_tests(one.result for one in found)}".rstrip()
+        f"{metrics_of(runs, preset)}, on the same questions after the edits. Difference: second minus first, {unit}"
+        "with its 95 % interval clustered by relation. p: sign-flip permutation test over relations. p Holm: corrected "
+        f"for the pairs of an axis. {limits_of_tests(one.result for one in found)}".rstrip()
     )
     return Table(f"Paired comparison, preset {preset}", columns, rows, note)
 

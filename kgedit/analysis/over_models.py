@@ -420,7 +420,7 @@ def _note(asked: _Asked) -> str:
     by = "a judge" if asked.judged else f"{asked.free.metric}; to count it by a judge: kgedit score --metric judge"
     return (
         f"After the edits, with the 95 % interval clustered by relation. {asked.forced.name}: {asked.forced.metric}. "
-        f"{asked.free.name}: {by}. Locality: unchanged answers. Difference: free less forced, of the same "
+        f"{asked.free.name}: {by}. Locality: unchanged answers. Difference: free minus teacher-forced, of the same "
         "questions, in points. average: over the measured rows, with equal weights, without interval."
     )
 

@@ -243,7 +243,7 @@ METHOD = (Column("#", "count", key=True), Column("method", key=True))
 
 @dataclass(frozen=True, slots=True)
 class Who:
-    """Identity of a table's runs: number and method, and what else they differ in."""
+    """Identity of a table's runs: number and method, and what else they differ in; the folder if nothing else does."""
 
     columns: tuple[Column, ...]
     cells: tuple[tuple[Cell, ...], ...]
@@ -258,6 +258,8 @@ def who(runs: Sequence[Run]) -> Who:
         "seed": [str(run.spec.seed) for run in runs],
     }
     differing = {name: values for name, values in settings.items() if len(set(values)) > 1}
+    if len(set(zip((run.spec.method for run in runs), *differing.values(), strict=True))) < len(runs):
+        differing["run"] = [run.folder.name for run in runs]
     rows: tuple[tuple[Cell, ...], ...] = tuple(
         (index + 1, run.spec.method, *(values[index] for values in differing.values()))
         for index, run in enumerate(runs)

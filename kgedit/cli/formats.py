@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from rich.table import Table as Grid
 
     from kgedit.analysis.tables import Table
+    from kgedit.verbs.report import Report
 
 
 _LINES_AND_TABS = "\t\n\r"
@@ -166,6 +167,17 @@ def print_tables(tables: Sequence[Table]) -> None:
     console = Console(width=width, highlight=False)
     for table in tables:
         _print_grids(console, table)
+
+
+_LINE = 100
+"""Maximum width of the sentences under a table."""
+
+
+def print_summary(report: Report) -> None:
+    """Print a report's main tables, and its sentences."""
+    print_tables(report.summary)
+    for sentence in report.sentences:
+        click.echo(textwrap.fill(visible(sentence), _LINE, break_long_words=False, break_on_hyphens=False))
 
 
 def _print_grids(console: Console, table: Table) -> None:

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -19,9 +18,9 @@ from kgedit.cli.formats import (
     open_page,
     print_json,
     print_result,
+    print_summary,
     print_tables,
     result_format,
-    visible,
     wants_json,
 )
 from kgedit.cli.progress import bars, say, steps
@@ -35,9 +34,6 @@ if TYPE_CHECKING:
     from kgedit.records.scores import Agreement, Encoding
     from kgedit.verbs.report import Report
 
-
-_LINE = 100
-"""Maximum width of the sentences under the table."""
 
 _MOST_NAMED = 3
 """Maximum number of runs that the hint to `kgedit view` names."""
@@ -75,9 +71,7 @@ def report(given: ReportRuns, *, every_table: bool) -> None:
 
 
 def _print_summary(made: Report) -> None:
-    print_tables(made.summary)
-    for sentence in made.sentences:
-        click.echo(textwrap.fill(visible(sentence), _LINE, break_long_words=False, break_on_hyphens=False))
+    print_summary(made)
     if left := len(made.tables) - len(made.summary):
         runs = " ".join(str(run.folder) for run in made.runs) if len(made.runs) <= _MOST_NAMED else "RUN..."
         say(f"{left} more tables: --all. Every answer on a page: kgedit view {runs}")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kgedit.cli import completion
-from kgedit.cli.formats import print_json, print_result, print_tables, result_format, wants_json
+from kgedit.cli.formats import print_json, print_result, print_summary, print_tables, result_format, wants_json
 from kgedit.cli.progress import say, stages
 from kgedit.cli.verb_command import FlagOption, Given, verb_command, with_parameters
 from kgedit.errors import KgeditError, SpecError
@@ -294,7 +294,7 @@ def _sweep(given: Given) -> Sweep:
     elif given.values["dry_run"]:
         print_tables([_runs_table(done)])
     elif done.report:
-        print_tables(done.report.tables)
+        print_summary(done.report)
         for path in done.report.files:
             say(f"Written: {path}")
     return done
@@ -326,11 +326,11 @@ def _runs_table(planned: Sweep) -> Table:
         Column("state"),
         *(Column(name, "count") for name in ("edits", "before", "new", "after")),
     )
-    left_out = f" {planned.excluded} combinations are excluded." if planned.excluded else ""
-    left_out += f" {planned.repeated} combinations are the same run as another." if planned.repeated else ""
+    left_out = f" Excluded combinations: {planned.excluded}." if planned.excluded else ""
+    left_out += f" Combinations that are the same run as another: {planned.repeated}." if planned.repeated else ""
     note = (
-        "before: questions to the unedited model; new: of these, those that no earlier run contains (the others are "
-        "in the answer cache); after: questions to the edited model. With only_failed these are the most. "
+        "before: questions to the unedited model; new: of these, the ones that are not yet in the answer cache; after: "
+        "questions to the edited model. With only_failed these are the most. "
         f"Folder: {planned.folder}.{left_out}"
     )
     return Table(f"{len(planned.runs)} runs", columns, tuple(rows), note)

@@ -23,6 +23,7 @@ from kgedit.verbs.home import Home
 from kgedit.verbs.load_dump import LoadChanges, LoadDump, LoadDumpAsOf
 from kgedit.verbs.snapshots import Cycles, DropSnapshot, Relations, Verify
 from kgedit.verbs.task import RunTask
+from kgedit.verbs.verifying import CACHES
 from kgedit.wikidata.times import read_day
 
 if TYPE_CHECKING:
@@ -363,7 +364,7 @@ def verify(given: Verify, *, home: Path | None) -> None:
             click.echo(f"{part.part:<{width}}{part.files:>7,}{part.bytes / 1e6:>11,.1f}  {part.state}")
         for part in damaged:
             click.echo("\n" + "\n".join(part.faults) + f"\n  {part.fix}")
-        if not record and any(part.state == "no checksum" for part in parts):
+        if not record and any(part.state == "no checksum" and part.part not in CACHES for part in parts):
             click.echo(
                 "\n'no checksum': readable, but nothing to compare with (written by an earlier version, or not "
                 "finished). Record checksums of snapshots and timesteps: kgedit verify --record"

@@ -163,8 +163,7 @@ class TraceModel(DeviceOptions, InHome, Verb[Tracing]):
             if not facts:
                 raise ModelError(
                     f"{loaded.name} answers none of the {asked} facts of {opened.name} correctly, so nothing can be "
-                    "traced. Give facts that it knows, or change the wording: --ask question, "
-                    "--context question_answer."
+                    f"traced. Give facts that it knows, or another wording: {self._other_wordings()}."
                 )
             update = (self.progress or step_line)(f"trace {loaded.name}", len(facts), "facts")
             averages = trace(loaded, facts, own, advance=lambda done, _total: update(done, done))
@@ -175,6 +174,11 @@ class TraceModel(DeviceOptions, InHome, Verb[Tracing]):
         ]
         table = pa.Table.from_pylist(rows, schema=pa.schema(EFFECTS))
         return Tracing(table, len(facts), asked, averages.total, averages.rome_layer, averages.memit_layers)
+
+    def _other_wordings(self) -> str:
+        pairs = (("cloze", "question_only"), ("question", "question_only"), ("cloze", "question_answer"))
+        others = [pair for pair in pairs if pair != (self.ask, self.context)]
+        return ", or ".join(f"--ask {ask} --context {context}" for ask, context in others)
 
     def _loaded(self, edits: Edits) -> Any:
         if self.model == TINY:

@@ -20,6 +20,9 @@ from kgedit.timesteps.timestep import EXPORT_AGAIN, table_checksums, timesteps_f
 
 VerifiedState = Literal["fine", "damaged", "no checksum"]
 
+CACHES = ("answers", "replies")
+"""Folders of a home whose files grow, so that no checksum is recorded; their content is read."""
+
 
 @dataclass(frozen=True, slots=True)
 class VerifiedPart:
@@ -92,7 +95,7 @@ def _parts(home: Path) -> Iterator[_Part]:
         found.setdefault(
             path.parent, _Part(path.parent, f"Remove {path.parent}: the command that wrote it makes it again.")
         )
-    for folder in sorted(path for path in (home / "answers", home / "replies") if path.is_dir()):
+    for folder in sorted(path for path in (home / name for name in CACHES) if path.is_dir()):
         found[folder] = _Part(folder, "Remove the file: its answers are generated again.")
     hidden = [path for path in found if any(part.startswith(".") for part in path.relative_to(home).parts)]
     return (part for path, part in found.items() if path not in hidden)

@@ -91,7 +91,7 @@ class ManagedServer:
         Args:
             home: Home folder; the server's folder is ``neo4j`` in it.
         """
-        self.folder = home.absolute() / "neo4j"
+        self.folder = home.resolve() / "neo4j"  # one server, by whatever links its home is reached
         self.password_file = self.folder / "password"
         self.log_file = self.folder / "logs" / "console.log"
         self._pid_file = self.folder / "server.pid"

@@ -51,7 +51,7 @@ def test_every_pair_is_tested_on_the_same_questions_and_corrected(runs: list[Run
     found = row(table)
     assert (found["first"], found["second"], found["n"]) == ("a #1", "b #2", 8)
     assert (found["only first"], found["only second"]) == (1, 3)
-    assert found["second less first"].mean == 0.25
+    assert found["second minus first"].mean == 0.25
     # Of the four relations' differences, of two questions each: (0, 1, 1, 0), (-1, -1, -1, -1), (-1, -2, -2, -1).
     raw = [2 / 2**2, 2 / 2**4, 2 / 2**4]
     assert [line[-2] for line in table.rows] == raw
@@ -65,7 +65,7 @@ def test_a_difference_without_spread_between_relations_still_has_an_interval(tmp
     both = read_runs([write(tmp_path / "a", first, method="a"), write(tmp_path / "b", second, method="b")])
     table = paired_table(both, "wild")
     assert table is not None
-    difference = row(table)["second less first"]
+    difference = row(table)["second minus first"]
     assert -0.3 < difference.low < difference.mean == 0.5 < difference.high < 0.9
 
 
@@ -93,7 +93,7 @@ def test_runs_that_differ_in_their_seed_are_one_method(tmp_path: Path, runs: lis
     assert outcome["spread"] == pytest.approx(np.std([0.5, 1.0], ddof=1))
     paired = paired_table(found, "wild")
     assert paired is not None
-    assert row(paired)["second less first"].mean == 0.0
+    assert row(paired)["second minus first"].mean == 0.0
     assert "only first" not in row(paired), "a mean over seeds is neither right nor wrong"
     assert "may not depend on the seed" not in seeds.note
     assert seeds_table(runs, "wild") is None
@@ -125,7 +125,7 @@ def test_questions_about_one_relation_are_taken_as_independent(tmp_path: Path) -
     assert row(table)["p"] == 2 / 2**5, "the question without a difference says nothing"
     assert row(table)["relations"] == 1
     assert "Questions of a single relation are taken as independent." in table.note
-    difference = row(table)["second less first"]
+    difference = row(table)["second minus first"]
     assert -0.2 < difference.low < 2.5 / 6 < difference.high < 0.8
 
 

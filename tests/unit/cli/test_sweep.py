@@ -50,7 +50,9 @@ def test_a_dry_run_counts_and_makes_nothing(spec: Path, tmp_path: Path) -> None:
 def test_a_sweep_prints_its_report_and_stays_in_the_home(spec: Path, tmp_path: Path) -> None:
     done = command(spec, "--timestep", tmp_path / "step", "--limit", 1)
     assert done.exit_code == 0, done.output
-    assert "none-seed=1" in done.stdout
+    assert "Presets side by side" in done.stdout
+    assert "Paired comparison" not in done.stdout, "the summary, as report prints it"
+    assert "none-seed=1" in (tmp_path / "home" / "sweeps" / "mine" / "report.md").read_text(encoding="utf-8")
     assert (tmp_path / "home" / "sweeps" / "mine" / "report.csv").is_file()
 
 

@@ -89,6 +89,13 @@ def test_a_flipped_bit_is_found_in_every_file_even_if_size_and_time_are_the_same
     }
 
 
+def test_caches_have_no_checksums_and_nothing_to_record(tmp_path: Path) -> None:
+    (tmp_path / "answers").mkdir()
+    done = run(tmp_path.parent, "verify", str(tmp_path))
+    assert "answers" in done.stdout
+    assert "kgedit verify --record" not in done.stdout
+
+
 def test_checksums_of_an_earlier_versions_home_are_recorded_on_request(home: Path) -> None:
     for folder in (home / "snapshots" / "20210104", home / "timesteps" / "20200101_20210101"):
         (folder / SUMS).unlink()

@@ -184,8 +184,12 @@ def test_facts_that_the_model_knows_are_traced_and_shown(tmp_path: Path) -> None
     assert svg.count("last subject") >= 3
     again = trace_model(model, _Edits(known), samples=2)  # type: ignore[arg-type]
     assert again.effects == found.effects
-    with pytest.raises(ModelError, match="answers none of the 1 facts"):
+    with pytest.raises(
+        ModelError, match=r"answers none of the 1 facts .*: ask question context question_only, or ask "
+    ):
         trace_model(model, _Edits(known[:1]))  # type: ignore[arg-type]
+    with pytest.raises(ModelError, match=r"wording: ask cloze context question_only, or ask cloze"):
+        trace_model(model, _Edits(known[:1]), ask="question")  # type: ignore[arg-type]
 
 
 def test_the_command_wants_one_source_of_facts() -> None:

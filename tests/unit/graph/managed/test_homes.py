@@ -31,6 +31,12 @@ def test_a_home_that_is_a_file_is_named(tmp_path: Path) -> None:
     assert f"{tmp_path / 'home'} is a file where a folder is needed" in refusal(tmp_path / "home")
 
 
+def test_a_home_has_one_server_by_whatever_link_it_is_reached(tmp_path: Path) -> None:
+    (tmp_path / "home").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "home")
+    assert ManagedServer(tmp_path / "link").folder == ManagedServer(tmp_path / "home").folder
+
+
 def test_a_disk_that_fills_up_while_starting_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
