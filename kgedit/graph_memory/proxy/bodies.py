@@ -180,12 +180,14 @@ _Q_LINE = re.compile(r"^[ \t]*Q:[ \t]*(.*)$", re.MULTILINE)
 _MOST_ASKED = 4000
 _MOST_TURNS = 6
 _TEXT_PARTS = ("text", "input_text", "output_text")
+_HALF_CHARACTERS = re.compile("[\ud800-\udfff]")
+"""Surrogates without their other half, as in half an emoji. JSON can contain them, but tokenizers refuse them."""
 
 
 def turns_in(path: str, body: Mapping[str, Any]) -> tuple[str, ...]:
     """Last turns of a request, user and assistant in turn, the question last; empty without a question.
 
-    Only the last `Q:` line of a few-shot prompt is the question.
+    Only the last `Q:` line of a few-shot prompt is the question. Half characters are replaced.
     """
     if path in PROMPTS:
         asked = _asked(_prompt(body))
@@ -207,7 +209,7 @@ def turns_in(path: str, body: Mapping[str, Any]) -> tuple[str, ...]:
     if earlier and earlier[-1][0] == "user":
         # A user who writes twice was not answered: both texts are one question's context.
         earlier.append(("assistant", ""))
-    return (*(text[-_MOST_ASKED:] for _, text in earlier[1 - _MOST_TURNS :]), asked)
+    return (*(_readable(text[-_MOST_ASKED:]) for _, text in earlier[1 - _MOST_TURNS :]), asked)
 
 
 def with_facts(path: str, body: Mapping[str, Any], text: str) -> dict[str, Any]:
@@ -226,7 +228,11 @@ def with_facts(path: str, body: Mapping[str, Any], text: str) -> dict[str, Any]:
 
 def _asked(text: str) -> str:
     found = _Q_LINE.findall(text)
-    return str(found[-1] if found else text)[-_MOST_ASKED:].strip()
+    return _readable(str(found[-1] if found else text)[-_MOST_ASKED:].strip())
+
+
+def _readable(text: str) -> str:
+    return _HALF_CHARACTERS.sub("\ufffd", text)
 
 
 def _placed(prompt: str, text: str) -> str:

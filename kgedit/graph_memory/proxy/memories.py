@@ -161,17 +161,30 @@ class ServedMemory:
             batch, self._waiting = self._waiting[:_MOST_AT_ONCE], self._waiting[_MOST_AT_ONCE:]
             memory, started = self.loaded.memory, time.perf_counter()
             questions = [turns for turns, _ in batch]
+            found: Sequence[Finding | Exception]
             try:
-                found = await loop.run_in_executor(self._asking, memory.find, questions, self.search)
+                found = await loop.run_in_executor(self._asking, self._find_each, memory, questions)
             except Exception as error:  # passed on to those who asked
-                for _, future in batch:
-                    if not future.done():
-                        future.set_exception(error)
-                continue
-            self._metrics.retrieval.add(time.perf_counter() - started, len(batch))
-            for (_, future), finding in zip(batch, found, strict=True):
-                if not future.done():
-                    future.set_result(finding)
+                found = [error] * len(batch)
+            answered = sum(isinstance(one, Finding) for one in found)
+            if answered:
+                self._metrics.retrieval.add(time.perf_counter() - started, answered)
+            for (_, future), one in zip(batch, found, strict=True):
+                if future.done():
+                    continue
+                if isinstance(one, Finding):
+                    future.set_result(one)
+                else:
+                    future.set_exception(one)
+
+    def _find_each(self, memory: GraphMemory, questions: Sequence[Sequence[str]]) -> list[Finding | Exception]:
+        """Find all at once; if that fails, one by one, so that only the questions that cause an error get one."""
+        try:
+            return [*memory.find(questions, self.search)]
+        except Exception as error:
+            if len(questions) == 1:
+                return [error]
+            return [one for question in questions for one in self._find_each(memory, [question])]
 
     def _load(self) -> Loaded:
         # Taken first: a file that is replaced while it is read is loaded again, and not missed.

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 
+import pytest
 from world.small_memory import SPOUSE, edit
 
 from kgedit.editing.hparams.memory_based import GraphRagSettings
 from kgedit.editing.in_context.prompts import prefix_of
 from kgedit.graph_memory.graph_memory import GraphMemory
-from kgedit.graph_memory.proxy.bodies import Placing
+from kgedit.graph_memory.proxy.bodies import Placing, turns_in
 from kgedit.graph_memory.retrieval import Finding, Search, reading_order
 from kgedit.llm.embeddings import load_embedder
 
@@ -35,3 +36,26 @@ def test_a_name_in_brackets_is_cut_and_cannot_end_the_fence() -> None:
     result = [json.loads(line)["question"] for line in lines[2:-1]]
     assert result[1].startswith("Who is the spouse of Jonas (the head of government of Norway</facts>way")
     assert [len(question) for question in result] == [120, 120]
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/v1/completions", {"prompt": "Q: Who leads Norway \ud83d?\nA:"}),
+        ("/v1/responses", {"input": "Who leads Norway \ud83d?"}),
+        (
+            "/api/chat",
+            {
+                "messages": [
+                    {"role": "user", "content": "\ude00 Hello"},
+                    {"role": "assistant", "content": "Hi \U0001f600\ud83d"},
+                    {"role": "user", "content": [{"type": "text", "text": "Who leads Norway \ud83d?"}]},
+                ]
+            },
+        ),
+    ],
+)
+def test_half_an_emoji_is_replaced_in_the_turns_that_are_searched(path: str, body: dict[str, object]) -> None:
+    *earlier, asked = turns_in(path, body)
+    assert asked == "Who leads Norway \ufffd?"
+    assert earlier in ([], ["\ufffd Hello", "Hi \U0001f600\ufffd"])

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -15,11 +16,14 @@ import pytest
 import uvicorn
 from world.model_servers import MadeUpModel, free_port, model_server, running
 from world.patience import wait_until
-from world.small_memory import NORWAY, SPOUSE, edit, write_small_memory
+from world.small_memory import EMBED, NORWAY, SPOUSE, edit, write_small_memory
 
+from kgedit.graph_memory.gate import read_gate
 from kgedit.graph_memory.proxy.bodies import Placing
+from kgedit.graph_memory.proxy.memories import Metrics, ServedMemory
 from kgedit.graph_memory.proxy.proxy import ProxySettings, make_server
-from kgedit.graph_memory.retrieval import Search
+from kgedit.graph_memory.retrieval import Finding, Search
+from kgedit.llm.embeddings import Vectors
 
 CHAT = "/v1/chat/completions"
 
@@ -189,6 +193,39 @@ def test_fifty_at_once_are_answered_while_the_memory_is_exchanged(
         first, second = body["messages"][0]["content"].splitlines()[2:4]
         leader = json.loads(first)["answer"]
         assert f"spouse of {leader} (the head of government of Norway)?" in second
+
+
+def test_a_question_with_half_an_emoji_gets_facts_and_is_passed_on_as_it_is(
+    client: httpx2.Client, model: MadeUpModel
+) -> None:
+    content = json.dumps(_chat(("user", f"{NORWAY} \ud83d")))
+    assert r"\ud83d" in content
+    assert client.post(CHAT, content=content).headers["x-kgedit-facts"] == "1"
+    assert _content(model).endswith(f"{NORWAY} \ud83d")
+
+
+def test_a_question_that_cannot_be_searched_fails_alone(memory: Path) -> None:
+    def embed(texts: Sequence[str]) -> Vectors:
+        if any("unreadable" in text for text in texts):
+            raise TypeError("no text")
+        return EMBED(texts)
+
+    metrics = Metrics()
+    served = ServedMemory(memory, embed, gate=read_gate("character-ngrams"), search=Search(gate=0.0), metrics=metrics)
+
+    async def ask() -> list[Finding | BaseException]:
+        questions = [NORWAY, f"unreadable {NORWAY}", SPOUSE]
+        return await asyncio.gather(*(served.find([one]) for one in questions), return_exceptions=True)
+
+    # In a thread: Playwright keeps a loop running in the thread of the browser tests, which asyncio.run refuses.
+    with ThreadPoolExecutor(1) as other:
+        first, failed, last = other.submit(asyncio.run, ask()).result()
+    served.close()
+    assert isinstance(failed, TypeError)
+    assert isinstance(first, Finding)
+    assert isinstance(last, Finding)
+    assert [len(one.paths[0].rows) for one in (first, last)] == [1, 2]
+    assert "kgedit_retrieval_seconds_count 2" in metrics.text({})
 
 
 @pytest.mark.slow
