@@ -82,6 +82,7 @@ def update(given: Given, *, rollback: bool) -> None:
 
     file, dry_run = given.values["path"], given.values["dry_run"]
     if rollback:
+        _check_nothing_else(given)
         sha256 = roll_back(file)
         say(f"{file}: the previous version is in place again; sha256 {sha256[:12]}")
         print_result({"path": file, "sha256": sha256})
@@ -95,6 +96,14 @@ def update(given: Given, *, rollback: bool) -> None:
         _say_changes(file, changed, dry_run=dry_run)
     print_result({"path": file, "sha256": built.sha256, "signature": signature,
                   "changes": None if changed is None else changed.record()})  # fmt: skip
+
+
+def _check_nothing_else(given: Given) -> None:
+    """Refuse options of an update, which a rollback would ignore."""
+    params = [param for param in click.get_current_context().command.params if isinstance(param, click.Option)]
+    others = [param.opts[0] for param in params if given.values.get(param.name or "")]
+    if others:
+        raise click.UsageError(f"--rollback swaps MEMORY and its previous version. Leave {' and '.join(others)} out.")
 
 
 def _say_changes(file: Path, changed: MemoryDifference, *, dry_run: bool) -> None:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import date
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from annotated_types import Le
 
@@ -152,25 +152,24 @@ class UpdateMemory(FactsOptions, Verb["tuple[BuiltMemory, MemoryDifference | Non
             The new memory, and what changed; None if its sources are those of the memory, which then stays.
 
         Raises:
-            KgeditError: if the memory is missing or a source cannot be read. The memory is not changed then.
+            KgeditError: if the memory is missing, is not of snapshots or a graph alone, or a source cannot be read. The
+                memory is not changed then.
         """
         from kgedit.graph_memory.building import BuiltMemory
         from kgedit.graph_memory.memory_file import difference, read_memory_file, replace_memory
 
         path = Path(self.path)
         earlier = read_memory_file(path)
+        properties = _properties_of(path, earlier.manifest)
         if self.dump is not None:
             self._load_dump(Path(self.dump), earlier.manifest.get("language"))
-        of_snapshots = [one for one in earlier.manifest["sources"] if one.get("kind") == "snapshots"]
-        # Without properties of the caller, those of the memory's newest source of snapshots.
-        kept = tuple(of_snapshots[-1]["properties"]) if of_snapshots and not self.properties else tuple(self.properties)
         fresh = path.with_name(f".{path.name}.fresh")
         try:
             built, _ = build_memory(
                 fresh,
                 home=self.home,
                 as_of=self.as_of_day,
-                properties=kept,
+                properties=tuple(self.properties) or properties,
                 language=earlier.manifest.get("language"),
                 overwrite=True,
             )
@@ -194,6 +193,28 @@ class UpdateMemory(FactsOptions, Verb["tuple[BuiltMemory, MemoryDifference | Non
 
 
 update_memory = function_of(UpdateMemory)
+
+
+def _properties_of(path: Path, manifest: Mapping[str, Any]) -> tuple[str, ...]:
+    """Properties of the snapshots or graphs that a memory was built from; empty means all.
+
+    Raises:
+        KgeditError: if it has other sources, whose facts would be lost with an update.
+    """
+    sources = manifest.get("sources", ())
+    kinds = {source.get("kind") for source in sources}
+    if "timestep" in kinds:
+        raise KgeditError(
+            f"{path} has facts of timesteps, which an update from snapshots would drop. Extend it: "
+            f"kgedit memory build --base {path} --timestep TIMESTEP --out NEW"
+        )
+    if not kinds or not kinds <= {"snapshots", "graph"}:
+        raise KgeditError(
+            f"{path} was not built from snapshots, whose facts would replace it. Build another memory: "
+            "kgedit memory build --home --out NEW"
+        )
+    properties = [source.get("properties", ()) for source in sources]
+    return tuple(sorted(set().union(*properties))) if all(properties) else ()
 
 
 def _day(given: str | date | None) -> date | None:

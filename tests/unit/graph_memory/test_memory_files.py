@@ -17,7 +17,7 @@ from kgedit.cli import main
 from kgedit.errors import KgeditError
 from kgedit.graph_memory.building import DATED_FACTS, Learned, learn_dated_facts
 from kgedit.graph_memory.graph_memory import GraphMemory
-from kgedit.graph_memory.memory_file import previous_of, read_memory_file, roll_back, signature_of
+from kgedit.graph_memory.memory_file import previous_of, read_memory_file, roll_back, signature_of, write_memory_file
 from kgedit.graph_memory.retrieval import Search
 from kgedit.sample.generate import write_world
 from kgedit.verbs.load_dump import DumpOptions, is_loaded, load_dump
@@ -229,6 +229,64 @@ def test_the_same_sources_change_nothing_and_a_dry_run_does_not_either(
     assert changed.begun
     assert path.read_bytes() == before
     assert sorted(each.name for each in tmp_path.glob("*facts.kgmemory*")) == ["facts.kgmemory"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("sources", "kept"),
+    [
+        ([["P6"]], {"P6"}),
+        ([["P6"], ["P26"]], {"P6", "P26"}),
+        ([["P6"], []], None),
+    ],
+)
+@pytest.mark.parametrize("kind", ["snapshots", "graph"])
+def test_an_update_keeps_the_properties_of_the_memory(
+    home: Path, tmp_path: Path, kind: str, sources: list[list[str]], kept: set[str] | None
+) -> None:
+    path = tmp_path / "facts.kgmemory"
+    recorded = [{"kind": kind, "as_of": "2021-01-04", "properties": properties} for properties in sources]
+    write_memory_file(path, read_memory_file(path).tables, {"sources": recorded})
+    built, _ = update_memory(path, home=home)
+    found = set(read_memory_file(path).tables["relations"]["id"].to_pylist())
+    assert found == kept if kept else found > {"P6", "P26"}
+    assert built.manifest["sources"][0]["properties"] == sorted(kept or ())
+
+
+def test_a_memory_that_an_update_would_take_facts_from_is_refused(timestep: Path, tmp_path: Path) -> None:
+    path = tmp_path / "facts"
+    build_memory(path, timesteps=[timestep])
+    before = path.read_bytes()
+    refused = f"has facts of timesteps.* kgedit memory build --base {path} --timestep TIMESTEP"
+    for properties in ((), ("P6",)):
+        with pytest.raises(KgeditError, match=refused):
+            update_memory(path, home=tmp_path, dump=tmp_path / "unread", properties=properties)
+    assert path.read_bytes() == before
+    for manifest in ({}, {"sources": [{"kind": "test"}]}):
+        write_memory_file(path, read_memory_file(path).tables, manifest)
+        with pytest.raises(KgeditError, match="was not built from snapshots"):
+            update_memory(path, home=tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--dry-run"], "Leave --dry-run out"),
+        (["--dump", "dump.json", "--date", "2024-01-01"], "Leave --dump and --date out"),
+        (["--as-of", "2024-01-01", "--property", "P6"], "Leave --as-of and --property out"),
+    ],
+)
+def test_a_rollback_with_options_of_an_update_is_refused(options: list[str], said: str, tmp_path: Path) -> None:
+    path = tmp_path / "facts"
+    write_small_memory(path, leader="Erna")
+    write_small_memory(previous_of(path))
+    before = path.read_bytes(), previous_of(path).read_bytes()
+    refused = CliRunner().invoke(main, ["memory", "update", str(path), "--rollback", *options])
+    assert refused.exit_code == 2
+    assert said in " ".join(refused.output.split())
+    assert (path.read_bytes(), previous_of(path).read_bytes()) == before
+    _ask("update", path, "--rollback", "--format", "json")
+    assert (previous_of(path).read_bytes(), path.read_bytes()) == before
 
 
 def test_the_signature_depends_on_the_sources_alone() -> None:
