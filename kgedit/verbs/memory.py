@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from datetime import date
 from pathlib import Path
@@ -278,11 +279,23 @@ class SearchOptions:
         return Search(k=self.k, hops=self.hops, gate=self.gate)
 
 
-def _check_date(given: str) -> None:
-    from kgedit.graph_memory.dates import period_of
+_DATE = re.compile(r"[0-9]{4}(-[0-9]{2}){0,2}")
 
-    if given and period_of(given) is None:
+
+def _check_date(given: str) -> None:
+    if given and not _is_date(given):
         raise KgeditError(f"'{given}' is no date. Give YYYY, YYYY-MM or YYYY-MM-DD.")
+
+
+def _is_date(given: str) -> bool:
+    """Whether a text is a year, month or day that exists, in ISO format."""
+    if not _DATE.fullmatch(given):
+        return False
+    try:
+        date.fromisoformat(given + "-01-01"[len(given) - len("YYYY") :])
+    except ValueError:
+        return False
+    return True
 
 
 @options

@@ -21,7 +21,7 @@ from kgedit.graph_memory.memory_file import previous_of, read_memory_file, roll_
 from kgedit.graph_memory.retrieval import Search
 from kgedit.sample.generate import write_world
 from kgedit.verbs.load_dump import DumpOptions, is_loaded, load_dump
-from kgedit.verbs.memory import build_memory, update_memory
+from kgedit.verbs.memory import AskMemory, build_memory, memory_server, update_memory
 
 OPEN = Search(gate=0.0)
 DAY = datetime.date(2024, 1, 1)
@@ -176,6 +176,39 @@ def test_the_commands_build_a_memory_and_print_its_facts_hop_by_hop(timestep: Pa
 def test_ask_says_why_there_is_nothing(question: str, why: str, timestep: Path, tmp_path: Path) -> None:
     build_memory(tmp_path / "facts", timesteps=[timestep])
     assert why in _ask("ask", tmp_path / "facts", question, "--embedder", "character-ngrams", "--gate", "0.999")
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        "2021-6",
+        "2021-6-1",
+        "20210601",
+        "2021/06/01",
+        "2021x",
+        "2021-13",
+        "2021-06-31",
+        "2021-00",
+        "0000",
+        "2021-06-01\n",
+    ],
+)
+def test_a_date_that_is_malformed_or_does_not_exist_is_refused(given: str, tmp_path: Path) -> None:
+    write_small_memory(tmp_path / "facts")
+    refused = "is no date. Give YYYY, YYYY-MM or YYYY-MM-DD"
+    with pytest.raises(KgeditError, match=refused):
+        AskMemory(tmp_path / "facts", NORWAY, as_of=given, embedder="character-ngrams").run()
+    with pytest.raises(KgeditError, match=refused):
+        memory_server(tmp_path / "facts", upstream="http://127.0.0.1:9/v1", learned_until=given)
+
+
+@pytest.mark.parametrize("given", ["2021", "2021-06", "2020-02-29"])
+def test_a_date_of_any_precision_is_accepted(given: str, tmp_path: Path) -> None:
+    write_small_memory(tmp_path / "facts")
+    AskMemory(tmp_path / "facts", NORWAY, as_of=given, embedder="character-ngrams").run()
+    memory_server(
+        tmp_path / "facts", upstream="http://127.0.0.1:9/v1", learned_until=given, embedder="character-ngrams"
+    )
 
 
 @pytest.fixture
