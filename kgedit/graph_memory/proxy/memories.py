@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 import threading
 import time
 from collections import Counter, OrderedDict
@@ -54,7 +55,16 @@ class Loaded:
     @property
     def as_of(self) -> str:
         """ISO date as of which the newest source is current; "" if no source has one."""
-        return max((str(source.get("as_of") or "") for source in self.manifest.get("sources", ())), default="")
+        return max(map(_newest_day, self.manifest.get("sources", ())), default="")
+
+
+_TIMESTEP = re.compile(r"\d{8}_(\d{4})(\d\d)(\d\d)")
+
+
+def _newest_day(source: Mapping[str, Any]) -> str:
+    """ISO date as of which a source is current, for a timestep that of its newer snapshot; "" if it has none."""
+    named = _TIMESTEP.fullmatch(str(source.get("name", "")))
+    return "-".join(named.groups()) if named else str(source.get("as_of") or "")
 
 
 class CachedEmbedder:

@@ -11,6 +11,7 @@ from kgedit.editing.hparams.memory_based import GraphRagSettings
 from kgedit.editing.in_context.prompts import prefix_of
 from kgedit.graph_memory.graph_memory import GraphMemory
 from kgedit.graph_memory.proxy.bodies import Placing, turns_in
+from kgedit.graph_memory.proxy.memories import Loaded
 from kgedit.graph_memory.retrieval import Finding, Search, reading_order
 from kgedit.llm.embeddings import load_embedder
 
@@ -59,3 +60,22 @@ def test_half_an_emoji_is_replaced_in_the_turns_that_are_searched(path: str, bod
     *earlier, asked = turns_in(path, body)
     assert asked == "Who leads Norway \ufffd?"
     assert earlier in ([], ["\ufffd Hello", "Hi \U0001f600\ufffd"])
+
+
+@pytest.mark.parametrize(
+    ("sources", "as_of"),
+    [
+        ([], ""),
+        ([{"kind": "test"}], ""),
+        ([{"kind": "snapshots", "as_of": "2023-02-27"}], "2023-02-27"),
+        (
+            [{"kind": "snapshots", "as_of": "2023-02-27"}, {"kind": "timestep", "name": "20230227_20240603"}],
+            "2024-06-03",
+        ),
+        ([{"kind": "timestep", "name": "20210104_20230227"}, {"kind": "graph", "as_of": "2024-06-03"}], "2024-06-03"),
+        ([{"kind": "timestep", "name": "renamed"}], ""),
+    ],
+)
+def test_facts_are_dated_by_the_newest_source(sources: list[dict[str, str]], as_of: str) -> None:
+    memory = GraphMemory(load_embedder("character-ngrams", device="cpu"))
+    assert Loaded(memory, "", {"sources": sources}, 0.0).as_of == as_of
