@@ -21,7 +21,7 @@ from typing import NamedTuple
 import torch
 
 from kgedit.checksums import decoding
-from kgedit.errors import SpecError
+from kgedit.errors import ModelError, SpecError
 from kgedit.files import append_lines, cut_half_line, read_lines
 from kgedit.llm.decoding import Decoding, decode, end_of_answer, up_to
 from kgedit.llm.devices import enough_memory
@@ -80,10 +80,15 @@ class PresetQuestion:
 
 def longest(model: LanguageModel, question: Question, preset: Preset) -> int:
     """Number of tokens of a prompt and its longest possible answer."""
+    return len(model.encode(question.prompt)) + _room(model, question, preset)
+
+
+def _room(model: LanguageModel, question: Question, preset: Preset) -> int:
+    """Number of tokens of the longest possible answer with its thoughts."""
     fed = question.fed if preset.is_forced else (question.gold,)
     exact = preset.truncation == "gold_length"
     room = max(map(len, _targets(model, question, fed))) if exact else preset.max_new_tokens
-    return len(model.encode(question.prompt)) + preset.thinking_tokens + room
+    return preset.thinking_tokens + room
 
 
 def plan_batches(
@@ -98,8 +103,17 @@ def plan(model: LanguageModel, asked: Sequence[PresetQuestion], *, batch_tokens:
 
     Args:
         batch_tokens: Maximum number of tokens in a batch, including padding and the longest possible answers.
+
+    Raises:
+        ModelError: if a prompt has no tokens.
     """
-    lengths = [longest(model, one.question, one.preset) for one in asked]
+    prompts = [len(model.encode(one.question.prompt)) for one in asked]
+    if 0 in prompts:
+        raise ModelError(
+            f"Question {prompts.index(0) + 1} of {len(asked)} is empty, and the model's tokenizer has no token for the "
+            "beginning of a text. Give it a text."
+        )
+    lengths = [tokens + _room(model, one.question, one.preset) for tokens, one in zip(prompts, asked, strict=True)]
     rows = [len(one.question.fed) if one.is_forced else 1 for one in asked]
     batches: list[list[int]] = []
     filled = 0

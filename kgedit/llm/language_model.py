@@ -175,8 +175,14 @@ class LanguageModel:
         return list(self.tokenizer.batch_decode([[index] for index in range(len(self.tokenizer))]))
 
     def encode(self, prompt: str) -> list[int]:
-        """Tokenize a prompt, with the special tokens that the tokenizer prepends."""
+        """Tokenize a prompt, with the special tokens that the tokenizer prepends.
+
+        Returns:
+            Token ids; for an empty prompt the beginning-of-text token, or none if the tokenizer has no such token.
+        """
         ids: list[int] = self.tokenizer.encode(prompt)
+        if not ids and self.tokenizer.bos_token_id is not None:
+            return [self.tokenizer.bos_token_id]
         # Some tokenizers append an end-of-text token, after which a model does not answer.
         return ids[:-1] if len(ids) > 1 and ids[-1] == self.tokenizer.eos_token_id else ids
 

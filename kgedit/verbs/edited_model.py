@@ -137,6 +137,7 @@ class EditedModel:
 
         Raises:
             SpecError: if the preset does not exist.
+            ModelError: if a question is empty and the tokenizer has no token for the beginning of a text.
         """
         questions = [question] if isinstance(question, str) else question
         chosen = free_preset(preset)

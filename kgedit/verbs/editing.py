@@ -58,6 +58,7 @@ def ask(model: LanguageModel, question: str | list[str], *, preset: str = "quest
 
     Raises:
         SpecError: if there is no such preset.
+        ModelError: if a question is empty and the tokenizer has no token for the beginning of a text.
     """
     from kgedit.llm.contexts import read_context
     from kgedit.llm.generation import Question, answer_freely, free_preset

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import statistics
 from dataclasses import replace
+from typing import Any
 
 import pytest
 import torch
 import transformers
-from world.small_models import ARCHITECTURES, TEXTS, decode_greedily, small_model
+from world.small_models import ARCHITECTURES, TEXTS, decode_greedily, small_model, tokenizer
 
+import kgedit
+from kgedit.errors import ModelError
 from kgedit.llm.generation import PresetQuestion, Question, ask, ask_each, feed, plan_batches, truncate
 from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.presets import PRESETS
@@ -177,7 +180,7 @@ def test_a_free_answer_is_never_longer_than_its_limit() -> None:
 
 def test_batches_hold_every_question_once_longest_first_within_the_token_budget() -> None:
     model = small_model()
-    questions = [Question("x " * (n % 17), "y") for n in range(60)]
+    questions = [Question("x " * (1 + n % 17), "y") for n in range(60)]
     preset = PRESETS["wild"]
 
     batches = plan_batches(model, questions, preset, batch_tokens=400)
@@ -217,3 +220,31 @@ def test_questions_that_do_not_fit_together_are_asked_in_smaller_batches() -> No
             again = ask(model, questions, preset, batch_tokens=8192)
         assert [reply.text for reply in smaller] == [reply.text for reply in again] == [one.text for one in together]
     assert max(fitted) <= 600
+
+
+@pytest.mark.parametrize(("questions", "named"), [("", "Question 1 of 1"), (["Who?", ""], "Question 2 of 2")])
+def test_an_empty_question_is_refused_by_its_position_before_the_model_reads_anything(
+    questions: Any, named: str
+) -> None:
+    model, read = small_model(), []
+    assert model.tokenizer.bos_token_id is None
+    with (
+        hooks(model.module.register_forward_pre_hook(lambda *_: read.append(1))),
+        pytest.raises(ModelError, match=f"{named} is empty"),
+    ):
+        kgedit.ask(model, questions)
+    assert read == []
+
+
+def test_an_empty_question_is_answered_from_the_beginning_of_text_token() -> None:
+    """As of GPT-2 and SmolLM2, whose tokenizers do not prepend it."""
+    own = transformers.PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer()._tokenizer, bos_token="<end>", eos_token="<end>"
+    )
+    model = LanguageModel("llama", "", small_model().module, own)
+    assert model.encode("") == [own.bos_token_id]
+    alone = kgedit.ask(model, "")
+    assert kgedit.ask(model, ["Who?", ""]) == [kgedit.ask(model, "Who?"), alone]
+    case = kgedit.make_case(prompt="Who leads Hjo?", subject="Hjo", target="Asta")
+    with kgedit.edit(model, "graph_rag", cases=[case], settings={"embedder": "character-ngrams"}) as edited:
+        assert edited.ask("") == alone
