@@ -348,7 +348,8 @@ class ServeMemory(SearchOptions, Verb["uvicorn.Server"]):
         default=(),
         group="Machine",
         metavar="NAME",
-        help="Allow this host name too, for clients and pages; repeat. IP addresses and localhost are always allowed.",
+        help="Further host name of the proxy, for clients and for pages that are served under it; repeat. IP addresses "
+        "and localhost are always allowed.",
     )
     layout: Annotated[str, OneOf(("fenced", "pairs"))] = flag(
         default="fenced",

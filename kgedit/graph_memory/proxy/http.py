@@ -22,7 +22,8 @@ from kgedit.untrusted import ip_address_of, is_loopback_name
 
 # Any web page can send requests to a server on this machine. If the owner of a domain points it at 127.0.0.1 (DNS
 # rebinding), the browser also gives the responses to the page, but it still sends the domain as the Host. A POST from
-# another site names that site as its Origin. Programs other than browsers send no Origin.
+# another site names that site as its Origin. Programs other than browsers send no Origin. Preflights are refused and no
+# headers of CORS are added: pages of other origins, such as another port of this machine, cannot send JSON.
 
 
 SAFE_HEADERS = {
@@ -93,8 +94,8 @@ class OnlyOurPages:
         if not all(self._hosts.is_own_origin(origin) for origin in origins):
             return _refused(
                 403,
-                f"Pages of {_shown(origins)} may not ask this server. If they should, start it with --allowed-host "
-                "NAME.",
+                f"Pages of {_shown(origins)} may not ask this server. If it is served under that name too, start it "
+                "with --allowed-host NAME.",
             )
         return None
 

@@ -129,6 +129,17 @@ def test_own_pages_can_ask(client: httpx2.Client, origin: str) -> None:
     assert client.post(CHAT, json=asked(), headers={"origin": origin}).status_code == 200
 
 
+def test_preflights_are_refused_and_no_header_of_cors_is_added(client: httpx2.Client, upstream: Upstream) -> None:
+    for origin in ("http://localhost:3000", "https://proxy.example"):
+        preflight = {"origin": origin, "access-control-request-method": "POST"}
+        refused = client.options(CHAT, headers={**preflight, "access-control-request-headers": "content-type"})
+        assert refused.status_code == 405
+        assert upstream.requests == []
+        answered = client.post(CHAT, json=asked(), headers={"origin": origin})
+        assert not [name for each in (refused, answered) for name in each.headers if name.startswith("access-control")]
+        upstream.requests.clear()
+
+
 def test_every_answer_keeps_browsers_from_running_it(client: httpx2.Client) -> None:
     for answered in (
         client.get("/health"),
