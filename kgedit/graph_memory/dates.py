@@ -8,8 +8,9 @@ A question asks about a date ("in 2019", "as of March 2021") or the history of a
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +26,8 @@ _MONTHS = {
     for names in (
         "january february march april may june july august september october november december",
         "januar februar märz april mai juni juli august september oktober november dezember",
+        "jan feb mar apr may jun jul aug sep oct nov dec",
+        "jänner febr mär apr mai jun jul aug sept okt nov dez",
     )
     for number, name in enumerate(names.split(), start=1)
 }
@@ -54,8 +57,10 @@ _NUMBERS = {
 _CENTURIES = {"nineteen": 1900, "twenty": 2000}
 _SINCE_2000 = {word: number for number, word in enumerate(_UNITS, start=1)} | _NUMBERS
 
-_MONTH = f"(?P<month>{'|'.join(_MONTHS)})"
+_MONTH = rf"(?P<month>{'|'.join(_MONTHS)})\.?"
+_MONTH_NUMBER = r"(?P<month_number>0[1-9]|1[0-2])"
 _YEAR = r"(?P<year>[12]\d{3})"
+_LIKELY_YEAR = r"(?:1[5-9]|20)\d\d"
 
 
 def _any_of(words: Iterable[str]) -> str:
@@ -66,31 +71,72 @@ _YEAR_IN_WORDS = (
     rf"(?:(?P<century>{_any_of(_CENTURIES)})[ -](?P<rest>{_any_of(_NUMBERS)})"
     rf"|two thousand(?: and)?[ -](?P<since_2000>{_any_of(_SINCE_2000)}))"
 )
-_DAY = r"(?P<day>\d{1,2})(?:st|[nr]d|th|\.)?"
+_DAY = r"(?P<day>\d{1,2})(?:st|[nr]d|th|er|\.)?"
 _PART = f"(?:the )?(?P<part>{_any_of(_PARTS)})"
 _BEFORE = (
     r"\b(?:(?:back\s+)?(?:as\s+of|as\s+at|at|in|on|during|by|im|am|seit|circa|around)\s+(?:the\s+year\s+|jahre?\s+)?)"
 )
+_OPENING = r"(?:[,:;]|(?<!\s))\s*\(?"
+"""Removed with a date. A search that began at each of many spaces would take as many steps from each."""
+_WRITTEN = (
+    rf"{_DAY}\s+(?:of\s+)?{_MONTH},?\s+(?:of\s+)?{_YEAR}",
+    rf"{_MONTH}\s+{_DAY},?\s+{_YEAR}",
+    rf"{_YEAR}-{_MONTH_NUMBER}-(?P<day>[0-3]\d)",
+    rf"(?P<first>[0-3]?\d)(?P<mark>[./-])(?P<second>[0-3]?\d)(?P=mark){_YEAR}",
+    rf"(?P<month_number>0?[1-9]|1[0-2])[./]{_YEAR}",
+    rf"{_MONTH},?\s+(?:of\s+)?{_YEAR}",
+    rf"{_YEAR}-{_MONTH_NUMBER}",
+)
+"""Dates that need no word before them."""
+_SPANS = (
+    rf"(?P<year>{_LIKELY_YEAR})\s?[-–/]\s?(?P<last>{_LIKELY_YEAR}|\d\d)\b(?![-/]\d)(?:\s+season\b)?",
+    rf"\b(?:between|from|of|zwischen|von|entre)\s+(?P<year>{_LIKELY_YEAR})\s+(?:and|to|at|till|until|through|und|bis)"
+    rf"\s+(?P<last>{_LIKELY_YEAR})\b",
+)
+"""From one year to another: "2019-2022", "from 2019 to 2022", a season "2019/20"."""
 _DATES = (
     *(
-        re.compile(rf",?\s*{_BEFORE}{date}\b,?", re.IGNORECASE)
+        re.compile(rf"{_OPENING}{_BEFORE}{date}\b\)?,?", re.IGNORECASE)
         for date in (
-            rf"{_DAY}\s+{_MONTH},?\s+{_YEAR}",
-            rf"{_MONTH}\s+{_DAY},?\s+{_YEAR}",
-            rf"{_YEAR}-(?P<month_number>\d\d)-(?P<day>\d\d)",
-            rf"{_MONTH},?\s+(?:of\s+)?{_YEAR}",
-            rf"{_YEAR}-(?P<month_number>\d\d)",
+            *(f"(?:the\\s+)?{date}" for date in _WRITTEN),
             rf"{_PART}\s*{_YEAR}",
             rf"{_PART}\s+{_YEAR_IN_WORDS}",
             rf"{_MONTH},?\s+(?:of\s+)?{_YEAR_IN_WORDS}",
-            _YEAR,
-            _YEAR_IN_WORDS,
         )
+    ),
+    *(re.compile(rf"{_OPENING}(?:{_BEFORE}(?:the\s+)?)?(?<![\d/.-]){span}", re.IGNORECASE) for span in _SPANS),
+    *(re.compile(rf"{_OPENING}{_BEFORE}{date}\b\)?,?", re.IGNORECASE) for date in (_YEAR, _YEAR_IN_WORDS)),
+    *(
+        re.compile(rf"{_OPENING}(?:\bthe\s+)?(?<![\w/.-]){date}\b(?![-/]\d)\)?[,:]?", re.IGNORECASE)
+        for date in _WRITTEN
     ),
     # A year by itself, after a verb or at the end: "Wer war 2019 Kanzler?", "mayor of boston 2015".
     re.compile(r"(?<=\bwa[rs] )(?P<year>(?:19|20)\d\d)\b", re.IGNORECASE),
     re.compile(rf"(?<=\w )(?:{_PART}\s*|{_MONTH}\s+)?(?P<year>(?:19|20)\d\d)(?=\s*[?.!]*\s*$)", re.IGNORECASE),
+    # The year of an event: "at the 2022 World Cup".
+    re.compile(rf"(?:(?<=\bat the )|(?<=\bduring the ))(?P<year>{_LIKELY_YEAR})(?=\s+[^\W\d_])", re.IGNORECASE),
 )
+_ANYWHERE = re.compile(
+    rf"{_OPENING}(?<![\w/.€$£#-])(?P<year>{_LIKELY_YEAR})(?![\w/%€-]|[.,]\d)(?:\)|[,:])?", re.IGNORECASE
+)
+"""A year in any other place: "Who was chancellor (2019)?", "the 2019 coach"."""
+_BEFORE_NO_YEAR = re.compile(
+    r"\b(?:since|after|until|till|before|from|than|over|nearly|almost|about|prior to|resolution|law|act|article|section"
+    r"|flight|room|route|channel|model|number|no\.?|nr\.?|code|version|page|chapter|line|error|port"
+    r"|asteroid|an?|my|our|your|his)\s+$",
+    re.IGNORECASE,
+)
+"""Words before four figures that are a number, one end of the time asked about, or a thing's: "my 2019 Tesla"."""
+_AFTER_NO_YEAR = re.compile(
+    r"^\s?(?:euros?|dollars?|pounds?|yen|km|kilomet\w+|met(?:er|re)s?|m|miles?|feet|people|employees|members|seats|years?"
+    r"|times|words|characters|tokens|lines|points|goals|hours|days|minutes|votes|inhabitants|pages|users|players|fans"
+    r"|mitarbeiter|einwohner|wörter|zeichen|sitze|leute|stimmen)\b",
+    re.IGNORECASE,
+)
+_JOINS = re.compile(r"\s*(?:[,&]|(?:and|or|vs\.?|versus|to|until|und|oder|bis)\b)?\s*", re.IGNORECASE)
+"""Words between two dates."""
+_MOST_DATES = 4
+"""Dates that are read in one text; a pasted one may contain hundreds."""
 
 _HAS_YEAR = re.compile(rf"[12]\d{{3}}|{_any_of(_CENTURIES)}|two thousand", re.IGNORECASE)
 """Occurs in every date; most questions have none."""
@@ -106,15 +152,22 @@ class Period:
 
 @dataclass(frozen=True, slots=True)
 class DatedQuestion:
-    """A question and the date in it.
+    """A question and the dates in it.
 
     Attributes:
-        text: The question without the date.
-        as_of: ISO date at the precision of the question; "" if it contains no date.
+        text: The question without the dates.
+        as_of: ISO date at the precision of the question, the first of several; "" if it contains no date.
+        until: The last of several dates, if they are of different years; else "".
     """
 
     text: str
     as_of: str
+    until: str = ""
+
+    @property
+    def period(self) -> Period | None:
+        """Days that are asked about, with those between several dates; None without a date."""
+        return period_of(self.as_of, self.until)
 
 
 def date_number(text: str) -> int:
@@ -136,13 +189,13 @@ def date_text(number: int) -> str:
     return f"{year:04}" + (f"-{month:02}" if month else "") + (f"-{day:02}" if month and day else "")
 
 
-def period_of(text: str) -> Period | None:
-    """Days that an ISO date covers; None if the text is not a date."""
+def period_of(text: str, until: str = "") -> Period | None:
+    """Days that an ISO date covers, with those to the end of a later one if given; None if the text is not a date."""
     number = date_number(text)
     if not number:
         return None
     earliest = number + 101 if number % 10_000 == 0 else number + 1 if number % 100 == 0 else number
-    return Period(earliest, int(_latest(np.array([number], dtype=np.int32))[0]))
+    return Period(earliest, int(_latest(np.array([date_number(until) or number], dtype=np.int32))[0]))
 
 
 def holding(since: NDArray[np.int32], until: NDArray[np.int32], period: Period | None) -> NDArray[np.bool_]:
@@ -154,31 +207,101 @@ def holding(since: NDArray[np.int32], until: NDArray[np.int32], period: Period |
     return reaching
 
 
-def read_date(question: str) -> DatedQuestion:
-    """Remove the date from a question, and return both: one after "in", "as of" or a similar word, else a bare year."""
-    for pattern in _DATES if _HAS_YEAR.search(question) else ():
-        found = pattern.search(question)
-        if found is None:
-            continue
-        left = f"{question[: found.start()]} {question[found.end() :]}".strip()
-        return DatedQuestion(re.sub(r"\s+([?.!,]|\s)", r"\1", left), date_text(_number_of(found.groupdict())))
-    return DatedQuestion(question, "")
+def has_year(question: str) -> bool:
+    """Whether a question may contain a date."""
+    return _HAS_YEAR.search(question) is not None
 
 
-def _number_of(parts: Mapping[str, str | None]) -> int:
-    """Number of the date that one of the patterns found, from its named groups."""
+def read_date(question: str, *, named: Container[int] = (), titled: Container[int] = ()) -> DatedQuestion:
+    """Remove the dates from a question, and return both: those after "in", "as of" or a similar word, else bare years.
+
+    Args:
+        question: The question.
+        named: Indexes of the characters of known names, in which there are no dates.
+        titled: Indexes of years that may be parts of unknown names: they are dates only after such a word or at the
+            end.
+    """
+    text, found = question, list[re.Match[str]]()
+    for _ in range(_MOST_DATES):
+        if not has_year(text) or (date := _first_date(text, named, titled)) is None:
+            break
+        start, end = date.span()
+        text = f"{text[:start]}{' ' * (end - start)}{text[end:]}"
+        numbers = _numbers_of(date.groupdict())
+        if not found or numbers[0] // 10_000 != _numbers_of(found[0].groupdict())[0] // 10_000:
+            found.append(date)
+    if not found:
+        return DatedQuestion(question, "")
+    dates = sorted(number for each in found for number in _numbers_of(each.groupdict()))
+    until = date_text(dates[-1]) if len(dates) > 1 else ""
+    return DatedQuestion(_without(question, sorted(each.span() for each in found)), date_text(dates[0]), until)
+
+
+def _first_date(text: str, named: Container[int], titled: Container[int]) -> re.Match[str] | None:
+    """The date that is written most clearly."""
+    for pattern in (*_DATES, _ANYWHERE):
+        for found in pattern.finditer(text):
+            place = found.start("year") if "year" in pattern.groupindex else -1
+            month = found.start("month") if "month" in pattern.groupindex else -1
+            bare = pattern is _ANYWHERE and (place in titled or _is_number(text, place))
+            if not bare and place not in named and month not in named and _is_in_order(found.groupdict()):
+                return found
+    return None
+
+
+def _is_number(text: str, place: int) -> bool:
+    """Whether the words around four figures show that they are not the year asked about."""
+    before, after = text[:place], text[place + len("2019") :]
+    return _BEFORE_NO_YEAR.search(before) is not None or _AFTER_NO_YEAR.search(after) is not None
+
+
+def _is_in_order(parts: Mapping[str, str | None]) -> bool:
+    """Whether a span ends after its beginning; one that ends with two figures is a season, and ends a year later."""
+    if not (last := parts.get("last")):
+        return True
+    first, end = _numbers_of(parts)
+    return end - first == 10_000 if len(last) == len("20") else end > first
+
+
+def _without(text: str, spans: Iterable[tuple[int, int]]) -> str:
+    """A text without some ranges, and without the words that join them: "in 2019 and in 2022"."""
+    ranges = list(spans)
+    ranges += [(end, start) for (_, end), (start, _) in pairwise(spans) if _JOINS.fullmatch(text[end:start])]
+    left, at = [], 0
+    for start, end in sorted(ranges):
+        left.append(text[at:start])
+        at = end
+    return re.sub(r"\s+([?.!,]|\s)", r"\1", " ".join([*left, text[at:]]).strip())
+
+
+def _numbers_of(parts: Mapping[str, str | None]) -> list[int]:
+    """Numbers of the one or two dates that one of the patterns found, from its named groups."""
     if parts.get("century"):
         year = _CENTURIES[str(parts["century"]).lower()] + _NUMBERS[str(parts["rest"]).lower()]
     elif parts.get("since_2000"):
         year = 2000 + _SINCE_2000[str(parts["since_2000"]).lower()]
     else:
         year = int(parts["year"] or 0)
-    month = int(parts.get("month_number") or 0)
+    month, day = int(parts.get("month_number") or 0), int(parts.get("day") or 0)
+    if parts.get("mark"):
+        month, day = _month_and_day(int(parts["first"] or 0), int(parts["second"] or 0))
     if name := parts.get("month"):
         month = _MONTHS[name.lower()]
     if part := parts.get("part"):
         month = _PARTS[part.lower()]
-    return 10_000 * year + 100 * month + int(parts.get("day") or 0)
+    number = 10_000 * year + 100 * month + day
+    if last := parts.get("last"):
+        return [number, 10_000 * int(f"{year // 100}{last}" if len(last) == len("20") else last)]
+    return [number]
+
+
+def _month_and_day(first: int, second: int) -> tuple[int, int]:
+    """Month and day in figures: in English either may be first, and zeros mean that it is uncertain.
+
+    A lexicon changes the dates of other languages, where the day is first (kgedit.graph_memory.languages).
+    """
+    months = {(month, day) for month, day in ((first, second), (second, first)) if 1 <= month <= 12 and 1 <= day <= 31}
+    return months.pop() if len(months) == 1 else (0, 0)
 
 
 def _latest(numbers: NDArray[np.int32]) -> NDArray[np.int32]:
@@ -208,28 +331,25 @@ class TimedQuestion:
     """A question and the time that it asks about.
 
     Attributes:
-        text: The question without the date.
-        as_of: ISO date at the precision of the question; "" if it contains no date.
+        text: The question without the dates.
+        period: Days of the dates in the question; None if it contains no date.
         asks_history: Whether ended values are asked for too.
         is_about_time: Whether a follow-up of these words may repeat an earlier question about another time.
     """
 
     text: str
-    as_of: str
+    period: Period | None
     asks_history: bool
     is_about_time: bool
 
 
-def read_time(question: str, *, dated: bool = True) -> TimedQuestion:
+def read_time(dated: DatedQuestion, question: str) -> TimedQuestion:
     """Read the time that a question asks about.
 
     Args:
+        dated: The question with its dates read, or with none if they are not to be read.
         question: The question.
-        dated: Whether dates are read.
     """
-    text, as_of = question, ""
-    if dated:
-        found = read_date(question)
-        text, as_of = found.text, found.as_of
-    history = _HISTORY.search(question) is not None and not as_of
-    return TimedQuestion(text, as_of, history, bool(as_of) or history or _ABOUT_TIME.search(question) is not None)
+    history = _HISTORY.search(question) is not None and not dated.as_of
+    about_time = bool(dated.as_of) or history or _ABOUT_TIME.search(question) is not None
+    return TimedQuestion(dated.text, dated.period, history, about_time)

@@ -16,12 +16,12 @@ import pyarrow.compute as pc
 
 from kgedit.columns import NumberColumn, TextColumn
 from kgedit.graph_memory.chains import steps_of
-from kgedit.graph_memory.dates import UNKNOWN_END, date_number, period_of, read_date
+from kgedit.graph_memory.dates import UNKNOWN_END, DatedQuestion, date_number, period_of
 from kgedit.graph_memory.facts import FactTable, conflicting_rows, find_conflicts
 from kgedit.graph_memory.gate import Gate, read_gate, read_match_gate
 from kgedit.graph_memory.languages import ENGLISH, guess_language, has_marks, read_lexicon
 from kgedit.graph_memory.learning import Learner, MemoryChange, fresh_rows, table_of_cases
-from kgedit.graph_memory.longer_names import name_goes_on
+from kgedit.graph_memory.longer_names import name_goes_on, read_date_beside_names
 from kgedit.graph_memory.matched_search import MatchedSearch
 from kgedit.graph_memory.matching import RelationMatcher
 from kgedit.graph_memory.other_names import OtherNames, is_written_as_name
@@ -364,8 +364,11 @@ class GraphMemory:
 
     def _find_worded(self, texts: Sequence[str], search: Search, as_of: str) -> list[Finding]:
         """Find by the wordings of the catalogue."""
-        dated = [read_date(text) if search.dated and not as_of else None for text in texts]
-        asked = [text if date is None else date.text for text, date in zip(texts, dated, strict=True)]
+        dated = [
+            read_date_beside_names(text, self._names.find) if search.dated and not as_of else DatedQuestion(text, "")
+            for text in texts
+        ]
+        asked = [each.text for each in dated]
         mentions = [self._mentions(text, misspelt=search.misspelt) for text in asked]
         windows = [
             [windows_of(text, mention.start, mention.end) for mention in several]
@@ -373,7 +376,7 @@ class GraphMemory:
         ]
         vectors = self._embedded({window for several in windows for each in several for window in each})
         retriever = self._retriever()
-        periods = [period_of(as_of or (date.as_of if date else "")) for date in dated]
+        periods = [period_of(as_of) if as_of else each.period for each in dated]
         walks = [
             [
                 _few(retriever.walks(mention, _hops_for(own, search), period), search.plain_hops)

@@ -7,6 +7,7 @@ as they are written: the memory has the labels of its snapshots, in its language
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -28,6 +29,11 @@ _LEAST_MARKS = 2
 _ENGLISH_MARKS = frozenset(
     ["a", "and", "are", "did", "do", "does", "for", "has", "have", "how", "i", "is", "it", "me", "of", "please", "tell"]
 ) | {"that", "the", "to", "was", "what", "when", "where", "which", "who"}
+_DAY_FIRST = re.compile(
+    r"(?<![\w/.-])(?P<day>0?[1-9]|[12]\d|3[01])(?P<mark>[./-])(?P<month>0?[1-9]|1[0-2])(?P=mark)(?P<year>[12]\d{3})"
+    r"(?![\w/-])"
+)
+"""A date in figures; all languages besides English write the day before the month."""
 _OPENING = str.maketrans("", "", "¿¡")
 
 Range = tuple[int, int]
@@ -106,7 +112,7 @@ class Lexicon:
         return found is not None and found.is_noun and found.matches(words_of(written))
 
     def read(self, text: str, names: Sequence[Range]) -> str:
-        """A text with its words in English, where the lexicon knows them.
+        """A text with its words in English, where the lexicon knows them, and dates in figures in ISO's form.
 
         Args:
             text: The text, in composed Unicode form.
@@ -117,7 +123,8 @@ class Lexicon:
         for first, last, english in self._replaced(text, names):
             parts += [text[end:first], english]
             end = last
-        return " ".join("".join([*parts, text[end:]]).translate(_OPENING).split())
+        read = " ".join("".join([*parts, text[end:]]).translate(_OPENING).split())
+        return _DAY_FIRST.sub(lambda date: f"{date['year']}-{int(date['month']):02}-{int(date['day']):02}", read)
 
     def _replaced(self, text: str, names: Sequence[Range]) -> Iterator[tuple[int, int, str]]:
         words = words_of(text)

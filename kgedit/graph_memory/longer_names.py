@@ -13,17 +13,21 @@ and only for an entity whose country is known. What is near an entity is another
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
+from kgedit.graph_memory.dates import DatedQuestion, has_year, read_date
 from kgedit.graph_memory.other_names import sentence_words, titles
 from kgedit.resources import data_folder
 from kgedit.wording.catalogues import read_catalogue
 from kgedit.wording.name_index import Mention, name_key
 
+FindNames = Callable[[str], Sequence[Mention]]
+
 _BEFORE = re.compile(r"(?P<word>[^\W\d_][\w.'’]*)[ \u00a0-]$")
 _AFTER = re.compile(r"^[ \u00a0-](?P<word>[^\W\d_]\w*)")
+_YEAR = re.compile(r"\b[12]\d{3}\b")
 _REGNAL = re.compile(r"[IVX]+")
 _BEGINS_SENTENCE = re.compile(r"(?:^|[.!?:;,…\"“”„«»()\[\]\n–—]\s*|\s-\s+)$")
 _WORD = re.compile(r"[^\W\d_]{3,}")
@@ -63,6 +67,51 @@ def name_goes_on(text: str, mention: Mention, labels: Sequence[str], others: Seq
     if _REGNAL.fullmatch(word):
         return True
     return _belongs(word, starts=False) and not _is_in_other(mention.end + 1, mention, others)
+
+
+def read_date_beside_names(text: str, known: FindNames, others: FindNames = lambda _text: ()) -> DatedQuestion:
+    """Read the dates of a composed text (kgedit.graph_memory.dates.read_date), outside the names in it.
+
+    Args:
+        text: The text.
+        known: Finds labels and aliases.
+        others: Finds further names.
+    """
+    if not has_year(text):
+        return DatedQuestion(text, "")
+    mentions = [*known(text), *others(text)]
+    return read_date(text, named=_named(text, mentions), titled=_years_in_titles(text, mentions))
+
+
+def _named(text: str, mentions: Iterable[Mention]) -> frozenset[int]:
+    """Indexes of the characters of names that may contain a date: "Bologna FC 1909", "Theresa May", the film "1917"."""
+    names = [(each.start, text[each.start : each.end]) for each in mentions]
+    return frozenset(
+        at for start, name in names if " " in name or name.isdecimal() for at in range(start, start + len(name))
+    )
+
+
+def _years_in_titles(text: str, mentions: Sequence[Mention]) -> frozenset[int]:
+    """Indexes of years beside a capitalized word that is in no known name: "the 2022 FIFA World Cup", "Expo 2020"."""
+    if _shows_nothing(text):
+        return frozenset()
+
+    def is_titled(word: re.Match[str] | None, at: int) -> bool:
+        return (
+            word is not None
+            and word["word"][0].isupper()
+            and not word["word"].endswith(("'s", "’s"))
+            and not any(name_key(word["word"]) in known for known in (sentence_words(), titles()))
+            and _BEGINS_SENTENCE.search(text[: at + word.start("word")]) is None
+            and not any(each.start <= at + word.start("word") < each.end for each in mentions)
+        )
+
+    return frozenset(
+        found.start()
+        for found in _YEAR.finditer(text)
+        if is_titled(_BEFORE.search(text[: found.start()]), 0)
+        or is_titled(_AFTER.match(text[found.end() :]), found.end())
+    )
 
 
 def _shows_nothing(text: str) -> bool:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from kgedit.graph_memory.chains import SHORTEST, ChainSearch, FoundChain, steps_of
-from kgedit.graph_memory.dates import Period, TimedQuestion, period_of, read_time
+from kgedit.graph_memory.dates import DatedQuestion, Period, TimedQuestion, period_of, read_time
 from kgedit.graph_memory.facts import FactTable
 from kgedit.graph_memory.gate import MatchGate
 from kgedit.graph_memory.longer_names import (
@@ -23,6 +23,7 @@ from kgedit.graph_memory.longer_names import (
     means_another,
     name_goes_on,
     qualifying_countries,
+    read_date_beside_names,
 )
 from kgedit.graph_memory.matched import Candidate, NamedText, candidates_of, evidence_of, is_written_small, selected
 from kgedit.graph_memory.matching import BACK, RelationMatcher
@@ -55,7 +56,6 @@ _PRONOUN = re.compile(
 )
 
 _OF = re.compile(r"^(?:of|in) (?:the )?")
-_YEAR = re.compile(r"\b[12]\d{3}\b")
 _ENDS_SENTENCE = re.compile(r"(?<=[\w\"')])[.!?](?=\s)")
 _SPORT = re.compile(
     r"\b(?:football|soccer|coach\w*|manager|trainer|trains|gaffer|squad|team|side|bench|dugout|touchline|national)\b",
@@ -133,16 +133,14 @@ class MatchedSearch:
         texts = {window for each in everything for window in (*each.windows, each.whole)}
         vectors = self._embedded(texts | _texts_of_chains(own, search))
         return [
-            self._found(_Asked(time, period_of(as_of or time.as_of), *groups), vectors, search)
+            self._found(_Asked(time, period_of(as_of) if as_of else time.period, *groups), vectors, search)
             for time, *groups in zip(times, own, asked_before, with_names, strict=True)
         ]
 
     def _time(self, text: str, *, dated: bool) -> TimedQuestion:
-        """The time that is asked about; the year of a name is none ("Bologna FC 1909")."""
-        time = read_time(text, dated=dated)
-        named = [text[each.start : each.end] for each in self._names.find(text)] if time.as_of else []
-        in_name = any(_YEAR.search(name) and name not in time.text for name in named)
-        return read_time(text, dated=False) if in_name else time
+        """The time that is asked about."""
+        found = read_date_beside_names(text, self._names.find, self._others.find) if dated else DatedQuestion(text, "")
+        return read_time(found, text)
 
     def _found(self, asked: _Asked, vectors: Mapping[str, Vectors], search: Search) -> Finding:
         """The first reading that the gate accepts, or else the most probable one."""

@@ -5,7 +5,26 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from kgedit.graph_memory.dates import HOLDS, UNKNOWN_END, date_number, date_text, holding, period_of, read_date
+from kgedit.graph_memory.dates import (
+    HOLDS,
+    UNKNOWN_END,
+    DatedQuestion,
+    Period,
+    date_number,
+    date_text,
+    holding,
+    period_of,
+    read_date,
+)
+from kgedit.graph_memory.longer_names import read_date_beside_names
+from kgedit.wording.name_index import NameIndex
+
+
+def _read(question: str) -> DatedQuestion:
+    """Read a question to a memory that knows some names."""
+    index = NameIndex()
+    index.extend(names := ["Norway", "Bologna FC 1909", "Theresa May", "1917", "March"], range(len(names)))
+    return read_date_beside_names(question, index.find)
 
 
 @pytest.mark.parametrize(
@@ -23,11 +42,70 @@ from kgedit.graph_memory.dates import HOLDS, UNKNOWN_END, date_number, date_text
         ("Who leads Norway?", "Who leads Norway?", ""),
         ("Who won the 2019 Tour de France?", "Who won the 2019 Tour de France?", ""),
         ("Who lives in 20190 Oslo?", "Who lives in 20190 Oslo?", ""),
+        # Months in short, and figures. Only the year counts where either may be the month.
+        ("Who led Norway on Sep 1, 2020?", "Who led Norway?", "2020-09-01"),
+        ("Who led Norway in Sept. 2020?", "Who led Norway?", "2020-09"),
+        ("3 Dez. 2020: who led Norway?", "who led Norway?", "2020-12-03"),
+        ("Who led Norway on the 5th of March 2019?", "Who led Norway?", "2019-03-05"),
+        ("Who led Norway on 5/3/2019?", "Who led Norway?", "2019"),
+        ("Who led Norway on 05.03.2019?", "Who led Norway?", "2019"),
+        ("Who led Norway on 31/12/2019?", "Who led Norway?", "2019-12-31"),
+        ("Who led Norway on 12/31/2019?", "Who led Norway?", "2019-12-31"),
+        ("Who led Norway in 03/2019?", "Who led Norway?", "2019-03"),
+        # A year anywhere.
+        ("Who led Norway (2019)?", "Who led Norway?", "2019"),
+        ("Who led Norway (in 2019)?", "Who led Norway?", "2019"),
+        ("2019: who led Norway?", "who led Norway?", "2019"),
+        ("Norway leader 2019 name please", "Norway leader name please", "2019"),
+        ("Leader of Norway 2019, who?", "Leader of Norway who?", "2019"),
+        ("Who was the 2019 leader of Norway?", "Who was the leader of Norway?", "2019"),
+        ("Who led 2019 Norway?", "Who led Norway?", "2019"),
+        ("Who was Norway's 2019 leader?", "Who was Norway's leader?", "2019"),
+        ("Who coached Norway at the 2022 World Cup?", "Who coached Norway at the World Cup?", "2022"),
+        ("In March 2019, who was mayor of March?", "who was mayor of March?", "2019-03"),
+        # Names, titles, numbers, and one end of a time.
+        ("Did Bologna FC 1909 move?", "Did Bologna FC 1909 move?", ""),
+        ("Who coached Bologna FC 1909 in 2019?", "Who coached Bologna FC 1909?", "2019"),
+        ("Who plays the lead in 1917?", "Who plays the lead in 1917?", ""),
+        ("Was Theresa May 2019 still in office?", "Was Theresa May still in office?", "2019"),
+        ("Which 2022 FIFA World Cup did Norway win?", "Which 2022 FIFA World Cup did Norway win?", ""),
+        ("Is Blade Runner 2049 set in Norway?", "Is Blade Runner 2049 set in Norway?", ""),
+        ("What did resolution 2019 say to Norway?", "What did resolution 2019 say to Norway?", ""),
+        ("Has Norway 2000 soldiers or 2000 people?", "Has Norway soldiers or 2000 people?", "2000"),
+        ("Has Norway 2000 km of coast?", "Has Norway 2000 km of coast?", ""),
+        ("My 2019 Norway is torn. Who leads it?", "My 2019 Norway is torn. Who leads it?", ""),
+        ("Who led Norway before 2019, please?", "Who led Norway before 2019, please?", ""),
     ],
 )
 def test_a_date_is_taken_out_of_a_question(question: str, text: str, as_of: str) -> None:
-    dated = read_date(question)
-    assert (dated.text, dated.as_of) == (text, as_of)
+    assert _read(question) == DatedQuestion(text, as_of)
+
+
+@pytest.mark.parametrize(
+    ("question", "text", "as_of", "until"),
+    [
+        ("Who led Norway: 2019 vs 2024?", "Who led Norway?", "2019", "2024"),
+        ("Who led Norway in 2022 and in 2019?", "Who led Norway?", "2019", "2022"),
+        ("Who led Norway in March 2019 or in May 2021?", "Who led Norway?", "2019-03", "2021-05"),
+        ("Who led Norway, from 2019 to 2022, please?", "Who led Norway, please?", "2019", "2022"),
+        ("Who led Norway 2019-2022?", "Who led Norway?", "2019", "2022"),
+        ("Who coached Norway in the 2019/20 season?", "Who coached Norway?", "2019", "2020"),
+        ("Who led Norway in 2019-12?", "Who led Norway?", "2019-12", ""),
+        ("Who led Norway in 2019, in May 2019?", "Who led Norway in 2019?", "2019-05", ""),
+    ],
+)
+def test_several_years_are_one_period(question: str, text: str, as_of: str, until: str) -> None:
+    assert _read(question) == DatedQuestion(text, as_of, until)
+
+
+def test_a_period_of_several_dates_has_the_days_between_them() -> None:
+    assert read_date("Who led Norway: 2019 vs March 2024?").period == Period(20190101, 20240399)
+    assert read_date("Who leads Norway?").period is None
+
+
+def test_many_spaces_and_years_take_no_longer_than_other_text() -> None:
+    # Steps of a search that are quadratic in either take minutes.
+    assert read_date(f"Who led Norway{' ' * 50_000}2019 {'2019 ' * 10_000}?").as_of == "2019"
 
 
 @pytest.mark.parametrize("text", ["2021", "2021-03", "2021-03-31", ""])

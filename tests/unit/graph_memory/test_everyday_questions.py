@@ -79,6 +79,11 @@ def test_other_texts_get_nothing(memory: GraphMemory) -> None:
         (["Alfa Romeo belongs to a company. In which city does that company sit?"], {"Stellantis", "Amsterdam"}),
         (["Who employs Lionel Messi?"], {"Inter Miami CF"}),
         (["Who was chancellor of Germany in 2019?"], {"Angela Merkel"}),
+        (["Who was the German chancellor (2019)?"], {"Angela Merkel"}),
+        (["Chancellor of Germany 2019, who?"], {"Angela Merkel"}),
+        (["Wer regierte 2019 Deutschland?"], {"Angela Merkel"}),
+        (["Bei welchem Verein spielte 2022 Lionel Messi?"], {"Paris Saint-Germain F.C."}),
+        (["Who was chancellor of Germany: 2019 vs 2024?"], {"Angela Merkel", "Olaf Scholz"}),
         (
             ["Who is prime minister of Italy?", "Giorgia Meloni.", "And her predecessor?"],
             {"Giuseppe Conte", "Giorgia Meloni"},

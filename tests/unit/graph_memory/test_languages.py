@@ -33,6 +33,13 @@ from kgedit.verbs.memory import build_memory, load_memory, update_memory
         ("fr", "Où est né l’entraîneur d'Alfa Romeo ?", "Alfa Romeo", "where is born the coach of Alfa Romeo ?"),
         ("es", "¿Cuál es la capital del país de Angela Merkel?", "Angela Merkel",
          "what is the capital of the country of Angela Merkel?"),
+        ("de", "Wer regiert Norwegen am 5.3.2019?", "Norwegen", "who governs Norwegen am 2019-03-05?"),
+        ("fr", "Qui est, le 05/03/2019, le maire de Lyon ?", "Lyon", "who is, the 2019-03-05, the mayor of Lyon ?"),
+        ("fr", "Qui est maire de Lyon en févr. 2019 ?", "Lyon", "who is mayor of Lyon in February. 2019 ?"),
+        ("es", "¿Quién es alcalde de Boston en dic. de 2019?", "Boston",
+         "who is mayor of Boston in December. of 2019?"),
+        ("de", "Wer regiert Norwegen, 31.13.2019 oder 1.2.3.2019?", "Norwegen",
+         "who governs Norwegen, 31.13.2019 or 1.2.3.2019?"),
     ],
 )  # fmt: skip
 def test_words_around_a_name_become_english(language: str, question: str, name: str, english: str) -> None:
