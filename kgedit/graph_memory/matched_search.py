@@ -55,6 +55,11 @@ _PRONOUN = re.compile(
     re.IGNORECASE,
 )
 
+_PRESENT = re.compile(
+    r"\b(?:now|nowadays|today|current(?:ly)?|these days|at present|at the moment|is|are|who['’]s|jetzt|heute|derzeit"
+    r"|aktuell)\b",
+    re.IGNORECASE,
+)
 _OF = re.compile(r"^(?:of|in) (?:the )?")
 _ENDS_SENTENCE = re.compile(r"(?<=[\w\"')])[.!?](?=\s)")
 _SPORT = re.compile(
@@ -119,10 +124,9 @@ class MatchedSearch:
         times = [self._time(several[-1], dated=search.dated and not as_of) for several in turns]
         own = [self._masked(time.text, search) for time in times]
         # The last turn of the same speaker: user and assistant speak in turn.
-        asked_before = [
-            self._masked(self._time(several[-3], dated=True).text, search) if len(several) > 2 else []
-            for several in turns
-        ]
+        times_before = [self._time(several[-3], dated=True) if len(several) > 2 else None for several in turns]
+        asked_before = [[] if time is None else self._masked(time.text, search) for time in times_before]
+        periods_before = [None if time is None or as_of or not search.dated else time.period for time in times_before]
         with_names = [
             self._with_earlier_names(several, time)
             if not mine or len(several) > 1
@@ -133,8 +137,12 @@ class MatchedSearch:
         texts = {window for each in everything for window in (*each.windows, each.whole)}
         vectors = self._embedded(texts | _texts_of_chains(own, search))
         return [
-            self._found(_Asked(time, period_of(as_of) if as_of else time.period, *groups), vectors, search)
-            for time, *groups in zip(times, own, asked_before, with_names, strict=True)
+            self._found(
+                _Asked(time, period_of(as_of) if as_of else time.period, before, *groups),
+                vectors,
+                search,
+            )
+            for time, before, *groups in zip(times, periods_before, own, asked_before, with_names, strict=True)
         ]
 
     def _time(self, text: str, *, dated: bool) -> TimedQuestion:
@@ -148,7 +156,8 @@ class MatchedSearch:
         def rank(masked: Sequence[_Masked]) -> Ranked:
             return self._ranked(masked, vectors, search, asked.period)
 
-        tried = [rank(asked.own)]
+        tried: list[Ranked] = [rank(asked.own)]
+        repeated: Ranked = []
         chain = self._chain(asked, vectors, search)
         if chain is not None and _is_asked(chain, tried[0], search):
             paths = self._retriever.taken(chain.ranked(self._facts), search, asked.period, ended=True)
@@ -163,10 +172,11 @@ class MatchedSearch:
             return Finding()
         if not _passes(chosen, search):
             return Finding((), chosen[0][1], chosen[0][0].evidence)
+        period = asked.repeated_period if chosen is repeated else asked.period
         walks = selected(chosen, search, self._facts, _NEAR)
         # Scores are probabilities of alternatives that were selected already: none is left out here.
         paths = self._retriever.taken(
-            walks, replace(search, near=2.0), asked.period, history=self._history(asked, chosen), ended=True
+            walks, replace(search, near=2.0), period, history=self._history(asked, chosen), ended=True
         )
         return Finding(paths, chosen[0][1], chosen[0][0].evidence)
 
@@ -197,7 +207,9 @@ class MatchedSearch:
         path = tuple(name.removeprefix(BACK) for name in best.path)
         found = []
         for each in asked.own:
-            walks = self._retriever.walks(each.mention, search.plain_hops, asked.period, ended=True, returning=True)
+            walks = self._retriever.walks(
+                each.mention, search.plain_hops, asked.repeated_period, ended=True, returning=True
+            )
             for numbers, several in walks.items():
                 if tuple(self._relations.identifiers[number] for number in numbers) == path:
                     named = replace(best.named, mention=each.mention)
@@ -373,13 +385,21 @@ class MatchedSearch:
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """A question with the ways to read it."""
+    """A question with the ways to read it, and the time that the earlier question was about."""
 
     time: TimedQuestion
     period: Period | None
+    period_before: Period | None
     own: Sequence[_Masked]
     before: Sequence[_Masked]
     with_names: Sequence[_Masked]
+
+    @property
+    def repeated_period(self) -> Period | None:
+        """Time that the earlier question is repeated about: its own if this one has another name and no time."""
+        if self.period is not None or self.time.asks_history or not self.own or _PRESENT.search(self.time.text):
+            return self.period
+        return self.period_before
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from everyday_transcript import transcript
 
 from kgedit.graph_memory.building import open_memory
 from kgedit.graph_memory.graph_memory import GraphMemory
+from kgedit.graph_memory.retrieval import Search
 from kgedit.sample.generate import write_world
 from kgedit.verbs.load_dump import DumpOptions, load_dump
 from kgedit.verbs.memory import build_memory
@@ -90,11 +91,27 @@ def test_other_texts_get_nothing(memory: GraphMemory) -> None:
         ),
         (["Who runs Norway?", "Jonas Gahr Støre.", "Where was he born?"], {"Oslo"}),
         (["Who is CEO of Apple?", "Tim Cook.", "And Google?"], {"Sundar Pichai"}),
+        (["Who was chancellor of Germany in 2020?", "Angela Merkel.", "And Italy?"], {"Giuseppe Conte"}),
+        (["Who was chancellor of Germany in 2020?", "Angela Merkel.", "And Italy now?"], {"Giorgia Meloni"}),
+        (["Who was chancellor of Germany in 2020?", "Angela Merkel.", "And now?"], {"Olaf Scholz"}),
+        (["Who was chancellor of Germany in 2020?", "Angela Merkel.", "And in 2022?"], {"Olaf Scholz"}),
+        (
+            ["Who was chancellor of Germany in 2020?", "Angela Merkel.", "And in Italy before?"],
+            {"Giuseppe Conte", "Giorgia Meloni"},
+        ),
     ],
 )
 def test_history_and_follow_ups(memory: GraphMemory, turns: list[str], values: set[str]) -> None:
     [finding] = memory.find([turns])
     assert {value.label for path in finding.paths for row in path.rows for value in row.values} == values
+
+
+@pytest.mark.models
+def test_a_given_date_or_dates_that_are_not_read_apply_to_a_follow_up_too(memory: GraphMemory) -> None:
+    turns = ["Who was chancellor of Germany in 2020?", "Angela Merkel.", "And Italy?"]
+    given = memory.find([turns], as_of="2023-05")
+    unread = memory.find([turns], Search(dated=False))
+    assert [[row.answer for row in each.paths[0].rows] for each in (*given, *unread)] == [["Giorgia Meloni"]] * 2
 
 
 @pytest.mark.models
