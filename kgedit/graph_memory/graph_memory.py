@@ -200,6 +200,11 @@ class GraphMemory:
         number = int(self._described.view[thing]) if thing < len(self._described) else -1
         return self._descriptions[number] if number >= 0 else ""
 
+    def _has_namesake(self, thing: int) -> bool:
+        """Whether another subject has the label of an entity."""
+        label = self._facts.label(thing)
+        return any(other != thing and self._facts.label(other) == label for other in self._names.subjects_of(label))
+
     def find(
         self, questions: Sequence[str | Sequence[str]], search: Search = _USUAL, *, as_of: str = ""
     ) -> list[Finding]:
@@ -360,7 +365,15 @@ class GraphMemory:
     def _retriever(self) -> Retriever:
         if self._conflicts is None:
             self._conflicts = conflicting_rows(self._facts)
-        return Retriever(self._facts, self._relations, self._worded, self.description, self._gate, self._conflicts)
+        return Retriever(
+            self._facts,
+            self._relations,
+            self._worded,
+            self.description,
+            self._has_namesake,
+            self._gate,
+            self._conflicts,
+        )
 
     def _find_worded(self, texts: Sequence[str], search: Search, as_of: str) -> list[Finding]:
         """Find by the wordings of the catalogue."""

@@ -18,7 +18,7 @@ from functools import cache
 from typing import Any
 
 from kgedit.graph_memory.dates import DatedQuestion, has_year, read_date
-from kgedit.graph_memory.other_names import sentence_words, titles
+from kgedit.graph_memory.other_names import capital_words, sentence_words, shipped_nicknames, titles
 from kgedit.resources import data_folder
 from kgedit.wording.catalogues import read_catalogue
 from kgedit.wording.name_index import Mention, name_key
@@ -153,8 +153,11 @@ def _is_in_other(place: int, mention: Mention, others: Sequence[Mention]) -> boo
 
 
 _QUALIFIER = re.compile(
-    r"^(?P<link>, | \(|, in | in | of (?:the )?)(?P<words>[^\W\d_][\w.'’-]*(?: [^\W\d_][\w.'’-]*){0,4})"
+    r"^(?P<link>, | \(|, in | in (?:the )?| of (?:the )?)(?P<words>[^\W\d_][\w.'’-]*(?: [^\W\d_][\w.'’-]*){0,4})"
 )
+_COUNTRY_BEFORE = re.compile(r"(?<![\w.'’-])(?P<words>[^\W\d_][\w.'’-]*(?: [^\W\d_][\w.'’-]*){0,3}) $")
+_GENITIVE = re.compile(r"['’]s?$")
+_STATES = re.compile(r"\b(?:is|are|was|were|lies) (?:the )?$", re.IGNORECASE)
 _OWNER = re.compile(r"^ of (?:the )?[A-ZÀ-Þ]")
 _ENDS_WITH = re.compile(r"^.* (?:of|in) (?:the )?")
 _LIST_GOES_ON = re.compile(r"^,? (?:and|or|&) |^, [A-ZÀ-Þ]")
@@ -238,10 +241,37 @@ def is_of_another(text: str, end: int, label: str) -> bool:
     return label.islower() and _OWNER.match(text[end:]) is not None
 
 
-def qualifying_countries(text: str, start: int, end: int) -> frozenset[str]:
-    """Countries that the words after a name allow for it, by their labels' keys; empty if they say nothing."""
+def qualifying_countries(text: str, start: int, end: int, *, shared: bool = False) -> frozenset[str]:
+    """Countries that the words beside a name allow for it, by their labels' keys; empty if they say nothing.
+
+    Args:
+        text: The text.
+        start: Index of the name's first character.
+        end: Index after its last character.
+        shared: Whether several entities have the name. One is then also meant by a country before it, or after "in" in
+            any sentence but "Is Oslo in Norway?": "the Italian Democratic Party", "Who chairs that party in Italy?".
+    """
+    after = _countries_after(text, start, end, shared=shared)
+    return after or (_countries_before(text, start) if shared else frozenset())
+
+
+def _countries_before(text: str, start: int) -> frozenset[str]:
+    found = _COUNTRY_BEFORE.search(text[:start])
+    words = found["words"].split(" ") if found is not None else []
+    for first in range(len(words)):
+        written = _GENITIVE.sub("", " ".join(words[first:]))
+        key = name_key(written)
+        countries = _by_name().get(key) or _by_adjective().get(key, frozenset())
+        if countries and (written[0].isupper() or (text.islower() and written not in capital_words())):
+            return countries
+    return frozenset()
+
+
+def _countries_after(text: str, start: int, end: int, *, shared: bool) -> frozenset[str]:
     found = _QUALIFIER.match(text[end:])
-    if found is None or (found["link"] == " in " and _OF.search(text[:start]) is None):
+    before = text[:start]
+    is_place = _OF.search(before) is not None or (shared and _STATES.search(before) is None)
+    if found is None or (found["link"].startswith(" in ") and not is_place):
         return frozenset()
     words = found["words"].split(" ")
     for size in range(len(words), 0, -1):
@@ -250,7 +280,8 @@ def qualifying_countries(text: str, start: int, end: int) -> frozenset[str]:
         countries = _by_code().get(written) or _by_name().get(name_key(written), frozenset())
         if countries and (written[0].isupper() or text.islower()):
             rest = text[end + found.start("words") + len(written) :]
-            further = qualifying_countries(text, end + found.start("words"), end + found.start("words") + len(written))
+            place = end + found.start("words")
+            further = _countries_after(text, place, place + len(written), shared=False)
             is_list = _LIST_GOES_ON.search(rest) is not None and not further & countries
             return frozenset() if is_list else countries
     return frozenset()
@@ -273,6 +304,13 @@ def _by_name() -> Mapping[str, frozenset[str]]:
         for name in (country, *others):
             found.setdefault(name_key(name), set()).add(name_key(country))
     return {name: frozenset(countries) for name, countries in found.items()}
+
+
+@cache
+def _by_adjective() -> Mapping[str, frozenset[str]]:
+    """Countries by their adjectives and short names."""
+    nicknames = shipped_nicknames()
+    return {name_key(other): countries for name, countries in _by_name().items() for other in nicknames.get(name, ())}
 
 
 @cache

@@ -304,7 +304,8 @@ class MatchedSearch:
         if not sides:
             return None
         mention = replace(mention, subjects=tuple(sides))
-        allowed = qualifying_countries(text, mention.start, mention.end)
+        shared = len(mention.subjects) > 1 and not mention.derived
+        allowed = qualifying_countries(text, mention.start, mention.end, shared=shared)
         if not allowed:
             return mention
         countries = {each: self._countries(each) for each in mention.subjects}

@@ -5,7 +5,6 @@ The walk follows facts, ranks paths of relations and selects the best.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -164,6 +163,7 @@ class Retriever:
         relations: Wordings of relations.
         wordings: Questions of rows by number, with a slot for the subject.
         description: Description that distinguishes an entity from its namesakes, by number.
+        has_namesake: Whether another subject of the memory has an entity's label, by number.
         gate: Accepts or rejects the best path.
         conflicts: Rows with conflicting values.
     """
@@ -172,6 +172,7 @@ class Retriever:
     relations: RelationIndex
     wordings: Sequence[str]
     description: Callable[[int], str]
+    has_namesake: Callable[[int], bool]
     gate: Gate
     conflicts: Container[int] = frozenset()
 
@@ -304,9 +305,7 @@ class Retriever:
             if len(rows | set(each.walk)) <= search.k and not set(each.walk) <= rows:
                 taken.append(each)
                 rows |= set(each.walk)
-        subjects = {self.facts.subject_of(row) for row in rows}
-        bearers = Counter(self.facts.label(subject) for subject in subjects)
-        shared = {subject for subject in subjects if bearers[self.facts.label(subject)] > 1}
+        shared = {subject for row in rows if self.has_namesake(subject := self.facts.subject_of(row))}
         return tuple(
             FoundPath(
                 tuple(

@@ -125,6 +125,11 @@ class NameIndex:
         """All names in a composed text, including nested ones, ordered by start, longer ones first."""
         return _marked(self._runs(*_keyed_words(text)))
 
+    def subjects_of(self, name: str) -> list[int]:
+        """Numbers of the subjects with a name, in the order in which they were added."""
+        found: list[int] = self._subjects.find(hashed([name_key(name)]))[1].tolist()
+        return found
+
     def find_genitives(self, text: str) -> list[Mention]:
         """Names followed by a genitive s without an apostrophe, which the mention does not include: "norways king"."""
         words, keys = _keyed_words(text)

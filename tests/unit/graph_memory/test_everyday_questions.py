@@ -115,6 +115,26 @@ def test_a_given_date_or_dates_that_are_not_read_apply_to_a_follow_up_too(memory
 
 
 @pytest.mark.models
+@pytest.mark.parametrize(
+    ("question", "facts"),
+    [
+        ("Who chairs the Democratic Party in the United States?", []),
+        ("Who chairs the American Democratic Party?", []),
+        ("Who chairs the Democratic Party?", ["Democratic Party (party in Italy)"]),
+        ("Who chairs the Italian Democratic Party?", ["Democratic Party (party in Italy)"]),
+        ("Who chairs the Democratic Party in Italy?", ["Democratic Party (party in Italy)"]),
+        ("Who governs Germany?", ["Germany"]),
+    ],
+)
+def test_of_namesakes_the_one_that_is_asked_about_is_named(
+    memory: GraphMemory, question: str, facts: list[str]
+) -> None:
+    [finding] = memory.find([question])
+    asked = [row.question.rpartition(" of ")[2].removeprefix("the ") for path in finding.paths for row in path.rows]
+    assert asked == [f"{each}?" for each in facts]
+
+
+@pytest.mark.models
 def test_a_longer_name_than_a_label_is_another_entity(memory: GraphMemory) -> None:
     assert [name for name, _ in memory.names_in("Who governs Norway?")] == ["Norway"]
     assert memory.names_in("Who governs New Norway?") == []

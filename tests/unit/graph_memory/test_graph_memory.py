@@ -182,7 +182,18 @@ def test_namesakes_are_told_apart_by_their_descriptions() -> None:
         ("What is the capital of Georgia (country in the Caucasus)?", "Tbilisi"),
     }
     [[(question, answer)]] = _rows(memory, "What is the capital of Georgia, the country in the Caucasus?")
-    assert (question, answer) == ("What is the capital of Georgia?", "Tbilisi")
+    assert (question, answer) == ("What is the capital of Georgia (country in the Caucasus)?", "Tbilisi")
+
+
+def test_a_namesake_without_the_fact_is_a_reason_for_a_description_too() -> None:
+    memory = _memory(
+        replace(_case("Georgia", "P6", "Brian", key="q1"), subject_description="state of the USA"),
+        replace(_case("Georgia", "P36", "Tbilisi", key="q2"), subject_description="country in the Caucasus"),
+        replace(_case("Armenia", "P36", "Yerevan"), subject_description="country in the Caucasus"),
+    )
+    described = "What is the capital of Georgia (country in the Caucasus)?"
+    assert _rows(memory, "What is the capital of Georgia?") == [[(described, "Tbilisi")]]
+    assert _rows(memory, "What is the capital of Armenia?") == [[("What is the capital of Armenia?", "Yerevan")]]
 
 
 def test_of_namesakes_the_one_that_has_the_relation_is_told() -> None:

@@ -83,6 +83,7 @@ US, GEORGIA = "united states of america", "georgia"
         ("Who runs Oslo, MN now?", {US}),
         ("Oslo (Norway) mayor", {"norway"}),
         ("Who is the mayor of Oslo in Norway?", {"norway"}),
+        ("Who is the mayor of Oslo in the United States?", {US}),
         ("Oslo, Georgia: its mayor?", {US, GEORGIA}),
         ("mayor of Oslo, Minnesota, USA", {US}),
         # Lists, people who are spoken to, and other words after a comma.
@@ -97,6 +98,32 @@ US, GEORGIA = "united states of america", "georgia"
 def test_a_country_or_a_part_of_one_qualifies_the_name_before_it(text: str, countries: set[str]) -> None:
     start = text.lower().index("oslo")
     assert qualifying_countries(text, start, start + 4) == countries
+
+
+@pytest.mark.parametrize(
+    ("text", "countries"),
+    [
+        ("Who chairs Oslo in the United States?", {US}),
+        ("Who chairs the Norwegian Oslo?", {"norway"}),
+        ("who chairs the norwegian oslo", {"norway"}),
+        ("Who chairs the United States Oslo?", {US}),
+        ("Who chairs Norway's Oslo?", {"norway"}),
+        ("Who chairs the Texas Oslo?", {US}),
+        ("Who chairs the Norwegian Oslo of Georgia?", {US, GEORGIA}),
+        ("Is Oslo in Norway?", set()),
+        ("can you tell us oslo", set()),
+        ("Who chairs the old Oslo?", set()),
+        ("In Norway, Oslo?", set()),
+    ],
+)
+def test_a_country_in_more_places_qualifies_a_name_of_several_entities(text: str, countries: set[str]) -> None:
+    start = text.lower().index("oslo")
+    assert qualifying_countries(text, start, start + 4, shared=True) == countries
+
+
+def test_these_places_do_not_qualify_a_name_of_one_entity() -> None:
+    text = "Who chairs the Norwegian Oslo in Georgia?"
+    assert qualifying_countries(text, text.index("Oslo"), text.index(" in ")) == set()
 
 
 @pytest.mark.parametrize(
