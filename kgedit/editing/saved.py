@@ -212,7 +212,7 @@ def _save_base(editor: Editor[Any], folder: Path) -> None:
 
 
 def _edit(case: Case) -> SavedEdit:
-    return SavedEdit(case_id=case.case_id, subject=case.fact.subject_label, prompt=case.question, target=case.answer)
+    return SavedEdit(case_id=case.id_in_run, subject=case.fact.subject_label, prompt=case.question, target=case.answer)
 
 
 def _write_memory(folder: Path, memory: EditorState) -> None:

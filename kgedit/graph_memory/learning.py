@@ -33,7 +33,7 @@ def table_of_cases(cases: Iterable[Case]) -> pa.Table:
     """Edits as a table with the schema LEARNED."""
     rows = [
         (
-            *(case.case_id, case.fact.subject, case.fact.subject_label, case.fact.property, case.fact.property_label),
+            *(case.id_in_run, case.fact.subject, case.fact.subject_label, case.fact.property, case.fact.property_label),
             *(case.fact.object, case.fact.object_label, case.question, case.answer, since_of(case)),
             *(case.old_objects, case.old_answers, case.subject_aliases, case.subject_description),
         )

@@ -153,9 +153,9 @@ def _digest(answer: Answer) -> int:
 
 
 def _found(answer: Answer) -> int:
-    bits = FIRST_HOP if answer.case_id in answer.retrieved else 0
+    bits = FIRST_HOP if answer.has_retrieved(answer.case_id) else 0
     if answer.second_case_id is not None:
-        bits |= SECOND_HOP_KNOWN | (SECOND_HOP if answer.second_case_id in answer.retrieved else 0)
+        bits |= SECOND_HOP_KNOWN | (SECOND_HOP if answer.has_retrieved(answer.second_case_id) else 0)
     return bits | (EXPIRES if answer.expires is not None else 0)
 
 

@@ -61,7 +61,7 @@ class _StoredAnswer:
 
 @dataclass(slots=True)
 class AnswerBook:
-    """Data of the answer browser, added run by run."""
+    """Data of the answer browser, added run by run; `edited_in` has the first timestep of each case of the last run."""
 
     strings: Numbered[str] = field(default_factory=Numbered)
     presets: Numbered[str] = field(default_factory=Numbered)
@@ -69,6 +69,7 @@ class AnswerBook:
     cases: Numbered[tuple[str, str]] = field(default_factory=Numbered)
     lists: Numbered[tuple[int, ...]] = field(default_factory=Numbered)
     known_cases: dict[tuple[str, str], dict[str, Any]] = field(default_factory=dict)
+    edited_in: dict[str, str] = field(default_factory=dict)
     runs: list[dict[str, Any]] = field(default_factory=list)
     columns: dict[str, list[int]] = field(default_factory=lambda: {name: [] for name in _COLUMNS})
 
@@ -76,8 +77,10 @@ class AnswerBook:
         """Add every question of a run that was evaluated before any edit or directly after its timestep's own edits."""
         number = len(self.runs)
         self.runs.append({"key": run.folder.name, "name": name, "group": group, "model": run.model})
+        self.edited_in = {}
         for row in run.cases.to_pylist():
             self.known_cases[row["timestep"], row["case_id"]] = row
+            self.edited_in.setdefault(row["case_id"], row["timestep"])
         free: list[str | None] = [preset.name for preset in run.spec.presets if not preset.is_forced]
         forced = next((one.name for one in run.spec.presets if one.is_forced), None)
         turns: dict[tuple[str, str, Axis], int] = {}
@@ -137,7 +140,15 @@ class AnswerBook:
     def _retrieved(self, answer: Answer) -> int:
         if not answer.retrieved:
             return NOTHING
-        return self.lists.number(tuple(self.cases.number((answer.timestep, case)) for case in answer.retrieved))
+        return self.lists.number(tuple(self.cases.number(self._key(answer, case)) for case in answer.retrieved))
+
+    def _key(self, answer: Answer, retrieved: str) -> tuple[str, str]:
+        """Timestep and id of a retrieved case, which may be one of another timestep."""
+        timestep, qualified, case_id = retrieved.rpartition("\t")
+        if qualified:
+            return timestep, case_id
+        own = (answer.timestep, case_id)
+        return own if own in self.known_cases else (self.edited_in.get(case_id, answer.timestep), case_id)
 
     def as_data(self) -> dict[str, Any]:
         """Convert to JSON-compatible data."""

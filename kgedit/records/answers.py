@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import Any, Literal, get_args
 
-from kgedit.records.cases import Axis, Chain
+from kgedit.records.cases import Axis, Chain, qualified_id
 
 ErrorClass = Literal["empty", "repetition", "old answer", "more than the answer", "irrelevant", "incorrect"]
 """Errors of a free answer; the rules are those of kgedit.metrics.answer_table. "more than the answer" is never used by
@@ -79,7 +79,9 @@ class Answer:
         seconds: The question's share of the batch's wall time, by its tokens; 0 if the reply came from the cache.
         probability: With teacher forcing, exp of the mean log-probability of the target's tokens.
         old_probability: Likewise for the answer before the edit, the likeliest of several; None without one.
-        retrieved: case_ids that a retrieval method put into the prompt, best first; empty otherwise.
+        retrieved: case_ids that a retrieval method put into the prompt, best first; empty otherwise. An id that
+            different cases of several timesteps share is preceded by the timestep's name and a tab, except in runs of
+            earlier versions.
         second_case_id: Case of a two-hop question's second fact, which retrieval must also find; None if that fact is
             not a case, and on other axes.
         expires: Later timestep of the run that edits a fact behind the question, which is not evaluated from then on.
@@ -124,6 +126,12 @@ class Answer:
     chain: Chain | None = None
     thoughts: str = ""
     thoughts_cut: bool = False
+
+    def has_retrieved(self, case_id: str | None) -> bool:
+        """Whether a case of the answer's timestep was put into the prompt; False for None."""
+        if case_id is None or not self.retrieved:
+            return False
+        return case_id in self.retrieved or qualified_id(self.timestep, case_id) in self.retrieved
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

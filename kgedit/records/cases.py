@@ -164,6 +164,8 @@ class Case:
         specificity: Popularity of the subject and object.
         group: Id of the instance whose edits are all applied before its chain is evaluated (MQuAKE); None for a single
             edit.
+        shares_id: Whether another timestep of the run has a different case with this id, as files have whose ids are
+            row numbers. Set by the run (kgedit.runs.overlaps).
     """
 
     case_id: str
@@ -191,6 +193,17 @@ class Case:
     in_replacement_set: bool | None = None
     specificity: Specificity = Specificity()
     group: str | None = None
+    shares_id: bool = False
+
+    @property
+    def id_in_run(self) -> str:
+        """Id that is unique within a run: `case_id`, qualified only if another case of the run has the same."""
+        return qualified_id(self.timestep, self.case_id) if self.shares_id else self.case_id
+
+
+def qualified_id(timestep: str, case_id: str) -> str:
+    """Id of a case with its timestep."""
+    return f"{timestep}\t{case_id}"
 
 
 @dataclass(frozen=True, slots=True)

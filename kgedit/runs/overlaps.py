@@ -1,4 +1,4 @@
-"""Probes of facts that other edits of the run change.
+"""Overlaps between timesteps of a run: probes of facts that other edits change, and ids that several cases share.
 
 A probe expires when a later timestep of the run edits a fact that answers it: then another answer is right, and giving
 the old one indicates neither forgetting nor damage. A locality probe is not asked at all if an edit of its own or an
@@ -55,6 +55,28 @@ def mark_expiring(cases: Mapping[str, list[Case]]) -> dict[str, list[Case]]:
             if is_property(case.fact.property):
                 edited_later.setdefault(_fact_key(case.fact), []).append((turn, case.fact.object))
     return {timestep: marked[timestep] for timestep in timesteps}
+
+
+def mark_shared_ids(cases: Mapping[str, list[Case]]) -> dict[str, list[Case]]:
+    """Mark the cases whose id a different case of another timestep has too (`shares_id`).
+
+    An id made of the fact's own ids names the same fact in every timestep, so it is not marked.
+    """
+    known: dict[str, set[tuple[str, ...]]] = {}
+    for own in cases.values():
+        for case in own:
+            known.setdefault(case.case_id, set()).add(_identity(case))
+    return {
+        timestep: [dataclasses.replace(case, shares_id=True) if len(known[case.case_id]) > 1 else case for case in own]
+        for timestep, own in cases.items()
+    }
+
+
+def _identity(case: Case) -> tuple[str, ...]:
+    fact = case.fact
+    ids = f"{fact.subject}:{fact.property}:{fact.object}"
+    # The ids of a file without ids are made of row numbers, so they say nothing about the fact.
+    return (ids,) if case.case_id.partition("#")[0] == ids else (fact.subject_label, case.question, case.answer)
 
 
 def without_expired(cases: Sequence[Case], learned: Sequence[str]) -> list[Case]:

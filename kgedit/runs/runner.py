@@ -35,7 +35,7 @@ from kgedit.resources import home
 from kgedit.runs.ability import Meter, meters_of
 from kgedit.runs.checkpoints import CallCheckpoint, Checkpoint
 from kgedit.runs.evaluator import Evaluator
-from kgedit.runs.overlaps import mark_expiring, without_expired
+from kgedit.runs.overlaps import mark_expiring, mark_shared_ids, without_expired
 from kgedit.runs.presets import ASKED, asked_contexts, training_contexts
 from kgedit.runs.run_files import write_edited_cases
 from kgedit.runs.run_folder import RunFolder, WrittenKeys, describe_environment, open_run, refuse_other_content
@@ -119,7 +119,7 @@ def run(
         enough_memory(f"editing {spec.model} with {spec.method}"),
     ):
         write_selection(folder.path, cases, counts)
-        cases = mark_expiring(cases)
+        cases = mark_shared_ids(mark_expiring(cases))
         write_edited_cases(folder.path, [case for own in cases.values() for case in own])
         evaluator = Evaluator(model, backend, spec.presets, contexts=contexts, folder=folder, cache=cache)
         tracked = tracking or Tracking(None)

@@ -28,7 +28,7 @@ from kgedit.llm.contexts import Context
 from kgedit.llm.generation import AnswerCache
 from kgedit.llm.language_model import LanguageModel
 from kgedit.metrics import METRICS
-from kgedit.records.cases import Case, Probe
+from kgedit.records.cases import Case, Probe, qualified_id
 from kgedit.records.runs import UNEDITED, Preset, RunSpec, Selection
 from kgedit.runs.evaluator import Answered, AskedProbe, cached_replies, to_answer, word
 from kgedit.runs.overlaps import leave_out_edited
@@ -173,7 +173,7 @@ def write_selection(folder: Path, cases: Mapping[str, list[Case]], counts: Seque
     Raises:
         SpecError: if the folder's run edits other cases.
     """
-    names = "".join(f"{timestep}\t{case.case_id}\n" for timestep, own in cases.items() for case in own)
+    names = "".join(f"{qualified_id(timestep, case.case_id)}\n" for timestep, own in cases.items() for case in own)
     path = folder / _NAMES
     if path.is_file() and path.read_text(encoding="utf-8") != names:
         raise SpecError([f"{folder} contains a run of other cases (see {path}); give another --out, or --overwrite"])
@@ -191,7 +191,7 @@ def _read_names(path: Path) -> set[str]:
 
 
 def _names(case: Case) -> set[str]:
-    return {case.case_id, f"{case.timestep}\t{case.case_id}"}
+    return {case.case_id, qualified_id(case.timestep, case.case_id)}
 
 
 def _named(cases: Sequence[Case], wanted: set[str]) -> list[Case]:

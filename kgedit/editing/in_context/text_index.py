@@ -267,7 +267,7 @@ class TextIndex:
 
 @dataclass(frozen=True, slots=True)
 class StoredEdits:
-    """An edit as question and target."""
+    """An edit as question and target; `case_id` is unique within the run."""
 
     case_id: str
     question: str
@@ -288,7 +288,7 @@ class FactMemory:
     def add(self, cases: Sequence[Case]) -> None:
         """Add the cases."""
         self._index.add([case.question for case in cases])
-        self.edits += [StoredEdits(case.case_id, case.question, case.answer) for case in cases]
+        self.edits += [StoredEdits(case.id_in_run, case.question, case.answer) for case in cases]
 
     def nearest(self, questions: Sequence[str], *, k: int) -> list[list[int]]:
         """Return the indexes in `edits` of the k nearest for each question, best first; ties go to the later edit."""

@@ -117,8 +117,8 @@ class SeveralLayersEditor(LocateThenEdit[Settings]):
         if not fine:
             return AppliedEdits(failures=failures)
         if self.overwrites:
-            fine = list({case.case_id: case for case in fine}.values())
-            again = {case.case_id for case in fine}
+            fine = list({case.id_in_run: case for case in fine}.values())
+            again = {case.id_in_run for case in fine}
             self._withdraw([index for index, label in enumerate(self._kept.labels) if label in again])
         owned = [(index, request) for index, case in enumerate(fine) for request in self.requests_of(case)]
         requests = [request for _, request in owned]
@@ -130,7 +130,7 @@ class SeveralLayersEditor(LocateThenEdit[Settings]):
             made = calls[0]
         if self.overwrites:
             for row, (index, _) in enumerate(owned):
-                self._kept.add(fine[index].case_id, **{name: rows[row] for name, rows in made.solved.items()})
+                self._kept.add(fine[index].id_in_run, **{name: rows[row] for name, rows in made.solved.items()})
         reason = f"its value is over twice as long as the mean of {self.settings.pilots} pilot edits (nas)"
         reached = {index for (index, _), out in zip(owned, made.dropped, strict=True) if not out}
         dropped = [case for index, case in enumerate(fine) if index not in reached]

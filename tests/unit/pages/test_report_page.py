@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import CliRunner
 from world.hostile import HOSTILE
-from world.page_runs import NAMES, unpacked, write_page_run
+from world.page_runs import NAMES, case_of, unpacked, write_page_run
 from world.small_runs import SYNTHETIC, T1, T2, WILD, answer, cost, write_run
 
 from kgedit.analysis.overviews import kinds_of
@@ -19,7 +20,7 @@ from kgedit.pages.report_page import Page, provenance_of, report_page
 from kgedit.pages.report_views import AXIS_NAMES, run_names, views_of
 from kgedit.pages.verdict import verdict_of
 from kgedit.records.cases import AXES
-from kgedit.runs.run_files import read_runs
+from kgedit.runs.run_files import read_runs, write_edited_cases
 from kgedit.runs.scoring import write_scores
 
 
@@ -226,6 +227,18 @@ def test_retrieved_cases_are_told_only_where_a_method_retrieves(page: Page) -> N
         names[run] for run, found in zip(data["rows"]["run"], data["rows"]["retrieved"], strict=True) if found >= 0
     }
     assert with_facts == {"rag"}
+
+
+def test_a_retrieved_case_may_be_one_of_another_timestep(tmp_path: Path) -> None:
+    first, second = (replace(case_of(number, name), case_id="edit:0:0") for number, name in enumerate("AB"))
+    other = replace(case_of(2, "C"), timestep=T2)
+    shown = (f"{T1}\tedit:0:0", f"{T2}\tedit:0:0", other.case_id)
+    folder = write_run(tmp_path / "run", [answer("edit:0:0", retrieved=shown)], [cost(["edit:0:0"])])
+    write_edited_cases(folder, [first, replace(second, timestep=T2), other])
+    write_scores(folder)
+    data = data_of(report_page(read_runs([folder])))
+    (cases,) = (data["lists"][number] for number in data["rows"]["retrieved"])
+    assert [data["strings"][data["cases"]["target"][number]] for number in cases] == ["New A", "New B", "New C"]
 
 
 def test_hostile_labels_leave_the_markup_alone(tmp_path: Path) -> None:

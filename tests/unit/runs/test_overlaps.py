@@ -18,7 +18,7 @@ from kgedit.metrics.judged import AnswerGroup, judge_answers
 from kgedit.metrics.scores import retention
 from kgedit.records.cases import Case, Fact, Probe
 from kgedit.records.runs import ModelState
-from kgedit.runs.overlaps import leave_out_edited, mark_expiring, without_expired
+from kgedit.runs.overlaps import leave_out_edited, mark_expiring, mark_shared_ids, without_expired
 from kgedit.runs.run_files import read_answers
 from kgedit.timesteps.tables import TABLES
 
@@ -38,6 +38,18 @@ def case(timestep: str, edited: Fact, *probes: Probe) -> Case:
 
 def locality(about: Fact) -> Probe:
     return Probe("locality", f"Who leads {about.subject}?", (about.object_label,), (about,))
+
+
+def test_an_id_is_qualified_only_if_cases_of_several_timesteps_differ() -> None:
+    same, other = fact("Q1", "Q7"), fact("Q2", "Q8")
+    numbered = dataclasses.replace(case(T1, fact("subject-0", "object-0")), case_id="edit:0:0")
+    different = dataclasses.replace(numbered, timestep=T2, question="Where is Town subject-0?")
+    relabelled = dataclasses.replace(case(T2, same), question="Who is the mayor of Q1?")
+    marked = mark_shared_ids({T1: [numbered, case(T1, same), case(T1, other)], T2: [different, relabelled]})
+    assert [one.id_in_run for one in marked[T1]] == [f"{T1}\tedit:0:0", "Q1:P6:Q7", "Q2:P6:Q8"]
+    assert [one.id_in_run for one in marked[T2]] == [f"{T2}\tedit:0:0", "Q1:P6:Q7"]
+    again = mark_shared_ids({T1: [numbered], T2: [dataclasses.replace(numbered, timestep=T2)]})
+    assert [one.id_in_run for one in (*again[T1], *again[T2])] == ["edit:0:0"] * 2, "the same fact"
 
 
 def test_a_probe_expires_when_a_later_timestep_gives_one_of_its_facts_another_object() -> None:

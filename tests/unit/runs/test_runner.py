@@ -566,6 +566,21 @@ def test_rag_names_the_cases_that_it_put_into_a_prompt(world: dict[str, str], tm
     assert not any(row["retrieved"] for row in rows if _last_timestep(row) is None)
 
 
+@pytest.mark.parametrize("method", ["rag", "graph_rag"])
+def test_rows_with_one_number_of_two_files_are_retrieved_under_different_ids(
+    method: str, world: dict[str, str], tmp_path: Path
+) -> None:
+    prompts = {"first": "Who leads Arvika?", "second": "Which river crosses Arvika?"}
+    for name, prompt in prompts.items():
+        row = {"subject": "Arvika", "prompt": prompt, "target_new": f"Answer {name}", "ground_truth": "Old"}
+        (tmp_path / f"{name}.json").write_text(json.dumps([row]), encoding="utf-8")
+    files = [str(tmp_path / f"{name}.json") for name in prompts]
+    rows = _content(run(_spec(world, method, timesteps=files, presets=[BRIEF]), tmp_path / "run"))["answers.jsonl"]
+    retrieved = {name for row in rows for name in row["retrieved"]}
+    assert retrieved == {"first\tedit:0:0", "second\tedit:0:0"}
+    assert {row["case_id"] for row in rows} == {"edit:0:0"}
+
+
 def test_both_hops_are_scored_from_the_run_alone_wherever_its_timestep_is(
     world: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

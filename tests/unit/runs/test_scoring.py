@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 from world.small_runs import SYNTHETIC, T1, T2, T3, WILD, answer, cost, write_lines, write_run
 
@@ -216,6 +217,19 @@ def test_a_second_hop_that_is_no_case_counts_for_nothing(tmp_path: Path) -> None
     answers = [answer(case(1), axis="mhop", retrieved=(case(1), case(51)))]
     (mhop,) = measure_run(write_run(tmp_path / "run", answers)).retrieval
     assert (mhop.first_hop, mhop.second_hop, mhop.both_hops, mhop.accuracy_when_found) == (1.0, None, None, None)
+
+
+def test_an_id_that_several_timesteps_share_is_retrieved_with_its_own_timestep(tmp_path: Path) -> None:
+    answers = [
+        answer(axis="mhop", question="1?", retrieved=(f"{T2}\t{case(1)}",), case_id=case(1), second_case_id=case(2)),
+        answer(axis="mhop", question="2?", retrieved=(f"{T1}\t{case(1)}", f"{T1}\t{case(2)}"), case_id=case(1),
+               second_case_id=case(2)),
+    ]  # fmt: skip
+    folder = write_run(tmp_path / "run", answers)
+    (mhop,) = measure_run(folder).retrieval
+    assert (mhop.first_hop, mhop.second_hop, mhop.both_hops) == (0.5, 0.5, 0.5)
+    table = pq.read_table(write_scores(folder).with_name("answers.parquet"))
+    assert table["first_found"].to_pylist() == table["second_found"].to_pylist() == [False, True]
 
 
 def test_edit_costs_and_speed_add_up(tmp_path: Path) -> None:
