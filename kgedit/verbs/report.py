@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -50,8 +50,8 @@ class Report:
 
     Attributes:
         runs: Runs in the report's order, which does not depend on the order of the arguments.
-        tables: Titled tables of text, most compact first.
-        files: Written files.
+        tables: Titled tables of text, most compact first: all, the overviews (`brief`), or the chosen ones (`only`).
+        files: Written files, which contain all tables.
         summary: The first table of each group of comparable runs, and the breakdowns.
         sentences: Verdict on the runs: three sentences for runs that are comparable, else the first one of each group.
     """
@@ -208,20 +208,24 @@ def _report(wanted: ReportRuns) -> Report:
         _rescore(folders)
     found = tuple(_with_cutoff(run, wanted.knowledge_cutoff) for run in read_runs(folders))
     corpus_counts = _counts(found, wanted.by, wanted.counts)
-    tables_of = overview_tables if wanted.brief else report_tables
-    of_runs = tables_of(found, by=wanted.by, counts=corpus_counts) if found else []
     stated = results_files_table([read_easyedit_results(file) for file in files], found)
     stated_too = (stated,) if stated else ()
-    summary = summary_tables(found, by=wanted.by, counts=corpus_counts) if found else []
+
+    def tables_by(tables_of: Callable[..., list[Table]]) -> tuple[Table, ...]:
+        return (*(tables_of(found, by=wanted.by, counts=corpus_counts) if found else ()), *stated_too)
+
     made = Report(
         runs=found,
-        tables=_chosen([*of_runs, *stated_too], wanted.only),
-        summary=(*summary, *stated_too),
+        tables=_chosen(tables_by(overview_tables if wanted.brief else report_tables), wanted.only),
+        summary=tables_by(summary_tables),
         sentences=tuple(_verdict(found)),
     )
-    documents = ((markdown_file, made.to_markdown), (csv_file, made.to_csv), (json_file, made.to_json))
+    # Files contain all tables, whatever is printed.
+    is_part = bool(wanted.brief or wanted.only) and bool(markdown_file or json_file or tables_folder)
+    whole = replace(made, tables=tables_by(report_tables)) if is_part else made
+    documents = ((markdown_file, whole.to_markdown), (csv_file, whole.to_csv), (json_file, whole.to_json))
     texts = {path: text() for path, text in documents if path}
-    tables = _tables(made, tables_folder) if tables_folder else {}
+    tables = _tables(whole, tables_folder) if tables_folder else {}
     page = _page(found) if html_file or figures_folder else None
     pages = {html_file: page.html} if page and html_file else {}
     if tables_folder:

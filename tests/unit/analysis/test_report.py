@@ -158,6 +158,17 @@ def test_runs_that_do_not_compare_have_a_table_and_a_sentence_for_each_group(run
     assert sum(line.startswith(("Group 1: ft_m answers", "Group 2: rag answers")) for line in shown) == 2
 
 
+def test_files_contain_all_tables_whatever_is_printed(runs: list[Path], tmp_path: Path) -> None:
+    def written(*options: str) -> dict[str, bytes]:
+        given = (*runs[:2], "--out", tmp_path / "out", "--json", tmp_path / "own.json", "--overwrite", *options)
+        assert command(*given).exit_code == 0
+        return {str(path): path.read_bytes() for path in sorted(tmp_path.glob("o*/**/*")) if path.is_file()}
+
+    whole = written()
+    assert len(whole) > 5
+    assert written("--brief") == written("--table", "unsolved") == whole
+
+
 def test_brief_leaves_the_overviews(runs: list[Path]) -> None:
     whole, brief = command(*runs[:2], "--all"), command(*runs[:2], "--brief")
     assert brief.exit_code == 0
