@@ -68,6 +68,8 @@ def report(given: ReportRuns, *, every_table: bool) -> None:
         _print_summary(made)
     for path in made.files:
         say(f"Written: {path}")
+    for note in made.notes:
+        say(note)
 
 
 def _print_summary(made: Report) -> None:

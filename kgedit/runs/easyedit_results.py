@@ -12,6 +12,7 @@ import json
 import math
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -46,29 +47,47 @@ _WHOLE_ANSWERS = "pre_post_argmax_text_match"
 _Asked = dict[Axis, dict[str, Answer]]
 
 
-def easyedit_results(folder: Path) -> str:
+@dataclass(frozen=True, slots=True)
+class WrittenResults:
+    """Results of a run in EasyEdit's format.
+
+    Attributes:
+        text: Content of the file.
+        edits: Number of edits of the run.
+        left_out: Number of edits without an answer to their own question, which EasyEdit's format requires.
+    """
+
+    text: str
+    edits: int
+    left_out: int
+
+
+def easyedit_results(folder: Path) -> WrittenResults:
     """Render the results of a finished run in EasyEdit's format, one object per line, in the order of editing.
 
     `time` is that of the call that made the edit. `kgedit` contains data that EasyEdit has no field for.
 
     Raises:
-        TimestepError: if the run is not finished, or has no teacher-forced preset.
+        TimestepError: if the run is not finished, has no teacher-forced preset that asks for updates, or no such answer.
     """
     require_finished(folder)
     spec = read_spec(folder)
-    preset = next((one for one in spec.presets if one.is_forced), None)
+    preset = next((one for one in spec.presets if one.is_forced and (not one.axes or "update" in one.axes)), None)
     if preset is None:
         raise TimestepError(
-            f"The run {folder} has no teacher-forced preset, whose token match EasyEdit's results hold. "
-            "Run it again with --preset synthetic."
+            f"The run {folder} has no teacher-forced preset on the axis update, whose token match EasyEdit's results "
+            "hold. Run it again with --preset synthetic."
         )
     long = next((one for one in spec.presets if one.truncation == "end_of_text"), None)
     seconds = {(cost.timestep, case_id): cost.seconds for cost in read_edit_costs(folder) for case_id in cost.case_ids}
     before, after, fluency = _answers(folder, preset, long)
     origin = {"method": spec.method, "model": Path(spec.model).name}
     rows = []
-    for number, case in enumerate(read_edited_cases(folder).to_pylist()):
+    cases = read_edited_cases(folder).to_pylist()
+    for number, case in enumerate(cases):
         key = case["timestep"], case["case_id"]
+        if "update" not in before[key]:
+            continue
         origin_of_case = {name: case[name] for name in ("timestep", "case_id", "relation")} | origin
         post = _scores(after[key], before[key], preset)
         row = {
@@ -80,7 +99,13 @@ def easyedit_results(folder: Path) -> str:
             "kgedit": origin_of_case,
         }
         rows.append(json.dumps(row, ensure_ascii=False))
-    return "[\n" + ",\n".join(rows) + "\n]\n" if rows else "[]\n"
+    if cases and not rows:
+        raise TimestepError(
+            f"The run {folder} has no answer to the question of an edit under the preset {preset.name}, which each "
+            "object of EasyEdit's results needs. Leave out --easyedit."
+        )
+    text = "[\n" + ",\n".join(rows) + "\n]\n" if rows else "[]\n"
+    return WrittenResults(text, edits=len(cases), left_out=len(cases) - len(rows))
 
 
 _Key = tuple[str, str]

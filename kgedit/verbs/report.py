@@ -53,6 +53,7 @@ class Report:
         tables: Titled tables of text, most compact first: all, the overviews (`brief`), or the chosen ones (`only`).
         files: Written files, which contain all tables.
         summary: The first table of each group of comparable runs, and the breakdowns.
+        notes: Notes about what the files lack.
         sentences: Verdict on the runs: three sentences for runs that are comparable, else the first one of each group.
     """
 
@@ -61,6 +62,7 @@ class Report:
     files: tuple[Path, ...] = ()
     summary: tuple[Table, ...] = ()
     sentences: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         return f"<Report of {len(self.runs):,} runs: {len(self.tables)} tables, {len(self.files)} files>"
@@ -228,16 +230,20 @@ def _report(wanted: ReportRuns) -> Report:
     tables = _tables(whole, tables_folder) if tables_folder else {}
     page = _page(found) if html_file or figures_folder else None
     pages = {html_file: page.html} if page and html_file else {}
+    written = {Path(wanted.easyedit) / f"{run.folder.name}.json": run for run in found} if wanted.easyedit else {}
+    results = {path: easyedit_results(run.folder) for path, run in written.items()}
     if tables_folder:
         _clear(tables_folder, keep=tables, overwrite=overwrite)
-    results = {}
-    if wanted.easyedit:
-        results = {Path(wanted.easyedit) / f"{run.folder.name}.json": easyedit_results(run.folder) for run in found}
-    write_files(texts | tables | pages | results, overwrite=overwrite)
+    write_files(texts | tables | pages | {path: one.text for path, one in results.items()}, overwrite=overwrite)
     if page and figures_folder:
         _write_figures(page, figures_folder)
     in_order = (*texts, tables_folder, *pages, figures_folder, *results)
-    return replace(made, files=tuple(path for path in in_order if path))
+    notes = tuple(
+        f"{path}: {one.left_out:,} of {one.edits:,} edits left out, because their own question was not asked"
+        for path, one in results.items()
+        if one.left_out
+    )
+    return replace(made, files=tuple(path for path in in_order if path), notes=notes)
 
 
 def _verdict(runs: Sequence[Run]) -> list[str]:

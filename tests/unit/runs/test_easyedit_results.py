@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +18,9 @@ from kgedit.cli import main
 from kgedit.errors import TimestepError
 from kgedit.records.runs import Answer
 from kgedit.runs.easyedit_results import easyedit_results, read_easyedit_results
-from kgedit.runs.run_files import write_edited_cases
+from kgedit.runs.run_files import read_spec, write_edited_cases
 from kgedit.runs.scoring import write_scores
+from kgedit.runs.spec import write_spec
 
 CASE = a_case()
 THEIRS: list[dict[str, Any]] = [
@@ -74,7 +76,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_a_run_is_written_with_the_token_match_of_its_teacher_forced_preset(folder: Path) -> None:
-    (row,) = json.loads(easyedit_results(folder))
+    (row,) = json.loads(easyedit_results(folder).text)
     assert list(row)[:5] == ["pre", "case_id", "requested_rewrite", "time", "post"]
     assert (row["case_id"], row["time"]) == (0, 2.0)
     asked = row["requested_rewrite"]
@@ -96,7 +98,7 @@ def test_a_run_is_written_with_the_token_match_of_its_teacher_forced_preset(fold
 
 
 def test_what_is_written_has_what_easyedits_summary_reads(folder: Path) -> None:
-    for row in json.loads(easyedit_results(folder)):
+    for row in json.loads(easyedit_results(folder).text):
         for state in ("pre", "post"):
             scores = row[state]
             assert [len(scores[name]) for name in ("rewrite_acc", "rephrase_acc")] == [1, 1]
@@ -165,6 +167,28 @@ def test_another_file_is_refused(content: str, tmp_path: Path) -> None:
     path.write_text(content, encoding="utf-8")
     with pytest.raises(TimestepError, match="results of EasyEdit"):
         kgedit.report(path)
+
+
+def test_edits_whose_question_was_not_asked_are_left_out_and_counted(folder: Path, tmp_path: Path) -> None:
+    write_edited_cases(folder, [replace(CASE, case_id="Q9:P6:Q8"), CASE])
+    write_scores(folder)
+    made = kgedit.report(folder, easyedit=tmp_path / "easyedit")
+    (row,) = json.loads(made.files[0].read_text(encoding="utf-8"))
+    assert (row["case_id"], row["kgedit"]["case_id"]) == (1, CASE.case_id)
+    assert made.notes == (f"{made.files[0]}: 1 of 2 edits left out, because their own question was not asked",)
+    write_edited_cases(folder, [replace(CASE, case_id="Q9:P6:Q8")])
+    with pytest.raises(TimestepError, match="has no answer to the question of an edit"):
+        easyedit_results(folder)
+
+
+def test_only_a_preset_that_asks_for_updates_gives_such_results(folder: Path) -> None:
+    near = replace(SYNTHETIC, name="near", axes=("locality",))
+    spec = replace(read_spec(folder), presets=(near, SYNTHETIC))
+    (folder / "spec.yaml").write_text(write_spec(spec), encoding="utf-8")
+    assert easyedit_results(folder).left_out == 0
+    (folder / "spec.yaml").write_text(write_spec(replace(spec, presets=(near,))), encoding="utf-8")
+    with pytest.raises(TimestepError, match="no teacher-forced preset on the axis update"):
+        easyedit_results(folder)
 
 
 def test_a_run_without_a_teacher_forced_preset_has_no_such_results(tmp_path: Path) -> None:
