@@ -68,7 +68,7 @@ def easyedit_results(folder: Path) -> WrittenResults:
     `time` is that of the call that made the edit. `kgedit` contains data that EasyEdit has no field for.
 
     Raises:
-        TimestepError: if the run is not finished, has no teacher-forced preset that asks for updates, or no such answer.
+        TimestepError: if the run is not finished, or has no teacher-forced preset or answer on the axis update.
     """
     require_finished(folder)
     spec = read_spec(folder)

@@ -204,6 +204,9 @@ def _report(wanted: ReportRuns) -> Report:
     if figures_folder and figures_folder.exists() and not overwrite:
         raise TimestepError(f"{figures_folder} already exists. Replace it: --overwrite")
     folders, files = _folders_and_files(wanted.runs)
+    easyedit_files = _easyedit_files(folders, wanted.easyedit)
+    files_asked_for = [path for path in (markdown_file, csv_file, json_file, html_file, figures_folder) if path]
+    _check_targets([*files_asked_for, *easyedit_files.values()])
     of_runs_only = (wanted.html, wanted.figures, wanted.easyedit, wanted.csv)
     _check_files(files, folders, rescore=wanted.rescore, of_runs=of_runs_only)
     if wanted.rescore:
@@ -230,8 +233,9 @@ def _report(wanted: ReportRuns) -> Report:
     tables = _tables(whole, tables_folder) if tables_folder else {}
     page = _page(found) if html_file or figures_folder else None
     pages = {html_file: page.html} if page and html_file else {}
-    written = {Path(wanted.easyedit) / f"{run.folder.name}.json": run for run in found} if wanted.easyedit else {}
-    results = {path: easyedit_results(run.folder) for path, run in written.items()}
+    runs = found if easyedit_files else ()
+    results = {easyedit_files[run.folder.resolve()]: easyedit_results(run.folder) for run in runs}
+    _check_targets([*files_asked_for, *results, *tables])
     if tables_folder:
         _clear(tables_folder, keep=tables, overwrite=overwrite)
     write_files(texts | tables | pages | {path: one.text for path, one in results.items()}, overwrite=overwrite)
@@ -381,6 +385,26 @@ def _check_files(
         )
     if not folders and any(of_runs):
         raise TimestepError("Pages, figures, CSV scores and EasyEdit results are made of runs: name a run as well.")
+
+
+def _easyedit_files(folders: Sequence[Path], target: str | Path | None) -> dict[Path, Path]:
+    """File of each run's results in EasyEdit's format, by the run's resolved folder; empty without a target.
+
+    Raises:
+        TimestepError: if two runs have the same name.
+    """
+    different = list(dict.fromkeys(folder.resolve() for folder in folders))
+    names = [folder.name for folder in different]
+    if target and (twins := sorted({name for name in names if names.count(name) > 1})):
+        raise TimestepError(f"Two runs are called {twins[0]}. Rename a folder: --easyedit names files after the runs.")
+    return {folder: Path(target) / f"{folder.name}.json" for folder in different} if target else {}
+
+
+def _check_targets(paths: Sequence[Path]) -> None:
+    """Raise TimestepError if two outputs are written to the same path."""
+    resolved = [path.resolve() for path in paths]
+    if twice := [path for path in resolved if resolved.count(path) > 1]:
+        raise TimestepError(f"Two outputs of the report are called {twice[0]}. Give each a path of its own.")
 
 
 def _target(file: str | Path | None, folder: str | Path | None, name: str) -> Path | None:

@@ -169,6 +169,19 @@ def test_files_contain_all_tables_whatever_is_printed(runs: list[Path], tmp_path
     assert written("--brief") == written("--table", "unsolved") == whole
 
 
+def test_no_output_replaces_another_one(runs: list[Path], tmp_path: Path) -> None:
+    for pair in (("--html", "--markdown"), ("--csv", "--json")):
+        same = (pair[0], tmp_path / "same.x", pair[1], tmp_path / "here" / ".." / "same.x")
+        assert f"Two outputs of the report are called {tmp_path / 'same.x'}" in command(*runs[:2], *same).stderr
+    own = command(runs[0], "--out", tmp_path / "out", "--csv", tmp_path / "out" / "report.json")
+    assert "Two outputs of the report" in own.stderr
+
+    twin = Path(shutil.copytree(runs[1], tmp_path / "other" / runs[0].name))
+    shown = command(runs[0], twin, "--easyedit", tmp_path / "easyedit")
+    assert "Two runs are called a. Rename a folder" in shown.stderr
+    assert not list(tmp_path.glob("same.x")) + list(tmp_path.glob("out")) + list(tmp_path.glob("easyedit"))
+
+
 def test_brief_leaves_the_overviews(runs: list[Path]) -> None:
     whole, brief = command(*runs[:2], "--all"), command(*runs[:2], "--brief")
     assert brief.exit_code == 0
