@@ -46,7 +46,7 @@ A context is question_only, question_answer, instruction or a file's path; chat
 is the bare question as a user's turn in the chat template of the model's
 tokenizer, and chat:instruction the instruction as one."""
 
-_MOST_FAILURES = 5
+_MOST_FAILURES = _MOST_NAMED = 5
 
 
 def spec_options(names: Collection[str] = SPEC_FLAGS.keys()) -> list[FlagOption]:
@@ -162,10 +162,15 @@ def _tell_unused(paths: object) -> None:
 
 
 def _tell_left_out(folder: Path) -> None:
-    """Print shared edits of instances and the questions that other edits of the run make useless, if there are any."""
+    """Print named cases that do not exist, shared edits of instances, and questions that other edits make useless."""
     from kgedit.runs.run_files import read_selection
 
-    for one in read_selection(folder):
+    selection = read_selection(folder)
+    if unknown := list(dict.fromkeys(name for one in selection for name in one.unknown_names)):
+        shown = ", ".join(name.replace("\t", " ") for name in unknown[:_MOST_NAMED])
+        more = ", ..." if len(unknown) > _MOST_NAMED else ""
+        click.echo(f"Named cases that are in no timestep of the run: {len(unknown):,}: {shown}{more}", err=True)
+    for one in selection:
         if one.repeated:
             click.echo(f"{one.timestep}: edits shared by instances, each made once: {one.repeated:,} repeats", err=True)
         if one.contradicted:

@@ -200,6 +200,8 @@ class Selection:
             edit of the timestep changes one of their facts.
         edited_before: Number of locality questions left out because an edit of this or an earlier timestep edits their
             fact; none with the protocol single, which undoes every edit.
+        unknown_names: Names in `only_cases` that no case of the timestep has, and, if given without a timestep, no case
+            of the run.
     """
 
     timestep: str
@@ -211,6 +213,7 @@ class Selection:
     repeated: int = 0
     contradicted: int = 0
     edited_before: int = 0
+    unknown_names: tuple[str, ...] = ()
 
 
 Order = Literal["random", "file"]

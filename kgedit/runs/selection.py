@@ -47,6 +47,7 @@ def choose_cases(timesteps: Sequence[Edits], spec: RunSpec) -> tuple[dict[str, l
     wanted = _read_names(Path(spec.only_cases)) if spec.only_cases else None
     chosen: dict[str, list[Case]] = {}
     counts = []
+    known = set[str]()
     for timestep in timesteps:
         if timestep.name in chosen:
             raise SpecError([f"two of the timesteps are called {timestep.name}; give each once"])
@@ -64,6 +65,8 @@ def choose_cases(timesteps: Sequence[Edits], spec: RunSpec) -> tuple[dict[str, l
             )
         if spec.population == "repl":
             cases = _replacements(cases, timestep.name)
+        if wanted:
+            known.update(name for case in cases for name in _names(case) & wanted)
         named = cases if wanted is None else _named(cases, wanted)
         if not named:
             raise TimestepError(
@@ -84,6 +87,8 @@ def choose_cases(timesteps: Sequence[Edits], spec: RunSpec) -> tuple[dict[str, l
                 contradicted=merged.contradicted,
             )
         )
+    unknown = sorted((wanted or set()) - known)
+    counts = [replace(count, unknown_names=_concerning(count.timestep, unknown)) for count in counts]
     if spec.protocol == "single":
         return chosen, counts
     chosen, edited_before = leave_out_edited(chosen)
@@ -192,6 +197,11 @@ def _read_names(path: Path) -> set[str]:
 
 def _names(case: Case) -> set[str]:
     return {case.case_id, qualified_id(case.timestep, case.case_id)}
+
+
+def _concerning(timestep: str, names: Sequence[str]) -> tuple[str, ...]:
+    """Names given with this timestep or without any."""
+    return tuple(name for name in names if name.rpartition("\t")[0] in ("", timestep))
 
 
 def _named(cases: Sequence[Case], wanted: set[str]) -> list[Case]:

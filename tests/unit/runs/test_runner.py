@@ -706,11 +706,15 @@ def test_the_command_runs_scores_and_prints_the_folder(world: dict[str, str], tm
         "--device",
         "cpu",
     ]
-    arguments += ["--limit", "2", "--set", "steps=2", "--out", str(tmp_path / "run")]
+    named = [case.case_id for case in Timestep.open(Path(world["first"])).cases()][:3]
+    (tmp_path / "names.txt").write_text("\n".join([*named, "Q1:P1:Q1", "T9\tQ1:P1:Q2"]), encoding="utf-8")
+    arguments += ["--limit", "2", "--only-cases", str(tmp_path / "names.txt")]
+    arguments += ["--set", "steps=2", "--out", str(tmp_path / "run")]
     result = CliRunner().invoke(main, ["run-edit", *arguments])
 
     assert result.exit_code == 0, result.output
     assert result.stdout.strip() == str(tmp_path / "run")
+    assert "Named cases that are in no timestep of the run: 1: Q1:P1:Q1\n" in result.stderr
     assert (tmp_path / "run" / "scores.json").is_file()
     assert len((tmp_path / "run" / "edits.jsonl").read_text(encoding="utf-8").splitlines()) == 2
 

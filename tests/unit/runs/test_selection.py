@@ -51,7 +51,12 @@ class _Step:
         plain = a_case()
         relations = ["P1"] * 70 + ["P2"] * 20 + ["P3"] * 10
         return [
-            replace(plain, case_id=f"Q{number}:{relation}:Q1", fact=replace(plain.fact, property=relation))
+            replace(
+                plain,
+                timestep=self.name,
+                case_id=f"Q{number}:{relation}:Q1",
+                fact=replace(plain.fact, property=relation),
+            )
             for number, relation in enumerate(relations)
         ]
 
@@ -144,6 +149,15 @@ def test_only_named_cases_are_taken_before_any_sample(tmp_path: Path) -> None:
         _chosen(tmp_path / "step", **named)
 
 
+def test_names_that_no_case_has_are_recorded(tmp_path: Path) -> None:
+    names = ["Q3:P1:Q1", "Q3:P9:Q1", "20200101_20210101\tQ4:P1:Q1", "T2\tQ5:P1:Q1", "T2\tQ5:P9:Q1", "T3\tQ6:P9:Q1"]
+    (tmp_path / "names.txt").write_text("\n".join(names), encoding="utf-8")
+    spec = _spec(tmp_path / "step", only_cases=str(tmp_path / "names.txt"))
+    _, counts = choose_cases([_Step(), _Step("T2")], spec)
+    assert [count.named for count in counts] == [2, 2]
+    assert [count.unknown_names for count in counts] == [("Q3:P9:Q1",), ("Q3:P9:Q1", "T2\tQ5:P9:Q1")]
+
+
 def test_two_hop_questions_are_asked_in_other_words_only_if_wanted_and_then_in_all_of_them(tmp_path: Path) -> None:
     timestep = write_timestep(tmp_path / "step", towns=range(2))
     others = ["In which town was the mayor of Arvika born?", "Where is the mayor of Arvika from?"]
@@ -208,7 +222,7 @@ def test_what_the_model_answers_already_is_not_edited(
     assert _told(folder) == sorted(left)
     assert names == [f"{step.name}\t{case_id}" for case_id in left]
     result = {"timestep": step.name, "cases": 4, "named": 4, "drawn": 4, "answered": 1, "edited": 3}
-    assert counts == result | {"repeated": 0, "contradicted": 0, "edited_before": 0}
+    assert counts == result | {"repeated": 0, "contradicted": 0, "edited_before": 0, "unknown_names": []}
 
     before = {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
     asked = calls.count(cases[2].question)
