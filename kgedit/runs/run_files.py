@@ -316,7 +316,9 @@ _NAME = "cases.parquet"
 def write_edited_cases(folder: Path, cases: Iterable[Case]) -> None:
     """Write the cases in the given order."""
     path, aside = folder / _NAME, folder / f".{_NAME}.aside"
-    pq.write_table(case_table(cases), aside, compression="zstd")
+    # Errors of Arrow's own files do not name the file.
+    with aside.open("wb") as file:
+        pq.write_table(case_table(cases), file, compression="zstd")
     put_in_place(aside, path)
 
 

@@ -110,7 +110,8 @@ def _write_answer_table(run_folder: Path, scores: RunScores) -> None:
     )
     path, aside = run_folder / "answers.parquet", run_folder / ".answers.parquet.aside"
     schema = ANSWERS.with_metadata({"answers_sha256": scores.answers_sha256})
-    with pq.ParquetWriter(aside, schema, compression="zstd") as writer:
+    # Errors of Arrow's own files do not name the file.
+    with aside.open("wb") as file, pq.ParquetWriter(file, schema, compression="zstd") as writer:
         for batch in batches:
             writer.write_batch(batch.replace_schema_metadata(schema.metadata))
     put_in_place(aside, path)

@@ -13,7 +13,7 @@ from world.small_runs import SYNTHETIC, T1, WILD, answer, write_run
 
 from kgedit.analysis.results_files import score_table
 from kgedit.cli import main
-from kgedit.runs.run_files import read_runs, read_scores
+from kgedit.runs.run_files import read_runs, read_scores, write_edited_cases
 from kgedit.runs.scoring import write_scores
 
 
@@ -94,3 +94,18 @@ def test_an_unknown_metric_and_one_that_judges_nothing_are_told(run: Path) -> No
     assert "fluency" in unknown.stderr
     assert (run / "scores.json").read_bytes() == before
     assert "probability can judge no answer" in command("score", run, "--metric", "probability").stderr
+
+
+@pytest.mark.parametrize("given", [("score", "--metric", "contains_any"), ("report", "--rescore")])
+def test_a_file_that_cannot_be_written_is_named(given: tuple[str, ...], run: Path) -> None:
+    (run / ".answers.parquet.aside").mkdir()
+    shown = command(*given, run)
+    assert shown.exit_code == 1
+    assert ".answers.parquet.aside: Is a directory. Check the path" in shown.stderr
+
+
+def test_cases_that_cannot_be_written_name_their_file(tmp_path: Path) -> None:
+    (tmp_path / ".cases.parquet.aside").mkdir()
+    with pytest.raises(OSError, match="Is a directory") as caught:
+        write_edited_cases(tmp_path, [])
+    assert caught.value.filename is not None
