@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -97,7 +97,14 @@ class RunSweep(InHome, Verb[Sweep]):
             TimestepError: if edits cannot be read.
         """
         from kgedit.runs.sweeps import LocatedYaml, find_sweep, read_located
-        from kgedit.runs.sweeps.execution import SweepCounter, choose_runs, execute, in_order_of_work, inspect_runs
+        from kgedit.runs.sweeps.execution import (
+            SweepCounter,
+            choose_runs,
+            execute,
+            in_order_of_work,
+            inspect_runs,
+            under_former_names,
+        )
         from kgedit.runs.sweeps.planning import plan_sweep
 
         source = LocatedYaml(self.spec) if isinstance(self.spec, Mapping) else read_located(find_sweep(self.spec))
@@ -108,6 +115,7 @@ class RunSweep(InHome, Verb[Sweep]):
                 if self.out is None
                 else Path(self.out)
             )
+            plan = replace(plan, runs=under_former_names(plan.runs, folder))
             counter = SweepCounter()
             chosen = in_order_of_work(choose_runs(plan.runs, list(self.only)), counter)
             runs = inspect_runs(chosen, folder, counter, overwrite=self.overwrite)

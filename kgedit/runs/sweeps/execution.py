@@ -9,7 +9,8 @@ import fnmatch
 import gc
 import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Literal
@@ -27,7 +28,7 @@ from kgedit.runs.runner import run
 from kgedit.runs.scoring import write_scores
 from kgedit.runs.selection import choose_cases, choose_evaluated
 from kgedit.runs.spec import as_recorded
-from kgedit.runs.sweeps.planning import PlannedRun
+from kgedit.runs.sweeps.planning import PlannedRun, former_pattern, hashed_name
 from kgedit.runs.tracking import Tracking
 from kgedit.timesteps.edit_files import Edits, open_edits
 
@@ -175,6 +176,32 @@ class SweptRun:
     state: RunState
     count: RunCount
     error: str = ""
+
+
+def under_former_names(runs: Sequence[PlannedRun], out: Path) -> tuple[PlannedRun, ...]:
+    """The runs, with the name of an earlier version for those that are in a folder of that name.
+
+    Args:
+        runs: All runs of a sweep.
+        out: Folder of the sweep.
+    """
+    former = {run.name: name for run in runs if (name := _former_folder(run, out)) is not None}
+    names = {run.name: former.get(run.name, run.name) for run in runs}
+    taken = set(former.values())
+    # A run that is called now what another one was called gets a hash.
+    names |= {run.name: hashed_name(run.name, run.spec) for run in runs if run.name in taken - former.keys()}
+    return tuple(replace(run, name=names[run.name]) for run in runs)
+
+
+def _former_folder(run: PlannedRun, out: Path) -> str | None:
+    """Name of the folder in which an earlier version stored a run; None if there is none."""
+    if not run.former_name or (out / run.name / "spec.yaml").is_file():
+        return None
+    for folder in (out / run.former_name, *sorted(out.glob(former_pattern(run)))):
+        with suppress(TimestepError):
+            if (folder / "spec.yaml").is_file() and as_recorded(read_spec(folder)) == as_recorded(run.spec):
+                return folder.name
+    return None
 
 
 def choose_runs(runs: Sequence[PlannedRun], only: Sequence[str]) -> list[PlannedRun]:

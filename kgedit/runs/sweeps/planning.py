@@ -6,10 +6,11 @@ can grow without renaming existing runs. A single run is named after all its fie
 
 from __future__ import annotations
 
+import glob
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -44,10 +45,12 @@ class PlannedRun:
     Attributes:
         name: Name of its folder.
         spec: Resolved spec.
+        former_name: Name that earlier versions gave it, without a hash; they cut the names of models at a dot.
     """
 
     name: str
     spec: RunSpec
+    former_name: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +131,7 @@ class _Planner:
 
     def plan(self) -> SweepPlan:
         """Runs without a problem."""
-        specs: dict[str, tuple[str, RunSpec]] = {}
+        specs: dict[str, tuple[str, RunSpec, str]] = {}
         excluded = repeated = 0
         for entry, own in self._combinations():
             combination = {name: values[0] for name, values in self.parts.base.fields.items()} | own
@@ -140,10 +143,12 @@ class _Planner:
             spec = self._resolve(combination, name, entry.path)
             if spec is not None:
                 repeated += repr(spec) in specs
-                specs.setdefault(repr(spec), (name, spec))
-        different = [spec for _, spec in specs.values()]
-        names = unique_names([name for name, _ in specs.values()], different)
-        runs = tuple(PlannedRun(name, spec) for name, spec in zip(names, different, strict=True))
+                former = run_name(_method_of(combination), naming, shortened=_formerly_shortened)
+                specs.setdefault(repr(spec), (name, spec, former))
+        names = unique_names([name for name, _, _ in specs.values()], [spec for _, spec, _ in specs.values()])
+        runs = tuple(
+            PlannedRun(name, spec, former) for name, (_, spec, former) in zip(names, specs.values(), strict=True)
+        )
         return SweepPlan(runs, excluded, repeated)
 
     def problems(self) -> list[LocatedProblem]:
@@ -253,14 +258,28 @@ _DIGITS = 6
 """Hexadecimal digits of a spec's hash: 24 bits distinguish the runs of one sweep that would have the same name."""
 
 
-def run_name(method: str, fields: Mapping[FieldName, Any]) -> str:
+_FILE_SUFFIXES = (".json", ".jsonl", ".csv", ".parquet", ".yaml")
+"""Left out of names; other dots may be part of the name of a model."""
+
+
+def _shortened(text: str) -> str:
+    name = Path(text).name if "/" in text else text
+    return next((name.removesuffix(suffix) for suffix in _FILE_SUFFIXES if name.endswith(suffix)), name)
+
+
+def _formerly_shortened(text: str) -> str:
+    return Path(text).stem if "/" in text else text.removesuffix(".json")
+
+
+def run_name(method: str, fields: Mapping[FieldName, Any], *, shortened: Callable[[str], str] = _shortened) -> str:
     """Name of one run.
 
     Args:
         method: Name of its method.
         fields: Fields that form the name, in the order of the file; the method among them is ignored.
+        shortened: Shortens the texts of values.
     """
-    parts = [f"{field[-1]}={_text(value)}" for field, value in fields.items() if field != ("method",)]
+    parts = [f"{field[-1]}={_text(value, shortened)}" for field, value in fields.items() if field != ("method",)]
     return re.sub(r"[^\w.=+-]+", "_", "-".join([method, *parts]))
 
 
@@ -268,24 +287,29 @@ def unique_names(names: Sequence[str], specs: Sequence[RunSpec]) -> list[str]:
     """Make names unique and valid in a file system: duplicates and long names get a hash of the spec as suffix."""
     times = Counter(names)
     return [
-        name if times[name] == 1 and len(name) <= _LONGEST else f"{name[:_LONGEST]}-{_digest(spec)}"
+        name if times[name] == 1 and len(name) <= _LONGEST else hashed_name(name, spec)
         for name, spec in zip(names, specs, strict=True)
     ]
 
 
-def _digest(spec: RunSpec) -> str:
-    return hashlib.sha256(write_spec(spec).encode()).hexdigest()[:_DIGITS]
+def hashed_name(name: str, spec: RunSpec) -> str:
+    """The name, shortened and with a hash of the spec."""
+    return f"{name[:_LONGEST]}-{hashlib.sha256(write_spec(spec).encode()).hexdigest()[:_DIGITS]}"
 
 
-def _text(value: Any) -> str:
+def former_pattern(run: PlannedRun) -> str:
+    """Pattern of the names with a hash that earlier versions may have given a run."""
+    return f"{glob.escape(run.former_name[:_LONGEST])}-{'[0-9a-f]' * _DIGITS}"
+
+
+def _text(value: Any, shortened: Callable[[str], str]) -> str:
     if isinstance(value, list | tuple):
-        return "+".join(map(_text, value))
+        return "+".join(_text(one, shortened) for one in value)
     if isinstance(value, Mapping):
         return str(value.get("name", "own"))
     if isinstance(value, bool) or value is None:
         return str(value).lower().replace("none", "null")
-    text = str(value)
-    return Path(text).stem if "/" in text else text.removesuffix(".json")
+    return shortened(str(value))
 
 
 def problems_of_value(key: FieldName, value: Any, *, method: object, own_presets: Mapping[str, Any]) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -116,6 +117,25 @@ def test_what_is_finished_is_not_touched_and_what_was_cut_is_resumed(
     assert 0 < len(asked) < len(lines)
     assert _content(cut) == expected
     assert all(path.read_bytes() == content for path, content in whole.items() if path.parent != cut)
+
+
+@pytest.mark.parametrize("former", ["none-model=tiny-1", "none-model=tiny-1-0a1b2c"])
+def test_a_run_under_the_name_of_an_earlier_version_keeps_it(
+    former: str, short: dict[str, Any], world: dict[str, str], tmp_path: Path, asked: list[tuple[str, str]]
+) -> None:
+    models = [str(shutil.copytree(world["model"], tmp_path / "models" / name)) for name in ("tiny-1.5", "tiny-1", "x")]
+    spec = {"base": {**short["base"], "model": None}, "grid": {"method": ["none"], "model": models[:1]}}
+    (one,) = kgedit.sweep(spec, out=tmp_path / "out").runs
+    one.folder.rename(one.folder.with_name(former))
+    asked.clear()
+    (one,) = kgedit.sweep(spec, out=tmp_path / "out").runs
+    assert (one.name, asked) == (former, [])
+
+    grown = spec | {"grid": {"method": ["none"], "model": models}}
+    names = [one.name for one in kgedit.sweep(grown, out=tmp_path / "out", dry_run=True).runs]
+    second = names[1].removeprefix("none-model=tiny-1")
+    assert names == [former, f"none-model=tiny-1{second}", "none-model=x"]
+    assert bool(second) == (former == "none-model=tiny-1")
 
 
 def test_the_unedited_model_is_asked_each_question_once_and_each_text_once(

@@ -12,7 +12,7 @@ from world.small_timestep import write_timestep
 
 from kgedit.errors import SpecError
 from kgedit.runs.sweeps import LocatedYaml, find_sweep, read_located, shipped_sweeps
-from kgedit.runs.sweeps.planning import SweepPlan, plan_sweep
+from kgedit.runs.sweeps.planning import SweepPlan, plan_sweep, run_name
 
 
 @pytest.fixture
@@ -62,6 +62,20 @@ def test_the_names_that_a_grid_had_stay_when_it_grows(base: dict[str, Any]) -> N
     more = _names(_plan(base, grid={"method": ["ft_m", "rome"], "seed": [0, 1]}))
     assert one == ["ft_m-seed=0"]
     assert set(one) < set(more)
+
+
+def test_a_name_loses_the_suffix_of_a_file_and_no_part_of_a_models_name(
+    base: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    models = ["org/Llama-3.1-8B", "org/Llama-3.2-1B"]
+    for name in models:
+        Path(name).mkdir(parents=True)
+    plan = _plan({**base, "model": None}, grid={"method": "none", "model": models})
+    assert _names(plan) == ["none-model=Llama-3.1-8B", "none-model=Llama-3.2-1B"]
+    assert {run.former_name for run in plan.runs} == {"none-model=Llama-3"}
+    for suffix in (".json", ".jsonl", ".csv", ".parquet", ".yaml"):
+        assert run_name("none", {("timesteps",): f"a/edits{suffix}"}) == "none-timesteps=edits"
 
 
 def test_what_is_excluded_is_left_out_and_counted(base: dict[str, Any]) -> None:
