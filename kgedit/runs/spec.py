@@ -22,6 +22,7 @@ from kgedit.metrics import METRICS
 from kgedit.records.runs import PROTOCOLS, Preset, Protocol, RunSpec, Setting
 from kgedit.runs.given_run import GivenAbility, GivenRun, read_given, read_given_ability
 from kgedit.runs.presets import ASKED, default_presets, problems_of_context, read_presets, with_thinking
+from kgedit.runs.sweeps import read_located
 from kgedit.timesteps.timestep import find_timestep
 from kgedit.untrusted import without_credentials
 from kgedit.yaml_files import load_yaml
@@ -44,10 +45,15 @@ def read_spec(path: Path) -> GivenSpec:
     """Read a YAML run spec, or convert one of EasyEdit's hyperparameter files to one.
 
     Raises:
-        SpecError: if it cannot be read as a mapping, or is EasyEdit's file for a method that kgedit does not have.
+        SpecError: if it cannot be read as a mapping, has a key twice, or is EasyEdit's file for a method that kgedit
+            does not have.
     """
     raw = read_mapping(path)
-    return translate(raw) if is_easyedit(raw) else GivenSpec(raw, ())
+    if is_easyedit(raw):
+        return translate(raw)
+    if repeated := repeated_keys(path):
+        raise SpecError(repeated)
+    return GivenSpec(raw, ())
 
 
 def read_mapping(path: Path) -> dict[str, Any]:
@@ -63,6 +69,11 @@ def read_mapping(path: Path) -> dict[str, Any]:
     if not isinstance(raw, dict):
         raise SpecError([f"{path} must be a mapping such as 'method: ft_m', not {type(raw).__name__}"])
     return raw
+
+
+def repeated_keys(path: Path) -> list[str]:
+    """Problems of a file that `read_mapping` can read: keys that are in one of its mappings twice."""
+    return [problem.text for problem in read_located(path).problems_of_keys()]
 
 
 def as_recorded(spec: RunSpec) -> RunSpec:
@@ -329,6 +340,8 @@ def _problems_of_model(given: str | None) -> Iterator[str]:
 def _problems_of_evaluation(given: GivenRun, protocol: Protocol) -> Iterator[str]:
     if given.evaluate_every is not None and protocol != "sequential":
         yield f"evaluate_every is for the protocol 'sequential', not '{protocol}'"
+    if given.evaluate_earlier and protocol == "single":
+        yield "evaluate_earlier is for edits that accumulate; the protocol 'single' undoes each edit, so leave it out"
     if given.evaluate_sample is not None and protocol == "single":
         yield "evaluate_sample is for edits that accumulate; with the protocol 'single', give sample"
 

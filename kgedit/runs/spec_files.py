@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ from kgedit.editing import METHODS, settings_type_of
 from kgedit.editing.hparams.easyedit import is_easyedit, translate
 from kgedit.editing.hparams.settings import given_model, read_settings, unknown
 from kgedit.errors import SpecError
-from kgedit.runs.spec import NEED_TORCH, problems_of, read_mapping
+from kgedit.runs.spec import NEED_TORCH, problems_of, read_mapping, repeated_keys
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,10 +40,13 @@ def check(path: Path) -> CheckedFile:
             return _check_easyedit(raw)
     except SpecError as error:
         return CheckedFile("unreadable", error.problems)
+    repeated = repeated_keys(path)
     if "applies_to" in raw:
-        return _check_published(raw, method=path.resolve().parent.name)
+        published = _check_published(raw, method=path.resolve().parent.name)
+        return replace(published, problems=(*repeated, *published.problems))
     unchecked = tuple(name for name in _unchecked() if raw.get(name) is not None)
-    return CheckedFile(f"a run spec for {raw.get('method')}", tuple(problems_of(raw)), unchecked=unchecked)
+    problems = (*repeated, *problems_of(raw))
+    return CheckedFile(f"a run spec for {raw.get('method')}", problems, unchecked=unchecked)
 
 
 def _unchecked() -> tuple[str, ...]:

@@ -316,12 +316,15 @@ def _counts(runs: Sequence[Run], by: Sequence[str], counts: str | Path | Mapping
     Raises:
         TimestepError: if a breakdown needs data that no run has, or counts cannot be read.
     """
-    from kgedit.analysis.breakdowns import CUTOFF
+    from kgedit.analysis.breakdowns import CUTOFF, TWO_HOP_BREAKDOWNS
     from kgedit.records.cases import SPECIFICITY
     from kgedit.timesteps.specificity import corpus_counts
 
     for name in by:
-        missing = name in SPECIFICITY and all(run.cases[name].null_count == len(run.cases) for run in runs)
+        measure = name.removeprefix("two_hop_") if name in TWO_HOP_BREAKDOWNS else None
+        needed = [known for known in SPECIFICITY if known == name or (measure and known.endswith(f"_{measure}"))]
+        empty = [run.cases[column].null_count == len(run.cases) for run in runs for column in needed]
+        missing = bool(needed) and all(empty)
         if missing and name.endswith("_count") and counts is None:
             raise TimestepError(
                 f"The breakdown by {name} needs counts: --counts FILE with a label and a count a line, or texts."

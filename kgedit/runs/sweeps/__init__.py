@@ -60,6 +60,10 @@ class LocatedYaml:
         ahead = "" if self.file is None else f"{self.file}{f':{line}' if line else ''}: "
         return LocatedProblem(line, ahead + located_text)
 
+    def problems_of_keys(self) -> list[LocatedProblem]:
+        """Problems of keys that occur twice."""
+        return [self.located(path, "is given twice; the first is ignored") for path in self.repeated]
+
     def _line(self, path: KeyPath) -> int:
         """Line of a value, or of the nearest enclosing one that has a line."""
         return next((self.lines[path[:end]] for end in range(len(path), 0, -1) if path[:end] in self.lines), 0)
@@ -229,7 +233,7 @@ class _Reader:
 
     def __init__(self, source: LocatedYaml) -> None:
         self._source = source
-        self.problems = [source.located(path, "is given twice; the first is ignored") for path in source.repeated]
+        self.problems = source.problems_of_keys()
 
     def of_sections(self) -> list[LocatedProblem]:
         """Problems of the top level."""

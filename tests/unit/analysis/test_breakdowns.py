@@ -200,8 +200,13 @@ def test_views_and_counts_of_the_timestep_need_no_file(tmp_path: Path) -> None:
     assert kgedit.report(folder, by=["subject_count"], brief=True).tables
     with pytest.raises(TimestepError, match="object_count needs counts"):
         kgedit.report(folder, by=["object_count"])
-    with pytest.raises(TimestepError, match="page views"):
-        kgedit.report(write(tmp_path / "other", ["nobody"] * 3), by=["object_views"])
+    assert kgedit.report(folder, by=["two_hop_count", "two_hop_views"], brief=True).tables
+    other = write(tmp_path / "other", ["nobody"] * 3)
+    with pytest.raises(TimestepError, match="two_hop_count needs counts"):
+        kgedit.report(other, by=["two_hop_count"])
+    for name in ("object_views", "two_hop_views"):
+        with pytest.raises(TimestepError, match=f"page views for {name}"):
+            kgedit.report(other, by=[name])
 
 
 def test_labels_of_a_run_are_counted_in_texts(tmp_path: Path, run: Run) -> None:

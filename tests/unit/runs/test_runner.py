@@ -80,7 +80,7 @@ def _spec(world: dict[str, str], method: str = "ft_m", **more: object) -> RunSpe
         "method": method,
         "settings": SETTINGS.get(method, {}),
         "presets": ["synthetic", BRIEF],
-        "evaluate_earlier": True,
+        "evaluate_earlier": more.get("protocol") != "single",
         "batch_tokens": 600,
         "device": "cpu",
     }
@@ -383,7 +383,7 @@ def test_a_method_is_given_no_known_fact_that_the_run_asks_for(
 ) -> None:
     given: list[KnownFact] = []
     monkeypatch.setattr(InContextEditing, "prepare", lambda self, known, *, advance: given.extend(known))
-    run(_spec(world, "ike", limit=1, timesteps=[world["first"]]), tmp_path / "run")
+    run(_spec(world, "ike", limit=1, timesteps=[world["first"]], evaluate_earlier=False), tmp_path / "run")
 
     towns = {fact.fact.subject_label for fact in given}
     assert len(given) == 18, "all but the first town's mayor and water"
@@ -396,6 +396,8 @@ def test_a_schedule_is_for_sequential_edits(world: dict[str, str]) -> None:
         _spec(world, protocol="single", evaluate_every=2)
     with pytest.raises(SpecError, match="evaluate_sample is for edits that accumulate"):
         _spec(world, protocol="single", evaluate_sample=2)
+    with pytest.raises(SpecError, match="evaluate_earlier is for edits that accumulate"):
+        _spec(world, protocol="single", evaluate_earlier=True)
 
 
 @pytest.mark.parametrize("method", ["ft_m", "lora_merge"])

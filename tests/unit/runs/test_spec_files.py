@@ -14,6 +14,7 @@ from world.small_timestep import write_timestep
 from kgedit.cli import main
 from kgedit.editing import METHODS, settings_type_of
 from kgedit.editing.hparams.settings import CONFIGS, defaults, meanings, read_config, spec_text
+from kgedit.errors import SpecError
 from kgedit.runs.spec import read_spec, resolve
 from kgedit.runs.spec_files import check
 
@@ -112,8 +113,10 @@ def test_every_problem_of_every_file_is_told_at_once(tmp_path: Path) -> None:
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(yaml.safe_dump(content), encoding="utf-8")
     (tmp_path / "list.yaml").write_text("- 1\n", encoding="utf-8")
+    twice = "method: ft_m\nsettings: {steps: 1, steps: 2}\nmethod: ft_l\n"
+    (tmp_path / "twice.yaml").write_text(twice, encoding="utf-8")
 
-    result = _run("validate", *(str(tmp_path / name) for name in [*files, "list.yaml"]))
+    result = _run("validate", *(str(tmp_path / name) for name in [*files, "list.yaml", "twice.yaml"]))
 
     outcome = [line.removeprefix(f"{tmp_path}/") for line in result.stderr.splitlines()]
     expected = [
@@ -133,6 +136,8 @@ def test_every_problem_of_every_file_is_told_at_once(tmp_path: Path) -> None:
         ("none.yaml", "model is missing"),
         ("none.yaml", "timesteps: There is no timestep nowhere."),
         ("list.yaml", "must be a mapping"),
+        ("twice.yaml", "twice.yaml:2: settings.steps: is given twice; the first is ignored"),
+        ("twice.yaml", "twice.yaml:3: method: is given twice; the first is ignored"),
     ]
     missing = [(file, part) for file, part in expected if not any(x.startswith(file) and part in x for x in outcome)]
     assert missing == []
@@ -157,3 +162,9 @@ def test_the_schemas_of_specs_and_of_published_configs_are_printed() -> None:
     assert own["properties"]["settings"]["properties"].keys() == settings_type_of("memit").model_fields.keys()
     assert json.loads(_run("schema").stdout)["required"] == ["method"]
     assert "Did you mean 'memit'?" in _run("schema", "--published", "memitt").stderr
+
+
+def test_a_run_is_not_made_of_a_spec_with_a_key_twice(tmp_path: Path) -> None:
+    (tmp_path / "spec.yaml").write_text("method: ft_m\nmethod: ft_l\n", encoding="utf-8")
+    with pytest.raises(SpecError, match=r"spec\.yaml:2: method: is given twice"):
+        read_spec(tmp_path / "spec.yaml")
