@@ -131,11 +131,12 @@ def _tests(pairs: Sequence[tuple[MethodView, MethodView]], preset: str, axis: Ax
 
 def _lead(view: View, damage: Sequence[_Test]) -> Iterator[Piece]:
     if not view.edited:
-        yield Piece("No run changed an answer: ")
         baseline = view.methods[0] if view.methods else None
         asked = baseline.shown.get("update") if baseline else None
-        if asked and asked.after:
-            yield Piece("the unedited model answers ")
+        if not asked or not asked.after:
+            yield Piece("No run changed an answer.")
+        else:
+            yield Piece("No run changed an answer: the unedited model answers ")
             yield Piece(_share(asked.after.mean, asked.after.n), "free" if view.free else "forced")
             yield Piece(" of the updates.")
         return

@@ -20,6 +20,15 @@ _FromZero = Annotated[Annotated[int, Field(ge=0)] | None, as_given(int)]
 _Path = Annotated[str, BeforeValidator(lambda given: str(given) if isinstance(given, Path) else given)]
 
 
+def _quoted(given: object) -> object:
+    """Refuse a number: YAML reads 20210104_20230227 as one."""
+    if isinstance(given, int) and not isinstance(given, bool):
+        digits = str(given)
+        name = f"{digits[:8]}_{digits[8:]}" if len(digits) == 16 else digits
+        raise ValueError(f"YAML reads a name of digits as the number {given}; put it in quotes, as '{name}'")
+    return given
+
+
 def _switch(given: object) -> object:
     """YAML reads a bare on or off as a boolean."""
     return {True: "on", False: "off"}.get(given, given) if isinstance(given, bool) else given
@@ -63,7 +72,9 @@ class GivenRun(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    timesteps: list[_Path] | None = Field(None, description="Exported timesteps or files of edits, in order.")
+    timesteps: Annotated[list[Annotated[_Path, BeforeValidator(_quoted)]] | None, BeforeValidator(_quoted)] = Field(
+        None, description="Exported timesteps or files of edits, in order."
+    )
     model: str | None = Field(None, description="smollm2-135m, tiny, a folder, or a name on the Hugging Face hub.")
     method: str | None = Field(None, description="Name of an editing method (kgedit methods).")
     settings: dict[str, Any] | None = Field(None, description="Hyperparameters of the method.")

@@ -34,7 +34,7 @@ from kgedit.records.runs import UNEDITED, EditCost, ModelState, Preparation, Run
 from kgedit.resources import home
 from kgedit.runs.ability import Meter, meters_of
 from kgedit.runs.checkpoints import CallCheckpoint, Checkpoint
-from kgedit.runs.evaluator import Evaluator
+from kgedit.runs.evaluator import Evaluator, probes_under
 from kgedit.runs.overlaps import mark_expiring, mark_shared_ids, without_expired
 from kgedit.runs.presets import ASKED, asked_contexts, training_contexts
 from kgedit.runs.run_files import write_edited_cases
@@ -92,6 +92,7 @@ def run(
     refuse_other_content(out or default_folder(spec))
     timesteps = [open_edits(Path(path)) for path in spec.timesteps]
     cases, counts = choose_cases(timesteps, spec)
+    _check_questions(spec, cases)
     worded = asked_contexts(spec.presets, _demonstrable(spec, timesteps, cases))
     model = _load(spec, timesteps[0], list(worded.values()), report)
     backend = BACKENDS[spec.backend](
@@ -304,6 +305,15 @@ def _applied(job: _Job) -> list[Case]:
     """The cases of all timesteps except those that the method could not apply."""
     failed = {(cost.timestep, failure.case_id) for cost in job.folder.edit_costs() for failure in cost.failures}
     return [case for case in job.all_cases if (case.timestep, case.case_id) not in failed]
+
+
+def _check_questions(spec: RunSpec, cases: Mapping[str, list[Case]]) -> None:
+    """Raise SpecError if no evaluated case has a question under any preset."""
+    asked = choose_evaluated(cases, spec)
+    every = (case for own in cases.values() for case in asked(own))
+    if not any(probes_under(case, preset) for case in every for preset in spec.presets):
+        axes = ", ".join(dict.fromkeys(axis for preset in spec.presets for axis in preset.axes))
+        raise SpecError([f"no case has a question on the axes of the presets ({axes}); take a preset with other axes"])
 
 
 def _check_saving(spec: RunSpec, target: Path) -> None:

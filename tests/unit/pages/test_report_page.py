@@ -135,6 +135,13 @@ def test_methods_that_differ_in_damage_alone_are_not_called_equal(tmp_path: Path
     assert "p < 0.001 after Holm." in verdict.findings[1].text
 
 
+def test_the_verdict_without_changed_answers_and_updates_is_a_whole_sentence(tmp_path: Path) -> None:
+    write_run(tmp_path / "run", [answer(axis="locality", after=after) for after in (None, T1)], [cost()], method="rag")
+    write_scores(tmp_path / "run")
+    (view,) = views_of(read_runs([tmp_path / "run"]))
+    assert verdict_of(view).sentences[0] == "No run changed an answer."
+
+
 def test_the_verdict_says_what_the_best_method_damages(tmp_path: Path) -> None:
     runs = [
         write_page_run(tmp_path / "ft_m", NAMES, method="ft_m", changed=1, relations=12),

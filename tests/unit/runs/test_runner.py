@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import shutil
 from collections.abc import Callable
@@ -554,6 +555,14 @@ def test_an_empty_timestep_is_an_error_that_says_so(world: dict[str, str], tmp_p
     write_timestep(tmp_path / "empty", towns=range(0))
     with pytest.raises(TimestepError, match="contains no cases"):
         run(_spec(world, timesteps=[str(tmp_path / "empty")]), tmp_path / "run")
+
+
+def test_a_run_that_asks_nothing_ends_before_its_model_is_loaded(world: dict[str, str], tmp_path: Path) -> None:
+    spec = _spec(world, presets=[BRIEF | {"axes": ["crosslingual"]}])
+    (tmp_path / "none").mkdir()
+    with pytest.raises(SpecError, match=r"no case has a question on the axes of the presets \(crosslingual\)"):
+        run(dataclasses.replace(spec, model=str(tmp_path / "none")), tmp_path / "run")
+    assert not (tmp_path / "run").exists()
 
 
 def test_rag_names_the_cases_that_it_put_into_a_prompt(world: dict[str, str], tmp_path: Path) -> None:

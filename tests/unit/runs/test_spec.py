@@ -53,6 +53,13 @@ def test_many_missing_timesteps_are_one_problem(tmp_path: Path, missing: int, sa
     assert (f"{missing - 1} more of the timesteps cannot be found." in str(caught.value)) == (said == 1)
 
 
+@pytest.mark.parametrize("given", ["20210104_20230227", "[20210104_20230227]"])
+def test_a_timestep_that_yaml_reads_as_a_number_is_to_be_quoted(given: str, tmp_path: Path) -> None:
+    (tmp_path / "spec.yaml").write_text(f"timesteps: {given}\nmodel: tiny\nmethod: ft_m\n", encoding="utf-8")
+    with pytest.raises(SpecError, match=r"timesteps: YAML reads .*; put it in quotes, as '20210104_20230227'"):
+        resolve(read_spec(tmp_path / "spec.yaml").raw)
+
+
 def test_an_unknown_method_is_met_with_the_nearest_one(tmp_path: Path) -> None:
     with pytest.raises(SpecError, match="Did you mean 'lora_merge'"):
         resolve({"timesteps": [str(tmp_path)], "model": "tiny", "method": "lora-merge"})
