@@ -21,6 +21,7 @@ from world.small_models import save, small_model
 from world.small_timestep import OLD_MAYORS, write_timestep
 
 from kgedit.cli import main
+from kgedit.editing import METHODS
 from kgedit.editing.editor import EditorState
 from kgedit.editing.in_context.ike import InContextEditing
 from kgedit.editing.saved import read_saved
@@ -75,13 +76,14 @@ COSTS = ("seconds", "cpu_seconds", "peak_memory_bytes")
 
 
 def _spec(world: dict[str, str], method: str = "ft_m", **more: object) -> RunSpec:
+    protocol = more.get("protocol") or METHODS[method].capabilities.protocols[0]
     raw = {
         "timesteps": [world["first"], world["second"]],
         "model": world["model"],
         "method": method,
         "settings": SETTINGS.get(method, {}),
         "presets": ["synthetic", BRIEF],
-        "evaluate_earlier": more.get("protocol") != "single",
+        "evaluate_earlier": protocol != "single",
         "batch_tokens": 600,
         "device": "cpu",
     }
@@ -384,7 +386,7 @@ def test_a_method_is_given_no_known_fact_that_the_run_asks_for(
 ) -> None:
     given: list[KnownFact] = []
     monkeypatch.setattr(InContextEditing, "prepare", lambda self, known, *, advance: given.extend(known))
-    run(_spec(world, "ike", limit=1, timesteps=[world["first"]], evaluate_earlier=False), tmp_path / "run")
+    run(_spec(world, "ike", limit=1, timesteps=[world["first"]]), tmp_path / "run")
 
     towns = {fact.fact.subject_label for fact in given}
     assert len(given) == 18, "all but the first town's mayor and water"

@@ -149,6 +149,15 @@ def test_a_case_edited_again_has_its_last_target_alone(cases: list[Case], timest
     assert sorted(editor.state().tables["edits"].labels) == sorted(ids)
 
 
+def test_a_case_with_an_id_that_another_timestep_has_too_undoes_no_edit(cases: list[Case], timestep: Timestep) -> None:
+    editor = _editor("encore", timestep, layers="1")
+    one = dataclasses.replace(cases[0], shares_id=True)
+    other = dataclasses.replace(cases[1], case_id=one.case_id, timestep="other", shares_id=True)
+    editor.apply([one])
+    editor.apply([other])
+    assert editor.state().tables["edits"].labels == tuple(f"{name}\t{one.case_id}" for name in (one.timestep, "other"))
+
+
 def test_the_methods_that_withdraw_say_what_that_does() -> None:
     assert {name for name in editing.METHODS if editing.METHODS[name].capabilities.withdrawing} == set(METHODS)
 
