@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -29,15 +30,26 @@ LEARNED = pa.schema(
 from which the value holds, "" if unknown. Ids and labels may be "" and lists empty, but nothing is null."""
 
 
+_ID_OF_A_ROW = re.compile(r"(?:subject|relation|object)-\d[\d-]*|old-.+")
+"""Ids made of row numbers, for files that give none (kgedit.timesteps.edit_files); another file has the same ones."""
+
+
+def _id(given: str, label: str) -> str:
+    return "" if label and _ID_OF_A_ROW.fullmatch(given) else given
+
+
 def table_of_cases(cases: Iterable[Case]) -> pa.Table:
     """Edits as a table with the schema LEARNED."""
     rows = [
         (
-            *(case.id_in_run, case.fact.subject, case.fact.subject_label, case.fact.property, case.fact.property_label),
-            *(case.fact.object, case.fact.object_label, case.question, case.answer, since_of(case)),
-            *(case.old_objects, case.old_answers, case.subject_aliases, case.subject_description),
+            *(case.id_in_run, _id(fact.subject, fact.subject_label), fact.subject_label),
+            *(_id(fact.property, case.question), fact.property_label),
+            *(_id(fact.object, fact.object_label), fact.object_label, case.question, case.answer, since_of(case)),
+            *(list(map(_id, case.old_objects, case.old_answers)), case.old_answers),
+            *(case.subject_aliases, case.subject_description),
         )
         for case in cases
+        for fact in (case.fact,)
     ]
     columns = zip(*rows, strict=True) if rows else [()] * len(LEARNED)
     return pa.table([pa.array(column, kind) for column, kind in zip(columns, LEARNED.types, strict=True)], LEARNED)

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import yaml
+from world.edit_files import write_json
 
 from kgedit.graph_memory.gate import read_gate
 from kgedit.graph_memory.graph_memory import GraphMemory
@@ -17,6 +18,7 @@ from kgedit.graph_memory.relations import CatalogueWordings
 from kgedit.graph_memory.retrieval import Search
 from kgedit.llm.embeddings import Vectors, load_embedder
 from kgedit.records.cases import Case, Fact
+from kgedit.timesteps.edit_files import EditFile
 
 EMBED = load_embedder("character-ngrams", device="cpu")
 OPEN = Search(gate=0.0)
@@ -280,6 +282,22 @@ def test_findings_do_not_depend_on_what_else_is_asked_nor_on_saving() -> None:
     assert loaded.state() == memory.state()
     assert loaded.find(questions, OPEN) == together
     assert [memory.find([question], OPEN)[0] for question in questions] == together
+
+
+def test_files_without_ids_are_learned_beside_one_another(tmp_path: Path) -> None:
+    def asked(name: str, wording: str, targets: Sequence[str], old: Sequence[str] = ("Ek", "Holm")) -> list[Case]:
+        rows = [
+            {"prompt": wording.format(town), "subject": town, "target_new": target, "ground_truth": before}
+            for town, target, before in zip(("Arvika", "Borgholm"), targets, old, strict=True)
+        ]
+        return list(EditFile.open(write_json(tmp_path / name, *rows)).cases())
+
+    leaders = asked("leaders.json", "Who is the mayor of {}?", ("Olof Gren", "Tove Friis"))
+    rivers = asked("rivers.json", "Which river flows through {}?", ("Byälven", "Solgenån"))
+    later = asked("later.json", "Who is the mayor of {}?", ("Karl Ros", "Lena Ström"), ("Olof Gren", "Tove Friis"))
+    memory = _memory(*leaders, *rivers, *later)
+    answers = [_rows(memory, case.question)[0][0][1] for case in (*leaders, *rivers)]
+    assert answers == ["Karl Ros", "Lena Ström", "Byälven", "Solgenån"]
 
 
 def test_edits_without_ids_chain_by_their_labels() -> None:
