@@ -7,6 +7,8 @@ resumes with the same command.
 
 from __future__ import annotations
 
+import hashlib
+import json
 import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -52,10 +54,15 @@ class GraphContent:
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """A snapshot recorded in the graph."""
+    """A snapshot recorded in the graph.
+
+    Attributes:
+        load: Hash of what it was loaded from and with; None in graphs of earlier versions.
+    """
 
     date: int
     sha256: str
+    load: str | None
     state: str  # complete; or the work in progress: imported, delta, whole, emptying
     facts: int | None
     scope: Scope
@@ -151,7 +158,7 @@ def _found(home: Path, *, finish: bool) -> list[_Found] | None:
         if not rows and graph.rows("MATCH (t:Term) RETURN count(t) AS n")[0]["n"]:
             return None
     return [
-        _Found(p["date"], p["sha256"], p["state"], p.get("facts"), scope_from(p))
+        _Found(p["date"], p["sha256"], p.get("load"), p["state"], p.get("facts"), scope_from(p))
         for p in (row["properties"] for row in rows)
     ]
 
@@ -179,11 +186,27 @@ def _missing(found: Sequence[_Found] | None, snapshots: Sequence[Snapshot]) -> S
     """The newest snapshots that the graph lacks; None if its snapshots are not the store's oldest ones."""
     if found is None or _is_unfinished(found):
         return None
-    wanted = [(snapshot.date, _sha256(snapshot)) for snapshot in snapshots]
-    complete = [(one.date, one.sha256) for one in found if one.state == "complete"]
-    begun = [(one.date, one.sha256) for one in found if one.state == "delta"]
-    fits = complete == wanted[: len(complete)] and begun in ([], wanted[len(complete) :][:1])
-    return snapshots[len(complete) :] if fits else None
+    complete = [one for one in found if one.state == "complete"]
+    begun = [one for one in found if one.state == "delta"]
+    missing = snapshots[len(complete) :]
+    fits = len(complete) <= len(snapshots) and len(begun) <= min(1, len(missing))
+    fits = fits and all(map(_is_of, [*complete, *begun], snapshots))
+    return missing if fits else None
+
+
+def _is_of(found: _Found, snapshot: Snapshot) -> bool:
+    """Whether the graph has this snapshot, of the same dump and options."""
+    return found.date == snapshot.date and (
+        found.load == _load(snapshot) if found.load else found.sha256 == _sha256(snapshot)
+    )
+
+
+def _load(snapshot: Snapshot) -> str:
+    """Hash of what a snapshot was loaded from and with."""
+    recorded = snapshot.manifest
+    parts = ("loader", "limit", "redirects", "projected", "slice_of", "part")
+    what = {name: recorded.get(name) for name in parts} | {"source": recorded["source"]["sha256"]}
+    return hashlib.sha256(json.dumps(what, sort_keys=True).encode()).hexdigest()
 
 
 def _sha256(snapshot: Snapshot) -> str:
@@ -198,6 +221,7 @@ def _described(snapshot: Snapshot, scope: Scope, state: str) -> dict[str, Any]:
         "state": state,
         "source": snapshot.manifest["source"]["name"],
         "sha256": _sha256(snapshot),
+        "load": _load(snapshot),
         **scope_properties(scope),
     }
 
@@ -234,8 +258,8 @@ def _write_whole_over_bolt(
     scope: Scope,
     found: Sequence[_Found] | None,
 ) -> None:
-    wanted = [(snapshot.date, _sha256(snapshot), "whole", scope) for snapshot in snapshots]
-    if [(one.date, one.sha256, one.state, one.scope) for one in found or ()] != wanted:
+    begun = [one for one in found or () if one.state == "whole" and one.scope == scope]
+    if not len(begun) == len(found or ()) == len(snapshots) or not all(map(_is_of, begun, snapshots)):
         graph.clear()
         graph.write_schema(schema_statements("1_"))
         described = [_described(snapshot, scope, "whole") for snapshot in snapshots]

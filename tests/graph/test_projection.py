@@ -20,6 +20,7 @@ from kgedit.errors import GraphError
 from kgedit.graph.connection import Graph
 from kgedit.graph.managed.server import ManagedServer
 from kgedit.graph.queries import schema_names, write_query
+from kgedit.graph.reading import find_terms
 from kgedit.graph.state import import_mark, missing_indexes
 from kgedit.store.scope import Scope
 from kgedit.store.snapshots import list_snapshots
@@ -179,6 +180,21 @@ def test_an_older_date_than_the_latest_is_put_in_its_place(home: Path, files: li
         assert graph.rows("MATCH (s:Snapshot) RETURN min(s.date) AS first")[0]["first"] == 20200601
 
 
+def test_the_same_dump_with_other_options_replaces_what_the_graph_has(
+    home: Path, files: list[tuple[Path, str]], tmp_path: Path
+) -> None:
+    path, date = files[-1]
+    moved = tmp_path / "redirects.tsv"
+    moved.write_text("Q999999001\tQ183\n", encoding="utf-8")
+    kgedit(home, *load_command(path, date)[:4], "--redirects", moved, "--overwrite")
+    with Graph.open(home) as graph:
+        assert content(graph) == expected_content(home)
+        assert graph.rows("MATCH (:Term {id: 'Q999999001'})-[:REDIRECT]->(t) RETURN t.id AS id") == [{"id": "Q183"}]
+    kgedit(home, *load_command(path, date), "--overwrite")
+    with Graph.open(home) as graph:
+        assert content(graph) == expected_content(home)
+
+
 def test_nothing_is_there_twice_at_once(home: Path) -> None:
     with Graph.open(home) as graph:
         for kind, key in (("FACT", "property"), ("CLAIM", "statement_id")):
@@ -271,6 +287,18 @@ def test_find_prints_ids_labels_and_descriptions(home: Path) -> None:
     assert found[:2] == [["id", "label"], ["Q183", "Germany"]]
     assert kgedit(home, "find", 'nobody " AND *').strip() == "no rows"
     assert CliRunner().invoke(main, ["find", "+-"], env={"KGEDIT_HOME": str(home)}).exit_code == 1
+
+
+def test_names_of_stop_words_are_found(home: Path) -> None:
+    with Graph.open(home) as graph:
+        made = {"id": "Q999999002", "label": "It"}
+        graph.write("CREATE (:Term:Item {id: $id, label: $label, aliases: ['And the Will']})", made)
+        try:
+            for name in ("it", "And the will"):
+                assert find_terms(graph, name, limit=3)["id"].to_pylist() == ["Q999999002"]
+            assert find_terms(graph, "and", limit=3).num_rows == 0
+        finally:
+            graph.write("MATCH (t:Term {id: $id}) DELETE t", made)
 
 
 def test_a_server_from_the_environment_takes_the_first_snapshot_over_bolt_and_the_others_as_deltas(
