@@ -249,12 +249,14 @@ def drop_snapshot(home: Path, date: datetime.date) -> list[Snapshot]:
     folder = snapshot_folder(home, date)
     going = folder.with_name(f".{folder.name}.dropped")
     with only_writer(folder.with_name(f".{folder.name}.lock"), of=f"the snapshot of {date}"):
-        if not going.is_dir():
-            # A damaged snapshot can be removed too, so its manifest is not read.
-            if not (folder / "manifest.json").is_file():
-                raise StoreError(f"{_not_loaded(home, date)} Nothing was removed.")
+        if was_interrupted := going.is_dir():
+            shutil.rmtree(going)
+        # A damaged snapshot can be removed too, so its manifest is not read.
+        if (folder / "manifest.json").is_file():
             folder.rename(going)
-        shutil.rmtree(going)
+            shutil.rmtree(going)
+        elif not was_interrupted:
+            raise StoreError(f"{_not_loaded(home, date)} Nothing was removed.")
     return list_snapshots(home)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -29,6 +30,7 @@ from kgedit.verbs.options import (
     many,
     options,
 )
+from kgedit.wikidata.ids import site_address
 
 if TYPE_CHECKING:
     from kgedit.spark.session import Session
@@ -272,13 +274,35 @@ def read_load(source: DumpFile, date: datetime.date, options: ReadOptions) -> Lo
 
     return load_with(
         checked_format(source, options.source_format),
-        LoaderOptions(tuple(options.languages), options.wiki),
+        LoaderOptions(read_languages(options.languages), _known_wiki(options.wiki)),
         date=date,
         limit=options.limit,
         redirects=None if options.redirects is None else Path(options.redirects),
         max_error_rate=options.max_error_rate,
         slice_of=options.slice_of or slice_note(source.path),
     )
+
+
+def read_languages(given: Sequence[str]) -> tuple[str, ...]:
+    """Language codes as Wikidata writes them, each once: "pt-BR" is pt-br, and one text may list several.
+
+    Raises:
+        StoreError: if one is no language code.
+    """
+    codes = tuple(dict.fromkeys(code.strip().lower() for one in given for code in one.split(",")))
+    for code in codes:
+        if not _LANGUAGE.fullmatch(code):
+            raise StoreError(f"--language {code!r} is no language code. Give one such as en or pt-br.")
+    return codes
+
+
+_LANGUAGE = re.compile(r"[a-z]+(?:-[a-z0-9]+)*", re.ASCII)
+
+
+def _known_wiki(name: str) -> str:
+    if site_address(name).endswith(".invalid/"):
+        raise StoreError(f"--wiki {name!r} is no name of a wiki. Give one such as enwiki or dewiki.")
+    return name
 
 
 @options

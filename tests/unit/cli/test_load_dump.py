@@ -198,6 +198,19 @@ def test_options_reach_the_loader(dump: Path) -> None:
     }  # fmt: skip
 
 
+def test_languages_are_written_as_in_wikidata_each_once(dump: Path) -> None:
+    given = [part for code in ("pt-BR", "en,de", "en", "EN") for part in ("--language", code)]
+    assert load(dump, *given).exit_code == 0
+    assert json.loads(run("snapshots", "--json").stdout)[0]["loader"]["languages"] == ["pt-br", "en", "de"]
+
+
+@pytest.mark.parametrize("wrong", [("--language", 'e"n'), ("--language", ""), ("--wiki", "english")])
+def test_what_is_no_language_or_wiki_is_refused(dump: Path, wrong: tuple[str, str]) -> None:
+    result = load(dump, *wrong)
+    assert result.exit_code == 1
+    assert result.stderr.startswith(f"Error: {wrong[0]} {wrong[1]!r} is no ")
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

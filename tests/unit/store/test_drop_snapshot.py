@@ -55,6 +55,13 @@ def test_a_removal_that_was_interrupted_is_finished(home: Path, monkeypatch: pyt
     assert not list((home / "snapshots").glob(".20210104.dropped"))
 
 
+def test_a_snapshot_that_was_loaded_again_after_an_interrupted_removal_is_removed(home: Path) -> None:
+    folder = home / "snapshots" / "20210104"
+    shutil.copytree(folder, folder.with_name(".20210104.dropped"))
+    assert [snapshot.name for snapshot in drop_snapshot(home, datetime.date.fromisoformat(DATES[0]))] == [DATES[1]]
+    assert not list((home / "snapshots").glob("*20210104*/"))
+
+
 def test_a_snapshot_with_the_columns_of_another_version_is_loaded_again(home: Path, tmp_path: Path) -> None:
     folder = home / "snapshots" / "20210104"
     manifest = folder / "manifest.json"
