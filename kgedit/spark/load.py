@@ -7,6 +7,7 @@ and all executors must see under the same path. The result has the same bytes as
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -99,7 +100,9 @@ class SparkBuild:
     def _lines(self, source: DumpFile) -> DataFrame:
         """Lines of a dump with the position of their split; the order is kept within a split."""
         self._set("spark.sql.files.maxPartitionBytes", str(self.split_bytes))
-        lines = self.session.read.text(source.path.absolute().as_uri(), lineSep="\n")
+        # Hadoop reads paths as patterns, and does not decode the "%20" of Path.as_uri().
+        pattern = re.sub(r"([\[\]{}*?\\])", r"\\\1", str(source.path.absolute()))
+        lines = self.session.read.text(f"file://{pattern}", lineSep="\n")
         return lines.selectExpr("_metadata.file_block_start AS number", "CAST(value AS binary) AS text")
 
     def _blocks(self, load: Load, source: DumpFile) -> DataFrame:

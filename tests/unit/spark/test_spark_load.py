@@ -105,7 +105,7 @@ def test_a_hostile_dump_in_many_splits_has_the_bytes_of_a_local_load(
 ) -> None:
     dump = hostile_dump(tmp_path)
     compress: Callable[[bytes], bytes] = {"": bytes, ".bz2": bz2.compress, ".gz": gzip.compress}[suffix]
-    path = dump.with_name(f"{dump.name}{suffix}")
+    path = dump.with_name(f"my dump, é 5% [1]{{a}}*?{suffix}")
     path.write_bytes(compress(dump.read_bytes()))
     redirects = tmp_path / "redirects.tsv"
     redirects.write_text("Q1010\tQ10\nQ1011\tQ1010\nQ12\tQ13\n", encoding="utf-8")
