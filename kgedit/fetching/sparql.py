@@ -200,7 +200,12 @@ def _items(order: SliceOrder, pages: FetchedPages) -> list[str]:
     return named
 
 
+_PROLOGUE = re.compile(r"(?:\s|#[^\r\n]*|BASE\s*<[^>]*>|PREFIX\s*[^\s:]*:\s*<[^>]*>)*", re.IGNORECASE)
+"""Declarations and comments before a query, which a query within another one must not have."""
+
+
 def _query_of_ids(order: SliceOrder, size: int, offset: int) -> str:
+    prologue = ""
     if order.of_class is not None:
         if not _ID.fullmatch(order.of_class):
             raise SourceError(f"{order.of_class!r} is not the id of a class. Give one such as Q6256.")
@@ -208,8 +213,11 @@ def _query_of_ids(order: SliceOrder, size: int, offset: int) -> str:
         path = f"<{direct}{INSTANCE_OF}>/<{direct}{SUBCLASS_OF}>*"
         inner = f"?item {path} <{WD}{order.of_class}>"
     else:
-        inner = f"{{ {order.query} }}"
-    return f"SELECT DISTINCT ?item WHERE {{ {inner} }} ORDER BY ?item LIMIT {size} OFFSET {offset}"
+        query = order.query or ""
+        body = _PROLOGUE.sub("", query, count=1)
+        # The bracket is on a separate line, because the last line of the query may end with a comment.
+        prologue, inner = f"{query.removesuffix(body)}\n", f"{{\n{body}\n}}"
+    return f"{prologue}SELECT DISTINCT ?item WHERE {{ {inner} }} ORDER BY ?item LIMIT {size} OFFSET {offset}"
 
 
 def _id_in(row: Row) -> str | None:

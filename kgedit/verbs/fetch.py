@@ -153,7 +153,7 @@ class FetchSlice(FetchedItemsOptions, Verb["FetchedSlice"]):
             endpoint=self.endpoint,
             ids=None if self.items is None else read_ids(Path(self.items)),
             of_class=self.of_class,
-            query=None if self.query is None else Path(self.query).read_text(encoding="utf-8"),
+            query=None if self.query is None else Path(self.query).read_text(encoding="utf-8-sig"),
             languages=tuple(self.languages),
             wiki=self.wiki,
             ancestors=self.ancestors,

@@ -7,9 +7,10 @@ from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
+import rdflib
 from click.testing import CliRunner, Result
 from world.dumps import entity
-from world.endpoints import Answer, serving
+from world.endpoints import Answer, query_in, serving
 from world.two_days import about
 
 from kgedit.cli import main
@@ -40,6 +41,33 @@ def test_a_slice_of_a_list_is_fetched_and_the_next_command_is_told(tmp_path: Pat
     assert "not found: 1 (Q2)" in result.stderr
     assert "kgedit load-dump" in result.stderr
     assert '"one"@en' in (tmp_path / "s.nt").read_text(encoding="utf-8")
+
+
+QUERY = """\ufeff# Countries
+BASE <http://www.wikidata.org/entity/>
+prefix wdt:<http://www.wikidata.org/prop/direct/> PREFIX ex: <http://example.org/#>
+# An item is often in several classes.
+SELECT ?item WHERE { ?item wdt:P31 <Q6256> } # all of them"""
+
+
+@pytest.mark.slow
+def test_a_query_may_have_declarations_and_comments(tmp_path: Path) -> None:
+    asked: list[str] = []
+
+    def recording(path: str, headers: dict[str, str], body: bytes) -> Answer:
+        asked.append(query_in(body))
+        return answer(path, headers, body)
+
+    (tmp_path / "countries.rq").write_text(QUERY, encoding="utf-8")
+    query = ("--query", tmp_path / "countries.rq")
+    with serving(recording) as endpoint:
+        result = run("fetch-slice", tmp_path / "s.nt", *query, "--endpoint", endpoint.address)
+    assert result.exit_code == 0, result.output
+    graph, wikidata = rdflib.Graph(), "http://www.wikidata.org"
+    for name, value in (("Q1", "Q6256"), ("Q2", "Q5")):
+        names = f"{wikidata}/entity/{name}", f"{wikidata}/prop/direct/P31", f"{wikidata}/entity/{value}"
+        graph.add(tuple(map(rdflib.URIRef, names)))
+    assert [str(row["item"]) for row in graph.query(asked[0])] == [f"{wikidata}/entity/Q1"]
 
 
 def test_a_slice_of_nothing_named_is_refused(tmp_path: Path) -> None:
