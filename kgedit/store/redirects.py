@@ -25,6 +25,8 @@ IN_A_CYCLE = "redirect in a cycle"
 
 _LINE = re.compile(r"([QPL]\d+)\t([QPL]\d+)(?:\t(\d{4})-?(\d\d)-?(\d\d))?")
 
+_ID = re.compile(r"[QPL]\d")
+
 _FORM = "Write: from, tab, to, and if known another tab and the first date (Q1<tab>Q2<tab>2021-03-01)."
 
 _STATED = pa.schema([("source", pa.string()), ("target", pa.string())])
@@ -60,7 +62,7 @@ def read_redirects(path: Path, until: int) -> GivenRedirects:
     """Read the redirects of a tab-separated file (from, to, optionally the first date) up to a day number.
 
     If an id has several redirects, the latest one counts; of several with the same date, the last line counts. Blank
-    lines and a heading are allowed.
+    lines and a heading are allowed; a first line that begins with an id is not a heading.
 
     Raises:
         SourceError: with the first invalid line, or if there is no redirect at all.
@@ -73,7 +75,7 @@ def read_redirects(path: Path, until: int) -> GivenRedirects:
             lines += bool(line.strip())
             match = _LINE.fullmatch(line.strip())
             if match is None:
-                if number == 1 or not line.strip():
+                if not line.strip() or (number == 1 and not _ID.match(line.strip())):
                     continue
                 raise SourceError(f"Line {number} of {path} is not a redirect: {line.strip()!r}. {_FORM}")
             redirects += 1

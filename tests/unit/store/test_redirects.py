@@ -12,8 +12,10 @@ import pytest
 from world.dumps import entity, lines, load, write_dump
 from world.rdf import RdfWriter
 
+from kgedit.errors import SourceError
 from kgedit.loaders.detection import load_with
 from kgedit.store.ingest import ingest
+from kgedit.store.redirects import read_redirects
 from kgedit.store.schemas import LoaderOptions
 from kgedit.store.snapshots import Snapshot
 from kgedit.store.sources import DumpFile
@@ -125,3 +127,13 @@ def test_what_the_dump_says_goes_before_the_file_and_a_later_day_is_no_contradic
     assert targets(snapshot) == {"Q10": "Q1"}
     assert snapshot.manifest["left_out"] == {TO_SEVERAL: 2}
     assert redirected(tmp_path / "two days", "Q10 Q1 2020-01-01", "Q10 Q12 2020-06-01").manifest["left_out"] == {}
+
+
+@pytest.mark.parametrize("first", ["Q10 Q1", "Q10\tQ1\t2020"])
+def test_a_wrong_first_line_is_an_error_and_a_heading_is_not(tmp_path: Path, first: str) -> None:
+    file = tmp_path / "redirects.tsv"
+    file.write_text("Q-id\ttarget\nQ11\tQ2\n")
+    assert read_redirects(file, 20210104).targets == {"Q11": "Q2"}
+    file.write_text(f"{first}\nQ11\tQ2\n")
+    with pytest.raises(SourceError, match=r"Line 1 of .* is not a redirect: 'Q10"):
+        read_redirects(file, 20210104)
