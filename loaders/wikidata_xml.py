@@ -1,7 +1,8 @@
 """Wikidata's XML dumps of pages (pages-articles, its multistream form, the daily adds-changes): entity JSON in pages.
 
 The text of a page is the entity as in the JSON dump, so the JSON loader parses it. Unlike the JSON dump, this format
-contains redirects. Pages of other namespaces are skipped. If a page has several revisions, the last one counts.
+contains redirects. Pages of other namespaces are skipped. If a page has several revisions, the last one counts; of
+copies of a page in a block, the one with the latest revision.
 """
 
 from __future__ import annotations
@@ -66,7 +67,7 @@ class XmlParser:
 
     source: ClassVar[str] = "https://www.mediawiki.org/wiki/Help:Export#Export_format"
     licence: ClassVar[str] = "CC0-1.0"
-    version: ClassVar[str] = "2"
+    version: ClassVar[str] = "3"
     bad_lines: ClassVar[tuple[str, ...]] = (
         NO_XML,
         NO_TEXT,
@@ -87,8 +88,7 @@ class XmlParser:
     def parse(self, block: bytes) -> Parsed:
         """Parse a block by converting its pages to lines of JSON for the JSON loader."""
         counts: Counter[str] = Counter()
-        texts: list[bytes] = []
-        revisions: dict[str, int] = {}
+        texts: dict[str, list[tuple[int | None, bytes]]] = {}
         redirects: dict[tuple[str, str], None] = {}
         rest = _PAGE.sub(b"\n", block)
         for line in rest.splitlines():
@@ -97,8 +97,12 @@ class XmlParser:
                 counts["lines"] += 1
                 counts[NO_XML] += 1
         for found in _PAGE.finditer(block):
-            self._read_page(found[0], counts, texts, revisions, redirects)
-        parsed = self._json.parse(b"\n".join(texts))
+            self._read_page(found[0], counts, texts, redirects)
+        # The JSON loader keeps the first of several lines about an entity.
+        for copies in texts.values():
+            copies.sort(key=lambda copy: copy[0] or 0, reverse=True)
+        parsed = self._json.parse(b"\n".join(text for copies in texts.values() for _, text in copies))
+        revisions = {name: copies[0][0] for name, copies in texts.items() if copies[0][0] is not None}
         entities = _with_revisions(parsed.entities, revisions)
         rows: list[tuple[Any, ...]] = [
             (name, _KINDS[name[0]], *[None] * 3, [], *[None] * 3, to) for name, to in redirects
@@ -109,8 +113,7 @@ class XmlParser:
         self,
         page: bytes,
         counts: Counter[str],
-        texts: list[bytes],
-        revisions: dict[str, int],
+        texts: dict[str, list[tuple[int | None, bytes]]],
         redirects: dict[tuple[str, str], None],
     ) -> None:
         try:
@@ -129,9 +132,8 @@ class XmlParser:
         target = _redirect(text)
         if target is None:
             # One text must be one line: intact JSON of a page contains no line ends, but damaged text may.
-            texts.append(text.encode("utf-8", "replace").replace(b"\n", b" ").replace(b"\r", b" "))
-            if revision is not None:
-                revisions[name] = revision
+            line = text.encode("utf-8", "replace").replace(b"\n", b" ").replace(b"\r", b" ")
+            texts.setdefault(name, []).append((revision, line))
         elif all(one[:1] in _KINDS and is_id_of(_KINDS[one[0]], one) for one in (name, target)) and name != target:
             counts["lines"] += (name, target) not in redirects
             redirects[name, target] = None

@@ -76,6 +76,14 @@ def test_of_several_revisions_of_a_page_the_last_one_counts() -> None:
     assert ([row["object"] for row in claims], entities[0]["lastrevid"]) == (["Q6"], 2)
 
 
+@pytest.mark.parametrize("revisions", [(5, 9), (9, 5)])
+def test_of_copies_of_a_page_in_a_block_the_latest_one_counts(revisions: tuple[int, int]) -> None:
+    texts = {5: TOWN, 9: TOWN.replace("Q5", "Q6")}
+    claims, entities, counts = parse(dump(*(page("Q1", texts[number], revision=number) for number in revisions)))
+    assert ([row["object"] for row in claims], [row["lastrevid"] for row in entities]) == (["Q6"], [9])
+    assert counts == {"lines": 2, "statements": 2, "repeated entity": 1, "statement of a repeated entity": 1}
+
+
 @pytest.mark.parametrize("size", [1, 50, 400, 100_000])
 def test_blocks_hold_whole_pages(size: int) -> None:
     text = dump(*(page(f"Q{number}", TOWN) for number in range(1, 30)))
