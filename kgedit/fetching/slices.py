@@ -47,13 +47,16 @@ def write_slice_note(dump: Path, slice_of: str) -> None:
 
 
 def slice_note(dump: Path) -> str | None:
-    """Read the description of a slice from the note beside its dump; None without a note.
+    """Read the description of a slice from the note beside its dump, or beside the file that it links to.
+
+    Returns:
+        The description; None without a note.
 
     Raises:
         SourceError: if the note cannot be read.
     """
-    note = note_beside(dump)
-    if not note.is_file():
+    note = next((note for note in map(note_beside, (dump, dump.resolve())) if note.is_file()), None)
+    if note is None:
         return None
     try:
         return str(json.loads(note.read_text(encoding="utf-8"))["slice_of"])

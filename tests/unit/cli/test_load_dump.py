@@ -169,6 +169,10 @@ def test_a_slice_says_so_by_its_option_or_the_note_beside_it(tmp_path: Path, day
     (tmp_path / "towns.json.slice.json").write_text('{"slice_of": "towns of a list"}')
     again = run("load-dump", str(path), *day, "--no-graph")
     assert (again.exit_code, again.stderr) == (0, said.stderr)
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "towns.json").symlink_to(path)
+    linked = run("load-dump", str(tmp_path / "folder" / "towns.json"), *day, "--no-graph")
+    assert (linked.exit_code, linked.stderr) == (0, said.stderr)
     assert [one["slice_of"] for one in json.loads(run("snapshots", "--json").stdout)] == ["towns of a list"]
 
 
