@@ -21,6 +21,7 @@ from kgedit.verbs.fetch import FetchDump, FetchItems, FetchSlice, WriteSample
 from kgedit.verbs.graph import ScopeOptions
 from kgedit.verbs.home import Home
 from kgedit.verbs.load_dump import LoadChanges, LoadDump, LoadDumpAsOf
+from kgedit.verbs.options import fields_of
 from kgedit.verbs.snapshots import Cycles, DropSnapshot, Relations, Verify
 from kgedit.verbs.task import RunTask
 from kgedit.verbs.verifying import CACHES
@@ -180,7 +181,7 @@ def load_dump(given: Given) -> None:
         raise click.UsageError(problem + (f" Its name has a day: --date {named}" if named else ""))
     if days and (given.values["engine"] != "local" or given.values["master"] is not None):
         raise click.UsageError("--as-of projects on this machine only. Leave --engine and --master out.")
-    home, scope = default_home(), given.make(ScopeOptions).scope()
+    home, scope = default_home(), _scope(given)
     loaded = given.with_values(graph=False)
     with bars() as add:
         if date is None:
@@ -191,6 +192,24 @@ def load_dump(given: Given) -> None:
         _tell(snapshot.manifest)
     held = project(scope=scope) if given.values["graph"] else None
     print_result({"snapshots": [snapshot.manifest for snapshot in snapshots], "graph": held})
+
+
+def _scope(given: Given) -> Scope | None:
+    """Scope that the options set; None if they set none.
+
+    Raises:
+        UsageError: if they set one, but the graph is not updated.
+    """
+    scope = given.make(ScopeOptions).scope()
+    if scope is not None and not given.values["graph"]:
+        values = {name: given.values[name] for name in fields_of(ScopeOptions)}
+        named = [
+            (param.secondary_opts if values[param.name] is False else param.opts)[0]
+            for param in click.get_current_context().command.params
+            if param.name in values and values[param.name] not in (None, ())
+        ]
+        raise click.UsageError(f"--no-graph does not update the graph. Leave {' and '.join(named)} out.")
+    return scope
 
 
 def _tell(manifest: dict[str, Any]) -> None:
@@ -239,7 +258,7 @@ def project(*, rebuild: bool = False, scope: Scope | None = None) -> dict[str, A
 )
 def load_changes(given: Given) -> None:
     """Take what changed, then update the graph."""
-    home, scope = default_home(), given.make(ScopeOptions).scope()
+    home, scope = default_home(), _scope(given)
     with steps("Taking what changed"):
         taken = given.with_values(graph=False).make(LoadChanges).run(home)
     for snapshot in taken:

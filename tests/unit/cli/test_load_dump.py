@@ -159,6 +159,18 @@ def test_a_dump_has_its_day_or_days_to_be_projected_to(dump: Path, given: tuple[
     assert run("load-dump", str(dump), *given).exit_code == 2
 
 
+def test_options_of_the_graph_need_the_graph(tmp_path: Path, dump: Path) -> None:
+    scope = ("--facts", "items", "--no-evidence", "--around-changes", "--property", "P31")
+    for command in (
+        ("load-dump", str(dump), "--date", "2021-01-04"),
+        ("load-changes", str(tmp_path), "--from", "2021-01-04", "--to", "2023-02-27"),
+    ):
+        refused = run(*command, "--no-graph", *scope)
+        assert refused.exit_code == 2
+        assert "Leave --no-evidence and --facts and --property and --around-changes out." in refused.stderr
+    assert not (tmp_path / "home").exists()
+
+
 @pytest.mark.parametrize("day", [("--date", "2021-01-04"), ("--as-of", "2021-01-04")])
 def test_a_slice_says_so_by_its_option_or_the_note_beside_it(tmp_path: Path, day: tuple[str, str]) -> None:
     path = write_dump(tmp_path / "towns.json", [entity("Q1", HUMAN)])
