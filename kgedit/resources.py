@@ -31,7 +31,7 @@ def citation_file() -> Path:
 
 def home() -> Path:
     """Folder of snapshots, graph, timesteps and runs: that of `use_home`, else $KGEDIT_HOME, else ./kgedit-data."""
-    return _home_in_use.get() or utf8_folder(os.environ.get("KGEDIT_HOME", "kgedit-data"))
+    return _home_in_use.get() or utf8_folder(os.environ.get("KGEDIT_HOME") or "kgedit-data")
 
 
 def utf8_folder(folder: str | Path) -> Path:
