@@ -140,13 +140,16 @@ def parse_layers(text: str) -> tuple[int, ...]:
     """Parse layers such as "4-8" or "3,5,7", in ascending order.
 
     Raises:
-        SpecError: if the text is neither.
+        SpecError: if the text is neither, or a range is reversed.
     """
+    problem = f"expected layers such as 4-8 or 3,5,7, not '{text}'"
     try:
         ends = [[int(end) for end in part.split("-")] for part in str(text).split(",")]
-        return tuple(sorted({layer for part in ends for layer in range(part[0], part[-1] + 1)}))
     except ValueError as error:
-        raise SpecError([f"expected layers such as 4-8 or 3,5,7, not '{text}'"]) from error
+        raise SpecError([problem]) from error
+    if any(len(part) > 2 or part[0] > part[-1] for part in ends):
+        raise SpecError([problem])
+    return tuple(sorted({layer for part in ends for layer in range(part[0], part[-1] + 1)}))
 
 
 def parse_matrices(text: str, matrices: str = "down") -> set[tuple[int, str]]:

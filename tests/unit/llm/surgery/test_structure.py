@@ -158,5 +158,6 @@ def test_a_model_without_blocks_is_refused_with_what_to_do() -> None:
 def test_layers_are_written_as_ranges_or_lists() -> None:
     assert parse_layers("4-8") == (4, 5, 6, 7, 8)
     assert parse_layers("7, 3,5") == (3, 5, 7)
-    with pytest.raises(SpecError, match="4-8 or 3,5,7"):
-        parse_layers("four")
+    for text in ("four", "", "8-4", "4-8-12", "3,8-4"):
+        with pytest.raises(SpecError, match=f"4-8 or 3,5,7, not '{text}'"):
+            parse_layers(text)
