@@ -15,6 +15,7 @@ from typing import Any
 
 from kgedit.editing.hparams.settings import unknown
 from kgedit.errors import ModelError, SpecError
+from kgedit.llm.surgery.layers import parse_layers
 
 _WHOLE_SPEC = frozenset({"alg_name", "model_name", "device", "seed"})
 
@@ -149,16 +150,25 @@ def _unused() -> EasyEditKey:
     return EasyEditKey((), lambda value: ((), ""))  # noqa: ARG005 - the shape of Read
 
 
+def _blocks(value: Any) -> list[int]:
+    """Blocks given as a number, as a text such as "4-8" or "4,5", or as a list, in the given order."""
+    try:
+        given = list(parse_layers(value)) if isinstance(value, str) else value if isinstance(value, list) else [value]
+    except SpecError:
+        given = []
+    if not given or any(isinstance(block, bool) or not str(block).isdecimal() for block in given):
+        raise ValueError("expected a list of blocks such as [4, 5]")
+    return [int(block) for block in given]
+
+
 def _one_block(value: Any) -> tuple[tuple[object, ...], str]:
-    if not value:
-        raise ValueError("expected a list of one block")
-    blocks = [int(block) for block in value]
+    blocks = _blocks(value)
     more = f"kgedit edits one block; it takes {blocks[0]}" if len(blocks) > 1 else ""
     return (blocks[0],), more
 
 
 def _several_blocks(value: Any) -> tuple[tuple[object, ...], str]:
-    return (",".join(str(int(block)) for block in value),), ""
+    return (",".join(map(str, _blocks(value))),), ""
 
 
 def bound(value: Any) -> tuple[tuple[object, ...], str]:

@@ -209,6 +209,22 @@ def test_a_value_that_makes_no_sense_is_named_with_its_key(line: str) -> None:
         _read(f"alg_name: WISE\n{line}\n")
 
 
+@pytest.mark.parametrize(
+    ("given", "layer", "layers"),
+    [("12", 12, "12"), ("'12'", 12, "12"), ("4,5", 4, "4,5"), ("4-6", 4, "4,5,6"), ("['7', 5]", 7, "7,5")],
+)
+def test_blocks_are_a_number_a_text_or_a_list(given: str, layer: int, layers: str) -> None:
+    assert _read(f"alg_name: ROME\nlayers: {given}").raw["settings"] == {"layer": layer}
+    assert _read(f"alg_name: MEMIT\nlayers: {given}").raw["settings"] == {"layers": layers}
+
+
+@pytest.mark.parametrize("given", ["[5.7]", "[true]", "true", "5.7", "[]", "''", "null", "8-4", "[4-8]", "[-1]", "all"])
+@pytest.mark.parametrize("algorithm", ["ROME", "MEMIT", "FT"])
+def test_other_blocks_are_refused(algorithm: str, given: str) -> None:
+    with pytest.raises(SpecError, match=r"layers: .* makes no sense here \(expected a list of blocks such as \[4, 5\]"):
+        _read(f"alg_name: {algorithm}\nlayers: {given}")
+
+
 def test_run_edit_takes_such_a_file_and_tells_on_stderr_what_it_ignores(tmp_path: Path) -> None:
     write_timestep(tmp_path / "step")
     (tmp_path / "ft.yaml").write_text(FT + "objective_optimization: prompt_last\ndevice: cpu\nnovel: 3\n", "utf-8")
