@@ -30,12 +30,14 @@ FLAGS: Mapping[str, int] = {
     "broken": 64,
     "inexact": 128,
     "changed": 256,
+    "not judged": 512,
 }
 """Properties of an answer, as bits.
 
 right, right before: by the preset's own metric. forced only: wrong with free generation, all tokens correct under
 teacher forcing. old: contains the old answer. kept, changed: an unrelated answer that is unchanged, or not. broken:
-right before the edit, wrong after it. inexact: the answer with additional words.
+right before the edit, wrong after it. inexact: the answer with additional words. not judged: the preset's own metric
+does not decide between right and wrong, or cannot score the answer.
 """
 
 QUESTION_MARKER = "\x01"
@@ -199,19 +201,21 @@ def flags_of(before: _StoredAnswer | None, after: _StoredAnswer | None, forced: 
         after: Answer after the edits.
         forced: Answer after the edits under teacher forcing, if `after` is a free answer; otherwise None.
     """
-    right, right_before = bool(after and after.right), bool(before and before.right)
+    judged = after.right if after else None
+    right, wrong, right_before = judged is True, judged is False, bool(before and before.right)
     unrelated = after is not None and before is not None and after.answer.axis in LOCALITY_AXES
     same = unrelated and after is not None and before is not None and after.answer.text == before.answer.text
     holds = {
         "right": right,
         "right before": right_before,
-        "forced only": bool(after and not right and forced and forced.right),
+        "forced only": bool(wrong and forced and forced.right),
         "old": bool(after and after.error == "old answer"),
         "empty": bool(after and not after.answer.text.strip()),
         "kept": same,
-        "broken": bool(after and right_before and not right),
+        "broken": right_before and wrong,
         "inexact": bool(after and after.error == "more than the answer"),
         "changed": unrelated and not same,
+        "not judged": after is not None and judged is None,
     }
     return sum(FLAGS[name] for name, held in holds.items() if held)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 from world.hostile import HOSTILE
 from world.page_runs import NAMES, write_page_run, write_page_timestep
+from world.small_runs import SYNTHETIC, WILD
 
 from kgedit.verbs.describe import describe_page
 from kgedit.verbs.report import report
@@ -63,6 +64,19 @@ def report_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     runs = [
         write_page_run(folder / "rag", NAMES, right=2),
         write_page_run(folder / "ft_m", NAMES, method="ft_m", right=5),
+    ]
+    report(runs, html=folder / "report.html")
+    return folder / "report.html"
+
+
+@pytest.fixture(scope="session")
+def free_text_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A report of two runs in folders of one name, whose free answers no metric judges."""
+    folder = tmp_path_factory.mktemp("free_text")
+    presets = (SYNTHETIC, replace(WILD, metric="fluency"))
+    runs = [
+        write_page_run(folder / f"seed{seed}" / "ft_m", NAMES[:4], method="ft_m", presets=presets, seed=seed)
+        for seed in (0, 1)
     ]
     report(runs, html=folder / "report.html")
     return folder / "report.html"

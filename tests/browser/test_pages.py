@@ -111,6 +111,15 @@ def test_a_link_to_no_answer_says_so(open_page: Opens, report_file: Path) -> Non
     assert "No answer of this page has the address" in page.locator("#detail").inner_text()
 
 
+def test_answers_that_no_metric_judges_are_called_so(open_page: Opens, free_text_file: Path) -> None:
+    page = open_page(free_text_file)
+    badges = page.locator("#list .outcome")
+    expect(badges.first).to_have_text("not judged")
+    assert set(badges.all_text_contents()) <= {"not judged", "= kept", "≠ changed"}
+    expect(badges.first).to_have_class(re.compile("role-muted"))
+    expect(page.locator(".chip", has_text=re.compile("^Not judged"))).to_have_text("Not judged16")
+
+
 def test_without_scripts_verdict_charts_and_tables_are_there(open_page: Opens, report_file: Path) -> None:
     page = open_page(report_file, ready=False, java_script_enabled=False)
     expect(page.locator(".lead").first).to_be_visible()

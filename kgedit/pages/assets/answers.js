@@ -23,6 +23,7 @@
     ["broken", "Broken by the edit", FLAG.broken], ["old", "Old answer persists", FLAG.old],
     ["empty", "Empty", FLAG.empty], ["inexact", "Said, but not exactly", FLAG.inexact],
     ["kept", "Unrelated, kept", FLAG.kept], ["changed", "Unrelated, changed", FLAG.changed],
+    ["unjudged", "Not judged", FLAG["not judged"]],
   ];
   const state = {
     q: page.state.get("q") || "", f: page.state.get("f") || "all", run: page.state.get("run") || "",
@@ -102,6 +103,7 @@
     if (flags & FLAG.broken) return ["✕ broken", "bad"];
     if (flags & FLAG["forced only"]) return ["◐ forced only", "forced"];
     if (rows.after[row] < 0 && rows.forcedAfter[row] < 0) return ["not asked after", "muted"];
+    if (flags & FLAG["not judged"]) return ["not judged", "muted"];
     if (rows.error[row] >= 0) return ["✕ " + data.errors[rows.error[row]], flags & FLAG.inexact ? "muted" : "bad"];
     return ["✕ wrong", "bad"];
   };

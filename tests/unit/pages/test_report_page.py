@@ -216,10 +216,22 @@ def test_every_answer_is_there_with_its_flags(page: Page) -> None:
         "broken": 6,
         "inexact": 0,
         "changed": 6,
+        "not judged": 0,
     }
     first = {name: values[0] for name, values in rows.items()}
     assert strings[first["question"]] == "Who leads Town 0?"
     assert strings[first["before"]] == "No idea"
+
+
+def test_answers_under_a_metric_that_does_not_judge_are_neither_right_nor_wrong(tmp_path: Path) -> None:
+    """The other towns' facts have every token right under teacher forcing; every second update is empty."""
+    free_text = replace(WILD, metric="fluency")
+    run = write_page_run(tmp_path / "run", NAMES, right=2, presets=(SYNTHETIC, free_text))
+    flags = data_of(report_page(read_runs([run])))["rows"]["flags"]
+    counts = {name: sum(flag & bit > 0 for flag in flags) for name, bit in FLAGS.items()}
+    assert {name: count for name, count in counts.items() if count} == {
+        **{"not judged": 24, "empty": 4, "kept": 9, "changed": 3},
+    }
 
 
 def test_equal_prompts_around_different_questions_are_stored_once(page: Page) -> None:
