@@ -75,10 +75,10 @@ class AnswerBook:
     runs: list[dict[str, Any]] = field(default_factory=list)
     columns: dict[str, list[int]] = field(default_factory=lambda: {name: [] for name in _COLUMNS})
 
-    def add_run(self, run: Run, *, name: str, group: int) -> None:
+    def add_run(self, run: Run, *, key: str, name: str, group: int) -> None:
         """Add every question of a run that was evaluated before any edit or directly after its timestep's own edits."""
         number = len(self.runs)
-        self.runs.append({"key": run.folder.name, "name": name, "group": group, "model": run.model})
+        self.runs.append({"key": key, "name": name, "group": group, "model": run.model})
         self.edited_in = {}
         for row in run.cases.to_pylist():
             self.known_cases[row["timestep"], row["case_id"]] = row

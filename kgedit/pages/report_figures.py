@@ -207,7 +207,7 @@ def _ratio(cell: Estimate | None, most: float) -> HeatCell:
 
 def _retrieval(view: View) -> Iterator[Exhibit]:
     preset = view.shown_preset
-    for name, run in zip(run_names(view.runs), view.runs, strict=True):
+    for name, key, run in zip(run_names(view.runs), view.run_keys, view.runs, strict=True):
         if not any(item.preset == preset for item in run.scores.retrieval):
             continue
         panels = []
@@ -219,7 +219,7 @@ def _retrieval(view: View) -> Iterator[Exhibit]:
         if panels:
             tables = [make(view.runs, preset) for make in (retrieval_table, found_hops_table, single_hops_table)]
             note = f"Bar: questions by what the prompt held; filled: answered right. Preset {preset}."
-            figure = Figure(f"retrieval-{view.key}-{run.folder.name}", "Found, and used", tuple(panels), note)
+            figure = Figure(f"retrieval-{view.key}-{key}", "Found, and used", tuple(panels), note)
             yield Exhibit("retrieval", figure, tuple(table for table in tables if table))
 
 

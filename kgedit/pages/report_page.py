@@ -18,7 +18,7 @@ from kgedit.pages.charts import percent, same_count
 from kgedit.pages.charts.lines import ForestRow, interval_strip
 from kgedit.pages.marks import Drawing, Figure
 from kgedit.pages.report_figures import exhibits_of, forest_row
-from kgedit.pages.report_views import AXIS_NAMES, Exhibit, MethodView, View, in_days, run_names, views_of
+from kgedit.pages.report_views import AXIS_NAMES, Exhibit, MethodView, View, in_days, run_keys, run_names, views_of
 from kgedit.pages.shell import packed, render
 from kgedit.pages.verdict import Verdict, verdict_of
 from kgedit.records.cases import Axis
@@ -218,11 +218,11 @@ def _answers(views: Iterable[View]) -> AnswerBook:
     book = AnswerBook()
     known = set()
     for view in sorted(views, key=lambda view: view.group):
-        for name, run in zip(run_names(view.runs), view.runs, strict=True):
+        for name, key, run in zip(run_names(view.runs), view.run_keys, view.runs, strict=True):
             # A method without training is part of several groups, with the same answers.
             if run.folder not in known:
                 known.add(run.folder)
-                book.add_run(run, name=name, group=view.group)
+                book.add_run(run, key=key, name=name, group=view.group)
     return book
 
 
@@ -356,9 +356,10 @@ def provenance_of(title: str, runs: Sequence[Run]) -> Provenance:
 def commands_of(runs: Sequence[Run]) -> str:
     """Commands that reproduce the runs, each from its own spec, and then this page."""
     folders = [str(run.folder) for run in runs]
+    keys = run_keys(runs)
     again = [
-        f"kgedit run-edit {shlex.quote(f'{folder}/spec.yaml')} --out {shlex.quote(f'again/{run.folder.name}')}"
-        for folder, run in zip(folders, runs, strict=True)
+        f"kgedit run-edit {shlex.quote(f'{run.folder}/spec.yaml')} --out {shlex.quote(f'again/{keys[run.folder]}')}"
+        for run in runs
     ]
     return "\n".join([*again, f"kgedit report {shlex.join(folders)} --html report.html"])
 

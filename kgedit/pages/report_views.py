@@ -6,8 +6,10 @@ Numbers are those of the report's tables, arranged side by side: before and afte
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain, count
+from pathlib import Path
 
 from kgedit.analysis.leaderboard import empty_before
 from kgedit.analysis.runs import Run, RunGroup, comparable_groups
@@ -74,6 +76,7 @@ class View:
         key: Unique key on the page, such as "1.wild".
         group: Number of the group, from 1.
         runs: Runs of the group, in report order.
+        run_keys: Unique keys of these runs on the page.
         free: The free preset; None if the group has none.
         forced: The preset under teacher forcing; None if there is none.
         axes: Axes evaluated under either preset.
@@ -83,6 +86,7 @@ class View:
     key: str
     group: int
     runs: tuple[Run, ...]
+    run_keys: tuple[str, ...]
     free: Preset | None
     forced: Preset | None
     axes: tuple[Axis, ...]
@@ -102,20 +106,23 @@ class View:
 
 def views_of(runs: Sequence[Run]) -> list[View]:
     """Views of the given runs, group by group, starting with the preset that the unedited model answers most often."""
-    groups = comparable_groups(runs)
-    return [view for number, group in enumerate(groups, start=1) for view in _views_of_group(number, group)]
+    groups, keys = comparable_groups(runs), run_keys(runs)
+    return [view for number, group in enumerate(groups, start=1) for view in _views_of_group(number, group, keys)]
 
 
-def _views_of_group(number: int, group: RunGroup) -> list[View]:
+def _views_of_group(number: int, group: RunGroup, keys: Mapping[Path, str]) -> list[View]:
     # Charts and sentences show shares; metrics on other scales are in the tables.
     presets = [preset for preset in presets_of(group.runs) if preset_scale(group.runs, preset.name) == SHARE]
     free = [preset for preset in presets if not preset.is_forced]
     forced = next((preset for preset in presets if preset.is_forced), None)
     ordered: list[Preset | None] = [*sorted(free, key=lambda preset: empty_before(group.runs, preset.name))]
-    return [_view(number, group.runs, preset, forced) for preset in ordered or [None]]
+    own_keys = tuple(keys[run.folder] for run in group.runs)
+    return [_view(number, group.runs, own_keys, preset, forced) for preset in ordered or [None]]
 
 
-def _view(number: int, runs: Sequence[Run], free: Preset | None, forced: Preset | None) -> View:
+def _view(
+    number: int, runs: Sequence[Run], own_keys: tuple[str, ...], free: Preset | None, forced: Preset | None
+) -> View:
     presets = [preset.name for preset in (free, forced) if preset]
     axes = tuple(axis for axis in AXES if any(axis in asked_axes(runs, preset) for preset in presets))
     names = run_names(runs)
@@ -123,7 +130,7 @@ def _view(number: int, runs: Sequence[Run], free: Preset | None, forced: Preset 
     if not any(method.is_baseline for method in methods):
         methods += [unedited] if (unedited := _unedited(methods, axes)) else []
     key = f"{number}.{free.name if free else 'forced'}"
-    return View(key, number, tuple(runs), free, forced, axes, tuple(sorted(methods, key=_rank)))
+    return View(key, number, tuple(runs), own_keys, free, forced, axes, tuple(sorted(methods, key=_rank)))
 
 
 def _rank(method: MethodView) -> tuple[bool, float, float, str]:
@@ -158,6 +165,17 @@ def run_names(runs: Sequence[Run]) -> list[str]:
         seen[name] += 1
         unique.append(name if seen[name] == 1 else f"{name} ({seen[name]})")
     return unique
+
+
+def run_keys(runs: Sequence[Run]) -> dict[Path, str]:
+    """Unique key of each run by its folder, usable as a file name: the folder's name, with ~2 and so on if taken."""
+    names = {run.folder.name for run in runs}
+    keys: dict[Path, str] = {}
+    for folder in dict.fromkeys(run.folder for run in runs):
+        numbered = (f"{folder.name}~{number}" for number in count(2))
+        candidates = chain([folder.name], (key for key in numbered if key not in names))
+        keys[folder] = next(key for key in candidates if key not in keys.values())
+    return keys
 
 
 def _method(name: str, run: Run, free: Preset | None, forced: Preset | None, axes: Sequence[Axis]) -> MethodView:

@@ -111,13 +111,20 @@ def test_a_link_to_no_answer_says_so(open_page: Opens, report_file: Path) -> Non
     assert "No answer of this page has the address" in page.locator("#detail").inner_text()
 
 
-def test_answers_that_no_metric_judges_are_called_so(open_page: Opens, free_text_file: Path) -> None:
+def test_answers_of_runs_of_one_name_that_no_metric_judges_are_called_so_and_filtered(
+    open_page: Opens, free_text_file: Path
+) -> None:
     page = open_page(free_text_file)
     badges = page.locator("#list .outcome")
     expect(badges.first).to_have_text("not judged")
     assert set(badges.all_text_contents()) <= {"not judged", "= kept", "≠ changed"}
     expect(badges.first).to_have_class(re.compile("role-muted"))
     expect(page.locator(".chip", has_text=re.compile("^Not judged"))).to_have_text("Not judged16")
+    page.get_by_label("Run", exact=True).select_option(index=2)
+    expect(page.locator("#counted")).to_have_text("8 of 16 answers")
+    expect(page.locator("#list .under").first).to_contain_text("seed 1")
+    page.locator("#list-0").click()
+    expect(page).to_have_url(re.compile("a=ft_m%7E2"))
 
 
 def test_without_scripts_verdict_charts_and_tables_are_there(open_page: Opens, report_file: Path) -> None:

@@ -300,6 +300,22 @@ def test_names_tell_runs_apart_with_no_more_than_is_needed(tmp_path: Path) -> No
     assert sorted(run_names(read_runs(folders))) == ["ft_m per timestep", "ft_m single", "rag"]
 
 
+def test_runs_in_folders_of_one_name_have_different_keys(tmp_path: Path) -> None:
+    """In the answer browser, the names of figures and the commands."""
+    folders = [
+        write_page_run(tmp_path / name, NAMES[:2], seed=seed)
+        for seed, name in enumerate(("seed0/rag", "seed1/rag", "seed2/rag", "rag~2"))
+    ]
+    page = report_page(read_runs(folders))
+    keys = ["rag", "rag~3", "rag~4", "rag~2"]
+    assert [run["key"] for run in data_of(page)["runs"]] == keys
+    assert [one.name for one in page.figures if one.name.startswith("retrieval")] == [
+        f"retrieval-1.wild-{key}" for key in keys
+    ]
+    assert re.findall(r"--out (?:&#39;)?again/([\w~]+)", page.html) == keys
+    assert [run["key"] for run in data_of(report_page(read_runs([folders[1], folders[3]])))["runs"]] == ["rag", "rag~2"]
+
+
 def test_curves_count_the_edits_of_earlier_timesteps(tmp_path: Path) -> None:
     """Without cases.parquet nothing says how many edits a timestep had, and both points would be at none."""
     asked = [answer(f"Q{n}:P6:Q9", timestep=step, after=step) for step in (T1, T2) for n in (1, 2)]
