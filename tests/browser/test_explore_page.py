@@ -6,9 +6,10 @@ import re
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 from world.explored import write_explored
 from world.hostile import HOSTILE
 
@@ -88,6 +89,49 @@ def test_a_history_opens_by_its_address(open_page: Opens, address: str) -> None:
     assert "https://www.wikidata.org/w/index.php?oldid=12" in links
     browser = "http://127.0.0.1:17474/browser/?cmd=edit&arg="
     assert any(link.startswith(browser) and "Q1" in link for link in links)
+
+
+def test_cards_stay_open_while_kinds_are_worked_out(open_page: Opens, address: str) -> None:
+    """More cards than one answer of the server has, which get their kinds in place."""
+    page = open_page(address, address="#from=20210104&to=20230227")
+    answer = page.request.get(f"{address}api/changes?from=20210104&to=20230227").json()
+    state = {"kinds": "running"}
+    asked: list[tuple[int, int]] = []
+
+    def reply(route: Route) -> None:
+        query = parse_qs(urlsplit(route.request.url).query)
+        first, limit = (int(query[name][0]) for name in ("offset", "limit"))
+        asked.append((first, limit))
+        kind = {"kind": "update", "confidence": 0.9} if state["kinds"] == "done" else {}
+        rows = [
+            answer["rows"][0] | kind | {"subject": f"Q{number}"} for number in range(first, min(first + limit, 250))
+        ]
+        route.fulfill(json=answer | state | {"rows": rows, "found": 250, "total": 250})
+
+    page.route("**/api/changes?*", reply)
+    page.evaluate("() => { const wait = setTimeout; window.setTimeout = (act, ms) => wait(act, Math.min(ms, 150)); }")
+    page.get_by_label("Search changes").fill("a")
+    cards = page.locator("#cards .card")
+    for count in range(30, 240, 30):
+        expect(cards).to_have_count(count)
+        page.locator("#more").click()
+    expect(cards).to_have_count(240)
+    for index in (5, 230):
+        cards.nth(index).locator("summary").click()
+        expect(cards.nth(index).locator(".inside")).to_be_visible()
+    top = page.evaluate("scrollY")
+    asked.clear()
+    for _ in range(2):
+        with page.expect_response("**/api/changes?*&limit=1&*"):
+            pass
+    assert set(asked) == {(0, 1)}
+    state["kinds"] = "done"
+    expect(cards.nth(239).locator(".tags")).to_contain_text("update at 0.90")
+    assert asked[-2:] == [(0, 200), (200, 40)]
+    expect(cards).to_have_count(240)
+    expect(page.locator("#cards [open]")).to_have_count(2)
+    expect(cards.nth(230).locator("summary")).to_be_focused()
+    assert page.evaluate("scrollY") == top
 
 
 def test_hostile_labels_are_text(open_page: Opens, address: str) -> None:

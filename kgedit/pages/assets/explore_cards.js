@@ -4,18 +4,18 @@
 explore.changes = (dates, selection, openItem) => {
   const $ = (id) => document.getElementById(id);
   const { element } = page;
-  const STEP = 30;
+  const STEP = 30, MOST = 200; // rows of one answer of the server
   const ACTS = { replaced: "replaced", added: "value added", first: "first value", removed: "value removed", none: "no value left" };
   const FACETS = [["relation", "Relation"], ["act", "What happened"], ["kind", "Kind of change"], ["year", "Date of the new value"], ["value", "Values"], ["subject", "Subject in the snapshots"]];
-  const ask = explore.latest();
+  const ask = explore.latest(), askKinds = explore.latest();
   const chosen = new Map(FACETS.map(([key]) => [key, new Set((page.state.get(key) || "").split("|").filter(Boolean))]));
   const state = { q: page.state.get("q") || "", order: page.state.get("order") || "popular", c: page.state.get("c") || "" };
   const unfolded = new Set();
-  let answer = null, rows = [], timer = 0;
+  let answer = null, rows = [], wanted = STEP, timer = 0;
   $("facetbox").open = !matchMedia("(max-width:860px)").matches;
 
-  const asked = (offset) => {
-    const query = new URLSearchParams({ from: dates.older(), to: dates.newer(), order: state.order, offset, limit: STEP });
+  const asked = (offset, limit) => {
+    const query = new URLSearchParams({ from: dates.older(), to: dates.newer(), order: state.order, offset, limit });
     if (state.q.trim()) query.set("q", state.q.trim());
     for (const [key, values] of chosen) for (const value of values) query.append(key, value);
     return "api/changes?" + query;
@@ -55,7 +55,7 @@ explore.changes = (dates, selection, openItem) => {
     if (answer.kinds === "done" || !answer.total) return "";
     if (answer.kinds === "running") {
       clearTimeout(timer);
-      timer = setTimeout(load, 1500);
+      timer = setTimeout(follow, 1500);
       return element("p", { class: "meta" }, "Working out the kinds of change …");
     }
     const ask = explore.button("Work out the kinds", async () => {
@@ -81,8 +81,14 @@ explore.changes = (dates, selection, openItem) => {
     ? values.map((value) => element("li", { class: value.class }, explore.entity(value.id, named(value)), value.time ? element("small", {}, value.time) : null))
     : element("li", { class: "meta" }, "no value")));
 
+  const keyOf = (row) => row.subject + ":" + row.property;
+  const tags = (row) => [
+    ACTS[row.act], row.kind ? row.kind + " at " + row.confidence.toFixed(2) : null,
+    row.presence === "in both" ? null : "subject " + (row.presence === "new" ? "new" : row.presence === "gone" ? "gone or merged" : row.presence),
+    explore.number(row.popularity) + " facts",
+  ].filter(Boolean).join(" · ");
   const card = (row) => {
-    const key = row.subject + ":" + row.property;
+    const key = keyOf(row);
     const olds = side(row, "old", row.new_objects, "gone"), news = side(row, "new", row.old_objects, "come");
     const subject = row.subject_label || row.subject, relation = row.property_label || row.property;
     const dated = news.filter((value) => value.class === "come" && value.time).map((value) => value.time).sort().pop();
@@ -91,7 +97,7 @@ explore.changes = (dates, selection, openItem) => {
         element("span", { class: "what" }, element("b", {}, subject), " · " + relation),
         element("span", { class: "since" }, dated ? "dated " + dated : ""),
         element("span", { class: "flow" }, olds.length ? few(olds) : "no value", element("span", { class: "arrow" }, "→"), news.length ? few(news) : "no value"),
-        element("span", { class: "tags" }, [ACTS[row.act], row.kind ? row.kind + " at " + row.confidence.toFixed(2) : null, row.presence === "in both" ? null : "subject " + (row.presence === "new" ? "new" : row.presence === "gone" ? "gone or merged" : row.presence), explore.number(row.popularity) + " facts"].filter(Boolean).join(" · "))));
+        element("span", { class: "tags" }, tags(row))));
     made.dataset.card = key;
     const fill = () => made.children.length < 2 && made.append(element("div", { class: "inside" },
       element("div", { class: "sides" }, list(explore.day(dates.older()), olds), list(explore.day(dates.newer()), news)),
@@ -121,15 +127,36 @@ explore.changes = (dates, selection, openItem) => {
     $("counted").textContent = error.message;
     $("counted").classList.add("wrong");
   };
-  const load = async () => {
+  // Cards on the page are kept, open or focused, and get new tags.
+  const retag = () => {
+    const there = [...$("cards").children], known = new Map(there.map((one) => [one.querySelector(".card").dataset.card, one]));
+    const cards = rows.map((row) => {
+      const one = known.get(keyOf(row));
+      if (one) one.querySelector(".tags").textContent = tags(row);
+      return one || card(row);
+    });
+    if (cards.length === there.length && cards.every((one, index) => one === there[index])) return;
+    const held = document.activeElement;
+    $("cards").replaceChildren(...cards);
+    if ($("cards").contains(held)) held.focus({ preventScroll: true });
+  };
+  const load = async (again = false) => {
     clearTimeout(timer);
+    if (!again) wanted = STEP;
     try {
-      const found = await ask(asked(0));
+      const found = await ask(asked(0, Math.min(wanted, MOST)));
       if (!found) return;
+      const all = found.rows;
+      while (all.length < Math.min(wanted, found.found)) {
+        const next = await ask(asked(all.length, Math.min(wanted - all.length, MOST)));
+        if (!next) return;
+        if (!next.rows.length) break;
+        all.push(...next.rows);
+      }
       answer = found;
-      rows = found.rows;
+      rows = all;
       drawFacets();
-      $("cards").replaceChildren(...rows.map(card));
+      again ? retag() : $("cards").replaceChildren(...rows.map(card));
       draw();
       dates.told(found);
       selection.found(found);
@@ -137,13 +164,28 @@ explore.changes = (dates, selection, openItem) => {
       fail(error);
     }
   };
+  // While kinds are worked out only the filters are refreshed, so that the cards can be read.
+  const follow = async () => {
+    const address = asked(0, 1);
+    try {
+      const found = await askKinds(address);
+      if (!found || address !== asked(0, 1)) return;
+      if (found.kinds === "done") return await load(true);
+      Object.assign(answer, { facets: found.facets, kinds: found.kinds });
+      drawFacets();
+    } catch (error) {
+      fail(error);
+    }
+  };
   $("more").addEventListener("click", async () => {
     try {
-      const found = await ask(asked(rows.length));
+      wanted = rows.length + STEP;
+      const found = await ask(asked(rows.length, STEP));
       if (!found) return;
       rows = rows.concat(found.rows);
       $("cards").append(...found.rows.map(card));
       draw();
+      if (answer.kinds === "running") drawFacets(); // restarts the timer if this aborted a reload
     } catch (error) {
       fail(error);
     }
