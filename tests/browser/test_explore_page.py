@@ -72,7 +72,7 @@ def test_dates_are_moved_names_typed_and_an_item_opened(
     assert page.evaluate(OVERFLOWING) == []
 
 
-def test_a_history_opens_by_its_address(open_page: Opens, address: str) -> None:
+def test_a_history_opens_by_its_address_and_its_changes_are_selected(open_page: Opens, address: str) -> None:
     page = open_page(address, address="#item=Q1&from=20210104&to=20230227&relation=P6&q=arv")
     expect(page.locator("#counted")).to_have_text("1 of 13 changes")
     leader = page.locator(".history tbody", has_text="P6")
@@ -89,6 +89,14 @@ def test_a_history_opens_by_its_address(open_page: Opens, address: str) -> None:
     assert "https://www.wikidata.org/w/index.php?oldid=12" in links
     browser = "http://127.0.0.1:17474/browser/?cmd=edit&arg="
     assert any(link.startswith(browser) and "Q1" in link for link in links)
+    page.locator("#facets button", has_text="head").click()
+    expect(page.locator("#counted")).to_have_text("3 of 13 changes")
+    page.get_by_role("button", name="Select its changes").click()
+    expect(page.locator("#selected .chip")).to_have_text(["Arvika✕"])
+    expect(page.get_by_label("Select Arvika, people")).to_be_checked()
+    page.get_by_label("Select Arvika, head").uncheck()
+    expect(page.locator("#selected .chip")).to_have_text(["Arvika · people✕"])
+    expect(page.get_by_label("Select Arvika, people")).to_be_checked()
 
 
 def test_cards_stay_open_while_kinds_are_worked_out(open_page: Opens, address: str) -> None:

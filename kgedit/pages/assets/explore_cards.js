@@ -82,6 +82,7 @@ explore.changes = (dates, selection, openItem) => {
     : element("li", { class: "meta" }, "no value")));
 
   const keyOf = (row) => row.subject + ":" + row.property;
+  const nameOf = (row) => (row.subject_label || row.subject) + " · " + (row.property_label || row.property);
   const tags = (row) => [
     ACTS[row.act], row.kind ? row.kind + " at " + row.confidence.toFixed(2) : null,
     row.presence === "in both" ? null : "subject " + (row.presence === "new" ? "new" : row.presence === "gone" ? "gone or merged" : row.presence),
@@ -111,7 +112,9 @@ explore.changes = (dates, selection, openItem) => {
     });
     if (key === state.c) { fill(); made.open = true; }
     const box = element("input", { type: "checkbox", "aria-label": "Select " + subject + ", " + relation, checked: selection.has(row.subject, row.property) });
-    box.addEventListener("change", () => selection.set(row.subject, row.property, subject + " · " + relation, box.checked));
+    box.addEventListener("change", () => selection.set(row.subject, row.property, nameOf(row), box.checked, rows
+      .filter((one) => one.subject === row.subject && one.property !== row.property)
+      .map((one) => ({ subject: one.subject, property: one.property, said: nameOf(one) }))));
     return element("div", { class: "picked" }, box, made);
   };
 

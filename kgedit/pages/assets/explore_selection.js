@@ -58,8 +58,13 @@ explore.selection = (dates, chosenFilters, redraw) => {
     refresh,
     draw,
     has: (subject, property) => picked.has(key(subject, property)) || picked.has(key(subject, null)),
-    set: (subject, property, label, on) => {
-      on ? picked.set(key(subject, property), { subject, property, said: label }) : picked.delete(key(subject, property));
+    // Taking one change out of an item that was selected as a whole leaves its other changes in the list selected.
+    set: (subject, property, label, on, others = []) => {
+      if (on) picked.set(key(subject, property), { subject, property, said: label });
+      else {
+        if (picked.delete(key(subject, null))) for (const one of others) picked.set(key(one.subject, one.property), one);
+        picked.delete(key(subject, property));
+      }
       changed();
     },
     found: (answer) => { found = answer; draw(); },
