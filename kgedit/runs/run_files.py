@@ -54,6 +54,15 @@ def write_run_checksums(folder: Path) -> None:
     sync(write_checksums(folder, names=_CHECKED))
 
 
+def check_run(folder: Path) -> None:
+    """Verify the files of a finished run, if it has checksums.
+
+    Raises:
+        DamagedFileError: for the first file that is missing or differs from what kgedit wrote.
+    """
+    check_folder(folder, fix=f"If its answers.jsonl is whole, measure it again: kgedit report --rescore {folder}")
+
+
 def forget_run_checksums(folder: Path) -> None:
     """Remove the checksums of a run before its files change."""
     (folder / SUMS).unlink(missing_ok=True)
@@ -220,7 +229,7 @@ def read_runs(folders: Iterable[Path]) -> list[Run]:
 def _read_run(folder: Path) -> Run:
     read_spec(folder)
     require_finished(folder)
-    check_folder(folder, fix=f"If its answers.jsonl is whole, measure it again: kgedit report --rescore {folder}")
+    check_run(folder)
     spec, scores = read_spec(folder), read_scores(folder)
     answers = read_answer_table(folder, answers_sha256=scores.answers_sha256)
     return Run(folder, spec, scores, answers, read_edited_cases(folder))

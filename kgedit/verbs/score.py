@@ -233,15 +233,17 @@ class ScoreRuns(JudgeOptions, BertScoreOptions, Verb[ScoredRuns]):
         Raises:
             UnknownNameError: if there is no such metric.
             TimestepError: if a folder contains no finished run.
+            DamagedFileError: if a file of a run differs from what kgedit wrote.
             ModelError: if there is no judge or encoder for a metric, or one without its metric.
         """
         from kgedit.metrics import METRICS
-        from kgedit.runs.run_files import require_finished
+        from kgedit.runs.run_files import check_run, require_finished
 
         for name in self.metrics:
             METRICS[name]
         for folder in self.folders:
             require_finished(folder)
+            check_run(folder)
         self.check_judge(self.folders, asked_for=self.judges)
         self.check_encoder(self.folders, asked_for=self.measures)
 
@@ -263,6 +265,7 @@ class ScoreRuns(JudgeOptions, BertScoreOptions, Verb[ScoredRuns]):
         Raises:
             UnknownNameError: if there is no such metric.
             TimestepError: if a folder contains no finished run.
+            DamagedFileError: if a file of a run differs from what kgedit wrote.
             ModelError: if there is no judge or encoder for a metric, or one cannot be queried.
         """
         from kgedit.runs.scoring import write_scores

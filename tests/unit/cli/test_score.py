@@ -12,6 +12,7 @@ from click.testing import CliRunner, Result
 from world.small_runs import SYNTHETIC, T1, WILD, answer, write_run
 
 from kgedit.analysis.results_files import score_table
+from kgedit.checksums import SUMS
 from kgedit.cli import main
 from kgedit.runs.run_files import read_runs, read_scores, write_edited_cases
 from kgedit.runs.scoring import write_scores
@@ -85,6 +86,26 @@ def test_scoring_twice_gives_the_same_bytes(run: Path) -> None:
     once = (run / "scores.json").read_bytes()
     command("score", run, "--metric", "fluency")
     assert (run / "scores.json").read_bytes() == once
+
+
+def test_files_that_were_changed_since_are_refused_and_only_rescoring_accepts_them(run: Path) -> None:
+    path = run / "answers.jsonl"
+    path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:-2]))
+    files = {path.name: path.read_bytes() for path in run.iterdir()}
+    for given in (("report",), ("score", "--metric", "contains_any"), ("score", "--metric", "judge")):
+        shown = command(*given, run)
+        assert shown.exit_code == 1
+        assert "answers.jsonl is damaged" in shown.stderr
+        assert "kgedit report --rescore" in shown.stderr
+    assert {path.name: path.read_bytes() for path in run.iterdir()} == files
+    assert command("report", run, "--rescore").exit_code == 0
+    assert command("score", run, "--metric", "contains_any").exit_code == 0
+
+
+def test_a_run_of_a_version_without_checksums_is_scored(run: Path) -> None:
+    (run / SUMS).unlink()
+    assert command("score", run, "--metric", "contains_any").exit_code == 0
+    assert read_scores(run).also == ("contains_any",)
 
 
 def test_an_unknown_metric_and_one_that_judges_nothing_are_told(run: Path) -> None:

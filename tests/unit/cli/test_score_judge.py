@@ -173,6 +173,7 @@ def test_answers_that_came_after_the_judge_are_counted(run: Path) -> None:
         score(run, *by(server))
     with (run / "answers.jsonl").open("ab") as file:
         file.write(msgspec.json.encode(answer("Q9:P6:Q2", text="Trudeau, once more")) + b"\n")
+    write_scores(run)
     shown = score(run)
     assert "ft: not judged: never shown to the judge: 1 distinct answers" in shown.stdout
 
