@@ -22,7 +22,8 @@ files of replies, until the next download: "wrong ids", "duplicates", "missing r
 """
 
 RowFault = Callable[[str, int], str | None]
-""""500": the row fails at its n-th attempt, unpaid; "lost": missing in all files; "expired": the batch expired."""
+""""500": the row fails at its n-th attempt, unpaid; "lost": missing in all files; "expired": the batch expired;
+"refused": a refusal, which is paid for."""
 
 
 @dataclass
@@ -67,9 +68,9 @@ class BatchServer:
             message = row["body"]["messages"][-1]["content"]
             self.rows[message] += 1
             fault = self.row_fault(message, self.rows[message])
-            if fault is None:
+            if fault in {None, "refused"}:
                 self.paid[message] += 1
-                lines.append(self._line(row["custom_id"], message, f"{name}-{len(lines)}"))
+                lines.append(self._line(row["custom_id"], message, f"{name}-{len(lines)}", refused=fault is not None))
             elif fault != "lost":
                 errors.append(_failed(row["custom_id"], fault))
         batch = {
@@ -105,10 +106,11 @@ class BatchServer:
                     batch[key] = f"{name}-{kind}"
         return batch
 
-    def _line(self, key: str, message: str, number: str) -> dict[str, Any]:
+    def _line(self, key: str, message: str, number: str, *, refused: bool) -> dict[str, Any]:
         text = self.reply(message)
+        said = {"content": None, "refusal": text} if refused else {"content": text}
         usage = {"prompt_tokens": len(message.split()), "completion_tokens": len(text.split())}
-        choice = {"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}
+        choice = {"index": 0, "message": {"role": "assistant", **said}, "finish_reason": "stop"}
         body = {"id": f"chatcmpl-{number}", "object": "chat.completion", "choices": [choice], "usage": usage}
         return {"id": number, "custom_id": key, "response": {"status_code": 200, "body": body}, "error": None}
 

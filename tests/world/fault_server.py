@@ -19,8 +19,8 @@ Fault = Callable[[str, int], str | None]
 
 "401", "404", "429", "500", "503": that status; 429 requests `retry_after`. "no credit": 429 with OpenAI's error for an
 empty account. "timeout": no response. "cut": half of the JSON. "torn": shorter than announced. "not JSON".
-"no choice": an empty list. "two choices". "no text": content null. "another's": repeats the reply to an earlier
-request.
+"no choice": an empty list. "two choices". "no text": content null. "refused": content null and a refusal. "tool call":
+content null and a call of a tool. "another's": repeats the reply to an earlier request.
 """
 
 
@@ -151,6 +151,8 @@ class _Handler(BaseHTTPRequestHandler):
                 "no choice": [],
                 "two choices": [choice, choice],
                 "no text": [{**choice, **_no_text(choice)}],
+                "refused": [{**choice, **_no_text(choice, refusal="I cannot help with that.")}],
+                "tool call": [{**choice, **_no_text(choice, tool_calls=[{"id": "1", "type": "function"}])}],
             }[fault]
             self._send(200, json.dumps({**completion, "choices": broken}).encode())
 
@@ -166,8 +168,8 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(content)
 
 
-def _no_text(choice: dict[str, Any]) -> dict[str, Any]:
-    return {"text": None} if "text" in choice else {"message": {"role": "assistant", "content": None}}
+def _no_text(choice: dict[str, Any], **more: object) -> dict[str, Any]:
+    return {"text": None} if "text" in choice else {"message": {"role": "assistant", "content": None, **more}}
 
 
 class _Server(ThreadingHTTPServer):

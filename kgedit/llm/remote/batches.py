@@ -24,7 +24,7 @@ from kgedit.files import exclusive_lock, replace_file
 from kgedit.llm.remote.batch_server import CUT, Batch, BatchCalls, Results, batch_lines
 from kgedit.llm.remote.client import ChatReplies, Effort
 from kgedit.llm.remote.prices import Price, Purse, most_tokens
-from kgedit.llm.remote.requests import ChatReply, ChatRequest, FailedCall, ReplyCache, request_key
+from kgedit.llm.remote.requests import ChatReply, ChatRequest, FailedCall, ReplyCache, outcome_of, request_key
 from kgedit.llm.remote.server import CallError, ChatServer, ServerConnection, backoff
 from kgedit.progress import Advance
 
@@ -315,18 +315,18 @@ class _Run:
 
     def asked(self, requests: Sequence[ChatRequest], url: str, dollars: float | None) -> ChatReplies:
         """Combine all replies, in the order of the requests."""
-        found: list[ChatReply | FailedCall | None] = []
-        for request in requests:
-            key = request_key(request, url)
-            failed = self.failed.get(key)
-            found.append(self.replies.get(key) or (FailedCall(failed) if failed else None))
+        outcomes = {key: FailedCall(reason) for key, reason in self.failed.items()} | {
+            key: outcome_of(reply) for key, reply in self.replies.items()
+        }
+        wanted = [outcomes.get(key) for key in self.distinct]
+        failed = Counter(outcome.reason for outcome in wanted if isinstance(outcome, FailedCall))
         return ChatReplies(
-            replies=tuple(found),
+            replies=tuple(outcomes.get(request_key(request, url)) for request in requests),
             requests=len(self.distinct),
             cached=len(self.before),
             calls=self.calls,
             retried=dict(sorted(self.retried.items())),
-            failed=dict(sorted(Counter(self.failed.values()).items())),
+            failed=dict(sorted(failed.items())),
             prompt_tokens=self.prompt_tokens,
             new_tokens=self.new_tokens,
             dollars=dollars,

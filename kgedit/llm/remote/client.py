@@ -15,7 +15,15 @@ from threading import Lock
 
 from kgedit.errors import ModelError
 from kgedit.llm.remote.prices import Price, Purse, TokenCounter
-from kgedit.llm.remote.requests import ChatReply, ChatRequest, FailedCall, ModelRequest, ReplyCache, request_key
+from kgedit.llm.remote.requests import (
+    ChatReply,
+    ChatRequest,
+    FailedCall,
+    ModelRequest,
+    ReplyCache,
+    outcome_of,
+    request_key,
+)
 from kgedit.llm.remote.server import CallError, ChatServer, Pace, ServerConnection, StoppedError, backoff
 from kgedit.progress import Advance
 
@@ -75,7 +83,7 @@ class ChatReplies:
         cached: Number of these whose replies were on disk.
         calls: Number of attempts, successful or not.
         retried: Reason -> number of failed attempts.
-        failed: Reason -> number of distinct requests without a reply after all attempts.
+        failed: Reason -> number of distinct requests without a text after all attempts, including stored refusals.
         prompt_tokens: Prompt tokens of new replies, as counted by the server.
         new_tokens: Generated tokens of new replies, as counted by the server.
         dollars: Amount spent by this call; None if there is no price.
@@ -166,7 +174,7 @@ class ChatClient:
         """
         distinct = self._distinct(requests)
         found = {key: self._cache.get(key) for key in distinct}
-        replies: dict[str, ChatReply | FailedCall] = {key: reply for key, reply in found.items() if reply is not None}
+        replies = {key: outcome_of(reply) for key, reply in found.items() if reply is not None}
         cached = len(replies)
         work = _Work(
             open_ones=deque((key, request) for key, request in distinct.items() if key not in replies),
@@ -176,13 +184,14 @@ class ChatClient:
         )
         if work.open_ones:
             self._run(work)
+        failed = Counter(reply.reason for reply in replies.values() if isinstance(reply, FailedCall))
         return ChatReplies(
             replies=tuple(replies.get(request_key(request, self._server.url)) for request in requests),
             requests=len(distinct),
             cached=cached,
             calls=work.calls,
             retried=dict(sorted(work.retried.items())),
-            failed=dict(sorted(work.failed.items())),
+            failed=dict(sorted(failed.items())),
             prompt_tokens=work.prompt_tokens,
             new_tokens=work.new_tokens,
             dollars=self._purse.spent,
@@ -321,10 +330,11 @@ class _Work:
 
     def finish(self, key: str, reply: ChatReply | FailedCall) -> None:
         with self._lock:
-            self.replies[key] = reply
             if isinstance(reply, FailedCall):
+                self.replies[key] = reply
                 self.failed[reply.reason] += 1
             else:
+                self.replies[key] = outcome_of(reply)
                 self.replied = True
                 self.prompt_tokens += reply.prompt_tokens or 0
                 self.new_tokens += reply.new_tokens or 0

@@ -135,6 +135,8 @@ class ChatReply:
         prompt_tokens: Prompt tokens as counted by the server; None if not reported.
         new_tokens: Reply tokens as counted by the server; None if not reported.
         thoughts: Reasoning before the text, sent by the server in a separate field or marked in the text.
+        missing: Reason why a complete reply has no text, such as "refused"; "" if it has one. It is stored, because it
+            was paid for, and returned to the caller as a FailedCall.
     """
 
     text: str
@@ -142,6 +144,7 @@ class ChatReply:
     prompt_tokens: int | None
     new_tokens: int | None
     thoughts: str = ""
+    missing: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,10 +152,15 @@ class FailedCall:
     """A request without a reply.
 
     Attributes:
-        reason: Outcome of the last attempt: "429", "timeout", "cut or invalid JSON" and the like.
+        reason: Outcome of the last attempt: "429", "timeout", "refused", "cut or invalid JSON" and the like.
     """
 
     reason: str
+
+
+def outcome_of(reply: ChatReply) -> ChatReply | FailedCall:
+    """The reply, or a FailedCall if it has no text."""
+    return FailedCall(reply.missing) if reply.missing else reply
 
 
 _REPLIES = msgspec.json.Decoder(ChatReply)

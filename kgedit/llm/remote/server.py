@@ -87,9 +87,11 @@ class CallError(Exception):
 
 
 class _Message(msgspec.Struct):
-    content: str | None
+    content: str | None = None
     reasoning_content: str | None = None  # vLLM up to 0.11, SGLang, DeepSeek
     reasoning: str | None = None  # later versions of vLLM, and OpenRouter
+    refusal: Any = None
+    tool_calls: Any = None
 
 
 class _Choice(msgspec.Struct):
@@ -216,8 +218,10 @@ def _completions(client: Any, request: ModelRequest) -> Any:
 def decode_completion(content: bytes, endpoint: Literal["chat", "text"] = "chat") -> tuple[str | None, ChatReply]:
     """Decode a completion: the server's id (None if it gives none) and the reply.
 
+    A refusal or a call of a tool is a complete reply without text: the server would give it again, and charge for it.
+
     Raises:
-        CallError: if the bytes are not a complete completion with one text.
+        CallError: if the bytes are not a complete completion with one text, a refusal or a call of a tool.
     """
     try:
         completion = _COMPLETIONS.decode(content)
@@ -232,7 +236,8 @@ def decode_completion(content: bytes, endpoint: Literal["chat", "text"] = "chat"
         raise CallError("no chat completion", again=True)
     text = choice.message.content if endpoint == "chat" and choice.message else choice.text
     marked = (choice.message.reasoning_content or choice.message.reasoning or "") if choice.message else ""
-    if text is None and not marked:
+    missing = _why_no_text(choice.message) if choice.message and not text else ""
+    if text is None and not marked and not missing:
         raise CallError("no text", again=True)
     thoughts, text = without_thoughts(text or "")
     return completion.id, ChatReply(
@@ -241,7 +246,15 @@ def decode_completion(content: bytes, endpoint: Literal["chat", "text"] = "chat"
         prompt_tokens=usage.prompt_tokens,
         new_tokens=usage.completion_tokens,
         thoughts=marked.strip() or thoughts,
+        missing=missing,
     )
+
+
+def _why_no_text(message: _Message) -> str:
+    """Reason why a complete message has no text; "" if there is none."""
+    if message.refusal:
+        return "refused"
+    return "no text" if message.tool_calls else ""
 
 
 def _retry_after(headers: Mapping[str, str]) -> float | None:

@@ -132,13 +132,17 @@ class RemoteVerbalizer:
         if structured is None:
             structured, tried = self._offers_schema(client, wanted)
         requests = self._requests(wanted, structured=structured)
+        # The trial's outcome is used even if it failed: asking again would pay for all attempts again.
+        used = bool(tried and structured and tried.replies[0] is not None)
+        is_trial = [used and request == requests[0] for request in requests]
+        others = [request for request, own in zip(requests, is_trial, strict=True) if not own]
         if self.batch:
             client_of_batches = self._batches(spent=tried.dollars if tried and tried.dollars else 0.0)
-            asked = client_of_batches.ask(requests, progress=progress)
+            asked = client_of_batches.ask(others, progress=progress)
         else:
-            asked = client.ask(requests, progress=progress)
+            asked = client.ask(others, progress=progress)
         if tried:
-            asked = _with_trial(asked, tried, kept=structured, own_purse=self.batch)
+            asked = _with_trial(asked, tried, is_trial, own_purse=self.batch)
         if asked.not_asked:
             raise ModelError(
                 f"The budget of ${self.budget} does not cover all: {asked.not_asked:,} of {len(wanted):,} wordings are "
@@ -248,24 +252,29 @@ def _requests_for(wanted: Sequence[Wanted], prompts: Path | None, *, model: str,
     ]
 
 
-def _with_trial(asked: ChatReplies, tried: ChatReplies, *, kept: bool, own_purse: bool) -> ChatReplies:
-    """Add the cost of the one request that tested whether the server accepts a schema.
+def _with_trial(asked: ChatReplies, tried: ChatReplies, is_trial: Sequence[bool], *, own_purse: bool) -> ChatReplies:
+    """Add the one request that tested whether the server accepts a schema.
 
     Args:
-        kept: Whether its reply was used, and was then read from the cache.
-        own_purse: Whether its cost is not included in that of the other requests.
+        is_trial: For each request, in order, whether the trial's reply is its reply; `asked` has those of the others.
+        own_purse: Whether the trial's cost is not included in that of the other requests.
     """
     paid = asked.dollars
     if own_purse and paid is not None:
         paid += tried.dollars or 0.0
+    used = any(is_trial)
+    replies, new = iter(asked.replies), iter(asked.new)
     return replace(
         asked,
-        cached=asked.cached - (1 if kept and not tried.failed else 0),
+        replies=tuple(tried.replies[0] if own else next(replies) for own in is_trial),
+        requests=asked.requests + used,
         calls=asked.calls + tried.calls,
         retried=dict(sorted((Counter(asked.retried) + Counter(tried.retried)).items())),
+        failed=dict(sorted((Counter(asked.failed) + Counter(tried.failed if used else {})).items())),
         prompt_tokens=asked.prompt_tokens + tried.prompt_tokens,
         new_tokens=asked.new_tokens + tried.new_tokens,
         dollars=paid,
+        new=tuple(tried.new[0] if own else next(new) for own in is_trial),
     )
 
 

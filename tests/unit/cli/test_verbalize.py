@@ -249,6 +249,17 @@ def test_a_schema_is_sent_where_the_server_offers_it_and_left_out_where_not(time
     assert "0 calls" in again.stderr
 
 
+@pytest.mark.parametrize(("fault", "tries"), [("500", 3), ("refused", 1)])
+def test_a_trial_that_fails_is_not_asked_again(timestep: Path, tmp_path: Path, fault: str, tries: int) -> None:
+    with fault_server(good, lambda message, _: fault if "Arvika" in message else None) as server:
+        shown = verbalize(timestep, *at(server, "--axis", "update"))
+        assert shown.exit_code == 0, shown.output
+        assert sorted(server.tries.values()) == [1, 1, 1, 1, tries]
+    assert f"5 distinct requests, 0 of them from the cache; {4 + tries} calls" in shown.stderr
+    assert f"No reply: {fault}: 1" in shown.stderr
+    assert [row["reason"] for row in wordings(tmp_path / "worded")] == [f"no reply: {fault}", None, None, None, None]
+
+
 def test_an_estimate_and_a_dry_run_ask_nobody_and_agree_with_what_is_asked_then(timestep: Path, tmp_path: Path) -> None:
     prices = tmp_path / "prices.yaml"
     prices.write_text("m: {prompt: 1000000, reply: 1000000}\n", encoding="utf-8")

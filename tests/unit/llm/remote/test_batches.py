@@ -110,6 +110,15 @@ def test_a_request_that_never_succeeds_is_counted_and_the_others_stand(tmp_path:
         assert (server.rows["word 2"], server.rows["word 4"]) == (3, 1)
 
 
+def test_a_refusal_is_paid_for_once_and_the_next_run_does_not_ask_again(tmp_path: Path) -> None:
+    with batch_server(row_fault=lambda message, _: "refused" if message == "word 1" else None) as server:
+        asked = client(server, tmp_path).ask(words(3))
+        assert texts(asked.replies) == ["WORD 0", "FailedCall(reason='refused')", "WORD 2"]
+        assert (asked.failed, asked.retried, server.steps["download"]) == ({"refused": 1}, {}, 1)
+        again = client(server, tmp_path).ask(words(3))
+        assert (again.failed, again.cached, set(server.paid.values())) == ({"refused": 1}, 3, {1})
+
+
 def test_a_reply_that_the_server_counts_and_never_delivers_is_not_paid_for_again(tmp_path: Path) -> None:
     with batch_server(fault=lambda step, _: "missing rows" if step == "download" else None) as server:
         asked = client(server, tmp_path).ask(words(4))

@@ -19,7 +19,7 @@ from world.patience import wait_until
 from kgedit.errors import ModelError
 from kgedit.llm.remote.client import ChatClient, Effort
 from kgedit.llm.remote.prices import ByCharacters, Price, most_tokens
-from kgedit.llm.remote.requests import Message, ReplyCache, request_key
+from kgedit.llm.remote.requests import ChatReply, FailedCall, Message, ReplyCache, request_key
 from kgedit.llm.remote.server import OPENAI, ChatServer, Pace, _retry_after
 
 
@@ -93,6 +93,27 @@ def test_a_request_that_the_server_finds_wrong_is_not_tried_again(tmp_path: Path
     with fault_server(fault=lambda message, _: "400" if message == "word 0" else None) as server:
         asked = client(server, tmp_path).ask(words(2))
         assert (asked.failed, server.tries["word 0"]) == ({"400": 1}, 1)
+
+
+@pytest.mark.parametrize(("fault", "reason"), [("refused", "refused"), ("tool call", "no text")])
+def test_a_refusal_is_paid_for_once_and_the_next_run_does_not_ask_again(
+    tmp_path: Path, fault: str, reason: str
+) -> None:
+    with fault_server(fault=lambda _, __: fault) as server:
+        asked = client(server, tmp_path, price=ONE_DOLLAR_A_TOKEN).ask(words(30))
+        assert asked.replies == (FailedCall(reason),) * 30
+        assert (asked.failed, asked.retried, server.tries.total()) == ({reason: 30}, {}, 30)
+        assert asked.dollars == 4 * 30
+        again = client(server, tmp_path).ask(words(31))
+        assert (again.failed, again.cached, again.calls) == ({reason: 31}, 30, 1)
+
+
+def test_stored_replies_of_versions_without_refusals_are_read(tmp_path: Path) -> None:
+    cache, reply = ReplyCache(tmp_path), ChatReply(text="A", finished=True, prompt_tokens=1, new_tokens=1)
+    cache.add("ab", reply)
+    (path,) = tmp_path.rglob("*.json")
+    path.write_text('{"text":"A","finished":true,"prompt_tokens":1,"new_tokens":1}\n', encoding="utf-8")
+    assert cache.get("ab") == reply
 
 
 @pytest.mark.parametrize("fault", ["401", "404", "no credit"])
