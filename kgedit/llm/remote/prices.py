@@ -5,6 +5,7 @@ Token counts of requests are exact if the model's tokenizer is available locally
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -72,9 +73,13 @@ def read_prices(path: Path = SHIPPED) -> dict[str, Price]:
             f"{path} is not a table of prices: {error}. Write lines like 'gpt-4o-mini: {{prompt: 0.15, reply: 0.6}}', "
             "in US dollars per million tokens."
         ) from error
-    wrong = [model for model, price in prices.items() if min(price.prompt, price.reply, price.batch) < 0]
+    wrong = [
+        model
+        for model, price in prices.items()
+        if not all(math.isfinite(number) and number >= 0 for number in (price.prompt, price.reply, price.batch))
+    ]
     if wrong:
-        raise ModelError(f"{path} has a price below 0: {', '.join(wrong)}.")
+        raise ModelError(f"{path} has a price that is not a finite number of at least 0: {', '.join(wrong)}.")
     return prices
 
 

@@ -82,7 +82,18 @@ def test_a_price_is_found_by_the_name_with_and_without_its_date(tmp_path: Path) 
     assert price_of("gpt-4o-mini-audio", prices) is None
     assert Price(prompt=2.0, reply=8.0).of(1_000_000, 500_000) == 6.0
     wrong = tmp_path / "prices.yaml"
-    for text in ("a: {prompt: -1, reply: 1}", "a: {prompt: 1}", "a: {prompt: 1, reply: 1, per: 1000}", "- a"):
+    for text in ("a: {prompt: 1}", "a: {prompt: 1, reply: 1, per: 1000}", "- a"):
         wrong.write_text(text, encoding="utf-8")
         with pytest.raises(ModelError, match="price"):
             read_prices(wrong)
+
+
+@pytest.mark.parametrize("number", ["-1", ".nan", ".inf", "-.inf"])
+@pytest.mark.parametrize("name", ["prompt", "reply", "batch"])
+def test_a_price_is_a_finite_number_of_at_least_0(tmp_path: Path, name: str, number: str) -> None:
+    table = tmp_path / "prices.yaml"
+    prices = {"prompt": "1", "reply": "1", name: number}
+    wrong = ", ".join(f"{key}: {text}" for key, text in prices.items())
+    table.write_text(f"a: {{prompt: 1, reply: 1}}\nb: {{{wrong}}}\n", encoding="utf-8")
+    with pytest.raises(ModelError, match="has a price that is not a finite number of at least 0: b"):
+        read_prices(table)
