@@ -78,3 +78,6 @@ def tell_asked(asked: ChatReplies, *, done: str = "Asked", what: str = "requests
     for trouble, counts in (("Tried again or given up", asked.retried), (failed, asked.failed)):
         if counts:
             say(f"{trouble}: " + ", ".join(f"{reason}: {count:,}" for reason, count in counts.items()))
+    for reason, detail in asked.details.items():
+        if reason in asked.failed:
+            say(f"{reason}: the server says: {detail}")

@@ -117,7 +117,8 @@ class BatchServer:
 
 def _failed(key: str, fault: str) -> dict[str, Any]:
     if fault.isdigit():
-        return {"custom_id": key, "response": {"status_code": int(fault), "body": {"error": {}}}, "error": None}
+        body = {"error": {"message": f"fault {fault}"}}
+        return {"custom_id": key, "response": {"status_code": int(fault), "body": body}, "error": None}
     return {"custom_id": key, "response": None, "error": {"code": f"batch_{fault}", "message": "too late"}}
 
 

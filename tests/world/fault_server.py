@@ -40,6 +40,7 @@ class FaultServer:
         retry_after: Seconds requested by a 429.
         silence: Duration of "timeout" in seconds.
         complete: Model of the server; replaces `reply` if the model needs the whole request.
+        explain: Message of the error with a status.
         hold_after: Number of paid replies after which further calls wait until the server ends; None disables this.
         held: Number of calls that waited for this reason.
     """
@@ -63,6 +64,7 @@ class FaultServer:
         self.delivered: dict[str, Any] | None = None
         self.url = ""
         self.complete: Complete | None = None
+        self.explain: Callable[[str], str] = "fault {}".format
 
     def completion(self, message: str, body: dict[str, Any]) -> dict[str, Any]:
         """A correct reply; tokens are words unless `complete` defines them."""
@@ -126,7 +128,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._send(200, whole)
             world.delivered = completion
         elif fault.isdigit():
-            said = json.dumps({"error": {"message": f"fault {fault}", "code": None, "type": "fault"}}).encode()
+            said = json.dumps({"error": {"message": world.explain(fault), "code": None, "type": "fault"}}).encode()
             self._send(int(fault), said, retry_after=world.retry_after if fault == "429" else None)
         elif fault == "no credit":
             error = {"message": "You exceeded your quota.", "code": "insufficient_quota", "type": "insufficient_quota"}

@@ -63,7 +63,7 @@ class OpenAIBackend(Backend):
                 f"The budget of ${self._spending.budget} does not cover all questions; ${found.dollars or 0:.4f} are "
                 "spent. What was answered is kept: give the same command again, with a larger --backend-budget."
             )
-        self._check(found.replies)
+        self._check(found)
         replies = [
             self._reply(one, chat_reply)
             for one, chat_reply in zip(asked, found.replies, strict=True)
@@ -118,13 +118,15 @@ class OpenAIBackend(Backend):
     def _gold(self, asked: PresetQuestion) -> list[int]:
         return self._model.encode_target(asked.question.gold, after=asked.question.prompt)
 
-    def _check(self, replies: Sequence[ChatReply | FailedCall | None]) -> None:
-        failed = Counter(reply.reason for reply in replies if isinstance(reply, FailedCall))
+    def _check(self, found: remote.ChatReplies) -> None:
+        failed = Counter(reply.reason for reply in found.replies if isinstance(reply, FailedCall))
         if failed:
             reasons = ", ".join(f"{reason}: {count:,}" for reason, count in failed.most_common())
+            detail = remote.first_detail(failed, found.details)
             raise ModelError(
                 f"The server at {without_credentials(str(self._url))} did not answer {failed.total():,} of "
-                f"{len(replies):,} questions ({reasons}). The other answers are kept: give the same command again."
+                f"{len(found.replies):,} questions ({reasons}){detail}. "
+                "The other answers are kept: give the same command again."
             )
 
     def _turn(self, asked: PresetQuestion) -> str | None:

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from kgedit.llm.remote.requests import ChatReply, ChatRequest
-from kgedit.llm.remote.server import CallError, ServerConnection, decode_completion
+from kgedit.llm.remote.server import CallError, ServerConnection, decode_completion, server_text
 
 MARK = "kgedit"
 """Metadata key by which a batch can be found again."""
@@ -164,12 +164,14 @@ class Results:
     Attributes:
         replies: Replies by key of the request.
         failed: Key -> reason, for requests that returned an error.
+        details: Reason -> first explanation of an error with this reason.
         strange: Reason -> number of lines that belong to no request, are duplicates, or are invalid.
         owners: Completion id -> request that it was accepted for; passed on from batch to batch.
     """
 
     replies: dict[str, ChatReply] = field(default_factory=dict)
     failed: dict[str, str] = field(default_factory=dict)
+    details: dict[str, str] = field(default_factory=dict)
     strange: Counter[str] = field(default_factory=Counter)
     owners: dict[str, str] = field(default_factory=dict)
 
@@ -200,7 +202,9 @@ class Results:
             self.strange["a line of no request"] += 1
         elif line.response is None or line.response.status_code != 200:
             state = "batch error" if line.response is None else str(line.response.status_code)
-            self.failed.setdefault(key, _expired(line) or state)
+            reason = self.failed.setdefault(key, _expired(line) or state)
+            if detail := _detail(line):
+                self.details.setdefault(reason, detail)
         else:
             try:
                 whole.append((key, *decode_completion(bytes(line.response.body))))
@@ -227,6 +231,22 @@ def batch_lines(requests: Mapping[str, ChatRequest]) -> list[bytes]:
         + b"\n"
         for key, request in requests.items()
     ]
+
+
+class _Error(msgspec.Struct):
+    message: str = ""
+
+
+class _ErrorBody(msgspec.Struct):
+    error: _Error
+
+
+def _detail(line: _Line) -> str:
+    """Message of the error of a rejected request; "" if it has none."""
+    with suppress(msgspec.ValidationError, msgspec.DecodeError, UnicodeDecodeError):
+        if line.response is not None:
+            return server_text(msgspec.json.decode(bytes(line.response.body), type=_ErrorBody).error.message)
+    return ""
 
 
 def _expired(line: _Line) -> str | None:

@@ -188,7 +188,7 @@ class BatchClient:
         if error.reason.isdigit() and int(error.reason) < 500:
             self._path(note).unlink()
         raise ModelError(
-            f"{self._server.url} created no batch ({error.reason}). Give the same command again: it looks for the "
+            f"{self._server.url} created no batch ({error}). Give the same command again: it looks for the "
             "batch before it creates another."
         ) from error
 
@@ -251,7 +251,7 @@ class BatchClient:
                 run.retried[error.reason] += 1
                 if not error.again or attempt == self._effort.attempts:
                     raise ModelError(
-                        f"{self._server.url} did not answer for the Batch API ({error.reason}). Batches under way are "
+                        f"{self._server.url} did not answer for the Batch API ({error}). Batches under way are "
                         f"noted in {self._notes}: the same command resumes."
                     ) from error
                 time.sleep(max(backoff(attempt, self._chance), error.after or 0.0))
@@ -287,10 +287,12 @@ class _Run:
     failed: dict[str, str] = field(default_factory=dict)
     retried: Counter[str] = field(default_factory=Counter)
     owners: dict[str, str] = field(default_factory=dict)
+    details: dict[str, str] = field(default_factory=dict)
 
     def take(self, results: Results, keys: Sequence[str], price: Price | None) -> None:
         """Count the results of a batch."""
         self.owners = results.owners
+        self.details = results.details | self.details
         self.retried.update(results.strange)
         for key in keys:
             reply = results.replies.get(key)
@@ -331,6 +333,7 @@ class _Run:
             new_tokens=self.new_tokens,
             dollars=dollars,
             new=tuple(request_key(request, url) not in self.before for request in requests),
+            details=self.details,
         )
 
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from threading import Lock
 
 from kgedit.errors import ModelError
+from kgedit.llm.remote.accepted_parameters import AcceptedParameters
 from kgedit.llm.remote.prices import Price, Purse, TokenCounter
 from kgedit.llm.remote.requests import (
     ChatReply,
@@ -24,11 +25,21 @@ from kgedit.llm.remote.requests import (
     outcome_of,
     request_key,
 )
-from kgedit.llm.remote.server import CallError, ChatServer, Pace, ServerConnection, StoppedError, backoff
+from kgedit.llm.remote.server import (
+    CallError,
+    ChatServer,
+    Pace,
+    ServerConnection,
+    StoppedError,
+    backoff,
+)
 from kgedit.progress import Advance
 
 _UNPAID = frozenset({"no connection"})
 """Failures, other than HTTP error states, that no server charges for."""
+
+_UNREACHED = frozenset({"no connection", "timeout"})
+"""Failures that a wrong address causes."""
 
 _FAILED_IN_A_ROW = 20
 """Failed requests before any reply after which all others are dropped, because the server is down."""
@@ -88,6 +99,7 @@ class ChatReplies:
         new_tokens: Generated tokens of new replies, as counted by the server.
         dollars: Amount spent by this call; None if there is no price.
         new: For each request, in order, whether its reply is new rather than cached.
+        details: Reason -> first explanation that the server gave for a failure with this reason.
     """
 
     replies: tuple[ChatReply | FailedCall | None, ...]
@@ -100,6 +112,7 @@ class ChatReplies:
     new_tokens: int
     dollars: float | None
     new: tuple[bool, ...]
+    details: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def not_asked(self) -> int:
@@ -136,6 +149,7 @@ class ChatClient:
         self._effort = effort or Effort()
         self._price = price
         self._purse = Purse(model, price, budget)
+        self._accepted = AcceptedParameters()
 
     def estimate(
         self, requests: Sequence[ChatRequest], counter: TokenCounter, *, likely_reply: str | Sequence[str]
@@ -196,6 +210,7 @@ class ChatClient:
             new_tokens=work.new_tokens,
             dollars=self._purse.spent,
             new=tuple(found[request_key(request, self._server.url)] is None for request in requests),
+            details=work.details,
         )
 
     def _distinct(self, requests: Sequence[ModelRequest]) -> dict[str, ModelRequest]:
@@ -205,7 +220,7 @@ class ChatClient:
         pace = Pace(self._effort.workers)
         threads = min(self._effort.workers, len(work.open_ones))
         with (
-            closing(ServerConnection(self._server)) as connection,
+            closing(ServerConnection(self._server, self._accepted)) as connection,
             ThreadPoolExecutor(threads, thread_name_prefix="kgedit-ask") as pool,
         ):
             futures = [pool.submit(self._drain, work, pace, connection) for _ in range(threads)]
@@ -257,7 +272,7 @@ class ChatClient:
                 pace.succeeded()
                 return reply
             assert error is not None
-            work.count_failure(error.reason)
+            work.count_failure(error)
             if not error.again or attempt == self._effort.attempts:
                 return FailedCall(error.reason)
             pause = max(backoff(attempt, chance), error.after or 0.0)
@@ -277,10 +292,23 @@ class ChatClient:
         work.finish(key, reply)
         if not work.replied and work.failed.total() >= _FAILED_IN_A_ROW:
             reasons = ", ".join(f"{reason} {count} times" for reason, count in work.retried.most_common())
+            advice = " Is the server up, and is this its address, with /v1?" if _UNREACHED & work.failed.keys() else ""
             raise ModelError(
-                f"{self._server.url} answered none of {work.failed.total()} requests ({reasons}). Is the server up, "
-                "and is this its address, with /v1?"
+                f"{self._server.url} answered none of {work.failed.total()} requests ({reasons})"
+                f"{first_detail(work.failed, work.details)}.{advice}"
             )
+
+
+def first_detail(failed: Mapping[str, int], details: Mapping[str, str]) -> str:
+    """The server's explanation of the most frequent failure that has one, to be appended to a message; "" without any.
+
+    Args:
+        failed: Reason -> number of failures.
+        details: Reason -> explanation.
+    """
+    explained = [reason for reason in failed if reason in details]
+    most = max(explained, key=lambda reason: failed[reason], default=None)
+    return "" if most is None else f"; the server says: {details[most].rstrip('.')}"
 
 
 @dataclass
@@ -297,6 +325,7 @@ class _Work:
     replied: bool = False
     retried: Counter[str] = field(default_factory=Counter)
     failed: Counter[str] = field(default_factory=Counter)
+    details: dict[str, str] = field(default_factory=dict)
     _ids: dict[str, str] = field(default_factory=dict)
     _lock: Lock = field(default_factory=Lock)
 
@@ -312,9 +341,11 @@ class _Work:
         with self._lock:
             self.calls += 1
 
-    def count_failure(self, reason: str) -> None:
+    def count_failure(self, error: CallError) -> None:
         with self._lock:
-            self.retried[reason] += 1
+            self.retried[error.reason] += 1
+            if error.detail:
+                self.details.setdefault(error.reason, error.detail)
 
     def is_new(self, completion_id: str | None, key: str) -> bool:
         """Whether a completion was not already delivered for another request.

@@ -15,7 +15,7 @@ import email.utils
 import os
 import random
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from threading import Condition
@@ -24,6 +24,7 @@ from typing import Any, Literal
 import msgspec
 
 from kgedit.errors import MissingExtraError, ModelError
+from kgedit.llm.remote.accepted_parameters import AcceptedParameters
 from kgedit.llm.remote.requests import ChatReply, ModelRequest
 from kgedit.llm.replies import without_thoughts
 from kgedit.untrusted import split_credentials
@@ -76,11 +77,15 @@ class CallError(Exception):
         again: Whether another attempt may succeed.
         after: Seconds that the server asks to wait; None if not given.
         slow_down: Whether the server reported too many requests.
+        detail: Explanation that the server gave, truncated; "" if it gave none.
     """
 
-    def __init__(self, reason: str, *, again: bool, after: float | None = None, slow_down: bool = False) -> None:
-        super().__init__(reason)
+    def __init__(
+        self, reason: str, *, again: bool, after: float | None = None, slow_down: bool = False, detail: str = ""
+    ) -> None:
+        super().__init__(f"{reason}; the server says: {detail}" if detail else reason)
         self.reason = reason
+        self.detail = detail
         self.again = again
         self.after = after
         self.slow_down = slow_down
@@ -118,17 +123,21 @@ _COMPLETIONS = msgspec.json.Decoder(_Completion)
 class ServerConnection:
     """An open connection to one server; may be used from several threads.
 
+    Args:
+        accepted: Parameters that the server accepts, shared by connections; None starts without any differences.
+
     Raises:
         ModelError: if there is no key for a server that is not local.
     """
 
-    def __init__(self, server: ChatServer) -> None:
+    def __init__(self, server: ChatServer, accepted: AcceptedParameters | None = None) -> None:
         try:
             import openai
         except ModuleNotFoundError as error:
             raise MissingExtraError("openai", "openai") from error
         self._openai: Any = openai
         self._server = server
+        self._accepted = accepted or AcceptedParameters()
         # The caller retries, because it knows all threads and the budget.
         self._client: Any = openai.OpenAI(
             base_url=server.url,
@@ -143,7 +152,7 @@ class ServerConnection:
         self._client.close()
 
     def call(self, request: ModelRequest) -> tuple[str | None, ChatReply]:
-        """Send one request, without retries.
+        """Send one request, without retries except with other parameters.
 
         Returns:
             The server's id of the completion (None if it gives none) and the reply.
@@ -152,11 +161,24 @@ class ServerConnection:
             CallError: if no complete reply arrived.
             ModelError: if no request to this server can succeed: wrong key, wrong model, wrong address, no credit.
         """
-        content = self.send(
-            lambda client: _completions(client, request).with_raw_response.create(**request.body()).content,
+        body = self._accepted.body(request)
+        while True:
+            try:
+                content = self._complete(request, body)
+            except CallError as error:
+                if error.reason == "400":
+                    self._accepted.learn(error.detail, request.model)
+                body, rejected = self._accepted.body(request), body
+                if body == rejected:
+                    raise
+            else:
+                return decode_completion(content, request.endpoint)
+
+    def _complete(self, request: ModelRequest, body: dict[str, Any]) -> bytes:
+        return self.send(
+            lambda client: _completions(client, request).with_raw_response.create(**body).content,
             refused=f"the model '{request.model}'",
         )
-        return decode_completion(content, request.endpoint)
 
     def send(self, call: Callable[[Any], bytes], *, refused: str) -> bytes:
         """Make one call of the package openai.
@@ -182,15 +204,36 @@ class ServerConnection:
     def _status_error(self, error: Any, refused: str) -> CallError | ModelError:
         status, code = int(error.status_code), str(error.code or "")
         if status in _POINTLESS or code == "insufficient_quota":
-            reply_text = " ".join(str(error.message).split())[:300]
             return ModelError(
-                f"The server {self._server.url} refuses {refused} ({status}): {reply_text}. "
+                f"The server {self._server.url} refuses {refused} ({status}): {self._detail(error)}. "
                 f"Check the address, the model's name and the key in ${self._server.key_variable}."
             )
         again = status in _AGAIN or status >= 500
         # Too many requests, and overloaded: all threads wait, not only this one.
         slow_down = status in {429, 503}
-        return CallError(str(status), again=again, after=_retry_after(error.response.headers), slow_down=slow_down)
+        after = _retry_after(error.response.headers)
+        return CallError(str(status), again=again, after=after, slow_down=slow_down, detail=self._detail(error))
+
+    def _detail(self, error: Any) -> str:
+        """Message of an error, without the key and the password."""
+        said = error.body.get("message") if isinstance(error.body, Mapping) else None
+        secrets = (os.environ.get(self._server.key_variable), *(self._server.credentials or ())[1:])
+        return server_text(str(said or error.message), hide=[secret for secret in secrets if secret])
+
+
+_LONGEST_DETAIL = 200
+
+
+def server_text(text: str, *, hide: Sequence[str] = ()) -> str:
+    """One printable line of what a server said, truncated.
+
+    Args:
+        hide: Texts that must not be shown.
+    """
+    for secret in hide:
+        text = text.replace(secret, "***")
+    line = " ".join("".join(letter if letter.isprintable() else " " for letter in text).split())
+    return line if len(line) <= _LONGEST_DETAIL else f"{line[:_LONGEST_DETAIL]}…"
 
 
 def _key(server: ChatServer) -> str:

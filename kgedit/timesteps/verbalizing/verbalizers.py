@@ -275,6 +275,7 @@ def _with_trial(asked: ChatReplies, tried: ChatReplies, is_trial: Sequence[bool]
         new_tokens=asked.new_tokens + tried.new_tokens,
         dollars=paid,
         new=tuple(tried.new[0] if own else next(new) for own in is_trial),
+        details={**tried.details, **asked.details},
     )
 
 

@@ -161,6 +161,7 @@ def test_what_is_no_verdict_counts_in_no_score_and_is_told(run: Path) -> None:
     with fault_server(unsure, down) as server:
         shown = score(run, *by(server, "--attempts", 2))
     assert shown.exit_code == 0, shown.output
+    assert "No verdict: 500: 1\n500: the server says: fault 500\n" in shown.stderr
     assert "ft: not judged: no reply: 500: 1 distinct answers" in shown.stdout
     assert "ft: not judged: the reply is not a verdict: 2 distinct answers" in shown.stdout
     scores = read_scores(run)

@@ -106,6 +106,7 @@ def test_a_request_that_never_succeeds_is_counted_and_the_others_stand(tmp_path:
     with batch_server(row_fault=lambda message, _: never.get(message)) as server:
         asked = client(server, tmp_path).ask(words(6))
         assert (asked.failed, asked.not_asked) == ({"400": 1, "500": 1}, 0)
+        assert asked.details == {"400": "fault 400", "500": "fault 500"}
         assert texts(asked.replies)[2] == "FailedCall(reason='500')"
         assert (server.rows["word 2"], server.rows["word 4"]) == (3, 1)
 

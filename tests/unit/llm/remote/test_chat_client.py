@@ -124,10 +124,57 @@ def test_what_every_request_would_meet_ends_the_run_at_once(tmp_path: Path, faul
         assert server.tries.total() <= 4
 
 
+def test_a_server_that_rejects_all_requests_is_quoted_and_not_taken_for_one_that_is_down(tmp_path: Path) -> None:
+    with fault_server(fault=lambda _, __: "400") as server:
+        server.explain = lambda _: "Too \x1b[31m long\nfor me, secret." + " more" * 100
+        url = server.url.replace("http://", "http://me:secret@")
+        with pytest.raises(ModelError, match=r"\(400 \d+ times\); the server says: Too \[31m long for me") as caught:
+            ChatClient(ChatServer(url=url), ReplyCache(tmp_path), model="m").ask(words(60))
+    message = str(caught.value)
+    assert "Is the server up" not in message
+    assert "secret" not in message
+    assert len(message) < 350
+
+
+def test_the_first_explanation_of_each_failure_is_returned(tmp_path: Path) -> None:
+    with fault_server(fault=lambda message, _: "400" if message != "word 2" else None) as server:
+        explanations = iter(["first", "second", "third"])
+        server.explain = lambda _: next(explanations)
+        asked = client(server, tmp_path).ask(words(4))
+    assert (asked.failed, asked.details) == ({"400": 3}, {"400": "first"})
+
+
+_REASONING_MODEL = {
+    "max_tokens": "Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' "
+    "instead.",
+    "temperature": "Unsupported value: 'temperature' does not support 0 with this model. Only the default (1) value "
+    "is supported.",
+}
+
+
+def test_parameters_that_a_model_does_not_accept_are_renamed_or_left_out(tmp_path: Path) -> None:
+    def rejected() -> str | None:
+        return next((name for name in _REASONING_MODEL if name in server.bodies[-1]), None)
+
+    with fault_server(fault=lambda _, __: "400" if rejected() else None) as server:
+        server.explain = lambda _: _REASONING_MODEL[str(rejected())]
+        # One call at a time, because the server looks at its last request.
+        asker = ChatClient(
+            ChatServer(url=server.url), ReplyCache(tmp_path), model="m", effort=Effort(workers=1, attempts=1)
+        )
+        assert texts(asker.ask(words(2)).replies) == ["WORD 0", "WORD 1"]
+        assert server.tries == {"word 0": 3, "word 1": 1}
+        assert asker.ask([request("word 2")]).failed == {}
+        assert server.tries["word 2"] == 1
+        assert [body.get("max_completion_tokens") for body in server.bodies] == [None, 5, 5, 5, 5]
+        again = client(server, tmp_path).ask(words(3))
+        assert (again.cached, again.calls) == (3, 0)
+
+
 def test_a_server_that_is_down_is_told_after_some_requests(tmp_path: Path) -> None:
     with fault_server() as server:
         pass
-    with pytest.raises(ModelError, match=r"answered none of \d+ requests \(no connection"):
+    with pytest.raises(ModelError, match=r"answered none of \d+ requests \(no connection .*Is the server up"):
         client(server, tmp_path).ask(words(60))
 
 
