@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -157,10 +157,19 @@ def _found(home: Path, *, finish: bool) -> list[_Found] | None:
         rows = graph.rows("MATCH (s:Snapshot) RETURN properties(s) AS properties ORDER BY s.date")
         if not rows and graph.rows("MATCH (t:Term) RETURN count(t) AS n")[0]["n"]:
             return None
-    return [
-        _Found(p["date"], p["sha256"], p.get("load"), p["state"], p.get("facts"), scope_from(p))
-        for p in (row["properties"] for row in rows)
-    ]
+    return [_found_in(row["properties"]) for row in rows]
+
+
+def _found_in(properties: Mapping[str, Any]) -> _Found:
+    """A snapshot by the properties of its node."""
+    return _Found(
+        properties["date"],
+        properties["sha256"],
+        properties.get("load"),
+        properties["state"],
+        properties.get("facts"),
+        scope_from(properties),
+    )
 
 
 def _choose_scope(home: Path, asked: Scope | None, found: Sequence[_Found], *, rebuild: bool) -> Scope:

@@ -180,21 +180,6 @@ def test_an_older_date_than_the_latest_is_put_in_its_place(home: Path, files: li
         assert graph.rows("MATCH (s:Snapshot) RETURN min(s.date) AS first")[0]["first"] == 20200601
 
 
-def test_the_same_dump_with_other_options_replaces_what_the_graph_has(
-    home: Path, files: list[tuple[Path, str]], tmp_path: Path
-) -> None:
-    path, date = files[-1]
-    moved = tmp_path / "redirects.tsv"
-    moved.write_text("Q999999001\tQ183\n", encoding="utf-8")
-    kgedit(home, *load_command(path, date)[:4], "--redirects", moved, "--overwrite")
-    with Graph.open(home) as graph:
-        assert content(graph) == expected_content(home)
-        assert graph.rows("MATCH (:Term {id: 'Q999999001'})-[:REDIRECT]->(t) RETURN t.id AS id") == [{"id": "Q183"}]
-    kgedit(home, *load_command(path, date), "--overwrite")
-    with Graph.open(home) as graph:
-        assert content(graph) == expected_content(home)
-
-
 def test_nothing_is_there_twice_at_once(home: Path) -> None:
     with Graph.open(home) as graph:
         for kind, key in (("FACT", "property"), ("CLAIM", "statement_id")):
