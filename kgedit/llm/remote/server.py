@@ -261,10 +261,11 @@ def _completions(client: Any, request: ModelRequest) -> Any:
 def decode_completion(content: bytes, endpoint: Literal["chat", "text"] = "chat") -> tuple[str | None, ChatReply]:
     """Decode a completion: the server's id (None if it gives none) and the reply.
 
-    A refusal or a call of a tool is a complete reply without text: the server would give it again, and charge for it.
+    A refusal, a filtered text or a call of a tool is a complete reply without text: the server would give it again, and
+    charge for it.
 
     Raises:
-        CallError: if the bytes are not a complete completion with one text, a refusal or a call of a tool.
+        CallError: if the bytes are not a complete completion with one text or one of these.
     """
     try:
         completion = _COMPLETIONS.decode(content)
@@ -279,7 +280,7 @@ def decode_completion(content: bytes, endpoint: Literal["chat", "text"] = "chat"
         raise CallError("no chat completion", again=True)
     text = choice.message.content if endpoint == "chat" and choice.message else choice.text
     marked = (choice.message.reasoning_content or choice.message.reasoning or "") if choice.message else ""
-    missing = _why_no_text(choice.message) if choice.message and not text else ""
+    missing = "" if text else _why_no_text(choice)
     if text is None and not marked and not missing:
         raise CallError("no text", again=True)
     thoughts, text = without_thoughts(text or "")
@@ -293,11 +294,13 @@ def decode_completion(content: bytes, endpoint: Literal["chat", "text"] = "chat"
     )
 
 
-def _why_no_text(message: _Message) -> str:
-    """Reason why a complete message has no text; "" if there is none."""
-    if message.refusal:
+def _why_no_text(choice: _Choice) -> str:
+    """Reason why a complete reply has no text; "" if there is none."""
+    if choice.finish_reason == "content_filter":
+        return "filtered"
+    if choice.message and choice.message.refusal:
         return "refused"
-    return "no text" if message.tool_calls else ""
+    return "no text" if choice.message and choice.message.tool_calls else ""
 
 
 def _retry_after(headers: Mapping[str, str]) -> float | None:

@@ -95,7 +95,9 @@ def test_a_request_that_the_server_finds_wrong_is_not_tried_again(tmp_path: Path
         assert (asked.failed, server.tries["word 0"]) == ({"400": 1}, 1)
 
 
-@pytest.mark.parametrize(("fault", "reason"), [("refused", "refused"), ("tool call", "no text")])
+@pytest.mark.parametrize(
+    ("fault", "reason"), [("refused", "refused"), ("filtered", "filtered"), ("tool call", "no text")]
+)
 def test_a_refusal_is_paid_for_once_and_the_next_run_does_not_ask_again(
     tmp_path: Path, fault: str, reason: str
 ) -> None:
