@@ -142,7 +142,10 @@ def test_the_first_explanation_of_each_failure_is_returned(tmp_path: Path) -> No
     with fault_server(fault=lambda message, _: "400" if message != "word 2" else None) as server:
         explanations = iter(["first", "second", "third"])
         server.explain = lambda _: next(explanations)
-        asked = client(server, tmp_path).ask(words(4))
+        one_by_one = ChatClient(
+            ChatServer(url=server.url), ReplyCache(tmp_path), model="m", effort=Effort(workers=1, attempts=1)
+        )
+        asked = one_by_one.ask(words(4))
     assert (asked.failed, asked.details) == ({"400": 3}, {"400": "first"})
 
 
