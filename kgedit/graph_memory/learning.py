@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -14,6 +13,7 @@ from kgedit.columns import Numbers
 from kgedit.graph_memory.dates import HOLDS, UNKNOWN_END, UNKNOWN_START, date_number
 from kgedit.graph_memory.facts import FactTable, NewValues
 from kgedit.records.cases import Case
+from kgedit.timesteps.edit_files.contract import is_made_of_row
 
 _STRINGS = pa.list_(pa.string())
 LEARNED = pa.schema(
@@ -30,12 +30,9 @@ LEARNED = pa.schema(
 from which the value holds, "" if unknown. Ids and labels may be "" and lists empty, but nothing is null."""
 
 
-_ID_OF_A_ROW = re.compile(r"(?:subject|relation|object)-\d[\d-]*|old-.+")
-"""Ids made of row numbers, for files that give none (kgedit.timesteps.edit_files); another file has the same ones."""
-
-
 def _id(given: str, label: str) -> str:
-    return "" if label and _ID_OF_A_ROW.fullmatch(given) else given
+    # Another file has the same ids of rows.
+    return "" if label and is_made_of_row(given) else given
 
 
 def table_of_cases(cases: Iterable[Case]) -> pa.Table:

@@ -407,7 +407,7 @@ def _check_targets(paths: Sequence[Path]) -> None:
     """Raise TimestepError if two outputs are written to the same path."""
     resolved = [path.resolve() for path in paths]
     if twice := [path for path in resolved if resolved.count(path) > 1]:
-        raise TimestepError(f"Two outputs of the report are called {twice[0]}. Give each a path of its own.")
+        raise TimestepError(f"Two outputs of the report have the same path: {twice[0]}. Give another one.")
 
 
 def _target(file: str | Path | None, folder: str | Path | None, name: str) -> Path | None:

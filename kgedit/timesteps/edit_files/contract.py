@@ -220,6 +220,18 @@ def edited_fact(
     )
 
 
+_MADE_OF_ROW = re.compile(r"(?:subject|relation|object)-\d[\d-]*|old-.+")
+
+
+def is_made_of_row(identifier: str) -> bool:
+    """Whether an edit's id is derived from its row, because the file gives none; other files have the same ones.
+
+    >>> is_made_of_row("subject-0"), is_made_of_row("old-3-1"), is_made_of_row("Q42")
+    (True, True, False)
+    """
+    return _MADE_OF_ROW.fullmatch(identifier) is not None
+
+
 def nearby_fact(place: RowPlace, index: int, question: str, answer: str, *, group: str = "") -> Fact:
     """Fact of a question without a subject in the file; the question itself is used as its name.
 

@@ -172,7 +172,8 @@ def test_files_contain_all_tables_whatever_is_printed(runs: list[Path], tmp_path
 def test_no_output_replaces_another_one(runs: list[Path], tmp_path: Path) -> None:
     for pair in (("--html", "--markdown"), ("--csv", "--json")):
         same = (pair[0], tmp_path / "same.x", pair[1], tmp_path / "here" / ".." / "same.x")
-        assert f"Two outputs of the report are called {tmp_path / 'same.x'}" in command(*runs[:2], *same).stderr
+        said = command(*runs[:2], *same).stderr
+        assert f"Two outputs of the report have the same path: {tmp_path / 'same.x'}" in said
     own = command(runs[0], "--out", tmp_path / "out", "--csv", tmp_path / "out" / "report.json")
     assert "Two outputs of the report" in own.stderr
 
