@@ -23,7 +23,7 @@ files of replies, until the next download: "wrong ids", "duplicates", "missing r
 
 RowFault = Callable[[str, int], str | None]
 """"500": the row fails at its n-th attempt, unpaid; "lost": missing in all files; "expired": the batch expired;
-"refused": a refusal, which is paid for."""
+"refused": a refusal, which is paid for. Other texts explain a status of 400."""
 
 
 @dataclass
@@ -36,6 +36,7 @@ class BatchServer:
         steps: Step -> number of calls.
         paid: Message -> number of replies, which are paid for.
         created: Ids of all batches, in order.
+        bodies: Bodies of all rows, in order.
         looks: Number of look-ups until a batch ends.
         status: Final status of batches.
         hold: Batches do not end while this is set.
@@ -52,6 +53,7 @@ class BatchServer:
     looks: int = 2
     status: str = "completed"
     counts: bool = True
+    bodies: list[dict[str, Any]] = field(default_factory=list)
     hold: bool = False
     silence: float = 0.6
     files: dict[str, bytes] = field(default_factory=dict)
@@ -67,6 +69,7 @@ class BatchServer:
             row = json.loads(text)
             message = row["body"]["messages"][-1]["content"]
             self.rows[message] += 1
+            self.bodies.append(row["body"])
             fault = self.row_fault(message, self.rows[message])
             if fault in {None, "refused"}:
                 self.paid[message] += 1
@@ -119,6 +122,12 @@ def _failed(key: str, fault: str) -> dict[str, Any]:
     if fault.isdigit():
         body = {"error": {"message": f"fault {fault}"}}
         return {"custom_id": key, "response": {"status_code": int(fault), "body": body}, "error": None}
+    if " " in fault:
+        return {
+            "custom_id": key,
+            "response": {"status_code": 400, "body": {"error": {"message": fault}}},
+            "error": None,
+        }
     return {"custom_id": key, "response": None, "error": {"code": f"batch_{fault}", "message": "too late"}}
 
 

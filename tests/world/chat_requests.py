@@ -10,6 +10,14 @@ from kgedit.llm.remote.requests import ChatReply, ChatRequest, FailedCall, Messa
 ROOT = Path(__file__).resolve().parents[2]
 ONE_DOLLAR_A_TOKEN = Price(prompt=1e6, reply=1e6)
 
+REASONING_MODEL = {
+    "max_tokens": "Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' "
+    "instead.",
+    "temperature": "Unsupported value: 'temperature' does not support 0 with this model. Only the default (1) value "
+    "is supported.",
+}
+"""Errors of OpenAI's reasoning models by the parameter that they do not accept."""
+
 
 def request(text: str) -> ChatRequest:
     return ChatRequest(model="m", messages=(Message("user", text),), max_tokens=5)

@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from kgedit.llm.remote.accepted_parameters import AcceptedParameters
 from kgedit.llm.remote.requests import ChatReply, ChatRequest
 from kgedit.llm.remote.server import CallError, ServerConnection, decode_completion, server_text
 
@@ -165,6 +166,7 @@ class Results:
         replies: Replies by key of the request.
         failed: Key -> reason, for requests that returned an error.
         details: Reason -> first explanation of an error with this reason.
+        rejected: Key -> explanation, for requests with status 400.
         strange: Reason -> number of lines that belong to no request, are duplicates, or are invalid.
         owners: Completion id -> request that it was accepted for; passed on from batch to batch.
     """
@@ -172,6 +174,7 @@ class Results:
     replies: dict[str, ChatReply] = field(default_factory=dict)
     failed: dict[str, str] = field(default_factory=dict)
     details: dict[str, str] = field(default_factory=dict)
+    rejected: dict[str, str] = field(default_factory=dict)
     strange: Counter[str] = field(default_factory=Counter)
     owners: dict[str, str] = field(default_factory=dict)
 
@@ -205,6 +208,8 @@ class Results:
             reason = self.failed.setdefault(key, _expired(line) or state)
             if detail := _detail(line):
                 self.details.setdefault(reason, detail)
+                if reason == "400":
+                    self.rejected[key] = detail
         else:
             try:
                 whole.append((key, *decode_completion(bytes(line.response.body))))
@@ -221,16 +226,22 @@ class Results:
             self.failed.pop(key, None)
 
 
-def batch_lines(requests: Mapping[str, ChatRequest]) -> list[bytes]:
-    """Build a line for each request, with its key as id."""
+def batch_lines(requests: Mapping[str, ChatRequest], accepted: AcceptedParameters) -> list[bytes]:
+    """Build a line for each request, with its key as id and the parameters that the server accepts."""
     return [
         json.dumps(
-            {"custom_id": key, "method": "POST", "url": "/v1/chat/completions", "body": request.body()},
+            {"custom_id": key, "method": "POST", "url": "/v1/chat/completions", "body": _sent(accepted.body(request))},
             ensure_ascii=False,
         ).encode()
         + b"\n"
         for key, request in requests.items()
     ]
+
+
+def _sent(body: dict[str, Any]) -> dict[str, Any]:
+    """The body as openai's client sends it, with the fields that it does not know beside the others."""
+    extra: dict[str, Any] = body.pop("extra_body", {})
+    return body | extra
 
 
 class _Error(msgspec.Struct):

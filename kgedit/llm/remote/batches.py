@@ -12,6 +12,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
+from copy import copy
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -21,6 +22,7 @@ import msgspec
 
 from kgedit.errors import ModelError
 from kgedit.files import exclusive_lock, replace_file
+from kgedit.llm.remote.accepted_parameters import AcceptedParameters
 from kgedit.llm.remote.batch_server import CUT, Batch, BatchCalls, Results, batch_lines
 from kgedit.llm.remote.client import ChatReplies, Effort
 from kgedit.llm.remote.prices import Price, Purse, most_tokens
@@ -97,6 +99,7 @@ class BatchClient:
         self._work = work or BatchWork()
         self._price = price
         self._budget = budget
+        self._accepted = AcceptedParameters()
         self._chance = random.Random(self._effort.seed)
 
     def ask(self, requests: Sequence[ChatRequest], *, progress: Advance | None = None) -> ChatReplies:
@@ -128,35 +131,35 @@ class BatchClient:
 
     def _rounds(self, run: _Run, calls: BatchCalls) -> None:
         for note in self._noted(run):
-            self._finish(note, run, calls)
-        tries: Counter[str] = Counter()
-        while chunk := self._chunk(run, tries):
+            self._finish(note, run, calls, AcceptedParameters())
+        while chunk := self._chunk(run):
             note = _Note(secrets.token_hex(8), self._server.url, list(chunk))
             # The note is written before the batch is created: a killed command then finds a batch that it may have
             # started.
-            tries.update(note.keys)
+            run.tries.update(note.keys)
             self._write(note)
             run.calls += len(chunk)
+            sent = copy(self._accepted)
             self._create(note, chunk, calls, run)
-            self._finish(note, run, calls)
+            self._finish(note, run, calls, sent)
         run.failed.update(
             {
                 key: reason
                 for key, reason in run.trouble.items()
-                if key in run.distinct and key not in run.replies and (tries[key] or reason in _FINAL)
+                if key in run.distinct and key not in run.replies and (run.tries[key] or reason in _FINAL)
             }
         )
 
-    def _chunk(self, run: _Run, tries: Counter[str]) -> dict[str, ChatRequest]:
+    def _chunk(self, run: _Run) -> dict[str, ChatRequest]:
         """Next requests that fit into one batch and, at their maximum cost, into the budget."""
         chunk: dict[str, ChatRequest] = {}
         size, dollars = 0, run.dollars
         price = self._price or Price(prompt=0.0, reply=0.0)
         for key, request in run.distinct.items():
-            if key in run.replies or run.trouble.get(key) in _FINAL or tries[key] >= self._effort.attempts:
+            if key in run.replies or run.trouble.get(key) in _FINAL or run.tries[key] >= self._effort.attempts:
                 continue
             dollars += price.of(most_tokens(request), request.max_tokens)
-            size += len(batch_lines({key: request})[0])
+            size += len(batch_lines({key: request}, self._accepted)[0])
             full = len(chunk) == self._work.most_requests or size > self._work.most_bytes
             if (self._budget is not None and dollars > self._budget) or (chunk and full):
                 break
@@ -165,7 +168,7 @@ class BatchClient:
 
     def _create(self, note: _Note, chunk: dict[str, ChatRequest], calls: BatchCalls, run: _Run) -> None:
         """Start a batch exactly once, whatever the server's response: further attempts first look for the batch."""
-        file_id = self._tried(lambda: calls.upload(b"".join(batch_lines(chunk))), run)
+        file_id = self._tried(lambda: calls.upload(b"".join(batch_lines(chunk, self._accepted))), run)
         attempt = 0
         while note.batch_id is None:
             attempt += 1
@@ -192,8 +195,15 @@ class BatchClient:
             "batch before it creates another."
         ) from error
 
-    def _finish(self, note: _Note, run: _Run, calls: BatchCalls) -> None:
-        """Wait for a batch, store its results, and delete its note."""
+    def _finish(self, note: _Note, run: _Run, calls: BatchCalls, sent: AcceptedParameters) -> None:
+        """Wait for a batch, store its results, and delete its note.
+
+        Args:
+            note: Note of the batch.
+            run: State, to which the results are added.
+            calls: Calls of the Batch API.
+            sent: Differences from the requests' parameters with which the batch was sent.
+        """
         if note.batch_id is None:
             found = self._tried(lambda: calls.find(note.mark), run)
             if found is None:  # it was never created
@@ -207,8 +217,19 @@ class BatchClient:
             self._cache.add(key, reply)
         self._path(note).unlink()
         run.take(results, note.keys, self._price)
+        self._learn(results, run, sent)
         if batch.status == "failed" and not results.replies:
             raise ModelError(f"The batch {batch.id} failed at {self._server.url}: {_state_of(batch)}.")
+
+    def _learn(self, results: Results, run: _Run, sent: AcceptedParameters) -> None:
+        """Ask rejected requests again, and count no attempt, if the server accepts them with other parameters."""
+        rejected = {key: run.distinct[key] for key in results.rejected if key in run.distinct}
+        for key, request in rejected.items():
+            self._accepted.learn(results.rejected[key], request.model)
+        for key, request in rejected.items():
+            if key in run.trouble and self._accepted.body(request) != sent.body(request):
+                del run.trouble[key]
+                run.tries[key] = max(run.tries[key] - 1, 0)
 
     def _wait(self, batch_id: str, run: _Run, calls: BatchCalls) -> Batch:
         while True:
@@ -283,6 +304,7 @@ class _Run:
     new_tokens: int = 0
     dollars: float = 0.0
     replies: dict[str, ChatReply] = field(default_factory=dict)
+    tries: Counter[str] = field(default_factory=Counter)  # attempts by key
     trouble: dict[str, str] = field(default_factory=dict)
     failed: dict[str, str] = field(default_factory=dict)
     retried: Counter[str] = field(default_factory=Counter)

@@ -6,11 +6,14 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from world.batch_server import BatchServer, batch_server
-from world.chat_requests import ONE_DOLLAR_A_TOKEN, ROOT, request, texts, words
+from world.chat_requests import ONE_DOLLAR_A_TOKEN, REASONING_MODEL, ROOT, request, texts, words
 from world.patience import wait_until
 
 from kgedit.errors import ModelError
@@ -32,13 +35,14 @@ def client(
     budget: float | None = None,
     most: int = 50_000,
     timeout: float = 30.0,
+    attempts: int = 3,
 ) -> BatchClient:
     return BatchClient(
         ChatServer(url=server.url, timeout=timeout),
         ReplyCache(folder / "replies"),
         folder / "batches",
         model="m",
-        effort=Effort(attempts=3),
+        effort=Effort(attempts=attempts),
         work=BatchWork(poll=0.01, settle=0.05, most_requests=most),
         price=price,
         budget=budget,
@@ -109,6 +113,46 @@ def test_a_request_that_never_succeeds_is_counted_and_the_others_stand(tmp_path:
         assert asked.details == {"400": "fault 400", "500": "fault 500"}
         assert texts(asked.replies)[2] == "FailedCall(reason='500')"
         assert (server.rows["word 2"], server.rows["word 4"]) == (3, 1)
+
+
+@contextmanager
+def reasoning_model() -> Iterator[BatchServer]:
+    def explained(_message: str, _time: int) -> str | None:
+        return next((said for name, said in REASONING_MODEL.items() if name in server.bodies[-1]), None)
+
+    with batch_server(row_fault=explained) as server:
+        yield server
+
+
+def test_parameters_that_a_model_does_not_accept_cost_no_attempt(tmp_path: Path) -> None:
+    with reasoning_model() as server:
+        asker = client(server, tmp_path, attempts=1)
+        assert texts(asker.ask(words(3)).replies) == EIGHT[:3]
+        assert (len(server.created), set(server.paid.values())) == (3, {1})
+        assert asker.ask([request("word 3")]).failed == {}
+        assert server.rows["word 3"] == 1
+        assert server.bodies[-1]["max_completion_tokens"] == 5
+        again = client(server, tmp_path).ask(words(4))
+        assert (again.cached, again.calls) == (4, 0)
+
+
+def test_rejected_batches_of_a_killed_command_are_asked_again_with_other_parameters(tmp_path: Path) -> None:
+    def kill(_done: int, _all: int) -> None:
+        raise KeyboardInterrupt
+
+    with reasoning_model() as server:
+        for number in range(2):
+            with pytest.raises(KeyboardInterrupt):
+                client(server, tmp_path).ask([request(f"word {number}")], progress=kill)
+        assert texts(client(server, tmp_path, attempts=1).ask(words(3)).replies) == EIGHT[:3]
+        assert set(server.paid.values()) == {1}
+
+
+def test_what_openai_does_not_know_is_in_the_line_beside_the_other_fields(tmp_path: Path) -> None:
+    with batch_server() as server:
+        client(server, tmp_path).ask([replace(request("word 0"), thinking=False)])
+    assert server.bodies[0]["chat_template_kwargs"] == {"enable_thinking": False}
+    assert "extra_body" not in server.bodies[0]
 
 
 def test_a_refusal_is_paid_for_once_and_the_next_run_does_not_ask_again(tmp_path: Path) -> None:

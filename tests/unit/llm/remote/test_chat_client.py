@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from world.chat_requests import ONE_DOLLAR_A_TOKEN, ROOT, request, texts, words
+from world.chat_requests import ONE_DOLLAR_A_TOKEN, REASONING_MODEL, ROOT, request, texts, words
 from world.fault_server import FaultServer, fault_server
 from world.patience import wait_until
 
@@ -149,20 +149,12 @@ def test_the_first_explanation_of_each_failure_is_returned(tmp_path: Path) -> No
     assert (asked.failed, asked.details) == ({"400": 3}, {"400": "first"})
 
 
-_REASONING_MODEL = {
-    "max_tokens": "Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' "
-    "instead.",
-    "temperature": "Unsupported value: 'temperature' does not support 0 with this model. Only the default (1) value "
-    "is supported.",
-}
-
-
 def test_parameters_that_a_model_does_not_accept_are_renamed_or_left_out(tmp_path: Path) -> None:
     def rejected() -> str | None:
-        return next((name for name in _REASONING_MODEL if name in server.bodies[-1]), None)
+        return next((name for name in REASONING_MODEL if name in server.bodies[-1]), None)
 
     with fault_server(fault=lambda _, __: "400" if rejected() else None) as server:
-        server.explain = lambda _: _REASONING_MODEL[str(rejected())]
+        server.explain = lambda _: REASONING_MODEL[str(rejected())]
         # One call at a time, because the server looks at its last request.
         asker = ChatClient(
             ChatServer(url=server.url), ReplyCache(tmp_path), model="m", effort=Effort(workers=1, attempts=1)
