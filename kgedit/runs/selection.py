@@ -41,9 +41,11 @@ def choose_cases(timesteps: Sequence[Edits], spec: RunSpec) -> tuple[dict[str, l
     """Select named, limited or sampled cases of each timestep, in the spec's order, and count them after each step.
 
     Raises:
-        SpecError: if two timesteps have the same name, or the file of cases cannot be read.
+        SpecError: if two timesteps have the same name, an option has no effect on any of them, or the file of cases
+            cannot be read.
         TimestepError: if no case of a timestep is left.
     """
+    _check_options(timesteps, spec)
     wanted = _read_names(Path(spec.only_cases)) if spec.only_cases else None
     chosen: dict[str, list[Case]] = {}
     counts = []
@@ -93,6 +95,20 @@ def choose_cases(timesteps: Sequence[Edits], spec: RunSpec) -> tuple[dict[str, l
         return chosen, counts
     chosen, edited_before = leave_out_edited(chosen)
     return chosen, [replace(count, edited_before=edited_before[count.timestep]) for count in counts]
+
+
+_WITHOUT_EFFECT = {
+    "neighbours": "only files of edits and timesteps of --profile wikifactdiff have several neighbours of a case",
+    "archive_as": "none of the edits archives a fact; those of a timestep's wikifactdiff.jsonl may",
+    "two_hop_rephrases": "files of edits have no paraphrases of two-hop questions",
+}
+
+
+def _check_options(timesteps: Sequence[Edits], spec: RunSpec) -> None:
+    used = frozenset[str]().union(*(timestep.options for timestep in timesteps))
+    unused = [name for name in _WITHOUT_EFFECT if getattr(spec, name) and name not in used]
+    if unused:
+        raise SpecError([f"{name} has no effect: {_WITHOUT_EFFECT[name]}. Leave it out." for name in unused])
 
 
 def _replacements(cases: Sequence[Case], name: str) -> list[Case]:

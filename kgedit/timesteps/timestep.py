@@ -147,6 +147,11 @@ class Timestep:
             for row in self.table("known_facts").to_pylist()
         ]
 
+    @property
+    def options(self) -> frozenset[str]:
+        """Parameters of `cases` that have an effect: neighbours only in the profile WikiFactDiff."""
+        return frozenset(("neighbours", "two_hop_rephrases") if has_neighbours(self) else ("two_hop_rephrases",))
+
     def cases(
         self,
         *,

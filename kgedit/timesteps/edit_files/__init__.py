@@ -47,6 +47,10 @@ class Edits(Protocol):
     def unused_fields(self) -> tuple[str, ...]:
         """Fields that are not part of any case, as text."""
 
+    @property
+    def options(self) -> frozenset[str]:
+        """Parameters of `cases` that have an effect on these edits."""
+
     def cases(
         self, *, neighbours: int | None = None, archive_as: str | None = None, two_hop_rephrases: bool = False
     ) -> Iterator[Case]:
@@ -157,6 +161,11 @@ class EditFile:
     def unused_fields(self) -> tuple[str, ...]:
         """The fields that are not part of any case, as text."""
         return tuple(map(str, self.unused))
+
+    @property
+    def options(self) -> frozenset[str]:
+        """Parameters of `cases` that have an effect: archive_as only if the file has archived facts."""
+        return frozenset(("neighbours", "archive_as") if self.archived else ("neighbours",))
 
     def notes(self) -> tuple[str, ...]:
         """Unused parts of the file, as text: fields, then objects and questions by reason."""

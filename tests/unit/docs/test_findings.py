@@ -113,8 +113,9 @@ def test_every_claim_names_what_the_page_needs() -> None:
 def test_a_dry_run_plans_the_runs_that_claims_compare(name: str, timestep: Timestep, tmp_path: Path) -> None:
     path = DOCS / "findings" / f"{name}.yaml"
     given = yaml.safe_load(path.read_text(encoding="utf-8"))
-    # Only the timesteps and their population are others: those of the specs have to be exported first.
-    spec = given | {"base": given["base"] | {"timesteps": [str(timestep.folder)], "population": None}}
+    # Only the timesteps, and what others lack, are different: those of the specs have to be exported first.
+    other = {"timesteps": [str(timestep.folder)], "population": None, "neighbours": None}
+    spec = given | {"base": given["base"] | other}
     swept = kgedit.sweep(spec, out=tmp_path / "out", home=tmp_path / "home", dry_run=True)
     planned = {run.name for run in swept.runs}
     assert all(run.state == "new" for run in swept.runs)

@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from world.edit_files import WIKIFACTDIFF, write_lines
 from world.small_models import save, small_model
 from world.small_timestep import a_case, write_timestep
 
@@ -23,6 +24,7 @@ from kgedit.runs.run_files import read_edit_costs, read_spec
 from kgedit.runs.runner import run
 from kgedit.runs.selection import choose_cases
 from kgedit.runs.spec import resolve
+from kgedit.timesteps.edit_files import EditFile
 from kgedit.timesteps.tables import TWO_HOPS
 from kgedit.timesteps.timestep import Timestep
 
@@ -44,6 +46,7 @@ class _Step:
 
     name: str = "20200101_20210101"
     sha256: str = ""
+    options: frozenset[str] = frozenset()
 
     def cases(
         self, *, neighbours: int | None = None, archive_as: str | None = None, two_hop_rephrases: bool = False
@@ -175,6 +178,19 @@ def test_two_hop_questions_are_asked_in_other_words_only_if_wanted_and_then_in_a
     assert found["mhop"] == asked()["mhop"]
     for probe in found["mhop_rephrase"]:
         assert replace(probe, axis="mhop", question="") == replace(found["mhop"][0], question="")
+
+
+def test_an_option_without_effect_on_any_of_the_edits_is_refused(tmp_path: Path) -> None:
+    timestep = write_timestep(tmp_path / "step", towns=range(2))
+    with pytest.raises(SpecError) as refused:
+        choose_cases([timestep], _spec(timestep.folder, archive_as="no one", neighbours=2, two_hop_rephrases=True))
+    assert [problem.split()[0] for problem in refused.value.problems] == ["neighbours", "archive_as"]
+    edits = EditFile.open(write_lines(tmp_path / "edits.jsonl", WIKIFACTDIFF))
+    with pytest.raises(SpecError) as refused:
+        choose_cases([edits], _spec(timestep.folder, archive_as="no one", neighbours=2, two_hop_rephrases=True))
+    assert [problem.split()[0] for problem in refused.value.problems] == ["archive_as", "two_hop_rephrases"]
+    used = _spec(timestep.folder, neighbours=2, two_hop_rephrases=True)
+    assert len(choose_cases([timestep, edits], used)[0]) == 2
 
 
 def timestep_rows(timestep: Timestep) -> list[dict[str, object]]:
