@@ -102,8 +102,8 @@ class BuildStatistics(DeviceOptions, InHome, Verb["pa.Table"]):
                 loaded = tiny_for(timestep, self.device, self.dtype)
             else:
                 loaded = loaded_model(self.model, self.tokenizer, self.device, self.dtype)
-            if max(wanted) >= len(loaded.blocks):
-                raise SpecError([f"layers: the model has blocks 0 to {len(loaded.blocks) - 1}, not {max(wanted)}"])
+            if not wanted or not 0 <= min(wanted) <= max(wanted) < len(loaded.blocks):
+                raise SpecError([f"layers: the model has blocks 0 to {len(loaded.blocks) - 1}, not {list(wanted)}"])
             moments = _moments(loaded, wanted, corpus, tokens=self.tokens, length=self.length, progress=steps)
             rows = [_row(moment, self.null_space) for moment in moments]
         return pa.Table.from_pylist(rows, schema=pa.schema(STATISTICS))

@@ -305,8 +305,10 @@ def test_statistics_are_built_once_into_a_home(model: Any, tmp_path: Path) -> No
     assert again["null_space"].to_pylist() == [None, None]
     with pytest.raises(kgedit.SpecError, match="either a timestep or text files"):
         kgedit.build_statistics(model, "0")
-    with pytest.raises(kgedit.SpecError, match="blocks 0 to 2"):
-        kgedit.build_statistics(model, "0-3", texts=[text])
+    layers: Any
+    for layers in ("0-3", [], [-1]):
+        with pytest.raises(kgedit.SpecError, match="blocks 0 to 2"):
+            kgedit.build_statistics(model, layers, texts=[text])
 
 
 def test_a_language_model_answers_with_its_edits_and_without_them(folder: Path) -> None:

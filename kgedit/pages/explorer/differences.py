@@ -231,10 +231,10 @@ class Kinds:
 
     def state(self, older: int, newer: int) -> str:
         """State of a window: "none" (not requested), "running", "done", or an error message."""
-        if self._windows.kinds_file(older, newer).is_file():
-            return "done"
         with self._lock:
-            return self._states.get((older, newer), "none")
+            known = self._states.get((older, newer), "none")
+        # While they run, the file may be there already, but the window's table is still without them.
+        return "done" if known == "none" and self._windows.kinds_file(older, newer).is_file() else known
 
     def start(self, older: int, newer: int) -> str:
         """Start computing the kinds of a window unless that is done or running, and return the state.
@@ -258,6 +258,8 @@ class Kinds:
         try:
             self._write(older, newer)
             self._windows.refresh(older, newer)
+            with self._lock:
+                self._states[older, newer] = "done"
         except Exception as error:  # shown on the page; the server continues
             with self._lock:
                 self._states[older, newer] = str(error)

@@ -295,6 +295,7 @@ class Routes:
         filters = _filters(
             request.query_params.get("q", ""), {name: request.query_params.getlist(name) for name in FACETS}
         )
+        kinds = self._kinds.state(older, newer)  # before the rows: if it is done, they have their kinds
         found = self._windows.differences(
             older,
             newer,
@@ -313,7 +314,7 @@ class Routes:
             "found": found.found,
             "rows": found.rows.to_pylist(),
             "facets": facets,
-            "kinds": self._kinds.state(older, newer),
+            "kinds": kinds,
             "query": saved_query("changes_around_item", item=ITEM, **window),
         }
 

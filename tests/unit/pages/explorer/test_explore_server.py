@@ -22,6 +22,7 @@ from kgedit.cli import main
 from kgedit.errors import KgeditError, TimestepError
 from kgedit.graph.state import browser_of_home
 from kgedit.pages.explorer import Explorer
+from kgedit.pages.explorer.differences import Windows
 from kgedit.pages.explorer.exports import ExportTask
 from kgedit.pages.explorer.server import ExploreServer, explore_app
 from kgedit.timesteps.selected import read_selection
@@ -204,10 +205,15 @@ def test_kinds_of_change_are_worked_out_beside_the_answers_and_kept(client: Test
         return ask(client, "changes", **WINDOW, relation="P6", q="arvika")
 
     assert ask(client, "changes", **WINDOW)["kinds"] == "none"
-    assert client.post(f"/{TOKEN}/api/kinds", json=WINDOW).status_code == 202
-    wait_until(lambda: arvika()["rows"][0]["kind"])
+    refresh, let = Windows.refresh, threading.Event()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Windows, "refresh", lambda *given: let.wait(30) and refresh(*given))
+        assert client.post(f"/{TOKEN}/api/kinds", json=WINDOW).status_code == 202
+        wait_until(lambda: list((home / "explore" / "kinds").glob("*.parquet")))
+        assert arvika()["kinds"] == "running", "the rows are still without them"
+        let.set()
+        wait_until(lambda: arvika()["kinds"] == "done")
     changes = arvika()
-    assert changes["kinds"] == "done"
     assert [(row["subject"], row["kind"]) for row in changes["rows"]] == [("Q1", "update")]
     counts = {value: count for value, _, count in ask(client, "changes", **WINDOW)["facets"]["kind"]}
     assert ask(client, "changes", **WINDOW, kind="update")["found"] == counts["update"] > 0
