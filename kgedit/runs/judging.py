@@ -359,7 +359,11 @@ def _line(key: str, reply: ChatReply | FailedCall) -> VerdictLine:
     if isinstance(reply, FailedCall):
         return VerdictLine(key=key, verdict=None, reason=f"no reply: {reply.reason}")
     verdict = read_verdict(reply.text)
-    return VerdictLine(key=key, verdict=verdict, reason="" if verdict else "the reply is not a verdict")
+    return VerdictLine(key=key, verdict=verdict, reason="" if verdict else _why_unread(reply, "a verdict"))
+
+
+def _why_unread(reply: ChatReply, wanted: str) -> str:
+    return f"the reply is not {wanted}" if reply.finished or reply.text else "the reply was cut off before its text"
 
 
 def _error_line(wrong: WrongAnswer, reply: ChatReply | FailedCall | None) -> ErrorLine:
@@ -367,7 +371,7 @@ def _error_line(wrong: WrongAnswer, reply: ChatReply | FailedCall | None) -> Err
         reason = f"no reply: {reply.reason}" if reply else "not asked"
         return ErrorLine(key=wrong.key, error=None, reason=reason)
     error = wrong.read(reply.text)
-    return ErrorLine(key=wrong.key, error=error, reason="" if error else "the reply is not a class")
+    return ErrorLine(key=wrong.key, error=error, reason="" if error else _why_unread(reply, "a class"))
 
 
 def _write(runs: Sequence[Path], lines: Mapping[str, VerdictLine], *, judge: str, where: str, prompt: str) -> None:

@@ -22,6 +22,7 @@ from kgedit.progress import Advance, Listener
 from kgedit.store.disk import disk_errors
 from kgedit.store.files import replace_folder, working_folder, write_json
 from kgedit.store.snapshots import Snapshot, list_snapshots
+from kgedit.timesteps.crosslingual import language_of
 from kgedit.timesteps.timestep import Timestep
 from kgedit.timesteps.verbalizing import Wanted, wanted_wordings
 from kgedit.timesteps.verbalizing.mining import Mined, mine, mined_catalogue, wanted_statements
@@ -39,6 +40,7 @@ from kgedit.timesteps.verbalizing.rewording import (
 )
 from kgedit.timesteps.verbalizing.verbalizers import Replies, Verbalizer
 from kgedit.verbs.shared_options import AXES
+from kgedit.wording.catalogues import ENGLISH
 from kgedit.wording.personas import keyed_number
 
 
@@ -64,7 +66,17 @@ class WordingOptions:
 
 
 def find_wanted(timestep: Timestep, options: WordingOptions) -> list[Wanted]:
-    """Find the records of a timestep to reword."""
+    """Find the records of a timestep to reword.
+
+    Raises:
+        TimestepError: if the prompts are for another language than the timestep's, or some records cannot be reworded.
+    """
+    language = language_of(timestep)
+    if options.prompts is None and language != ENGLISH.code:
+        raise TimestepError(
+            f"The questions of {timestep.folder} are in the language {language}, and the built-in prompts ask for "
+            "English ones. Give prompts in this language: --prompts FOLDER."
+        )
     return wanted_wordings(
         timestep,
         axes=options.axes,

@@ -1,6 +1,7 @@
 """Parameters under other names, or without effect, at some servers: known from the errors of requests.
 
-Models that reason on OpenAI's servers take max_completion_tokens in place of max_tokens, and no temperature.
+Models that reason on OpenAI's servers take max_completion_tokens, which includes the reasoning, in place of max_tokens,
+and no temperature.
 """
 
 from __future__ import annotations
@@ -16,6 +17,11 @@ LOG = logging.getLogger("kgedit.llm")
 _RENAMED = re.compile(r"(?=.*\bmax_tokens\b)(?=.*\bmax_completion_tokens\b)(?=.*(not supported|unsupported))", re.I)
 _NO_TEMPERATURE = re.compile(r"(?=.*\btemperature\b)(?=.*(not support|unsupported))", re.I)
 """Errors of OpenAI's reasoning models about the two parameters, also as gateways pass them on."""
+
+
+_REASONING_TOKENS = 4096
+"""Room for reasoning in max_completion_tokens: with the 8 tokens of a verdict alone, every reply would be empty. Only
+tokens that are generated are paid for."""
 
 
 class AcceptedParameters:
@@ -35,11 +41,17 @@ class AcceptedParameters:
             self._no_temperature = True
             LOG.warning("%s accepts no temperature: its replies are sampled at its default temperature.", model)
 
+    def most_new_tokens(self, request: ModelRequest) -> int:
+        """Maximum number of tokens that the server generates for a request, including reasoning."""
+        room = _REASONING_TOKENS if self._renamed and request.endpoint == "chat" else 0
+        return request.max_tokens + room
+
     def body(self, request: ModelRequest) -> dict[str, Any]:
         """JSON object that is sent."""
         body = request.body()
         if self._renamed and request.endpoint == "chat":
-            body["max_completion_tokens"] = body.pop("max_tokens")
+            del body["max_tokens"]
+            body["max_completion_tokens"] = self.most_new_tokens(request)
         if self._no_temperature:
             del body["temperature"]
         return body

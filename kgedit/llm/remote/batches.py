@@ -27,7 +27,7 @@ from kgedit.llm.remote.batch_server import CUT, Batch, BatchCalls, Results, batc
 from kgedit.llm.remote.client import ChatReplies, Effort
 from kgedit.llm.remote.prices import Price, Purse, most_tokens
 from kgedit.llm.remote.requests import ChatReply, ChatRequest, FailedCall, ReplyCache, outcome_of, request_key
-from kgedit.llm.remote.server import CallError, ChatServer, ServerConnection, backoff
+from kgedit.llm.remote.server import CallError, ChatServer, RefusedError, ServerConnection, backoff
 from kgedit.progress import Advance
 
 _Reply = TypeVar("_Reply")
@@ -158,7 +158,7 @@ class BatchClient:
         for key, request in run.distinct.items():
             if key in run.replies or run.trouble.get(key) in _FINAL or run.tries[key] >= self._effort.attempts:
                 continue
-            dollars += price.of(most_tokens(request), request.max_tokens)
+            dollars += price.of(most_tokens(request), self._accepted.most_new_tokens(request))
             size += len(batch_lines({key: request}, self._accepted)[0])
             full = len(chunk) == self._work.most_requests or size > self._work.most_bytes
             if (self._budget is not None and dollars > self._budget) or (chunk and full):
@@ -211,8 +211,16 @@ class BatchClient:
                 return
             note.batch_id = found.id
             self._write(note)
-        batch = self._wait(note.batch_id, run, calls)
-        results = self._collect(batch, note, run, calls)
+        try:
+            batch = self._wait(note.batch_id, run, calls)
+            results = self._collect(batch, note, run, calls)
+        except RefusedError as error:
+            if error.status != 404:
+                raise
+            raise ModelError(
+                f"{error} If the batch is gone, delete its note {self._path(note)}: its requests are then asked again, "
+                "and may be charged again."
+            ) from error
         for key, reply in results.replies.items():
             self._cache.add(key, reply)
         self._path(note).unlink()

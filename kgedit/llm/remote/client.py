@@ -28,6 +28,7 @@ from kgedit.llm.remote.requests import (
 from kgedit.llm.remote.server import (
     CallError,
     ChatServer,
+    OtherParametersError,
     Pace,
     ServerConnection,
     StoppedError,
@@ -254,7 +255,7 @@ class ChatClient:
         attempt = 0
         while True:
             attempt += 1
-            reserved = self._purse.reserve(request)
+            reserved = self._purse.reserve(request, self._accepted.most_new_tokens(request))
             if reserved is None:
                 return None
             reply, error = None, None
@@ -262,6 +263,9 @@ class ChatClient:
                 with pace.turn():
                     work.count_call()
                     reply = self._call(key, request, work=work, connection=connection)
+            except OtherParametersError:
+                attempt -= 1
+                continue
             except CallError as caught:
                 error = caught
             finally:

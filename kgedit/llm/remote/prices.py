@@ -131,13 +131,17 @@ class Purse:
         """Dollars spent; None if there is no price. Calls without reported token counts count at their maximum."""
         return None if self._price is None else self._spent
 
-    def reserve(self, request: ModelRequest) -> Reserved | None:
+    def reserve(self, request: ModelRequest, new_tokens: int) -> Reserved | None:
         """Reserve the maximum cost of a call; None if it exceeds the budget.
 
         Waits for running calls, which usually release most of their reservation.
+
+        Args:
+            request: The request.
+            new_tokens: Maximum number of tokens of its reply.
         """
         price = self._price or Price(prompt=0.0, reply=0.0)
-        most = price.of(most_tokens(request), request.max_tokens)
+        most = price.of(most_tokens(request), new_tokens)
         with self._changed:
             while self._budget is not None and self._spent + self._reserved + most > self._budget:
                 if not self._reserved:

@@ -91,6 +91,22 @@ class CallError(Exception):
         self.slow_down = slow_down
 
 
+class RefusedError(ModelError):
+    """The server refuses every call like this one.
+
+    Attributes:
+        status: Status of its response.
+    """
+
+    def __init__(self, message: str, status: int) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+class OtherParametersError(Exception):
+    """The server did not accept parameters of a request, which further attempts send under other names or leave out."""
+
+
 class _Message(msgspec.Struct):
     content: str | None = None
     reasoning_content: str | None = None  # vLLM up to 0.11, SGLang, DeepSeek
@@ -152,27 +168,26 @@ class ServerConnection:
         self._client.close()
 
     def call(self, request: ModelRequest) -> tuple[str | None, ChatReply]:
-        """Send one request, without retries except with other parameters.
+        """Send one request, without retries.
 
         Returns:
             The server's id of the completion (None if it gives none) and the reply.
 
         Raises:
             CallError: if no complete reply arrived.
+            OtherParametersError: if the server does not accept parameters that the next attempt leaves out.
             ModelError: if no request to this server can succeed: wrong key, wrong model, wrong address, no credit.
         """
         body = self._accepted.body(request)
-        while True:
-            try:
-                content = self._complete(request, body)
-            except CallError as error:
-                if error.reason == "400":
-                    self._accepted.learn(error.detail, request.model)
-                body, rejected = self._accepted.body(request), body
-                if body == rejected:
-                    raise
-            else:
-                return decode_completion(content, request.endpoint)
+        try:
+            content = self._complete(request, body)
+        except CallError as error:
+            if error.reason == "400":
+                self._accepted.learn(error.detail, request.model)
+            if self._accepted.body(request) != body:
+                raise OtherParametersError from error
+            raise
+        return decode_completion(content, request.endpoint)
 
     def _complete(self, request: ModelRequest, body: dict[str, Any]) -> bytes:
         return self.send(
@@ -204,9 +219,10 @@ class ServerConnection:
     def _status_error(self, error: Any, refused: str) -> CallError | ModelError:
         status, code = int(error.status_code), str(error.code or "")
         if status in _POINTLESS or code == "insufficient_quota":
-            return ModelError(
-                f"The server {self._server.url} refuses {refused} ({status}): {self._detail(error)}. "
-                f"Check the address, the model's name and the key in ${self._server.key_variable}."
+            return RefusedError(
+                f"The server {self._server.url} refuses {refused} ({status}): {self._detail(error).rstrip('.')}. "
+                f"Check the address, the model's name and the key in ${self._server.key_variable}.",
+                status,
             )
         again = status in _AGAIN or status >= 500
         # Too many requests, and overloaded: all threads wait, not only this one.
@@ -281,7 +297,7 @@ def decode_completion(content: bytes, endpoint: Literal["chat", "text"] = "chat"
     text = choice.message.content if endpoint == "chat" and choice.message else choice.text
     marked = (choice.message.reasoning_content or choice.message.reasoning or "") if choice.message else ""
     missing = "" if text else _why_no_text(choice)
-    if text is None and not marked and not missing:
+    if text is None and not marked and not missing and choice.finish_reason != "length":
         raise CallError("no text", again=True)
     thoughts, text = without_thoughts(text or "")
     return completion.id, ChatReply(

@@ -169,6 +169,14 @@ def test_what_is_no_verdict_counts_in_no_score_and_is_told(run: Path) -> None:
     assert (own.mean, own.n) == (0.5, 2)
 
 
+def test_a_judge_whose_reasoning_takes_all_tokens_is_asked_once(run: Path) -> None:
+    with fault_server(quiz, lambda message, _: "spent" if "It is Trudeau" in message else None) as server:
+        shown = score(run, *by(server))
+        assert shown.exit_code == 0, shown.output
+        assert "ft: not judged: the reply was cut off before its text: 1 distinct answers" in shown.stdout
+        assert set(server.tries.values()) == {1}
+
+
 def test_answers_that_came_after_the_judge_are_counted(run: Path) -> None:
     with fault_server(quiz) as server:
         score(run, *by(server))

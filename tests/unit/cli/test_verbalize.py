@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner, Result
 from world.batch_server import batch_server
+from world.chat_requests import ROOT
 from world.fault_server import FaultServer, fault_server
 from world.small_timestep import TOWNS, write_timestep
 
@@ -318,12 +320,28 @@ def test_what_cannot_be_done_is_told(timestep: Path, tmp_path: Path, arguments: 
     assert not (tmp_path / "worded").exists()
 
 
-def test_questions_that_say_their_day_are_not_worded(timestep: Path) -> None:
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"ask_as_of": "abc"}, "without --ask-as-of"),
+        ({"language": "de"}, "in the language de, and the built-in prompts ask for English ones"),
+    ],
+)
+def test_questions_that_say_their_day_or_are_not_in_the_prompts_language_are_not_worded(
+    timestep: Path, settings: dict[str, str], said: str
+) -> None:
     manifest = json.loads((timestep / "timestep.json").read_text(encoding="utf-8"))
-    (timestep / "timestep.json").write_text(json.dumps(manifest | {"settings": {"ask_as_of": "abc"}}), encoding="utf-8")
+    (timestep / "timestep.json").write_text(json.dumps(manifest | {"settings": settings}), encoding="utf-8")
     shown = verbalize(timestep)
     assert shown.exit_code == 1
-    assert "without --ask-as-of" in shown.stderr
+    assert said in " ".join(shown.stderr.split())
+
+
+def test_own_prompts_may_be_in_the_language_of_the_questions(timestep: Path, tmp_path: Path) -> None:
+    manifest = json.loads((timestep / "timestep.json").read_text(encoding="utf-8"))
+    (timestep / "timestep.json").write_text(json.dumps(manifest | {"settings": {"language": "de"}}), encoding="utf-8")
+    shutil.copytree(ROOT / "prompts" / "verbalizer", tmp_path / "prompts")
+    assert verbalize(timestep, "--prompts", str(tmp_path / "prompts"), "--dry-run").exit_code == 0
 
 
 def test_cases_without_a_persona_have_none_afterwards_and_unknown_ones_are_named(

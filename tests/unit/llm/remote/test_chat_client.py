@@ -8,6 +8,8 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -149,12 +151,18 @@ def test_the_first_explanation_of_each_failure_is_returned(tmp_path: Path) -> No
     assert (asked.failed, asked.details) == ({"400": 3}, {"400": "first"})
 
 
-def test_parameters_that_a_model_does_not_accept_are_renamed_or_left_out(tmp_path: Path) -> None:
+@contextmanager
+def reasoning_model() -> Iterator[FaultServer]:
     def rejected() -> str | None:
         return next((name for name in REASONING_MODEL if name in server.bodies[-1]), None)
 
     with fault_server(fault=lambda _, __: "400" if rejected() else None) as server:
         server.explain = lambda _: REASONING_MODEL[str(rejected())]
+        yield server
+
+
+def test_parameters_that_a_model_does_not_accept_are_renamed_or_left_out(tmp_path: Path) -> None:
+    with reasoning_model() as server:
         # One call at a time, because the server looks at its last request.
         asker = ChatClient(
             ChatServer(url=server.url), ReplyCache(tmp_path), model="m", effort=Effort(workers=1, attempts=1)
@@ -163,9 +171,20 @@ def test_parameters_that_a_model_does_not_accept_are_renamed_or_left_out(tmp_pat
         assert server.tries == {"word 0": 3, "word 1": 1}
         assert asker.ask([request("word 2")]).failed == {}
         assert server.tries["word 2"] == 1
-        assert [body.get("max_completion_tokens") for body in server.bodies] == [None, 5, 5, 5, 5]
+        limits = [body.get("max_completion_tokens") for body in server.bodies]
+        assert limits[:1] == [None]
+        assert all(limit > 1000 for limit in limits[1:]), "with room for the reasoning that it includes"
         again = client(server, tmp_path).ask(words(3))
         assert (again.cached, again.calls) == (3, 0)
+
+
+def test_room_for_reasoning_counts_for_the_budget(tmp_path: Path) -> None:
+    without_room = most_tokens(request("word 0")) + 5
+    with reasoning_model() as server:
+        asked = client(server, tmp_path, price=ONE_DOLLAR_A_TOKEN, budget=float(without_room)).ask(words(2))
+        assert (asked.not_asked, server.paid.total()) == (2, 0)
+        asked = client(server, tmp_path, price=ONE_DOLLAR_A_TOKEN, budget=without_room + 5000.0).ask(words(2))
+        assert (asked.not_asked, asked.failed) == (0, {})
 
 
 def test_a_server_that_is_down_is_told_after_some_requests(tmp_path: Path) -> None:
