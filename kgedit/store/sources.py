@@ -95,7 +95,7 @@ def _gzip(raw: Any) -> gzip.GzipFile:
 def hashed_stream(path: Path, through: HashingFile, compression: str) -> Any:
     """Stream of the content of a file, which reads at least as much of the file through a `HashingFile`."""
     if compression in ("gzip", "bzip2") and (reader := _open_in_parallel(path, compression)) is not None:
-        return _Parallel(reader, through, path.stat().st_size)
+        return _Parallel(reader, through, path, compression)
     return decompressed(io.BufferedReader(through, 1 << 20), compression)
 
 
@@ -108,18 +108,28 @@ def _open_in_parallel(path: Path, compression: str) -> Any:
     cores = usable_cores()
     if compression == "bzip2":
         return rapidgzip.IndexedBzip2File(str(path), parallelization=cores) if cores > 1 else None
-    if cores < _GZIP_THREADS:
+    # rapidgzip takes zeros after the last member for a damaged one.
+    if cores < _GZIP_THREADS or _ends_in_zeros(path):
         return None
     return rapidgzip.RapidgzipFile(str(path), parallelization=_GZIP_THREADS)
+
+
+def _ends_in_zeros(path: Path) -> bool:
+    """Whether more bytes at the end are zero than those of an empty gzip member, which has 9."""
+    with path.open("rb") as file:
+        file.seek(max(0, path.stat().st_size - 16))
+        return not any(file.read())
 
 
 class _Parallel:
     """A reader that opens the file itself. The hash follows it, by reading the file a second time from the cache."""
 
-    def __init__(self, reader: Any, through: HashingFile, size: int) -> None:
+    def __init__(self, reader: Any, through: HashingFile, path: Path, compression: str) -> None:
         self._reader = reader
         self._through = through
-        self._size = size
+        self._path = path
+        self._size = path.stat().st_size
+        self._compression = compression
 
     def readinto(self, buffer: memoryview) -> int:
         try:
@@ -137,8 +147,15 @@ class _Parallel:
 
     def _check_end(self) -> None:
         # rapidgzip takes a deflate block that the file does not complete for the end of the data.
-        if max(self._reader.block_offsets(), default=0) < 8 * self._size - 7:
+        end = -(-max(self._reader.block_offsets(), default=0) // 8)
+        if end < self._size and not (self._compression == "bzip2" and self._is_padding(end)):
             raise EOFError("the compressed data does not reach its end marker")
+
+    def _is_padding(self, end: int) -> bool:
+        """Whether what follows the last bzip2 stream, which was complete, is not the beginning of another one."""
+        with self._path.open("rb") as file:
+            file.seek(end)
+            return not b"BZh".startswith(file.read(3))
 
 
 class _Zstandard(io.RawIOBase):

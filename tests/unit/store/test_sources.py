@@ -104,6 +104,15 @@ def test_no_truncation_of_a_large_archive_passes_for_its_end(tmp_path: Path, suf
             blocks(path, 1 << 20)
 
 
+@pytest.mark.parametrize("suffix", [".json.gz", ".json.bz2"])
+def test_zeros_after_an_archive_are_padding_as_for_the_tools_that_write_it(tmp_path: Path, suffix: str) -> None:
+    content = COMPRESSIONS[suffix](DUMP) * 2 + bytes(512)
+    path = written(tmp_path / f"dump{suffix}", content)
+    file = DumpFile(path, 4096)
+    assert b"".join(file.blocks()) == DUMP * 2
+    assert file.sha256 == hashlib.sha256(content).hexdigest()
+
+
 def test_a_truncated_zstd_stream_of_several_blocks_is_an_error(tmp_path: Path) -> None:
     out = io.BytesIO()
     with zstandard.ZstdCompressor().stream_writer(out, closefd=False) as writer:
