@@ -5,7 +5,7 @@
     *.safetensors, ...   edited weights for transformers, or an adapter for peft; loadable without kgedit
     memory.json,         state outside of the weights: codebooks, side copies, stored facts; read by `load_saved`
     memory.safetensors
-    base/                the base model, if it cannot be loaded by name
+    base/                the base model of an adapter or a memory, if it cannot be loaded by name: a local folder, tiny
 
 WISE's side copies are a memory and are never merged into the matrix: a merged matrix would change every prompt.
 """
@@ -30,7 +30,7 @@ from kgedit.editing.row_tables import TableRows
 from kgedit.errors import ModelError
 from kgedit.llm.contexts import Context
 from kgedit.llm.language_model import LanguageModel
-from kgedit.llm.loading import load_model
+from kgedit.llm.loading import BUILT_IN, ServedModel, load_model
 from kgedit.llm.model_files import whole_folder
 from kgedit.records.cases import Case
 from kgedit.records.published import SavedContext, SavedEdit, SavedEdits
@@ -89,7 +89,7 @@ def save_edited(
         kgedit=__version__,
         method=method,
         source=capabilities.source,
-        base_model=model.name,
+        base_model=model.public_name,
         base_revision=model.revision,
         base_fingerprint=base_fingerprint or model.fingerprint,
         base_shape=_shape(model),
@@ -106,12 +106,13 @@ def save_edited(
     with whole_folder(folder) as partial:
         if capabilities.in_files_of_a_model:
             editor.save_model(partial)
-        if not weights and not model.by_name:
+        # A served model has no weights here.
+        if not weights and not model.by_name and not isinstance(model, ServedModel):
             _save_base(editor, partial / "base")
         if editor.has_memory:
             _write_memory(partial, editor.memory())
         _write_json(partial / "kgedit.json", msgspec.to_builtins(saved))
-        (partial / "README.md").write_text(model_card(saved), encoding="utf-8")
+        (partial / "README.md").write_text(model_card(saved, by_name=model.by_name), encoding="utf-8")
     return folder
 
 
@@ -267,11 +268,16 @@ editor.ask("QUESTION")
 editor.model.module  # the transformers model"""
 
 
-def model_card(saved: SavedEdits) -> str:
-    """Render the model card as Markdown with the metadata for model hubs."""
+def model_card(saved: SavedEdits, *, by_name: bool) -> str:
+    """Render the model card as Markdown with the metadata for model hubs.
+
+    Args:
+        saved: Content of kgedit.json.
+        by_name: Whether the base model can be loaded by its name.
+    """
     base = saved.base_model or "a model without a name"
     head = ["---", "library_name: " + {"model": "transformers", "adapter": "peft", "none": "kgedit"}[saved.weights]]
-    if saved.base_model:
+    if by_name and saved.base_model not in BUILT_IN:  # hubs accept only names of theirs
         head.append(f"base_model: {json.dumps(saved.base_model, ensure_ascii=False)}")
     head += ["tags:", "- knowledge-editing", "- kgedit", "---", ""]
     source = f" ({saved.source})" if saved.source else ""

@@ -51,7 +51,7 @@ class LanguageModel:
         revision: Commit on the hub, or version of the package that contains it, or "".
         module: The transformers model, in eval mode; its parameters do not require gradients.
         tokenizer: A fast tokenizer.
-        by_name: Whether `load_model` loads the same model by name alone.
+        by_name: Whether `load_model` loads the same model by name alone, on any machine; false for a folder.
         readings: Current forward passes, innermost last; set by `forward` and by `InstalledHook`.
         row_readers: Hooks that use `reading` and therefore need complete, separate rows; while there are any, rows do
             not share prefixes.
@@ -76,6 +76,11 @@ class LanguageModel:
     )
     packed: PackedMatrices = field(default_factory=PackedMatrices, init=False, repr=False, compare=False)
     tested: dict[str, bool] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    @property
+    def public_name(self) -> str:
+        """Name without the path on this machine, for files that others read: of a folder, its own name."""
+        return self.name if self.by_name or not self.name else Path(self.name).resolve().name
 
     @property
     def reading(self) -> Reading | None:

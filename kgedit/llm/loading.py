@@ -64,7 +64,7 @@ def load_model(
     Raises:
         ModelError: if the model cannot be found, read, or does not fit.
     """
-    source = BUILT_IN[name](lesson, progress) if name in BUILT_IN else ModelFiles(name)
+    source = BUILT_IN[name](lesson, progress) if name in BUILT_IN else ModelFiles(name, by_name=_is_on_hub(name))
     avoid_slow_attention()
     with enough_memory(f"the model {name}"):
         number_format = DTYPES[dtype]
@@ -78,6 +78,16 @@ def load_model(
     module.config.use_cache = True
     revision = source.revision or getattr(module.config, "_commit_hash", None) or ""
     return LanguageModel(name=name, revision=revision, module=module, tokenizer=tokenizer, by_name=source.by_name)
+
+
+def _is_on_hub(name: str) -> bool:
+    """Whether a model that was loaded by a name or path is one of the hub, and not in a folder of this machine."""
+    return bool(name) and not _must_be_path(name) and not Path(name).is_dir()
+
+
+def _must_be_path(name: str) -> bool:
+    """Whether a name cannot be one of the hub."""
+    return Path(name).is_absolute() or name.startswith((".", "~")) or name.count("/") > 1
 
 
 def check_model(name: str, *, trust_remote_code: bool = False) -> None:
@@ -174,7 +184,7 @@ def wrap_model(module: Any, tokenizer: Any = None) -> LanguageModel:
     check_places_are_known(tokenizer, name)
     avoid_slow_attention()
     revision = getattr(module.config, "_commit_hash", None) or ""
-    return LanguageModel(name, revision, module, tokenizer, by_name=bool(name))
+    return LanguageModel(name, revision, module, tokenizer, by_name=_is_on_hub(name))
 
 
 def _tokenizer_of(name: str) -> Any:
@@ -256,7 +266,7 @@ def model_not_found(name: str, reason: str) -> ModelError:
     if path.is_file():
         return ModelError(f"{name} is a file. Give the folder of a model; it needs {wanted}.")
     built_in = f"Built-in models: {', '.join(sorted(BUILT_IN))}."
-    if path.is_absolute() or name.startswith((".", "~")) or name.count("/") > 1:
+    if _must_be_path(name):
         return ModelError(f"There is no folder {name}. Give a folder with {wanted}. {built_in}")
     return ModelError(
         f"There is no model '{name}'.{did_you_mean(name.rpartition('/')[2], BUILT_IN)} {built_in} "
@@ -423,4 +433,4 @@ def describe_model(name: str, *, served_at: str, weights_here: bool = False) -> 
         module = AutoModelForCausalLM.from_config(config)
     revision = getattr(config, "_commit_hash", None) or ""
     files = folder_digest(Path(name)) if weights_here and Path(name).is_dir() else ""
-    return ServedModel(name, revision, module, tokenizer, served_at=served_at, files=files)
+    return ServedModel(name, revision, module, tokenizer, by_name=_is_on_hub(name), served_at=served_at, files=files)

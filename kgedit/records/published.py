@@ -43,7 +43,7 @@ class SavedEdits:
         kgedit: Version of kgedit that wrote it.
         method: Name of the editing method.
         source: Publication that describes the method.
-        base_model: Unedited model as named by the user; "" if unnamed.
+        base_model: Unedited model: name on the hub, built-in name, or name of its folder; "" if unnamed.
         base_revision: Its commit on the hub, or "".
         base_fingerprint: Digest of its weights, configuration and tokenizer.
         base_shape: Number of its blocks, and width of its hidden states; () in folders of earlier versions.

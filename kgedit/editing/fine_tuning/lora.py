@@ -180,7 +180,7 @@ class LoraFineTuning(Editor[LoraSettings]):
     def save_model(self, folder: Path) -> None:
         """Save only the adapter, in the format of peft with the base model's name, and the tokenizer."""
         adapted = self._adapter()
-        adapted.peft_config[adapted.active_adapter].base_model_name_or_path = self.model.name
+        adapted.peft_config[adapted.active_adapter].base_model_name_or_path = self.model.public_name
         self.model.tokenizer.save_pretrained(folder)
         # Embeddings are not adapted; "auto" would look the base model up on the hub to find that out.
         adapted.save_pretrained(str(folder), save_embedding_layers=False)

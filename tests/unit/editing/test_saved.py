@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import os
+import shutil
 import stat
 from dataclasses import replace
 from pathlib import Path
@@ -22,7 +23,7 @@ from kgedit.errors import ModelError
 from kgedit.llm.contexts import read_context
 from kgedit.llm.generation import Question, ask
 from kgedit.llm.language_model import LanguageModel
-from kgedit.llm.loading import load_model
+from kgedit.llm.loading import BUILT_IN, ModelFiles, describe_model, load_model, wrap_model
 from kgedit.llm.presets import PRESETS
 from kgedit.progress import ignore
 from kgedit.timesteps.timestep import Timestep
@@ -82,12 +83,11 @@ def _answers(editor: Editor[Any], timestep: Timestep) -> list[tuple[str, str]]:
 @pytest.mark.parametrize("method", SETTINGS)
 @pytest.mark.slow
 def test_a_loaded_model_answers_as_the_saved_one_did(
-    method: str, by_name: bool, timestep: Timestep, tmp_path: Path
+    method: str, by_name: bool, timestep: Timestep, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = str(save(small_model(), tmp_path / "base"))
-    model = load_model(path, device="cpu", dtype="float32") if by_name else small_model()
-    if not by_name:
-        model = LanguageModel("tiny", "", model.module, model.tokenizer, by_name=False)
+    monkeypatch.setitem(BUILT_IN, "small", lambda _lesson, _progress: ModelFiles(path))
+    model = load_model("small" if by_name else path, device="cpu", dtype="float32")
     editor = _edited(method, model, timestep)
     before = _answers(editor, timestep)
     folder = save_edited(editor, tmp_path / "edited", method=method, edits=list(timestep.cases())[:3])
@@ -123,6 +123,54 @@ def test_a_folder_says_what_was_edited_and_keeps_no_path_of_ours(
             assert str(tmp_path).encode() not in path.read_bytes(), path
     config = json.loads((tmp_path / "lora" / "adapter_config.json").read_text(encoding="utf-8"))
     assert config["base_model_name_or_path"] == "org/model"
+
+
+@pytest.mark.parametrize("method", ["lora", "grace", "ft_m"])
+def test_edits_of_a_model_in_a_folder_are_loaded_from_elsewhere_and_keep_no_path(
+    method: str, timestep: Timestep, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here, there = tmp_path / "here", tmp_path / "there"
+    save(small_model(), here / "taught")
+    monkeypatch.chdir(here)
+    for name in ("taught", str(here / "taught")):
+        editor = _edited(method, load_model(name, device="cpu", dtype="float32"), timestep)
+        before = _answers(editor, timestep)
+        folder = save_edited(editor, there / "edited", method=method, edits=list(timestep.cases())[:3])
+
+        card = (folder / "README.md").read_text(encoding="utf-8")
+        assert "# taught, edited\n\n3 facts of taught were" in card
+        assert "base_model" not in card
+        assert read_saved(folder).base_model == "taught"
+        assert all(str(here).encode() not in path.read_bytes() for path in folder.rglob("*") if path.is_file())
+        with monkeypatch.context() as elsewhere:
+            elsewhere.chdir(there)
+            assert _answers(load_saved(Path("edited")).editor, timestep) == before
+        shutil.rmtree(folder)
+
+
+def test_only_names_of_the_hub_and_built_in_ones_lead_to_a_model_from_elsewhere(
+    timestep: Timestep, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = str(save(small_model(), tmp_path / "taught"))
+    monkeypatch.setitem(BUILT_IN, "small", lambda _lesson, _progress: ModelFiles(path))
+    loaded = load_model("small", device="cpu", dtype="float32")
+    folder = save_edited(_edited("grace", loaded, timestep), tmp_path / "edited", method="grace", edits=[])
+    card = (folder / "README.md").read_text(encoding="utf-8")
+    assert "# small, edited" in card
+    assert "base_model" not in card  # a name of kgedit's, not of the hub
+    given = wrap_model(AutoModelForCausalLM.from_pretrained(path))
+    assert (given.by_name, given.public_name) == (False, "taught")
+    given.module.name_or_path = "org/model"
+    named = wrap_model(given.module, given.tokenizer)
+    assert (named.by_name, named.public_name) == (True, "org/model")
+    served = describe_model(path, served_at="openai")
+    editor = make_editor("prompt", served, {}, contexts=[BARE], seed=3)
+    editor.apply([a_case()])
+    folder = save_edited(editor, tmp_path / "served", method="prompt", edits=[a_case()])
+    assert sorted(found.name for found in folder.iterdir()) == [
+        "README.md", "kgedit.json", "memory.json", "memory.safetensors",
+    ]  # fmt: skip
+    assert read_saved(folder).base_model == "taught"
 
 
 def test_edited_weights_need_no_kgedit(timestep: Timestep, tmp_path: Path) -> None:
