@@ -256,8 +256,21 @@ tokenizer = AutoTokenizer.from_pretrained("PATH")"""
 
 _PEFT = """\
 from peft import PeftModel
+from transformers import AutoModelForCausalLM, AutoTokenizer
 
-model = PeftModel.from_pretrained(base, "PATH")  # base: the model above, loaded with transformers"""
+base = {base}
+model = PeftModel.from_pretrained(base, "PATH")
+tokenizer = AutoTokenizer.from_pretrained("PATH")"""
+
+
+_PEFT_ON_BUILT_IN = """\
+import kgedit
+from peft import PeftModel
+from transformers import AutoTokenizer
+
+base = kgedit.load_model({name}).module
+model = PeftModel.from_pretrained(base, "PATH")
+tokenizer = AutoTokenizer.from_pretrained("PATH")"""
 
 
 _KGEDIT = """\
@@ -290,7 +303,7 @@ def model_card(saved: SavedEdits, *, by_name: bool) -> str:
         f"{len(saved.edits)} facts of {base} were edited with `{saved.method}`{source} by kgedit {saved.kgedit}. "
         "Hyperparameters and all edits are in `kgedit.json`.",
         "",
-        *_how_to_load(saved),
+        *_how_to_load(saved, by_name=by_name),
         "## Edits",
         "",
         "| Subject | Prompt | Target |",
@@ -301,16 +314,26 @@ def model_card(saved: SavedEdits, *, by_name: bool) -> str:
     return "\n".join([*head, *lines, ""])
 
 
-def _how_to_load(saved: SavedEdits) -> list[str]:
+def _how_to_load(saved: SavedEdits, *, by_name: bool) -> list[str]:
     lines = ["## Load it", ""]
     if saved.weights != "none":
-        lines += ["```python", _TRANSFORMERS if saved.weights == "model" else _PEFT, "```", ""]
+        code = _TRANSFORMERS if saved.weights == "model" else _peft(saved, by_name=by_name)
+        lines += ["```python", code, "```", ""]
     if saved.memory:
         beside = "Some edits lie" if saved.weights == "model" else "The edits lie"
         lines += [f"{beside} in a separate memory, which only kgedit reads:", ""]
     elif saved.weights != "none":
         lines += ["Or with kgedit:", ""]
     return [*lines, "```python", _KGEDIT, "```", ""]
+
+
+def _peft(saved: SavedEdits, *, by_name: bool) -> str:
+    """Code that loads the base model and the adapter."""
+    if by_name and saved.base_model in BUILT_IN:
+        return _PEFT_ON_BUILT_IN.format(name=json.dumps(saved.base_model))
+    where = json.dumps(saved.base_model if by_name else "PATH/base", ensure_ascii=False)
+    revision = f", revision={json.dumps(saved.base_revision)}" if saved.base_revision else ""
+    return _PEFT.format(base=f"AutoModelForCausalLM.from_pretrained({where}{revision})")
 
 
 def _cell(text: str) -> str:

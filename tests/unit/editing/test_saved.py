@@ -173,6 +173,29 @@ def test_only_names_of_the_hub_and_built_in_ones_lead_to_a_model_from_elsewhere(
     assert read_saved(folder).base_model == "taught"
 
 
+@pytest.mark.parametrize("base", ["taught", "small", "org/model"])
+def test_the_code_in_the_card_of_an_adapter_loads_the_base_model_and_the_adapter(
+    base: str, timestep: Timestep, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = str(save(small_model(), tmp_path / "taught"))
+    monkeypatch.setitem(BUILT_IN, "small", lambda _lesson, _progress: ModelFiles(path))
+    model = load_model(path if base == "taught" else "small", device="cpu", dtype="float32")
+    if base == "org/model":
+        model = LanguageModel(base, "abc", model.module, model.tokenizer)
+    editor = _edited("lora", model, timestep)
+    folder = save_edited(editor, tmp_path / "edited", method="lora", edits=[])
+    ids = model.tokenizer("Who is the mayor of Arvika?", return_tensors="pt")
+    expected = model.module(**ids).logits
+    code = (folder / "README.md").read_text(encoding="utf-8").split("```python\n")[1].split("```")[0]
+    hub = 'AutoModelForCausalLM.from_pretrained("org/model", revision="abc")'
+    assert (hub in code) == (base == "org/model")
+    names: dict[str, Any] = {}
+    here = code.replace(hub, f"AutoModelForCausalLM.from_pretrained({path!r})").replace("PATH", str(folder))
+    exec(here, names)
+    asked = names["tokenizer"]("Who is the mayor of Arvika?", return_tensors="pt")
+    assert names["model"](**asked).logits.equal(expected)
+
+
 def test_edited_weights_need_no_kgedit(timestep: Timestep, tmp_path: Path) -> None:
     editor = _edited("ft_m", small_model(), timestep)
     save_edited(editor, tmp_path / "edited", method="ft_m", edits=[])
