@@ -27,7 +27,6 @@ from kgedit.exporters.publication.content import (
     task_tag,
 )
 from kgedit.records.cases import AXES, Axis
-from kgedit.timesteps.crosslingual import languages_of
 
 _SIZES = ((10**3, "n<1K"), (10**4, "1K<n<10K"), (10**5, "10K<n<100K"), (10**6, "100K<n<1M"), (10**7, "1M<n<10M"))
 
@@ -65,7 +64,7 @@ def _front_matter(publication: Publication) -> dict[str, object]:
         named = {"license": "other", "license_name": about.license}
     return {
         "pretty_name": about.name,
-        "language": sorted(set().union(*(languages_of(step.timestep) for step in publication.timesteps))),
+        "language": publication.languages,
         **named,
         "task_categories": ["question-answering", "text-generation"],
         "tags": ["knowledge-editing", "wikidata", "temporal", "croissant"],
@@ -267,7 +266,7 @@ def croissant(publication: Publication, files: Mapping[PurePosixPath, str]) -> d
         **{name: value for name, value in said.items() if value is not None},
         "creator": {"@type": "sc:Organization", "name": "The kgedit authors"},
         "citeAs": citation_bibtex(),
-        "inLanguage": "en",
+        "inLanguage": publication.languages,
         "keywords": ["knowledge editing", "wikidata", "question answering"],
         "temporalCoverage": "/".join((min(s.dates[0] for s in publication.timesteps),
                                       max(s.dates[1] for s in publication.timesteps))),

@@ -17,6 +17,7 @@ import pyarrow as pa
 from kgedit.errors import TimestepError
 from kgedit.records.cases import AXES, Case, Fact, Probe
 from kgedit.resources import citation_file
+from kgedit.timesteps.crosslingual import languages_of
 from kgedit.timesteps.timestep import Timestep
 from kgedit.yaml_files import load_yaml
 
@@ -225,6 +226,11 @@ class Publication:
         return tables if self.results is None else tables | {data_path(RUNS_CONFIG, RUNS_SPLIT): self.results}
 
     @property
+    def languages(self) -> list[str]:
+        """Codes of the languages of all questions, sorted."""
+        return sorted(set().union(*(languages_of(step.timestep) for step in self.timesteps)))
+
+    @property
     def summary(self) -> str:
         """Description in one paragraph."""
         first, last = min(step.dates[0] for step in self.timesteps), max(step.dates[1] for step in self.timesteps)
@@ -232,8 +238,18 @@ class Publication:
         questions = sum(rows.num_rows for step in self.timesteps for rows in step.questions.values())
         return (
             f"What changed in Wikidata between {first} and {last}, as edits for language models: {cases:,} changed "
-            f"facts and {questions:,} questions about them, in English. Made with kgedit."
+            f"facts and {questions:,} questions about them, in {_listed(self.languages)}. Made with kgedit."
         )
+
+
+LANGUAGES = {"en": "English", "de": "German", "es": "Spanish", "fr": "French", "zh": "Chinese"}
+"""Code of a language of questions -> its name in English."""
+
+
+def _listed(languages: Sequence[str]) -> str:
+    """English names of languages: "French, German and Spanish"."""
+    *others, last = sorted(LANGUAGES.get(code, code) for code in languages)
+    return f"{', '.join(others)} and {last}" if others else last
 
 
 def data_path(config: str, split: str) -> PurePosixPath:

@@ -19,11 +19,12 @@ from world.small_timestep import NEW_MAYORS, OLD_MAYORS, write_timestep
 from world.submitted_runs import add_hashes
 
 from kgedit.cli import main
-from kgedit.exporters.publication.content import COLUMNS, QUESTIONS
+from kgedit.exporters.publication.content import COLUMNS, LANGUAGES, QUESTIONS
 from kgedit.records.runs import HashedInput, ModelRecord, RunEnvironment
 from kgedit.runs.scoring import write_scores
 from kgedit.timesteps.edit_files import EditFile
 from kgedit.timesteps.timestep import Timestep
+from kgedit.wording.catalogues import language_codes
 
 FIRST, SECOND = "20200101_20210101", "20210101_20220101"
 SPLITS = ["update", "rephrase", "personas", "mhop", "locality"]
@@ -143,6 +144,30 @@ def test_the_card_says_licence_citation_and_what_columns_mean(published: Path) -
     assert all(f"| `{name}` | {meaning} |" in text for name, meaning in COLUMNS.items())
     assert f"| `{FIRST}` | 2020-01-01 | 2021-01-01 | no | 4 | 4 | 4 | 4 | 4 |" in text
     assert "| consequence |" not in text
+
+
+def test_the_languages_of_the_questions_are_named_in_card_and_croissant(tmp_path: Path) -> None:
+    import mlcroissant
+
+    for name, more, codes, said in (
+        ("german", {}, ["de"], "German"),
+        ("both", {"crosslingual": {"language": "fr"}}, ["de", "fr"], "French and German"),
+    ):
+        step = write_timestep(tmp_path / f"step-{name}", name=FIRST, towns=range(2))
+        manifest = {"timestep": FIRST, "profile": "wikibigedit", "settings": {"language": "de"}, **more}
+        (step.folder / "timestep.json").write_text(json.dumps(manifest), encoding="utf-8")
+        add_hashes(Timestep.open(step.folder))
+        assert publish(tmp_path / name, step.folder).exit_code == 0
+        _, front, text = (tmp_path / name / "README.md").read_text(encoding="utf-8").split("---\n", 2)
+        assert yaml.safe_load(front)["language"] == codes
+        described = mlcroissant.Dataset(jsonld=tmp_path / name / "croissant.json").metadata
+        assert described.in_language == codes
+        assert f"questions about them, in {said}. Made" in text
+        assert described.description in text
+
+
+def test_every_language_of_questions_has_a_name() -> None:
+    assert set(language_codes()) == set(LANGUAGES)
 
 
 def test_projected_snapshots_are_told_as_such_in_card_and_rows(tmp_path: Path) -> None:
