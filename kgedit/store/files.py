@@ -44,13 +44,26 @@ def array_text(rows: Iterable[Mapping[str, Any]]) -> Iterator[str]:
 
 
 def replace_folder(aside: Path, folder: Path) -> None:
-    """Flush a finished folder to disk and replace another folder, which may not exist, with it."""
-    old = folder.with_name(f".{folder.name}.old")
+    """Flush a finished folder to disk and replace another folder, which may not exist, with it.
+
+    A symbolic link stays, and the folder that it leads to is replaced, which may be on another file system.
+    """
+    target = _behind_links(folder)
+    if aside.parent != target.parent and folder.is_symlink():
+        near = target.with_name(f".{target.name}.aside")
+        shutil.rmtree(near, ignore_errors=True)
+        aside = Path(shutil.move(aside, near))
+    old = target.with_name(f".{target.name}.old")
     shutil.rmtree(old, ignore_errors=True)
-    if folder.exists():
-        folder.rename(old)
-    put_in_place(aside, folder)
+    if target.exists():
+        target.rename(old)
+    put_in_place(aside, target)
     shutil.rmtree(old, ignore_errors=True)
+
+
+def _behind_links(folder: Path) -> Path:
+    """Path of a folder without symbolic links; unlike `Path.resolve`, also if links lead in a circle."""
+    return Path(os.path.realpath(folder))
 
 
 @contextmanager
@@ -87,13 +100,15 @@ def working_folder(folder: Path) -> Iterator[Path]:
     The operating system releases the lock when the process ends for any reason.
 
     Args:
-        folder: The target; its parents are created.
+        folder: The target; its parents are created. If it is a symbolic link, the folder is created beside what it
+            leads to.
 
     Raises:
         StoreError: if another process is writing the same target.
     """
-    aside = folder.with_name(f".{folder.name}.aside")
-    with _locked(folder.with_name(f".{folder.name}.lock"), folder):
+    target = _behind_links(folder)
+    aside = target.with_name(f".{target.name}.aside")
+    with _locked(target.with_name(f".{target.name}.lock"), folder):
         shutil.rmtree(aside, ignore_errors=True)
         aside.mkdir(parents=True)
         try:

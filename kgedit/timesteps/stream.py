@@ -155,6 +155,8 @@ def write_stream(timesteps: Sequence[Timestep], pairs: Sequence[Pair], folder: P
 
 def _write_links(timesteps: Sequence[Timestep], pairs: Sequence[Pair], folder: Path, aside: Path) -> dict[str, Any]:
     """Write the tables of links to `aside`; returns the manifest of the stream in `folder`."""
+    # Links stay names, except for the stream's own: ".." leads out of the folder behind it.
+    places = [one.folder.absolute().parent.resolve() / one.folder.name for one in timesteps]
     edits = pa.concat_tables([_edits(timestep, turn) for turn, timestep in enumerate(timesteps)])
     probes = pa.concat_tables([_probes(timestep, turn) for turn, timestep in enumerate(timesteps)])
     names = pa.table({"turn": pa.array(range(len(timesteps))), "timestep": [one.name for one in timesteps]})
@@ -166,7 +168,7 @@ def _write_links(timesteps: Sequence[Timestep], pairs: Sequence[Pair], folder: P
     rows = [
         {
             "timestep": timestep.name,
-            "folder": os.path.relpath(timestep.folder.absolute(), folder.absolute()),
+            "folder": os.path.relpath(places[turn], os.path.realpath(folder)),
             "sha256": timestep.sha256,
             "edits": _count(edits, "turn", turn),
             "edited_again": _count(links["edited_again"], "timestep", timestep.name),

@@ -129,6 +129,16 @@ def test_the_same_timesteps_give_the_same_bytes(published: Path, timesteps: list
     assert [path.name for path in tmp_path.iterdir()] == ["mayors"]
 
 
+def test_a_link_to_a_folder_stays_a_link(published: Path, timesteps: list[Path], tmp_path: Path) -> None:
+    (tmp_path / "disk").mkdir()
+    (tmp_path / "mayors").symlink_to(tmp_path / "disk")
+    for more in ((), ("--overwrite",)):
+        assert publish(tmp_path / "mayors", *timesteps, more=more).exit_code == 0
+        assert (tmp_path / "mayors").readlink() == tmp_path / "disk"
+        assert _bytes(tmp_path / "disk") == _bytes(published)
+        assert sorted(path.name for path in tmp_path.iterdir()) == ["disk", "mayors"]
+
+
 def _bytes(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from kgedit.errors import StoreError
+from kgedit.store.disk import disk_errors
 from kgedit.store.files import replace_folder, working_folder
 
 HOLDER = """
@@ -53,3 +54,34 @@ def test_what_an_error_interrupted_is_deleted(tmp_path: Path) -> None:
         (aside / "half").touch()
         1 / 0  # noqa: B018
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("before", ["empty", "full", "missing"])
+def test_a_link_stays_and_the_folder_that_it_leads_to_is_replaced(before: str, tmp_path: Path) -> None:
+    real, link = tmp_path / "disk" / "real", tmp_path / "link"
+    if before != "missing":
+        real.mkdir(parents=True)
+    if before == "full":
+        (real / "earlier").touch()
+    link.symlink_to(real)
+    with working_folder(link) as aside:
+        (aside / "whole").touch()
+        replace_folder(aside, link)
+    assert link.readlink() == real
+    assert [path.name for path in real.iterdir()] == ["whole"]
+    made = tmp_path / "unfinished"  # not beside the folder: as of a load
+    made.mkdir()
+    (made / "again").touch()
+    replace_folder(made, link)
+    assert link.readlink() == real
+    assert [path.name for path in real.iterdir()] == ["again"]
+    assert sorted(path.name for path in tmp_path.rglob("*")) == ["again", "disk", "link", "real"]
+
+
+def test_links_in_a_circle_are_an_error_of_the_disk_and_stay(tmp_path: Path) -> None:
+    link = tmp_path / "link"
+    link.symlink_to(link)
+    with pytest.raises(StoreError, match="link"), disk_errors(link), working_folder(link) as aside:
+        replace_folder(aside, link)
+    assert [path.name for path in tmp_path.iterdir()] == ["link"]
+    assert link.is_symlink()

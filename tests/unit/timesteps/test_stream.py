@@ -129,6 +129,13 @@ def test_a_stream_of_edits_has_the_bytes_of_its_timesteps_and_links_them(
     )
     assert [kept for _, kept in reported] == [False, False, True, True]
 
+    # A stream behind a link is written there, and finds its timesteps.
+    moved = stream.folder.rename(tmp_path / "moved")
+    stream.folder.symlink_to(moved)
+    linked = Home(home).export_all(engine="store", kinds=["update"])
+    assert stream.folder.readlink() == moved
+    assert [step.name for step in linked.timesteps()] == [first, second]
+
 
 def test_a_folder_that_is_no_stream_says_how_to_make_one(tmp_path: Path) -> None:
     with pytest.raises(TimestepError, match="export-timestep --all"):
