@@ -50,7 +50,7 @@ def write_publication(publication: Publication, folder: Path, *, overwrite: bool
         Content of publication.json.
 
     Raises:
-        TimestepError: if the folder exists, or contains files that kgedit did not write.
+        TimestepError: if the folder exists, or contains files that kgedit did not write or that were changed since.
         StoreError: if writing fails.
     """
     folder = folder.absolute()
@@ -65,7 +65,7 @@ def write_publication(publication: Publication, folder: Path, *, overwrite: bool
 
 
 def refuse_to_replace(folder: Path, *, overwrite: bool) -> None:
-    """Accept an empty folder and, with `overwrite`, a publication without added files.
+    """Accept an empty folder and, with `overwrite`, a publication without added or changed files.
 
     Raises:
         TimestepError: otherwise.
@@ -77,12 +77,21 @@ def refuse_to_replace(folder: Path, *, overwrite: bool) -> None:
     if not (folder / MANIFEST).is_file():
         raise TimestepError(f"{folder} was not written by kgedit publish (no {MANIFEST}). Name another folder.")
     with decoding(folder / MANIFEST, fix="Remove the folder, or publish to another one."):
-        written = {MANIFEST, *json.loads((folder / MANIFEST).read_bytes())["files"]}
-    others = sorted({str(path) for path in _files(folder)} - written)
+        listed = json.loads((folder / MANIFEST).read_bytes())["files"]
+        written = {name: about["sha256"] for name, about in listed.items()}
+    found = [str(path) for path in _files(folder) if str(path) != MANIFEST]
+    others = [name for name in found if name not in written]
     if others:
         raise TimestepError(
             f"{folder} contains what kgedit did not write: {', '.join(others[:5])}. Nothing was changed. Publish to "
             "another folder and copy it over."
+        )
+    changed = [name for name in found if sha256_of(folder / name) != written[name]]
+    if changed:
+        raise TimestepError(
+            f"{folder} contains files that were changed since kgedit wrote them: {', '.join(changed[:5])}. Nothing was "
+            "replaced. Move these files out of the folder to keep the changes, or delete them; then give the command "
+            "again."
         )
 
 

@@ -221,6 +221,26 @@ def test_what_kgedit_did_not_write_is_not_replaced(
     assert _bytes(folder) == {name: text.encode() for name, text in prepare.items()}
 
 
+def test_changed_files_are_not_replaced_until_they_are_moved_away(timesteps: list[Path], tmp_path: Path) -> None:
+    folder = tmp_path / "mayors"
+    assert publish(folder, timesteps[0]).exit_code == 0
+    first = _bytes(folder)
+    for name in ("README.md", f"lm_eval/kgedit_{FIRST}_update.yaml"):
+        with (folder / name).open("a", encoding="utf-8") as file:
+            file.write("mine")
+    changed = _bytes(folder)
+    refused = publish(folder, timesteps[0], more=("--overwrite",))
+    assert (refused.exit_code, _bytes(folder)) == (1, changed)
+    assert f"changed since kgedit wrote them: README.md, lm_eval/kgedit_{FIRST}_update.yaml." in refused.output
+    (folder / "README.md").rename(tmp_path / "mine.md")
+    (folder / f"lm_eval/kgedit_{FIRST}_update.yaml").unlink()
+    assert publish(folder, timesteps[0], more=("--overwrite",)).exit_code == 0
+    assert _bytes(folder) == first
+    (folder / "publication.json").write_text('{"files": []}', encoding="utf-8")
+    refused = publish(folder, timesteps[0], more=("--overwrite",))
+    assert (refused.exit_code, "cannot be decoded" in refused.output) == (1, True)
+
+
 def test_what_fails_halfway_leaves_nothing(
     timesteps: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
