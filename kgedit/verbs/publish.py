@@ -77,9 +77,9 @@ class Publish(Verb[PublishedFolder]):
         help="Finished run on these timesteps whose scores are published too; repeat for several.",
     )
     name: str | None = flag(default=None, help="Name of the dataset. Default: the folder's name.")
-    version: str = flag(default="1.0.0", help="Version of the dataset.")
+    version: str = flag(default="1.0.0", help="Version of the dataset, MAJOR.MINOR.PATCH.")
     license: str = flag(default="cc0-1.0", help="License identifier of the hub.")
-    url: str | None = flag(default=None, help="Address where it will be available, for card and metadata.")
+    url: str | None = flag(default=None, help="Web address where it will be available, for card and metadata.")
     date: Day | None = flag(default=None, help="Day of publication, for the metadata. Default: none.")
     overwrite: bool = flag(default=False, group="Output", help="Replace an earlier publication.")
 
@@ -88,8 +88,8 @@ class Publish(Verb[PublishedFolder]):
 
         Raises:
             DamagedFileError: if a timestep differs from its export.
-            TimestepError: if a timestep has no case or no checksums, a run is not on these timesteps, or the folder
-                must not be replaced.
+            TimestepError: if a timestep has no case or no checksums, a run is not on these timesteps, the folder must
+                not be replaced, or name, version, license or address cannot be published.
         """
         from kgedit.exporters.publication import refuse_to_replace, write_publication
         from kgedit.exporters.publication.content import About, Publication, publish_timestep
@@ -99,9 +99,9 @@ class Publish(Verb[PublishedFolder]):
         refuse_to_replace(path.absolute(), overwrite=self.overwrite)
         about = About(
             name=_checked_name(self.name or path.absolute().name),
-            version=self.version,
-            license=self.license.lower(),
-            url=self.url,
+            version=_checked_version(self.version),
+            license=_checked_license(self.license),
+            url=_checked_address(self.url),
             date=None if self.date is None else read_date(self.date).isoformat(),
         )
         steps = [Timestep.open(step) for step in self.timesteps]
@@ -169,6 +169,26 @@ def _checked_name(name: str) -> str:
             f"'{name}' is not the name of a dataset: letters, digits, '-', '_' and '.' only. Give another: --name"
         )
     return name
+
+
+def _checked_version(version: str) -> str:
+    if not re.fullmatch(r"(0|[1-9]\d*)(\.(0|[1-9]\d*)){2}([-+][0-9A-Za-z.+-]+)?", version, re.ASCII):
+        raise TimestepError(f"'{version}' is not a version MAJOR.MINOR.PATCH, as 1.0.0. Give another: --version")
+    return version
+
+
+def _checked_license(name: str) -> str:
+    if not name.strip():
+        raise TimestepError("The license is empty. Give an identifier, as cc-by-4.0: --license")
+    return name.strip().lower()
+
+
+def _checked_address(address: str | None) -> str | None:
+    if address is not None and not is_web_address(address):
+        raise TimestepError(
+            f"'{address}' is not an address that begins with https:// or http://. Give another, or leave out: --url"
+        )
+    return address
 
 
 @dataclass(frozen=True, slots=True, repr=False)

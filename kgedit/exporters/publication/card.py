@@ -7,6 +7,7 @@ for a hundred lines of JSON; the tests read it with mlcroissant.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import PurePosixPath
 from typing import Any
@@ -126,9 +127,14 @@ def _timesteps(publication: Publication) -> str:
     return _table(("configuration", "from", "to", "projected", *axes), rows)
 
 
+_HUB_DATASET = re.compile(r"https?://(?:huggingface\.co|hf\.co)/datasets/([\w.-]+(?:/[\w.-]+)?)/*", re.ASCII)
+"""Address of a data set on the hub; the group is its id."""
+
+
 def _loading(publication: Publication) -> str:
     config, about = publication.timesteps[0].config, publication.about
-    where = about.url.removeprefix("https://huggingface.co/datasets/") if about.url else "FOLDER"
+    on_hub = _HUB_DATASET.fullmatch(about.url or "")
+    where = on_hub[1] if on_hub else "FOLDER"
     return f"""\
 ```python
 import datasets

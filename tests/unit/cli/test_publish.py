@@ -202,6 +202,42 @@ def test_a_licence_that_the_hub_does_not_name_is_other(timesteps: list[Path], tm
 
 
 @pytest.mark.parametrize(
+    ("url", "loaded"),
+    [
+        ("https://huggingface.co/datasets/me/mayors", "me/mayors"),
+        ("https://huggingface.co/datasets/me/mayors/", "me/mayors"),
+        ("https://huggingface.co/datasets/me/mayors/tree/main", "FOLDER"),
+        ("https://example.org/data/mayors", "FOLDER"),
+    ],
+)
+def test_the_card_loads_a_dataset_of_the_hub_by_its_id_and_others_from_their_folder(
+    url: str, loaded: str, timesteps: list[Path], tmp_path: Path
+) -> None:
+    assert publish(tmp_path / "mayors", timesteps[0], more=("--url", url)).exit_code == 0
+    assert f'load_dataset("{loaded}", "{FIRST}"' in (tmp_path / "mayors" / "README.md").read_text(encoding="utf-8")
+    assert json.loads((tmp_path / "mayors" / "croissant.json").read_text(encoding="utf-8"))["url"] == url
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        (("--url", "me/mayors"), "'me/mayors' is not an address that begins with https://"),
+        (("--url", ""), "'' is not an address"),
+        (("--version", ""), "'' is not a version MAJOR.MINOR.PATCH"),
+        (("--version", "v1"), "'v1' is not a version"),
+        (("--version", "1.0"), "'1.0' is not a version"),
+        (("--license", " "), "The license is empty"),
+    ],
+)
+def test_a_description_that_readers_refuse_is_not_published(
+    more: tuple[str, str], said: str, timesteps: list[Path], tmp_path: Path
+) -> None:
+    refused = publish(tmp_path / "mayors", timesteps[0], more=more)
+    assert (refused.exit_code, said in refused.output) == (1, True), refused.output
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
     ("prepare", "more", "said"),
     [
         ({"publication.json": '{"files": {}}'}, (), "already exists"),
