@@ -316,8 +316,8 @@ class Teacher:
         return self.epochs
 
     def save(self, folder: Path, report: dict[str, Any]) -> None:
-        """Write the taught model, with the report and its training as taught.json, and remove the stored state."""
-        report = report | {"training": self._identity}
+        """Write the taught model with taught.json (report, base model, training), and remove the stored state."""
+        report = report | {"model": self._model.public_name, "training": self._identity}
         with whole_folder(folder) as partial:
             for part in (self._model.tokenizer, self._model.module):
                 part.save_pretrained(partial)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from kgedit.analysis.overviews import kinds_of
 from kgedit.analysis.runs import Run
@@ -382,7 +383,9 @@ def _cases(run: Run) -> str:
 def _model(env: RunEnvironment) -> str:
     model = env.model
     revision = f", revision {model.revision}" if model.revision else ""
-    return f"{model.name} ({model.class_name}, {model.parameters:,} parameters{revision}, weights {model.fingerprint})"
+    path = Path(model.name)
+    name = path.name if path.is_absolute() or len(path.parts) > 2 else model.name
+    return f"{name} ({model.class_name}, {model.parameters:,} parameters{revision}, weights {model.fingerprint})"
 
 
 def _presets(runs: Sequence[Run]) -> list[str]:

@@ -341,7 +341,7 @@ class LocalModelJudge:
         judge = LocalJudge(model, instructions.texts["verdict"])
         verdicts = judge.judge(list(judgements.values()), progress=progress)
         lines = {key: VerdictLine(key=key, verdict=verdict) for key, verdict in zip(judgements, verdicts, strict=True)}
-        _write(runs, lines, judge=self.model, where="local", prompt=instructions.sha256("verdict"))
+        _write(runs, lines, judge=model.public_name, where="local", prompt=instructions.sha256("verdict"))
         return len(lines)
 
 

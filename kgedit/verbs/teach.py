@@ -132,7 +132,7 @@ class TeachModel(DeviceOptions, InHome, Verb[Taught]):
             epochs = teacher.teach(_shown(self.progress or step_line, self.model))
             taught = Taught(folder, lesson_facts, preset, tuple(epochs))
             sources = [{"name": one.name, "sha256": one.sha256} for one in edits]
-            teacher.save(folder, taught.document() | {"folder": folder.name, "model": self.model, "timesteps": sources})
+            teacher.save(folder, taught.document() | {"folder": folder.name, "timesteps": sources})
             return taught
 
     def _teacher(self, edits: Sequence[Edits], presets: Sequence[Preset], folder: Path) -> tuple[Teacher, int, str]:

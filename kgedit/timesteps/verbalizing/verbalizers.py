@@ -217,8 +217,9 @@ class LocalVerbalizer:
 
     @property
     def name(self) -> str:
-        """Name of the model."""
-        return self.model
+        """Name of the model; of a folder its own name, because timesteps record it, which are published."""
+        path = Path(self.model)
+        return path.resolve().name if path.is_dir() else self.model
 
     @property
     def where(self) -> str:

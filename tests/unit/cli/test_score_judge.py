@@ -309,6 +309,7 @@ def test_a_model_on_this_machine_judges_every_answer(run: Path, tmp_path: Path) 
     judging = read_scores(run).judging
     assert judging is not None
     assert (judging.where, judging.judged, judging.unjudged) == ("local", 5, {})
+    assert judging.judge == "model"  # the folder's name without its path: scores are published
     written = [json.loads(line) for line in (run / "verdicts.jsonl").read_text(encoding="utf-8").splitlines()[1:]]
     answers = [Judgement(answer().question, answer().answers, text) for text in TEXTS.values()]
     judge = LocalJudge(model, read_instructions("judge").texts["verdict"])

@@ -37,6 +37,7 @@ def test_a_model_is_taught_until_it_answers_the_old_facts(given: dict[str, Any])
     assert len(taught.epochs) < 60
     report = json.loads((taught.folder / "taught.json").read_text(encoding="utf-8"))
     assert report["known"] == taught.known
+    assert report["model"] == "model"  # the folder's name without its path
     assert report["training"]["learning_rate"] == 3e-3
     assert [step["name"] for step in report["timesteps"]] == ["20200101_20210101"]
 

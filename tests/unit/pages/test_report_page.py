@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -12,6 +13,7 @@ from click.testing import CliRunner
 from world.hostile import HOSTILE
 from world.page_runs import NAMES, case_of, unpacked, write_page_run
 from world.small_runs import SYNTHETIC, T1, T2, WILD, answer, cost, write_run
+from world.submitted_runs import write_hashed_timestep, write_submittable
 
 from kgedit.analysis.overviews import kinds_of
 from kgedit.cli import main
@@ -102,6 +104,17 @@ def test_the_verdict_and_the_provenance_name_the_kinds_of_change(runs: list[Path
     assert ("--kinds update" in said) == (kinds != "update")
     assert ("Kinds of change", kinds) in provenance_of("", read_runs(runs)).facts
     assert page.html.count(kinds) >= 2
+
+
+def test_the_provenance_names_a_model_in_a_folder_without_its_path(tmp_path: Path) -> None:
+    run = write_submittable(tmp_path / "run", write_hashed_timestep(tmp_path / "step", towns=range(2)))
+    path = run / "environment.json"
+    record = json.loads(path.read_bytes())
+    for given, shown in (("/home/me/models/taught", "taught"), ("org/model", "org/model")):
+        path.write_text(json.dumps(record | {"model": record["model"] | {"name": given}}), encoding="utf-8")
+        write_scores(run)
+        (said,) = [said for name, said in provenance_of("", read_runs([run])).facts if name == "Model"]
+        assert said.startswith(f"{shown} (Llama, 1,000 parameters")
 
 
 def test_a_significant_difference_is_stated_with_its_test(tmp_path: Path) -> None:

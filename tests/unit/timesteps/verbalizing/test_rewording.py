@@ -21,6 +21,7 @@ from kgedit.timesteps.verbalizing.rewording import (
     reworded_tables,
     wordings_table,
 )
+from kgedit.timesteps.verbalizing.verbalizers import LocalVerbalizer
 
 
 @pytest.fixture
@@ -107,3 +108,8 @@ def test_a_subject_that_needs_a_hint_is_named_with_it(timestep: Timestep) -> Non
 def test_an_axis_that_no_model_words_is_told(timestep: Timestep) -> None:
     with pytest.raises(TimestepError, match="No model words the axis 'alias'"):
         wanted_wordings(timestep, axes=("alias",))
+
+
+def test_a_local_model_in_a_folder_is_recorded_without_its_path(tmp_path: Path) -> None:
+    assert LocalVerbalizer(model=str(tmp_path)).name == tmp_path.name
+    assert LocalVerbalizer(model="org/model").name == "org/model"
