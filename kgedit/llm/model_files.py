@@ -45,9 +45,11 @@ def save_whole(folder: Path, parts: Sequence[Any]) -> None:
 def whole_folder(folder: Path) -> Iterator[Path]:
     """Yield a temporary folder that is renamed to `folder` when the context ends without an error.
 
-    Its files get the user's default permissions; safetensors would make them readable by the user only.
+    Its files get the user's default permissions; safetensors would make them readable by the user only. A symbolic link
+    stays, and the folder that it leads to is written.
     """
     hide_progress_bars()
+    folder = Path(os.path.realpath(folder))
     partial = folder.with_name(f"{folder.name}.partial-{os.getpid()}")
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir(parents=True)

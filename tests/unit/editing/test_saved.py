@@ -215,6 +215,14 @@ def test_files_get_the_usual_mode(timestep: Timestep, tmp_path: Path) -> None:
     assert {stat.S_IMODE(path.stat().st_mode) for path in folder.iterdir()} == {0o640}
 
 
+def test_a_link_to_a_folder_that_does_not_exist_yet_stays(timestep: Timestep, tmp_path: Path) -> None:
+    (tmp_path / "disk").mkdir()
+    (tmp_path / "edited").symlink_to(tmp_path / "disk" / "edited")
+    save_edited(_edited("grace", small_model(), timestep), tmp_path / "edited", method="grace", edits=[])
+    assert (tmp_path / "edited").is_symlink()
+    assert (tmp_path / "disk" / "edited" / "kgedit.json").is_file()
+
+
 def test_a_folder_that_cannot_be_read_says_why(timestep: Timestep, tmp_path: Path) -> None:
     with pytest.raises(ModelError, match="contains no edited model"):
         load_saved(tmp_path)
