@@ -5,7 +5,8 @@
     *.safetensors, ...   edited weights for transformers, or an adapter for peft; loadable without kgedit
     memory.json,         state outside of the weights: codebooks, side copies, stored facts; read by `load_saved`
     memory.safetensors
-    base/                the base model of an adapter or a memory, if it cannot be loaded by name: a local folder, tiny
+    base/                the base model of an adapter or a memory, if it cannot be loaded by name; if it was loaded from
+                         a folder, a symbolic link to it
 
 WISE's side copies are a memory and are never merged into the matrix: a merged matrix would change every prompt.
 """
@@ -133,8 +134,7 @@ def load_saved(
     if saved.weights == "model":
         base = load_model(str(folder), device=device, dtype=dtype)
     elif base is None:
-        own = folder / "base"
-        base = load_model(str(own) if own.is_dir() else saved.base_model, device=device, dtype=dtype)
+        base = load_model(_base_of(folder) or saved.base_model, device=device, dtype=dtype)
     elif saved.base_shape and _shape(base) != saved.base_shape and (saved.weights == "adapter" or _in_layers(saved)):
         raise ModelError(
             f"The edits in {folder} are of a model with {_described(saved.base_shape)}; the model given has "
@@ -201,7 +201,13 @@ def read_saved(folder: Path) -> SavedEdits:
 
 
 def _save_base(editor: Editor[Any], folder: Path) -> None:
-    """Write the unedited model; an adapter is detached temporarily, so that its modules are not in the files."""
+    """Link to the unedited model's folder, which may have gigabytes, or write the model.
+
+    An adapter is detached temporarily, so that its modules are not in the files.
+    """
+    if editor.model.folder is not None:
+        folder.symlink_to(editor.model.folder)
+        return
     folder.mkdir()
     if not editor.capabilities.adds_modules:
         editor.model.save_pretrained(folder)
@@ -210,6 +216,20 @@ def _save_base(editor: Editor[Any], folder: Path) -> None:
     editor.restore()
     editor.model.save_pretrained(folder)
     editor.load_state(state)
+
+
+def _base_of(folder: Path) -> str | None:
+    """Folder of the base model; None if its name leads to it.
+
+    Raises:
+        ModelError: if the folder is a link to one that is not there.
+    """
+    base = folder / "base"
+    if base.is_symlink() and not base.is_dir():
+        raise ModelError(
+            f"{base} is a link to the base model in {base.readlink()}, which is not there. Replace the link by it."
+        )
+    return str(base) if base.is_dir() else None
 
 
 def _edit(case: Case) -> SavedEdit:

@@ -52,6 +52,7 @@ class LanguageModel:
         module: The transformers model, in eval mode; its parameters do not require gradients.
         tokenizer: A fast tokenizer.
         by_name: Whether `load_model` loads the same model by name alone, on any machine; false for a folder.
+        folder: The user's folder from which it was loaded; None for others.
         readings: Current forward passes, innermost last; set by `forward` and by `InstalledHook`.
         row_readers: Hooks that use `reading` and therefore need complete, separate rows; while there are any, rows do
             not share prefixes.
@@ -66,6 +67,7 @@ class LanguageModel:
     module: Any
     tokenizer: Any
     by_name: bool = True
+    folder: Path | None = None
     readings: list[Reading] = field(default_factory=list, init=False, repr=False, compare=False)
     row_readers: list[object] = field(default_factory=list, init=False, repr=False, compare=False)
     asked_at_once: BatchLimit = field(

@@ -77,7 +77,8 @@ def load_model(
     module.requires_grad_(False)
     module.config.use_cache = True
     revision = source.revision or getattr(module.config, "_commit_hash", None) or ""
-    return LanguageModel(name=name, revision=revision, module=module, tokenizer=tokenizer, by_name=source.by_name)
+    folder = None if name in BUILT_IN or source.by_name else Path(name).resolve()
+    return LanguageModel(name, revision, module, tokenizer, by_name=source.by_name, folder=folder)
 
 
 def _is_on_hub(name: str) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import os
+import re
 import shutil
 import stat
 from dataclasses import replace
@@ -145,7 +146,17 @@ def test_edits_of_a_model_in_a_folder_are_loaded_from_elsewhere_and_keep_no_path
         with monkeypatch.context() as elsewhere:
             elsewhere.chdir(there)
             assert _answers(load_saved(Path("edited")).editor, timestep) == before
+        assert (folder / "base").is_symlink() == (method != "ft_m")
         shutil.rmtree(folder)
+
+
+def test_a_link_to_a_base_model_that_is_gone_says_so(timestep: Timestep, tmp_path: Path) -> None:
+    path = save(small_model(), tmp_path / "taught")
+    editor = _edited("grace", load_model(str(path), device="cpu", dtype="float32"), timestep)
+    folder = save_edited(editor, tmp_path / "edited", method="grace", edits=[])
+    shutil.rmtree(path)
+    with pytest.raises(ModelError, match=rf"a link to the base model in {re.escape(str(path))}, which is not there"):
+        load_saved(folder)
 
 
 def test_only_names_of_the_hub_and_built_in_ones_lead_to_a_model_from_elsewhere(
