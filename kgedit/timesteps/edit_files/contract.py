@@ -170,6 +170,34 @@ def text_at(row: Row, *names: str) -> str:
     return next(iter(texts_at(row, *names)), "")
 
 
+def questions_with_answers(
+    place: RowPlace, kind: str, questions: Any, answers: Any
+) -> list[tuple[str, tuple[str, ...]]]:
+    """Questions of one field, each with the answers that another field accepts; the others are counted as left out.
+
+    Several questions have their answers at the same positions of a list, or share one text. A single question accepts
+    every text.
+
+    Args:
+        place: Position of the row.
+        kind: Kind of question, for the reason why one is left out.
+        questions: Value of the first field.
+        answers: Value of the second field.
+    """
+    asked, accepted = texts_of(questions), texts_of(answers)
+    if not accepted:
+        if asked:
+            place.left_out[f"{kind} questions without an answer"] += len(asked)
+        return []
+    if len(asked) < 2 or not isinstance(answers, list):
+        return [(question, accepted) for question in asked]
+    if len(questions) != len(answers):
+        place.left_out[f"{kind} questions whose list has another length than that of the answers"] += len(asked)
+        return []
+    pairs = zip(questions, answers, strict=True)
+    return [found for pair in pairs for found in questions_with_answers(place, kind, *pair)]
+
+
 def mapping_at(row: Row, name: str) -> Row:
     """The field's object, or {} if it is missing or not an object."""
     found = row.get(name)

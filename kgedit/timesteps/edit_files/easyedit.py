@@ -24,6 +24,7 @@ from kgedit.timesteps.edit_files.contract import (
     lacks,
     nearby_fact,
     probes_of,
+    questions_with_answers,
     text_at,
     texts_at,
 )
@@ -96,23 +97,20 @@ def _read_row(row: Row, place: RowPlace) -> Iterator[ReadCase]:
 
 def _portability(row: Row, place: RowPlace, fact: Fact) -> Iterator[Probe]:
     for index, (group, entry) in enumerate(_entries(row.get("portability"))):
-        axis, answers = PORTABILITY_AXES.get(group), texts_at(entry, "ground_truth")
+        axis = PORTABILITY_AXES.get(group)
         if axis is None:
             continue  # reported in the list of unused fields
-        if not answers:
-            place.left_out["portability questions without an answer"] += 1
-            continue
-        second = _listed_facts(entry, answers[0])
-        for question in texts_at(entry, "prompt"):
-            own = second or _consequence(place, index, group, axis, fact, answers[0])
-            yield Probe(axis, question, answers, own)
+        asked = questions_with_answers(place, "portability", entry.get("prompt"), entry.get("ground_truth"))
+        for nth, (question, answers) in enumerate(asked):
+            own = f"{place.number}-{index}" + (f"-{nth}" if nth else "")
+            facts = _listed_facts(entry, answers[0]) or _consequence(own, group, axis, fact, answers[0])
+            yield Probe(axis, question, answers, facts)
 
 
-def _consequence(place: RowPlace, index: int, group: str, axis: Axis, fact: Fact, answer: str) -> tuple[Fact, ...]:
+def _consequence(own: str, group: str, axis: Axis, fact: Fact, answer: str) -> tuple[Fact, ...]:
     """Facts of a question whose ids the file does not give; the edit's own fact is first."""
     if axis in ("alias", "personas"):
         return (fact,)
-    own = f"{place.number}-{index}"
     return fact, Fact(fact.object, fact.object_label, f"second-relation-{own}", group, f"second-object-{own}", answer)
 
 
@@ -120,11 +118,9 @@ def _locality(row: Row, place: RowPlace) -> Iterator[Probe]:
     flat = {"prompt": row.get("locality_prompt"), "ground_truth": row.get("locality_ground_truth")}
     seen = set()
     for group, entry in [("", flat), *_entries(row.get("locality"))]:
-        questions, answers = texts_at(entry, "prompt", "loc"), texts_at(entry, "ground_truth", "loc_ans")
-        if questions and not answers:
-            place.left_out["locality questions without an answer"] += 1
-            continue
-        for question in questions:
+        questions = entry.get("prompt") or entry.get("loc")
+        accepted = entry.get("ground_truth") or entry.get("loc_ans")
+        for question, answers in questions_with_answers(place, "locality", questions, accepted):
             if (question, answers) not in seen:
                 seen.add((question, answers))
                 nearby = nearby_fact(place, len(seen) - 1, question, answers[0], group=group)

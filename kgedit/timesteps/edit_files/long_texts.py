@@ -25,6 +25,7 @@ from kgedit.timesteps.edit_files.contract import (
     mappings_at,
     nearby_fact,
     probes_of,
+    questions_with_answers,
     text_at,
     texts_at,
     texts_of,
@@ -130,9 +131,7 @@ def _near(row: Row, place: RowPlace) -> tuple[Probe, ...]:
     old = text_at(mapping_at(rewrite, "target_true"), "str")
     asked: list[tuple[str, tuple[str, ...]]] = []
     asked += [(question, (old,)) for question in texts_at(row, "neighborhood_prompts") if old]
-    question, answers = text_at(row, "loc"), texts_at(row, "loc_ans")
-    if question and answers:
-        asked.append((question, answers))
+    asked += questions_with_answers(place, "locality", row.get("loc"), row.get("loc_ans"))
     return _locality(place, asked)
 
 

@@ -17,6 +17,7 @@ from kgedit.timesteps.edit_files.contract import (
     lacks,
     nearby_fact,
     probes_of,
+    questions_with_answers,
     text_at,
     texts_at,
 )
@@ -85,13 +86,11 @@ def _read_row(row: Row, place: RowPlace) -> Iterator[ReadCase]:
 
 
 def _two_hops(row: Row, place: RowPlace, fact: Fact) -> Iterator[Probe]:
-    question, answers = text_at(row, "mhop"), _answers(row, "mhop")
-    if question and not answers:
-        place.left_out["two-hop questions without an answer"] += 1
-    elif question:
-        listed = _triples(row.get("mhop_ids"))
-        bridge, relation, thing = listed[1] if len(listed) > 1 else (fact.object, "", "")
-        own = place.number
+    asked = _asked(row, place, "mhop", "two-hop")
+    listed = _triples(row.get("mhop_ids")) if len(asked) == 1 else []
+    bridge, relation, thing = listed[1] if len(listed) > 1 else (fact.object, "", "")
+    for index, (question, answers) in enumerate(asked):
+        own = f"{place.number}-{index}" if index else str(place.number)
         second = Fact(
             bridge,
             fact.object_label,
@@ -104,24 +103,24 @@ def _two_hops(row: Row, place: RowPlace, fact: Fact) -> Iterator[Probe]:
 
 
 def _locality(row: Row, place: RowPlace, fact: Fact) -> Iterator[Probe]:
-    question, answers = text_at(row, "loc"), _answers(row, "loc")
-    if not question:
-        return
-    if not answers:
-        place.left_out["locality questions without an answer"] += 1
-        return
-    found = nearby_fact(place, 0, question, answers[0])
-    if listed := _triples(row.get("loc_ids")):
-        subject, relation, thing = listed[0]
-        label = fact.property_label if relation == fact.property else ""
-        found = Fact(subject, "", relation, label, thing, answers[0])
-    yield Probe("locality", question, answers, (found,), changed=row.get("loc_changed") is True)
+    asked = _asked(row, place, "loc", "locality")
+    listed = _triples(row.get("loc_ids")) if len(asked) == 1 else []
+    for index, (question, answers) in enumerate(asked):
+        found = nearby_fact(place, index, question, answers[0])
+        if listed:
+            subject, relation, thing = listed[0]
+            label = fact.property_label if relation == fact.property else ""
+            found = Fact(subject, "", relation, label, thing, answers[0])
+        yield Probe("locality", question, answers, (found,), changed=row.get("loc_changed") is True)
 
 
-def _answers(row: Row, asked: str) -> tuple[str, ...]:
-    """Answers of a question other than the edit's, with their aliases; empty without an answer."""
-    answers = texts_at(row, f"{asked}_ans")
-    return tuple(dict.fromkeys((*answers, *texts_at(row, f"{asked}_aliases")))) if answers else ()
+def _asked(row: Row, place: RowPlace, name: str, kind: str) -> list[tuple[str, tuple[str, ...]]]:
+    """Questions other than the edit's with their answers; ids and aliases in the row are those of a single question."""
+    asked = questions_with_answers(place, kind, row.get(name), row.get(f"{name}_ans"))
+    if len(asked) != 1:
+        return asked
+    ((question, answers),) = asked
+    return [(question, tuple(dict.fromkeys((*answers, *texts_at(row, f"{name}_aliases")))))]
 
 
 def _triples(value: Any) -> list[tuple[str, str, str]]:

@@ -24,6 +24,7 @@ from kgedit.timesteps.edit_files.contract import (
     mapping_at,
     nearby_fact,
     probes_of,
+    questions_with_answers,
     text_at,
     texts_at,
 )
@@ -71,12 +72,11 @@ def _reasoning(row: Row, place: RowPlace, fact: Fact) -> Iterator[Probe]:
 
 
 def _locality(row: Row, place: RowPlace) -> Iterator[Probe]:
-    question, answers = text_at(row, "loc").removeprefix(_PREFIX), texts_at(row, "loc_ans")
-    if question and not answers:
-        place.left_out["locality questions without an answer"] += 1
-    elif question:
-        asked = question if question.endswith("?") else f"{question}?"
-        yield Probe("locality", asked, answers, (nearby_fact(place, 0, asked, answers[0]),))
+    asked = questions_with_answers(place, "locality", row.get("loc"), row.get("loc_ans"))
+    for index, (written, answers) in enumerate(asked):
+        question = written.removeprefix(_PREFIX)
+        question = question if question.endswith("?") else f"{question}?"
+        yield Probe("locality", question, answers, (nearby_fact(place, index, question, answers[0]),))
 
 
 ZSRE = EditFormat(
