@@ -49,6 +49,15 @@ def test_a_table_is_read_without_its_empty_cells(tmp_path: Path) -> None:
     assert not edits.left_out
 
 
+def test_a_row_of_a_table_may_end_early(tmp_path: Path) -> None:
+    file = tmp_path / "towns.csv"
+    file.write_text(",prompt,target_new,subject\n0,Who?,Ada\n\n1,Whose?,Bea,Arvika\n", encoding="utf-8")
+    assert [(case.answer, case.fact.subject_label) for case in EditFile.open(file).cases()] == [
+        ("Ada", ""),
+        ("Bea", "Arvika"),
+    ]
+
+
 def _paths(value: Any, prefix: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
     """Keys that lead to each text, number or list of texts."""
     if isinstance(value, dict):
@@ -120,6 +129,10 @@ def test_an_edit_that_lacks_what_it_needs_is_counted_by_reason(name: str, tmp_pa
         ("<html>", "it is not valid JSON"),
         ("PAR1 and no more", "it begins as Parquet does"),
         (b"\xff\xfe\x00", "neither Parquet nor text"),
+        ('prompt,target_new\n"a\nb",c\nWhere?,Springfield, Illinois\n', "line 4 has 3 cells, its header 2"),
+        ('prompt,target_new\n"Who is he,Ada\nWho is she?,Bea\n', "the row of line 2 cannot be read (unexpected end"),
+        ('prompt,target_new\na,b\n"Who,Ada\n"Whose,Bea\n', "the row of line 3 cannot be read (',' expected after"),
+        ("prompt,prompt,target_new\na,b,c\n", "its header has prompt more than once"),
     ],
 )
 def test_a_wrong_file_is_refused_with_what_was_found_and_the_forms_there_are(

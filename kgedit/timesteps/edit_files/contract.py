@@ -13,6 +13,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -368,11 +369,25 @@ def _read_text(text: str) -> list[Any]:
 
 
 def _read_table(text: str) -> list[Any]:
-    """Rows of a CSV file, with None for empty cells."""
+    """Rows of a CSV file, with None for empty cells and for those missing at the end of a row."""
+    reader = csv.reader(io.StringIO(text), strict=True)
+    rows, line = [], 1
     try:
-        return [{name: cell or None for name, cell in row.items() if name} for row in csv.DictReader(io.StringIO(text))]
+        header = next(reader)
+        if twice := [name for name, times in Counter(filter(None, header)).items() if times > 1]:
+            raise NotRowsError(f"its header has {', '.join(twice)} more than once")
+        line += 1
+        for cells in reader:
+            if len(cells) > len(header):
+                found = f"line {line} has {len(cells)} cells, its header {len(header)}"
+                raise NotRowsError(f"{found}; a cell with a comma needs quotation marks")
+            if cells:
+                rows.append({name: cell or None for name, cell in zip_longest(header, cells) if name})
+            line = reader.line_num + 1
     except csv.Error as error:
-        raise NotRowsError(f"it begins as CSV does, and {error}") from error
+        found = f"the row of line {line} cannot be read ({error})"
+        raise NotRowsError(f"it begins as CSV does, and {found}; check its quotation marks") from error
+    return rows
 
 
 def _line(number: int, line: str) -> Any:
