@@ -27,7 +27,9 @@ EASYEDIT: Json = {
     "rephrase_prompt": "Arvika is led by",
     "cond": "Nils Ek >> Olof Gren || The mayor of Arvika is",
     "locality": {
-        "Relation_Specificity": [_asked("Arvika lies at the water", "Byälven", "the Byälven")],
+        "Relation_Specificity": [
+            _asked("Arvika lies at the water", "Byälven", "the Byälven") | {"ids": [["Q100", "P206", "Q30"]]}
+        ],
         "Forgetfulness": [_asked("The former mayor of Arvika is", "Nils Ek")],
     },
     "portability": {

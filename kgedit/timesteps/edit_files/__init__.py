@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 import fnmatch
 import hashlib
+import json
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -268,6 +269,13 @@ def _check(row: Any, edit_format: EditFormat, where: str) -> None:
         if value is None or isinstance(value, str | list) or (isinstance(value, float) and math.isnan(value)):
             continue
         raise TimestepError(f"{where} has {name} = {value!r}, which must be a text.")
+    try:
+        json.dumps(row, ensure_ascii=False, default=str).encode()
+    except UnicodeEncodeError as error:
+        found = ascii(error.object[error.start])
+        raise TimestepError(
+            f"{where} has a text with {found}, half of a character, which cannot be written as UTF-8. Correct the text."
+        ) from error
 
 
 def _read_cases(rows: Sequence[Any], edit_format: EditFormat, name: str, left_out: Counter[str]) -> Iterator[ReadCase]:

@@ -211,6 +211,13 @@ def mappings_at(row: Row, name: str) -> list[Row]:
     return [entry for entry in found if isinstance(entry, Mapping)] if isinstance(found, list) else []
 
 
+def triples_at(row: Row, name: str) -> list[tuple[str, str, str]]:
+    """Ids of facts in a field's list: subject, relation, object; other entries are left out."""
+    found = row.get(name)
+    listed = [ids for ids in found if isinstance(ids, list) and len(ids) == 3] if isinstance(found, list) else []
+    return [(str(subject), str(relation), str(thing)) for subject, relation, thing in listed]
+
+
 def malformed_at(row: Row, name: str) -> int:
     """Number of entries that `mappings_at` leaves out; 1 for a field that is not a list."""
     found = row.get(name)

@@ -27,6 +27,7 @@ from kgedit.timesteps.edit_files.contract import (
     questions_with_answers,
     text_at,
     texts_at,
+    triples_at,
 )
 
 PROMPT = ("prompt", "text")
@@ -141,7 +142,7 @@ def _entries(value: Any) -> list[tuple[str, Row]]:
 
 def _listed_facts(entry: Row, answer: str) -> tuple[Fact, ...]:
     """Facts that an entry of kgedit's export gives by id."""
-    triples = [[str(one).strip() for one in ids] for ids in entry.get("ids") or () if len(ids) == 3]
+    triples = triples_at(entry, "ids")
     return tuple(
         Fact(subject, "", relation, "", thing, answer if index == len(triples) - 1 else "")
         for index, (subject, relation, thing) in enumerate(triples)

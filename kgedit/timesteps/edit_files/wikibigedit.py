@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from kgedit.records.cases import Case, Fact, Probe
 from kgedit.timesteps.edit_files.contract import (
@@ -20,6 +19,7 @@ from kgedit.timesteps.edit_files.contract import (
     questions_with_answers,
     text_at,
     texts_at,
+    triples_at,
 )
 
 _PUBLISHED = (
@@ -87,7 +87,7 @@ def _read_row(row: Row, place: RowPlace) -> Iterator[ReadCase]:
 
 def _two_hops(row: Row, place: RowPlace, fact: Fact) -> Iterator[Probe]:
     asked = _asked(row, place, "mhop", "two-hop")
-    listed = _triples(row.get("mhop_ids")) if len(asked) == 1 else []
+    listed = triples_at(row, "mhop_ids") if len(asked) == 1 else []
     bridge, relation, thing = listed[1] if len(listed) > 1 else (fact.object, "", "")
     for index, (question, answers) in enumerate(asked):
         own = f"{place.number}-{index}" if index else str(place.number)
@@ -104,7 +104,7 @@ def _two_hops(row: Row, place: RowPlace, fact: Fact) -> Iterator[Probe]:
 
 def _locality(row: Row, place: RowPlace, fact: Fact) -> Iterator[Probe]:
     asked = _asked(row, place, "loc", "locality")
-    listed = _triples(row.get("loc_ids")) if len(asked) == 1 else []
+    listed = triples_at(row, "loc_ids") if len(asked) == 1 else []
     for index, (question, answers) in enumerate(asked):
         found = nearby_fact(place, index, question, answers[0])
         if listed:
@@ -121,11 +121,6 @@ def _asked(row: Row, place: RowPlace, name: str, kind: str) -> list[tuple[str, t
         return asked
     ((question, answers),) = asked
     return [(question, tuple(dict.fromkeys((*answers, *texts_at(row, f"{name}_aliases")))))]
-
-
-def _triples(value: Any) -> list[tuple[str, str, str]]:
-    listed = value if isinstance(value, list) else []
-    return [(str(ids[0]), str(ids[1]), str(ids[2])) for ids in listed if isinstance(ids, list) and len(ids) == 3]
 
 
 WIKIBIGEDIT = EditFormat(

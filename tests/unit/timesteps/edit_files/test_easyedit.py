@@ -79,7 +79,10 @@ def test_knowedits_groups_go_to_the_axes_that_ask_the_same(tmp_path: Path) -> No
     assert [len(asked[axis].facts) for axis in ("alias", "mhop", "consequence")] == [1, 2, 2]
     near = [probe for probe in case.probes if probe.axis == "locality"]
     assert [probe.answers for probe in near] == [("Byälven", "the Byälven"), ("Nils Ek",)]
-    assert [probe.facts[0].property_label for probe in near] == ["Relation_Specificity", "Forgetfulness"]
+    assert [(probe.facts[0].property, probe.facts[0].property_label) for probe in near] == [
+        ("P206", ""),
+        ("near-relation-0-1", "Forgetfulness"),
+    ]
     assert {field.path for field in edits.unused} == {
         "cond",
         "portability.Humming.prompt",
@@ -98,6 +101,13 @@ def test_wikibios_text_and_labels_are_prompt_and_target(tmp_path: Path) -> None:
     [
         ([{"prompt": "x", "target_new": "y"}, "z"], "Edit 1 of .* is not a JSON object"),
         ([{"prompt": "x", "target_new": "y", "subject": 3}], "subject = 3, which must be a text"),
+        (
+            [
+                {"prompt": "x", "target_new": "y"},
+                {"prompt": "x", "target_new": "y", "locality": [{"loc": "a \ud800?"}]},
+            ],
+            r"Edit 1 of .* has a text with '.ud800', half of a character",
+        ),
     ],
 )
 def test_a_malformed_object_is_refused_with_the_place(content: object, reason: str, tmp_path: Path) -> None:
