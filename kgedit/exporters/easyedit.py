@@ -1,19 +1,19 @@
 """EasyEdit's JSON format of KnowEdit, with additional fields for ids and accepted answers.
 
-A group of `locality` or `portability` is a list of {prompt, ground_truth}; their `ids` and the group Personas are
-kgedit's. EasyEdit reads groups and fields by name and ignores unknown ones.
+A group of `locality` or `portability` is a list of {prompt, ground_truth}; their `ids` and the groups Personas and
+Random_Neighbours are kgedit's. EasyEdit reads groups and fields by name and ignores unknown ones. The form has no place
+for dates and kinds of change.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from kgedit.records.cases import Axis, Case, Probe
 from kgedit.store.files import array_text, write_text
-from kgedit.timesteps.edit_files.easyedit import PORTABILITY_AXES
+from kgedit.timesteps.edit_files.easyedit import LOCALITY_GROUPS, PORTABILITY_AXES
 from kgedit.timesteps.timestep import Timestep
-
-_GROUPS = {axis: group for group, axis in PORTABILITY_AXES.items()}
 
 
 def export(timestep: Timestep) -> Path:
@@ -27,7 +27,6 @@ def export(timestep: Timestep) -> Path:
 def _row(case: Case) -> dict[str, object]:
     rephrases = _questions(case, "rephrase")
     answers = case.probes[0].answers
-    near = [_entry(probe) for probe in case.probes if probe.axis == "locality"]
     return {
         "subject": case.fact.subject_label,
         "prompt": case.question,
@@ -35,12 +34,8 @@ def _row(case: Case) -> dict[str, object]:
         # A string if there is one old answer, as in EasyEdit's sets; otherwise a list and null.
         "ground_truth": case.old_answers[0] if len(case.old_answers) == 1 else list(case.old_answers) or None,
         "rephrase_prompt": rephrases[0] if len(rephrases) == 1 else rephrases or None,
-        "locality": {"Relation_Specificity": near} if near else {},
-        "portability": {
-            group: [_entry(probe) for probe in case.probes if probe.axis == axis]
-            for axis, group in _GROUPS.items()
-            if _questions(case, axis)
-        },
+        "locality": _groups(case, LOCALITY_GROUPS),
+        "portability": _groups(case, PORTABILITY_AXES),
         "case_id": case.case_id,
         "tag": case.tag,
         "subject_id": case.fact.subject,
@@ -55,6 +50,11 @@ def _row(case: Case) -> dict[str, object]:
 
 def _questions(case: Case, axis: Axis) -> list[str]:
     return [probe.question for probe in case.probes if probe.axis == axis]
+
+
+def _groups(case: Case, axes: Mapping[str, Axis]) -> dict[str, list[dict[str, object]]]:
+    found = {group: [_entry(probe) for probe in case.probes if probe.axis == axis] for group, axis in axes.items()}
+    return {group: entries for group, entries in found.items() if entries}
 
 
 def _entry(probe: Probe) -> dict[str, object]:

@@ -1,6 +1,7 @@
 """WikiBigEdit's published JSON format, followed by additional fields for ids and old answers.
 
-It has two hops at most: longer chains are in the timestep's own tables only.
+It has two hops and one locality question at most, and no cloze: longer chains, random neighbours of the profile
+WikiFactDiff and clozes are in the timestep's own tables only.
 """
 
 from __future__ import annotations

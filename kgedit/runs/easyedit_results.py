@@ -23,7 +23,7 @@ from kgedit.metrics.text import FLUENCY
 from kgedit.records.cases import LOCALITY_AXES, Axis
 from kgedit.records.runs import UNEDITED, Answer, ModelState, Preset
 from kgedit.runs.run_files import read_answers, read_edit_costs, read_edited_cases, read_spec, require_finished
-from kgedit.timesteps.edit_files.easyedit import PORTABILITY_AXES
+from kgedit.timesteps.edit_files.easyedit import LOCALITY_GROUPS, PORTABILITY_AXES
 
 _PLAIN: Mapping[str, Axis] = {"rewrite": "update", "rephrase": "rephrase"}
 """Scores outside any section -> axis."""
@@ -37,8 +37,6 @@ _PORTABILITY: Mapping[str, Axis] = {
 
 _READ: Mapping[str, Axis] = {**_PORTABILITY, "mhop": "mhop", "personas": "personas"}
 """Group -> axis when reading: examples/run_WikiBigEdit.py uses other names for two of them."""
-
-_LOCALITY: Mapping[str, Axis] = {"Relation_Specificity": "locality", "Random_Neighbours": "random_locality"}
 
 _TEACHER_FORCED = "decoder_only_teacher_forcing"
 _WHOLE_ANSWERS = "pre_post_argmax_text_match"
@@ -145,7 +143,7 @@ def _request(case: Mapping[str, Any], asked: _Asked) -> dict[str, Any]:
         "target_new": update.answers[0],
         "ground_truth": case["old_answers"][0] if case["old_answers"] else None,
         "portability": {group: _questions(asked[axis]) for group, axis in _PORTABILITY.items() if axis in asked},
-        "locality": {group: _questions(asked[axis]) for group, axis in _LOCALITY.items() if axis in asked},
+        "locality": {group: _questions(asked[axis]) for group, axis in LOCALITY_GROUPS.items() if axis in asked},
         "subject": case["subject_label"],
     }
     return request | ({"rephrase_prompt": rephrased[0] if len(rephrased) == 1 else rephrased} if rephrased else {})
@@ -165,7 +163,7 @@ def _scores(asked: _Asked, before: _Asked | None, preset: Preset) -> dict[str, A
             found[f"{name}_acc"] = _matches(asked[axis])[:1] if axis == "update" else _mean_of(_matches(asked[axis]))
             meta[name] = _meta(f"{name}_acc", _TEACHER_FORCED, "token_accuracy", "lm") | {"context": preset.context}
     found["locality"] = {}
-    for group, axis in _LOCALITY.items() if before is not None else ():
+    for group, axis in LOCALITY_GROUPS.items() if before is not None else ():
         if axis in asked:
             earlier = (before or {}).get(axis, {})
             found["locality"][f"{group}_acc"] = [
@@ -250,7 +248,7 @@ def _axis_of(name: str) -> Axis | None:
     section, _, inner = name.partition(".")
     group = inner.removesuffix("_acc")
     if section == "locality":
-        return _LOCALITY.get(group, LOCALITY_AXES[0])
+        return LOCALITY_GROUPS.get(group, LOCALITY_AXES[0])
     if section == "portability":
         return _READ.get(group)
     return _PLAIN.get(name.removesuffix("_acc"))

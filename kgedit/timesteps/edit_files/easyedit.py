@@ -43,6 +43,9 @@ PORTABILITY_AXES: Mapping[str, Axis] = {
 }
 """Group of `portability` -> axis. Personas is kgedit's own group and ignored by EasyEdit, which knows the others."""
 
+LOCALITY_GROUPS: Mapping[str, Axis] = {"Relation_Specificity": "locality", "Random_Neighbours": "random_locality"}
+"""Group of `locality` -> axis, as written by kgedit, whose own group is the second; all other groups are locality."""
+
 
 def case_of_row(row: Row, number: int, name: str) -> Case:
     """Case of one complete object.
@@ -121,12 +124,13 @@ def _locality(row: Row, place: RowPlace) -> Iterator[Probe]:
     for group, entry in [("", flat), *_entries(row.get("locality"))]:
         questions = entry.get("prompt") or entry.get("loc")
         accepted = entry.get("ground_truth") or entry.get("loc_ans")
+        axis = LOCALITY_GROUPS.get(group, "locality")
         for question, answers in questions_with_answers(place, "locality", questions, accepted):
-            if (question, answers) not in seen:
-                seen.add((question, answers))
+            if (axis, question, answers) not in seen:
+                seen.add((axis, question, answers))
                 nearby = nearby_fact(place, len(seen) - 1, question, answers[0], group=group)
                 facts = _listed_facts(entry, answers[0]) or (nearby,)
-                yield Probe("locality", question, answers, facts, changed=entry.get("changed") is True)
+                yield Probe(axis, question, answers, facts, changed=entry.get("changed") is True)
 
 
 def _entries(value: Any) -> list[tuple[str, Row]]:

@@ -58,6 +58,22 @@ def test_an_export_is_read_back_as_the_same_cases(name: str, cloze: bool, timest
     assert len(written[0]["probes"]) == 5  # type: ignore[arg-type]
 
 
+def test_easyedits_form_keeps_random_neighbours_apart(timestep: Timestep, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also if the nearest neighbour is drawn at random as well."""
+
+    def with_random(case: Case) -> Case:
+        near = next(probe for probe in case.probes if probe.axis == "locality")
+        drawn = dataclasses.replace(near, question="Which water does Mora lie at?", answers=("Siljan",))
+        also = [dataclasses.replace(probe, axis="random_locality") for probe in (drawn, near)]
+        return dataclasses.replace(case, probes=(*case.probes, *also))
+
+    cases = [with_random(case) for case in timestep.cases()]
+    monkeypatch.setattr(Timestep, "cases", lambda _: iter(cases))
+    edits = EditFile.open(EXPORTERS["easyedit"](timestep))
+    assert [_told(case, cloze=True) for case in edits.cases()] == [_told(case, cloze=True) for case in cases]
+    assert not edits.unused
+
+
 @pytest.mark.parametrize("name", ["easyedit", "wikibigedit", "wikifactdiff"])
 def test_a_neighbour_keeps_its_relation_and_that_it_changed(name: str, timestep: Timestep) -> None:
     path = timestep.folder / "locality.parquet"
