@@ -5,8 +5,10 @@ As a JSON document it has the groups with their standings, the runs with their p
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +21,10 @@ from kgedit.errors import KgeditError, SubmissionError, TimestepError
 from kgedit.progress import step
 from kgedit.records.published import SubmittedTimestep, SubmitterNote
 from kgedit.records.runs import RunEnvironment
+from kgedit.runs.presets import ASKED
 from kgedit.runs.run_files import read_environment, read_runs
 from kgedit.runs.submissions.entries import ENTRIES, read_entry
+from kgedit.runs.submissions.local_paths import context_without_folder, is_context_file
 from kgedit.untrusted import is_web_address
 
 
@@ -90,9 +94,9 @@ def read_board(paths: Iterable[Path]) -> Board:
             left_out[folder] = error.reasons
         except KgeditError as error:
             left_out[folder] = (str(error),)
-    named = _same_names(list(found.values()))
-    by_folder = {one.run.folder: one for one in named}
-    ordered = in_report_order(one.run for one in named)
+    unified = _unified(list(found.values()))
+    by_folder = {one.run.folder: one for one in unified}
+    ordered = in_report_order(one.run for one in unified)
     return Board(tuple(by_folder[run.folder] for run in ordered), left_out)
 
 
@@ -127,19 +131,52 @@ def _read(folder: Path) -> BoardRun:
     return BoardRun(run, environment)
 
 
-def _same_names(runs: Sequence[BoardRun]) -> list[BoardRun]:
-    """Unify specs: equal weights get one name, different weights different names, and timesteps their own names."""
-    weights = {_weights(one): one.run.model for one in sorted(runs, key=lambda one: one.run.model, reverse=True)}
-    several = {name for name in weights.values() if sum(name == other for other in weights.values()) > 1}
-    named = []
+def _unified(runs: Sequence[BoardRun]) -> list[BoardRun]:
+    """Unify specs: equal weights and files of contexts get one name, different ones different names.
+
+    Timesteps get their own names.
+    """
+    weights = _names((_weights(one), one.run.model) for one in runs)
+    contexts = _names(named for one in runs for named in _context_files(one).values())
+    unified = []
     for one in runs:
-        model = weights[_weights(one)]
-        model = f"{model} ({_weights(one)[:8]})" if model in several else model
-        steps = one.environment.timesteps if one.environment else ()
-        names = tuple(step.name for step in steps) or one.run.spec.timesteps
-        spec = replace(one.run.spec, model=model, timesteps=names)
-        named.append(replace(one, run=replace(one.run, spec=spec)))
-    return named
+        spec, steps = one.run.spec, one.environment.timesteps if one.environment else ()
+        own = {asked: contexts[sha256] for asked, (sha256, _) in _context_files(one).items()}
+        spec = replace(
+            spec,
+            model=weights[_weights(one)],
+            timesteps=tuple(step.name for step in steps) or spec.timesteps,
+            presets=tuple(replace(preset, context=own.get(preset.name, preset.context)) for preset in spec.presets),
+            train_context=own.get(None, spec.train_context),
+        )
+        unified.append(replace(one, run=replace(one.run, spec=spec)))
+    return unified
+
+
+def _names(named: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """Hash -> name, from pairs of both: the first name of a hash, followed by the hash if another one has this name."""
+    first = dict(sorted(named, key=itemgetter(1), reverse=True))
+    times = Counter(first.values())
+    return {sha256: name if times[name] == 1 else f"{name} ({sha256[:8]})" for sha256, name in first.items()}
+
+
+def _context_files(one: BoardRun) -> dict[str | None, tuple[str, str]]:
+    """Preset, or None for training -> hash and name of its context, if that is a file and its hash is recorded."""
+    spec, env = one.run.spec, one.environment
+    if env is None:
+        return {}
+    named: dict[str | None, tuple[str, str]] = {
+        preset.name: (env.contexts[preset.name], preset.context)
+        for preset in spec.presets
+        if preset.name in env.contexts
+    }
+    if spec.train_context not in (None, ASKED) and env.trained_in:
+        named[None] = (env.trained_in[0].sha256, env.trained_in[0].name)
+    return {
+        asked: (sha256, context_without_folder(context))
+        for asked, (sha256, context) in named.items()
+        if is_context_file(context)
+    }
 
 
 def _weights(one: BoardRun) -> str:

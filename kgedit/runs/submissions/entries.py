@@ -28,6 +28,7 @@ from kgedit.records.published import ENTRY_FORMAT, Submission, SubmitterNote
 from kgedit.records.runs import Answer, RunSpec
 from kgedit.runs.run_files import old_answers, read_answers, read_edited_cases
 from kgedit.runs.submissions import CheckedRun, score_differences
+from kgedit.runs.submissions.local_paths import context_without_folder, settings_without_folders, without_folders
 from kgedit.store.files import only_writer, replace_folder
 from kgedit.untrusted import is_path_component
 
@@ -106,7 +107,7 @@ def _identity(run: CheckedRun) -> str:
 
 
 def _nameless(spec: RunSpec) -> RunSpec:
-    """The spec without local paths; environment.json has the hashes."""
+    """The spec as it is part of `_identity`, with the paths that existing entries have."""
     names = tuple(path.rstrip("/").rpartition("/")[2] for path in spec.timesteps)
     only = spec.only_cases and spec.only_cases.rpartition("/")[2]
     ability = spec.ability and spec.ability.rpartition("/")[2]
@@ -119,24 +120,31 @@ def _short(model: str) -> str:
 
 def _write(run: CheckedRun, folder: Path, name: str, statement: SubmitterNote, report: Path | None) -> Submission:
     folder.mkdir(parents=True)
-    write_full_answers(folder / "answers.parquet", read_answers(run.folder))
+    contexts = {preset.context: context_without_folder(preset.context) for preset in run.spec.presets}
+    answers = (replace(one, context=contexts[one.context]) for one in read_answers(run.folder))
+    write_full_answers(folder / "answers.parquet", answers)
     pq.write_table(run.cases, folder / "cases.parquet", compression="zstd")
     if report is not None:
         shutil.copyfile(report, folder / "report.html")
         statement = replace(statement, report="report.html")
-    environment = run.environment
+    spec, environment, preparation = without_folders(run.spec), run.environment, run.preparation
     submission = Submission(
         format=ENTRY_FORMAT,
         name=name,
         statement=statement,
-        spec=_nameless(run.spec),
-        environment=replace(environment, model=replace(environment.model, name=_short(environment.model.name))),
-        preparation=run.preparation,
+        spec=spec,
+        environment=replace(
+            environment,
+            model=replace(environment.model, name=spec.model),
+            settings=settings_without_folders(environment.settings),
+            trained_in=tuple(replace(one, name=context_without_folder(one.name)) for one in environment.trained_in),
+        ),
+        preparation=preparation and replace(preparation, settings=settings_without_folders(preparation.settings)),
         selection=run.selection,
         timesteps=run.timesteps,
         run_files={file: sha256_of(run.folder / file) for file in _MADE if (run.folder / file).is_file()},
         files={path.name: sha256_of(path) for path in sorted(folder.iterdir())},
-        scores=run.scores,
+        scores=replace(run.scores, train_context=spec.train_context),
     )
     (folder / "entry.json").write_bytes(msgspec.json.format(msgspec.json.encode(submission), indent=1) + b"\n")
     return submission

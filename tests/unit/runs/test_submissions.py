@@ -17,11 +17,14 @@ from world.small_runs import write_lines
 from world.small_timestep import OLD_MAYORS
 from world.submitted_runs import write_hashed_timestep, write_submittable
 
+from kgedit.analysis.leaderboard import standings_of
 from kgedit.errors import SubmissionError, TimestepError
 from kgedit.records.runs import Answer
 from kgedit.runs.run_files import read_answers
 from kgedit.runs.scoring import write_scores
+from kgedit.runs.submissions.board import read_board
 from kgedit.runs.submissions.entries import read_entry, read_full_answers
+from kgedit.runs.submissions.local_paths import context_without_folder, is_context_file
 from kgedit.timesteps.timestep import Timestep
 from kgedit.verbs.publish import leaderboard, submit
 
@@ -75,6 +78,66 @@ def test_a_whole_run_gives_an_entry_with_every_answer(whole: Path, tmp_path: Pat
 def test_an_entry_holds_no_path_of_the_machine(whole: Path, tmp_path: Path) -> None:
     folder = submit(whole, tmp_path, **BY).folder
     assert str(whole.parent.parent) not in (folder / "entry.json").read_text(encoding="utf-8")
+
+
+def with_files(run: Path, folder: str, *, content: str = "cc", seed: int = 7) -> Path:
+    """The run with a corpus and a context for training and questions in files of a folder."""
+    for name, changes in {
+        "spec.yaml": {
+            "settings: {}": f"settings: {{corpus: 'prose,{folder}/corpus.txt'}}",
+            "context: instruction": f"context: {folder}/plain.txt",
+            "train_context: question_only": f"train_context: chat:{folder}/plain.txt",
+            "seed: 7": f"seed: {seed}",
+        },
+        "answers.jsonl": {'"context":"instruction"': f'"context":"{folder}/plain.txt"'},
+        "prepared.json": {'"steps":25': f'"steps":25,"corpus":"prose,{folder}/corpus.txt"'},
+        "environment.json": {
+            '"steps":25': f'"steps":25,"corpus":"prose,{folder}/corpus.txt"',
+            '"wild":"bb"': f'"wild":"{content}"',
+            '"trained_in":[]': f'"trained_in":[{{"name":"chat:{folder}/plain.txt","sha256":"d{content}"}}]',
+            '"seed":7': f'"seed":{seed}',
+        },
+    }.items():
+        text = (run / name).read_text(encoding="utf-8")
+        for old, new in changes.items():
+            assert old in text
+            text = text.replace(old, new)
+        (run / name).write_text(text, encoding="utf-8")
+    write_scores(run)
+    return run
+
+
+def test_an_entry_names_files_without_their_folders(run: Path, tmp_path: Path) -> None:
+    folder = submit(with_files(run, "/home/ada/mine"), tmp_path / "board", **BY).folder
+    assert "/home/ada" not in (folder / "entry.json").read_text(encoding="utf-8")
+    assert {one.context for one in read_full_answers(folder / "answers.parquet")} == {"question_only", "plain.txt"}
+    shown = read_entry(folder).submission
+    assert shown.spec.settings == {"corpus": "prose,corpus.txt"}
+    assert shown.preparation is not None
+    assert shown.preparation.settings == shown.environment.settings == {"steps": 25, "corpus": "prose,corpus.txt"}
+    assert [one.context for one in shown.spec.presets] == ["question_only", "plain.txt"]
+    assert shown.spec.train_context == shown.scores.train_context == "chat:plain.txt"
+
+
+@pytest.mark.parametrize("name", ["question_only", "chat:question_only", "chat", "/home/ada/question_only"])
+def test_a_context_is_as_different_from_others_without_its_folder(name: str) -> None:
+    short = context_without_folder(name)
+    assert short == (name if "/" not in name else "./question_only") == context_without_folder(short)
+    assert is_context_file(short) is is_context_file(name) is ("/" in name)
+
+
+def test_contexts_of_runs_are_compared_by_content(whole: Path, tmp_path: Path) -> None:
+    for seed, (folder, content) in enumerate([("/home/ada", "cc"), ("/home/bea/other", "cc"), ("/home/cid", "ee")]):
+        copy = Path(shutil.copytree(whole, tmp_path / "runs" / f"ft_m{seed}"))
+        with_files(copy, folder, content=content, seed=seed)
+        if seed == 0:
+            submit(copy, tmp_path / "board", **BY)
+            shutil.rmtree(copy)
+    runs = read_board([tmp_path / "board", tmp_path / "runs"]).runs
+    assert [one.run.spec.train_context for one in runs] == ["chat:plain.txt (dcc)"] * 2 + ["chat:plain.txt (dee)"]
+    assert [one.run.spec.presets[1].context for one in runs] == ["plain.txt (cc)"] * 2 + ["plain.txt (ee)"]
+    groups = {one.group: one for one in standings_of([one.run for one in runs])}
+    assert [sum(len(row.variant.runs) for row in one.rows) for one in groups.values()] == [2, 1]
 
 
 def test_the_same_run_gives_the_same_bytes_and_one_entry(whole: Path, tmp_path: Path) -> None:
