@@ -12,6 +12,8 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from kgedit import __version__
 from kgedit.analysis.comparisons import Placed
 from kgedit.analysis.leaderboard import MEASURES, Standing, Standings
@@ -24,7 +26,7 @@ from kgedit.records.runs import RunEnvironment
 from kgedit.runs.presets import ASKED
 from kgedit.runs.run_files import read_environment, read_runs
 from kgedit.runs.submissions.entries import ENTRIES, read_entry
-from kgedit.runs.submissions.local_paths import context_without_folder, is_context_file
+from kgedit.runs.submissions.local_paths import context_without_folder, is_context_file, without_folders
 from kgedit.untrusted import is_web_address
 
 
@@ -80,6 +82,8 @@ class Board:
 def read_board(paths: Iterable[Path]) -> Board:
     """Read boards, entries, runs and folders of runs; entries are checked, and left out with reasons if they fail.
 
+    A run that is also there as an entry, or as a copy, counts once; the others are left out.
+
     Raises:
         TimestepError: if a path contains none of these.
     """
@@ -94,7 +98,12 @@ def read_board(paths: Iterable[Path]) -> Board:
             left_out[folder] = error.reasons
         except KgeditError as error:
             left_out[folder] = (str(error),)
-    unified = _unified(list(found.values()))
+    kept: dict[bytes, Path] = {}
+    for folder, one in sorted(found.items(), key=lambda item: item[1].statement is None):  # entries first
+        first = kept.setdefault(_content(one), folder)
+        if first != folder:
+            left_out[folder] = (f"the same run as {first.parent.name}/{first.name}",)
+    unified = _unified([one for folder, one in found.items() if folder not in left_out])
     by_folder = {one.run.folder: one for one in unified}
     ordered = in_report_order(one.run for one in unified)
     return Board(tuple(by_folder[run.folder] for run in ordered), left_out)
@@ -129,6 +138,12 @@ def _read(folder: Path) -> BoardRun:
     except TimestepError:
         environment = None  # an earlier version's: the board then shows less, the numbers are the same
     return BoardRun(run, environment)
+
+
+def _content(one: BoardRun) -> bytes:
+    """Key that an entry, its run and copies of both have in common."""
+    scores = one.run.scores
+    return msgspec.json.encode([scores.answers_sha256, scores.cases_sha256, without_folders(one.run.spec)])
 
 
 def _unified(runs: Sequence[BoardRun]) -> list[BoardRun]:

@@ -140,6 +140,21 @@ def test_contexts_of_runs_are_compared_by_content(whole: Path, tmp_path: Path) -
     assert [sum(len(row.variant.runs) for row in one.rows) for one in groups.values()] == [2, 1]
 
 
+def test_a_run_counts_once_as_an_entry_or_else_as_the_first_of_its_copies(run: Path, tmp_path: Path) -> None:
+    with_files(run, "/home/ada/mine")
+    entry = submit(run, tmp_path / "board", **BY).folder
+    copy = Path(shutil.copytree(run, tmp_path / "copies" / "b"))
+    other = Path(shutil.copytree(run, tmp_path / "copies" / "c"))
+    (other / "spec.yaml").write_text((other / "spec.yaml").read_text("utf-8").replace("seed: 7", "seed: 8"), "utf-8")
+    write_scores(other)
+    of_all = read_board([run, tmp_path / "copies", tmp_path / "board"])
+    assert {one.run.folder for one in of_all.runs} == {entry, other}
+    assert of_all.left_out == dict.fromkeys((run, copy), (f"the same run as entries/{entry.name}",))
+    of_folders = read_board([run, tmp_path / "copies"])
+    assert {one.run.folder for one in of_folders.runs} == {run, other}
+    assert of_folders.left_out == {copy: (f"the same run as {tmp_path.name}/ft_m",)}
+
+
 def test_the_same_run_gives_the_same_bytes_and_one_entry(whole: Path, tmp_path: Path) -> None:
     first = bytes_of(submit(whole, tmp_path / "one", **BY).folder.parent)
     assert bytes_of(submit(whole, tmp_path / "other", **BY).folder.parent) == first
