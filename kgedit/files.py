@@ -73,6 +73,17 @@ def replace_file(path: Path, content: str | bytes | Iterable[str], *, mode: int 
         raise
 
 
+def check_outputs(paths: Iterable[Path]) -> None:
+    """Check that no two outputs of a command are written to the same path.
+
+    Raises:
+        TimestepError: if two are.
+    """
+    resolved = [path.resolve() for path in paths]
+    if twice := [path for path in resolved if resolved.count(path) > 1]:
+        raise TimestepError(f"Two outputs have the same path: {twice[0]}. Give another one.")
+
+
 def write_files(texts: Mapping[Path, str], *, overwrite: bool) -> list[Path]:
     """Write texts to files, so that a notebook cell or a command can be run again with the same result.
 

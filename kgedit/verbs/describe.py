@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kgedit.errors import TimestepError
-from kgedit.files import write_files
+from kgedit.files import check_outputs, write_files
 from kgedit.untrusted import is_web_address
 from kgedit.verbs.options import AnyFile, AnyFolder, AnyPath, Verb, argument, flag, function_of, options
 
@@ -98,7 +98,8 @@ class DescribePage(EditsOption, Verb[tuple[Path, ...]]):
             The written files.
 
         Raises:
-            TimestepError: if there are no edits, such a file or folder exists, or `browser` is not an http address.
+            TimestepError: if there are no edits, such a file or folder exists, two have the same path, or `browser` is
+                not an http address.
             MissingExtraError: if figures are requested and the packages that draw them are not installed.
         """
         from kgedit.pages.change_figures import word_figure
@@ -113,6 +114,7 @@ class DescribePage(EditsOption, Verb[tuple[Path, ...]]):
         html_file, folder, words = (
             None if one is None else Path(one) for one in (self.html, self.figures, self.word_cloud)
         )
+        check_outputs(path for path in (html_file, folder, words) if path)
         if folder and folder.exists() and not self.overwrite:
             raise TimestepError(f"{folder} already exists. Replace it: --overwrite")
         command = shlex.join(["kgedit", "describe", str(self.edits), "--html", str(self.html or "changes.html")])

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kgedit.errors import TimestepError
-from kgedit.files import write_files
+from kgedit.files import check_outputs, write_files
 from kgedit.html_tables import html_table
 from kgedit.untrusted import is_web_address
 from kgedit.verbs.home_folder import read_date
@@ -270,13 +270,14 @@ class RankRuns(Verb[Leaderboard]):
         """Rank the runs.
 
         Raises:
-            TimestepError: if a path contains no run, nothing can be ranked, or a file exists.
+            TimestepError: if a path contains no run, nothing can be ranked, a file exists, or two have the same path.
         """
         from kgedit.analysis.leaderboard import standings_of
         from kgedit.runs.submissions.board import read_board
 
         files = (self.html, self.markdown, self.csv, self.json)
         page, *others = (None if path is None else Path(path) for path in files)
+        check_outputs(path for path in (page, *others) if path)
         board = read_board([Path(path) for path in as_many(self.paths)])
         made = Leaderboard(board, tuple(standings_of([one.run for one in board.runs])))
         texts: dict[Path, str] = {}

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from pydantic import BeforeValidator
 
 from kgedit.errors import TimestepError
-from kgedit.files import write_files
+from kgedit.files import check_outputs, write_files
 from kgedit.html_tables import html_table
 from kgedit.verbs.options import (
     AnyFile,
@@ -206,7 +206,7 @@ def _report(wanted: ReportRuns) -> Report:
     folders, files = _folders_and_files(wanted.runs)
     easyedit_files = _easyedit_files(folders, wanted.easyedit)
     files_asked_for = [path for path in (markdown_file, csv_file, json_file, html_file, figures_folder) if path]
-    _check_targets([*files_asked_for, *easyedit_files.values()])
+    check_outputs([*files_asked_for, *easyedit_files.values()])
     of_runs_only = (wanted.html, wanted.figures, wanted.easyedit, wanted.csv)
     _check_files(files, folders, rescore=wanted.rescore, of_runs=of_runs_only)
     if wanted.rescore:
@@ -235,7 +235,7 @@ def _report(wanted: ReportRuns) -> Report:
     pages = {html_file: page.html} if page and html_file else {}
     runs = found if easyedit_files else ()
     results = {easyedit_files[run.folder.resolve()]: easyedit_results(run.folder) for run in runs}
-    _check_targets([*files_asked_for, *results, *tables])
+    check_outputs([*files_asked_for, *results, *tables])
     if tables_folder:
         _clear(tables_folder, keep=tables, overwrite=overwrite)
     write_files(texts | tables | pages | {path: one.text for path, one in results.items()}, overwrite=overwrite)
@@ -401,13 +401,6 @@ def _easyedit_files(folders: Sequence[Path], target: str | Path | None) -> dict[
     if target and (twins := sorted({name for name in names if names.count(name) > 1})):
         raise TimestepError(f"Two runs are called {twins[0]}. Rename a folder: --easyedit names files after the runs.")
     return {folder: Path(target) / f"{folder.name}.json" for folder in different} if target else {}
-
-
-def _check_targets(paths: Sequence[Path]) -> None:
-    """Raise TimestepError if two outputs are written to the same path."""
-    resolved = [path.resolve() for path in paths]
-    if twice := [path for path in resolved if resolved.count(path) > 1]:
-        raise TimestepError(f"Two outputs of the report have the same path: {twice[0]}. Give another one.")
 
 
 def _target(file: str | Path | None, folder: str | Path | None, name: str) -> Path | None:

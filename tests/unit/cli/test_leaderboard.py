@@ -129,6 +129,15 @@ def test_the_page_sorts_by_numbers_and_shows_untrusted_words_as_text(board: Path
     assert "Replace it: --overwrite" in command("leaderboard", board, "--html", page).stderr
 
 
+def test_outputs_that_would_replace_each_other_are_refused(board: Path, tmp_path: Path) -> None:
+    same = tmp_path / "board.out"
+    for options in (("--html", "--markdown"), ("--csv", "--json")):
+        result = command("leaderboard", board, options[0], same, options[1], tmp_path / "." / "board.out")
+        assert result.exit_code == 1
+        assert f"Two outputs have the same path: {same}" in result.stderr
+    assert not same.exists()
+
+
 def test_an_entry_that_was_changed_is_left_out_and_told(board: Path, tmp_path: Path) -> None:
     import shutil
 

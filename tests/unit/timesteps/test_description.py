@@ -60,6 +60,11 @@ def test_views_and_counts_are_put_into_powers_of_ten(tmp_path: Path) -> None:
     assert not {"object views", "subject count"} & {part for part, _ in result}
 
 
+def test_a_page_and_a_word_cloud_with_one_path_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(TimestepError, match="Two outputs have the same path"):
+        kgedit.describe_page(tmp_path, html=tmp_path / "one", word_cloud=tmp_path / "one")
+
+
 def test_word_clouds_are_one_file_with_the_same_bytes(tmp_path: Path) -> None:
     folder = write_timestep(tmp_path / "step", towns=range(4)).folder
     for name in ("one.svg", "other.svg"):
