@@ -10,6 +10,7 @@ import fnmatch
 import hashlib
 import json
 import math
+import shlex
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -244,6 +245,11 @@ def _first(probes: Sequence[Probe], axis: str) -> str:
 def _recognise(path: Path, rows: Sequence[Any]) -> EditFormat:
     if not rows:
         raise _not_edits(path, "its list is empty")
+    if isinstance(rows[0], Mapping) and {"requested_rewrite", "post"} <= rows[0].keys():
+        raise TimestepError(
+            f"{path} holds results of EasyEdit, not edits: its first object has requested_rewrite and post. Read its "
+            f"scores: kgedit report {shlex.quote(str(path))}"
+        )
     for name in EDIT_FORMATS:
         if EDIT_FORMATS[name].recognises(rows[0]):
             return EDIT_FORMATS[name]

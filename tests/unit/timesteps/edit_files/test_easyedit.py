@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -123,6 +124,13 @@ def test_a_folder_is_a_timestep_and_a_file_is_edits(tmp_path: Path) -> None:
     assert isinstance(open_edits(tmp_path / "step"), Timestep)
     assert open_edits(tmp_path / "step").unused_fields == ()
     assert isinstance(open_edits(write_json(tmp_path / "edits.json", EASYEDIT)), EditFile)
+
+
+def test_a_file_of_easyedits_results_is_refused_with_the_command_that_reads_it(tmp_path: Path) -> None:
+    row = {"pre": {}, "case_id": 0, "requested_rewrite": {"prompt": "Who?", "target_new": "Ada"}, "post": {}}
+    file = write_json(tmp_path / "FT_results.json", row)
+    with pytest.raises(TimestepError, match=rf"holds results of EasyEdit, .*: kgedit report {re.escape(str(file))}"):
+        EditFile.open(file)
 
 
 def test_an_edit_without_an_old_answer_is_new(tmp_path: Path) -> None:
