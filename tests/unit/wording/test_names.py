@@ -49,6 +49,9 @@ from kgedit.wording.names import name_rules, with_indefinite_article
         "North Sea",
         "Christian Social Union in Bavaria",
         "Pirate Party Germany",
+        "Belarus national under-21 football team",
+        "Commonwealth Games",
+        "1985 Southeast Asian Games",
     ],
 )
 def test_bodies_and_some_countries_take_the_article(label: str) -> None:
@@ -83,6 +86,8 @@ def test_bodies_and_some_countries_take_the_article(label: str) -> None:
         "20,000 Leagues Under the Sea",
         "George IV of the United Kingdom",
         "Forza Italia",
+        "Irrational Games",
+        "Epic Games",
     ],
 )
 def test_most_names_take_none(label: str) -> None:
