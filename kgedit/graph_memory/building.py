@@ -386,6 +386,7 @@ def _names_by_facts(facts: pa.Table, every: pa.Table) -> pa.Table:
                 SELECT subject AS id, subject_label AS label, subject_description AS description, 'item' AS kind
                 FROM every UNION ALL SELECT object, object_label, NULL, 'item' FROM every
             ) ORDER BY id, description NULLS LAST;
+            CREATE VIEW old_entities AS FROM new_entities;
             """
         )
         return unhinted_names(connection, facts)

@@ -1,8 +1,8 @@
 """Labels of the entities in a change, filters of labels, and subjects as questions name them.
 
 A subject has its class, "the" before names that need it, and a hint if others share its name. Works on any connection
-with the views new_facts, old_facts and new_entities: both profiles have them. A slice of Wikidata may lack classes;
-then the class is inferred from the properties of an item (prompts/names).
+with the views new_facts, old_facts, new_entities and old_entities: both profiles have them. A slice of Wikidata may
+lack classes; then the class is inferred from the properties of an item (prompts/names).
 """
 
 from __future__ import annotations
@@ -136,7 +136,7 @@ SUBJECTS = pa.schema(
         ("subject", pa.string()),
         ("subject_class", pa.string()),  # one of kgedit.wording.grammar.SUBJECT_CLASSES, or ""
         ("name", pa.string()),  # as used in a sentence
-        ("hinted_name", pa.string()),  # with country or description, if another item has the same label
+        ("hinted_name", pa.string()),  # with country or description, if an item of either snapshot shares its label
     ]
 )
 
@@ -158,7 +158,7 @@ def describe_subjects(
     """Determine the names of some subjects.
 
     Args:
-        connection: Connection with views new_facts, old_facts and new_entities.
+        connection: Connection with views new_facts, old_facts, new_entities and old_entities.
         labels: Columns subject and subject_label.
         language: Language of the labels.
 
@@ -279,12 +279,16 @@ def _keep_descriptions(connection: duckdb.DuckDBPyConnection, rules: NameRules) 
         connection,
         "described",
         """
-        WITH namesake AS (
-            SELECT label FROM new_entities SEMI JOIN subject_given USING (label) WHERE kind = 'item'
-            GROUP BY label HAVING count(*) > 1
+        WITH item AS (
+            SELECT id, label FROM new_entities WHERE kind = 'item'
+            UNION ALL SELECT id, label FROM old_entities WHERE kind = 'item'
+        ), namesake AS (
+            SELECT label FROM item SEMI JOIN subject_given USING (label) GROUP BY label HAVING min(id) <> max(id)
         )
-        SELECT part, subject, s.label, n.label IS NOT NULL AS shared, description
-        FROM subject_given s LEFT JOIN namesake n USING (label) LEFT JOIN new_entities e ON e.id = subject
+        SELECT part, subject, s.label, n.label IS NOT NULL AS shared,
+               coalesce(e.description, o.description) AS description
+        FROM subject_given s LEFT JOIN namesake n USING (label)
+        LEFT JOIN new_entities e ON e.id = subject LEFT JOIN old_entities o ON o.id = subject
         """,
     )
     connection.execute(

@@ -316,6 +316,7 @@ class _Finding:
             """
             INSERT INTO labelled
             SELECT label, id FROM new_entities WHERE kind = 'item' AND label IN (FROM described_label)
+            UNION SELECT label, id FROM old_entities WHERE kind = 'item' AND label IN (FROM described_label)
             """
         )
         first_two = "INSERT INTO entity SELECT unnest(min(id, 2)) FROM labelled GROUP BY label"

@@ -180,6 +180,16 @@ def test_a_part_contains_whole_pairs(tmp_path: Path) -> None:
     assert duckdb.sql(f"SELECT count(*) FROM {literal(part[0].facts)} WHERE property = 'P99'").fetchall() == [(0,)]
 
 
+def test_a_part_contains_items_that_had_a_name_of_its_subjects(tmp_path: Path) -> None:
+    before, after = (
+        [item("Q1", about("P6", leader), label="Arvika"), item("Q2", about("P7", "Q9"), label=label)]
+        for leader, label in (("Q11", "Arvika"), ("Q12", "Kristinehamn"))
+    )
+    for snapshot in take_changes(tmp_path / "home", *two_snapshots(tmp_path, before, after)):
+        found = duckdb.sql(f"SELECT id FROM {literal(snapshot.entities)} WHERE id[1] = 'Q' ORDER BY id").fetchall()
+        assert found == [("Q1",), ("Q2",)]
+
+
 def test_existing_parts_are_kept(tmp_path: Path) -> None:
     whole = small(tmp_path)
     stamps = [

@@ -72,6 +72,17 @@ def test_shared_labels_get_a_hint_by_country_or_description(window: Window) -> N
     assert (rows["Q6"]["name"], rows["Q6"]["hinted_name"]) == ("the Netherlands", None)
 
 
+def test_a_label_that_one_of_the_snapshots_shares_gets_a_hint(tmp_path: Path) -> None:
+    first = entity_line("Q201", "John Carter", description="British sailor")
+    second = entity_line("Q202", "John Carter", description="Irish judge")
+    renamed = entity_line("Q202", "John Carter Cash", description="Irish judge")
+    before, after = two_snapshots(tmp_path, [first, second], [first, renamed])
+    with Window(before, after, spill=tmp_path / "spill") as window:
+        asked = pa.table({"subject": ["Q201", "Q202"], "subject_label": ["John Carter", "John Carter"]})
+        rows = describe_subjects(window.connection, asked).to_pylist()
+    assert [row["hinted_name"] for row in rows] == ["John Carter (British sailor)", "John Carter (Irish judge)"]
+
+
 def test_a_party_takes_an_article_by_its_name_and_not_by_its_class(window: Window) -> None:
     rows = described(window)
     assert (rows["Q8"]["name"], rows["Q9"]["name"]) == ("Forza Italia", "the Labour Party")
