@@ -18,6 +18,7 @@ from kgedit.store.engine import select
 from kgedit.store.window import Window
 from kgedit.timesteps.engines import HOPS, Engine
 from kgedit.timesteps.filters import (
+    SAME_NAME,
     Filter,
     Filtered,
     faults_as_filters,
@@ -172,6 +173,7 @@ CHAIN_FILTERS: tuple[Filter, ...] = (
     ("the replaced object gives the same answer", "same_by_old_object"),
     ("the answer is the office of its holder", "office"),
     ("a label cannot be used in questions", "unusable"),
+    (SAME_NAME, "ambiguous"),
     ("a question about a single hop fails a final filter", "hop_fails"),
     *faults_as_filters("question: "),
     ("question: it names an entity in the middle", "names_middle"),
@@ -434,6 +436,7 @@ def _word_chains(
         f"""
         WITH fact AS (
             SELECT chain, bool_or(fault IS NOT NULL) AS hop_fails, bool_or(unusable) AS unusable,
+                   bool_or(ambiguous) AS ambiguous,
                    list(struct_pack({", ".join(f"{name} := {name}" for name in (*FACT, "object_aliases"))},
                                     question := question, cloze := cloze) ORDER BY hop) AS facts,
                    list(object_label ORDER BY hop)[:-2] AS middle,
@@ -441,11 +444,12 @@ def _word_chains(
             FROM single GROUP BY chain
         ), joined AS (
             SELECT p.chain, p.case_id, p.hops, position, facts, f.object_label, f.object_aliases, old_answers,
-                   j.question, j.rephrases, unusable, hop_fails, j.fault,
+                   j.question, j.rephrases, unusable, ambiguous, hop_fails, j.fault,
                    len(list_filter(middle, lambda name: {gives_away("j.question", "name")})) > 0 AS names_middle
             FROM paths p JOIN fact f USING (chain) JOIN judged j USING (chain)
         )
-        SELECT * EXCLUDE (unusable, hop_fails, fault, names_middle), {reason_column(CHAIN_FILTERS[len(_OF_PATHS) :])}
+        SELECT * EXCLUDE (unusable, ambiguous, hop_fails, fault, names_middle),
+               {reason_column(CHAIN_FILTERS[len(_OF_PATHS) :])}
         FROM joined ORDER BY chain
         """,
         paths=paths,

@@ -47,7 +47,7 @@ from kgedit.timesteps.changes import (
 from kgedit.timesteps.crosslingual import ask_in_other_language, describe_crosslingual, open_other
 from kgedit.timesteps.engines import Engine
 from kgedit.timesteps.engines.store import read_sql
-from kgedit.timesteps.filters import Filter, Filtered, reason_column
+from kgedit.timesteps.filters import Filter, Filtered, add_counts, reason_column, without_namesakes
 from kgedit.timesteps.kinds import (
     CHANGES,
     KindClassifier,
@@ -304,9 +304,9 @@ def _write_tables(
     tables["locality"] = near.written
     step("choosing known facts", 4, _STEPS)
     chains = _find_chains(engine, window, settings, wording)
-    known_facts = _word_known_facts(window, settings, wording, chains)
+    known_facts, judged = _word_known_facts(window, settings, wording, chains)
     found_hops, hops = _find_two_hops(engine, window, settings, wording)
-    counts |= _counted(worded, near, found_hops, hops) | measured
+    counts |= _counted(worded, near, judged, found_hops, hops) | measured
     others = {"two_hops": hops.kept, "known_facts": known_facts}
     if settings.pageviews or settings.counts:
         counts |= {"specificity": worded.specificity}
@@ -375,11 +375,15 @@ def _write_locality(
 
 def _word_known_facts(
     window: Window, settings: WikiBigEditSettings, wording: _Wording, chains: Chains | None
-) -> pa.Table:
+) -> tuple[pa.Table, dict[str, dict[str, Any]]]:
+    """Known facts, and how many were left out."""
     hops = None if chains is None else unchanged_hops(chains.kept)
     chosen = choose_known_facts(window, limit=settings.known_facts, hops=hops)
     subjects = describe_subjects(window.connection, chosen, language=wording.language)
-    return word_facts(chosen, wording.old_templates, subjects, language=wording.language)
+    worded = word_facts(chosen, wording.old_templates, subjects, language=wording.language)
+    clear, ambiguous = without_namesakes(worded, "known_facts")
+    passed = {"known_facts": {"judged": clear.num_rows, "passed": clear.num_rows, "failed": {}}}
+    return clear, add_counts([passed, ambiguous])
 
 
 def _find_two_hops(
@@ -546,13 +550,15 @@ def _add_specificity(window: Window, settings: WikiBigEditSettings) -> dict[str,
     return counted
 
 
-def _counted(worded: WrittenCases, near: WrittenProbes, chains: int, hops: Filtered) -> dict[str, Any]:
+def _counted(
+    worded: WrittenCases, near: WrittenProbes, known_facts: dict[str, dict[str, Any]], chains: int, hops: Filtered
+) -> dict[str, Any]:
     """Counts for the manifest."""
     return {
         "cases": worded.tags,
         "kinds": worded.kinds,
         "generic_templates": worded.generic,
-        "final_filters": {**worded.questions, **near.questions, **hops.questions},
+        "final_filters": {**worded.questions, **near.questions, **hops.questions, **known_facts},
         "locality": near.bases,
         "without_locality": worded.written["rows"] - near.written["rows"],
         "two_hops": {"found": chains}

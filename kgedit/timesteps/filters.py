@@ -127,6 +127,9 @@ def _says_any(names: str) -> str:
 
 REPEATS = "it repeats another question of the case"
 
+SAME_NAME = "another item has the same name"
+"""Reason for facts whose subject no hint distinguishes from its namesakes (kgedit.timesteps.labels)."""
+
 FILTERS: tuple[Filter, ...] = (
     ("it is not plain text", "not_plain"),
     ("it does not end in a question mark", "NOT regexp_matches(question, '[?？]$')"),
@@ -183,6 +186,13 @@ def count_faults(judged: pa.Table) -> dict[str, dict[str, Any]]:
     return {
         axis: {"judged": own.total(), "passed": own.pop(None, 0), "failed": dict(own)} for axis, own in counts.items()
     }
+
+
+def without_namesakes(worded: pa.Table, axis: str) -> tuple[pa.Table, dict[str, dict[str, Any]]]:
+    """Rows without those whose subject is ambiguous, and counts of these as by count_faults; none if there are none."""
+    clear = worded.filter(pc.invert(worded["ambiguous"]))
+    left_out = worded.num_rows - clear.num_rows
+    return clear, {axis: {"judged": left_out, "passed": 0, "failed": {SAME_NAME: left_out}}} if left_out else {}
 
 
 def add_counts(parts: Iterable[dict[str, dict[str, Any]]]) -> dict[str, dict[str, Any]]:

@@ -137,6 +137,7 @@ SUBJECTS = pa.schema(
         ("subject_class", pa.string()),  # one of kgedit.wording.grammar.SUBJECT_CLASSES, or ""
         ("name", pa.string()),  # as used in a sentence
         ("hinted_name", pa.string()),  # with country or description, if an item of either snapshot shares its label
+        ("ambiguous", pa.bool_()),  # an item shares its label, and no hint distinguishes them
     ]
 )
 
@@ -208,7 +209,7 @@ def described_parts(
 _SUBJECTS_AT_ONCE = 40_000
 """Subjects of a part, whose joins are in memory together: 140,000 take more than the 128 MB of an export."""
 
-_DESCRIBED = ("described", "description_fact", "described_country")
+_DESCRIBED = ("described", "description_fact", "namesake", "namesake_country", "namesake_description")
 """Tables of _keep_descriptions."""
 
 _ROWS_AT_ONCE = 8_000
@@ -222,12 +223,14 @@ def _named(found: list[dict[str, Any]], rules: NameRules, language: Language) ->
             name = rules.in_sentence(row["label"], by_class=row["by_class"], **own)
         else:
             name = language.in_sentence(row["label"], **own)
+        hinted = _hinted(name, row, rules, language) if row["shared"] else None
         rows.append(
             {
                 "subject": row["subject"],
                 "subject_class": row["subject_class"],
                 "name": name,
-                "hinted_name": _hinted(name, row, rules, language) if row["shared"] else None,
+                "hinted_name": hinted,
+                "ambiguous": row["shared"] and hinted is None,
             }
         )
     return pa.Table.from_pylist(rows, schema=SUBJECTS)
@@ -251,14 +254,15 @@ def _keep_descriptions(connection: duckdb.DuckDBPyConnection, rules: NameRules) 
     """Read what names depend on: one scan each of facts and entities, however many subjects there are.
 
     Creates the tables description_fact (part, subject, property, object, and subject_class for classes), described
-    (part, subject, label, shared, description) and described_country (id, label).
+    (part, subject, label, shared, and the country and description that no item of the same label has) and those of
+    _NAMESAKES.
 
     Args:
         connection: See `describe_subjects`; with a table subject_given: subject, label and part.
         rules: Classes and properties that are evidence.
     """
     roots = [(kind, name) for kind, names in rules.classes.items() for name in names]
-    read = listed(sorted({INSTANCE_OF, COUNTRY, *(name for names in rules.evidence.values() for name in names)}))
+    read = listed(sorted({INSTANCE_OF, *(name for names in rules.evidence.values() for name in names)}))
     keep_in_parts(
         connection,
         "description_fact",
@@ -275,29 +279,57 @@ def _keep_descriptions(connection: duckdb.DuckDBPyConnection, rules: NameRules) 
         SELECT own.*, subject_class FROM own LEFT JOIN class_of ON property = '{INSTANCE_OF}' AND object = id
         """,
     )
-    keep_in_parts(
-        connection,
-        "described",
-        """
-        WITH item AS (
-            SELECT id, label FROM new_entities WHERE kind = 'item'
-            UNION ALL SELECT id, label FROM old_entities WHERE kind = 'item'
-        ), namesake AS (
-            SELECT label FROM item SEMI JOIN subject_given USING (label) GROUP BY label HAVING min(id) <> max(id)
-        )
-        SELECT part, subject, s.label, n.label IS NOT NULL AS shared,
-               coalesce(e.description, o.description) AS description
-        FROM subject_given s LEFT JOIN namesake n USING (label)
-        LEFT JOIN new_entities e ON e.id = subject LEFT JOIN old_entities o ON o.id = subject
-        """,
+    connection.execute(_NAMESAKES)
+    keep_in_parts(connection, "described", _DESCRIPTIONS)
+
+
+_NAMESAKES = f"""
+    CREATE OR REPLACE TEMP TABLE namesake AS
+    WITH item AS (
+        SELECT id, label FROM new_entities WHERE kind = 'item'
+        UNION ALL SELECT id, label FROM old_entities WHERE kind = 'item'
+    ), named AS MATERIALIZED (
+        SELECT DISTINCT id, label FROM item SEMI JOIN subject_given USING (label)
     )
-    connection.execute(
-        f"""
-        CREATE OR REPLACE TEMP TABLE described_country AS
-        SELECT id, label FROM new_entities
-        WHERE id IN (SELECT object FROM description_fact WHERE property = '{COUNTRY}')
-        """
+    FROM named SEMI JOIN (SELECT label FROM named GROUP BY label HAVING min(id) <> max(id)) USING (label);
+    CREATE OR REPLACE TEMP TABLE namesake_country AS
+    WITH fact AS (
+        SELECT subject, object FROM new_facts WHERE property = '{COUNTRY}'
+        UNION ALL SELECT subject, object FROM old_facts WHERE property = '{COUNTRY}'
     )
+    SELECT DISTINCT n.id, n.label, object AS country FROM namesake n JOIN fact ON subject = n.id;
+    CREATE OR REPLACE TEMP TABLE namesake_description AS
+    WITH entity AS (
+        SELECT id, description, 1 AS turn FROM new_entities UNION ALL SELECT id, description, 2 FROM old_entities
+    )
+    SELECT n.id, n.label, description, turn FROM namesake n JOIN entity USING (id) WHERE description IS NOT NULL
+"""
+"""Items with the label of another one, of which a subject has it, and their countries and descriptions: all that they
+have in either snapshot, so that a hint fits no other one."""
+
+SAID_ALIKE = "lower(trim(description))"
+"""SQL of a description for finding those that two items share."""
+
+_DESCRIPTIONS = f"""
+    WITH shared_country AS (
+        SELECT label, country FROM namesake_country GROUP BY ALL HAVING min(id) <> max(id)
+    ), shared_description AS (
+        SELECT label, {SAID_ALIKE} AS said FROM namesake_description GROUP BY ALL HAVING min(id) <> max(id)
+    ), own_country AS (
+        SELECT c.id, c.label, min(country) AS country, min(e.label) AS name
+        FROM namesake_country c JOIN new_entities e ON e.id = country GROUP BY c.id, c.label HAVING count(*) = 1
+    ), own_description AS (
+        SELECT id, label, arg_min(description, turn) AS description FROM namesake_description GROUP BY ALL
+    ), country AS (
+        SELECT id, label, name FROM own_country ANTI JOIN shared_country USING (label, country)
+    ), description AS (
+        FROM own_description o ANTI JOIN shared_description s ON s.label = o.label AND said = {SAID_ALIKE}
+    )
+    SELECT part, subject, g.label, n.id IS NOT NULL AS shared, c.name AS country, d.description
+    FROM subject_given g LEFT JOIN namesake n ON n.id = subject AND n.label = g.label
+    LEFT JOIN country c ON c.id = n.id AND c.label = n.label
+    LEFT JOIN description d ON d.id = n.id AND d.label = n.label
+"""
 
 
 def _query(rules: NameRules, part: int) -> str:
@@ -317,14 +349,11 @@ def _query(rules: NameRules, part: int) -> str:
         ), article AS (
             SELECT DISTINCT subject FROM own
             WHERE property = '{INSTANCE_OF}' AND object IN {listed(rules.article_classes)}
-        ), country AS (
-            SELECT subject, min(label) AS country FROM own JOIN described_country ON id = object
-            WHERE property = '{COUNTRY}' GROUP BY subject HAVING count(DISTINCT object) = 1
         )
         SELECT w.subject, w.label, coalesce(subject_class, '') AS subject_class,
                article.subject IS NOT NULL AS by_class, shared, country, description
         FROM ({of_part("described", part)}) w LEFT JOIN chosen USING (subject) LEFT JOIN article USING (subject)
-        LEFT JOIN country USING (subject) ORDER BY w.subject
+        ORDER BY w.subject
     """
 
 

@@ -18,6 +18,7 @@ from kgedit.store.window import Window
 from kgedit.timesteps.engines.store import StoreEngine, keep_two_hops
 from kgedit.timesteps.export import WikiBigEditSettings
 from kgedit.timesteps.kinds.snapshot_tables import BEGINNINGS, ENDINGS, MAX_DEPTH
+from kgedit.timesteps.labels import SAID_ALIKE
 from kgedit.timesteps.locality import CANDIDATES, RELATION_SAMPLE, related_relations
 from kgedit.wikidata.ids import COUNTRY, INSTANCE_OF, JURISDICTION, SUBCLASS_OF
 from kgedit.wording.names import name_rules
@@ -37,7 +38,9 @@ _TABLES = """
     CREATE TABLE changed_value (id VARCHAR);
     CREATE TABLE entity (id VARCHAR);
     CREATE TABLE described_label (label VARCHAR);
-    CREATE TABLE labelled (label VARCHAR, id VARCHAR)
+    CREATE TABLE labelled (label VARCHAR, id VARCHAR);
+    CREATE TABLE namesake (label VARCHAR, id VARCHAR);
+    CREATE TABLE hint (label VARCHAR, hint VARCHAR, id VARCHAR)
 """
 
 _CHANGED_PAIRS = """
@@ -97,6 +100,7 @@ def write_needed(
     finding.add_relations()
     finding.add_descriptions()
     finding.add_containers()
+    finding.add_namesakes()
     finding.write_pairs(folder)
     finding.write_entities(folder)
 
@@ -273,6 +277,48 @@ class _Finding:
         )
         window.drop("changed_value", "inside", "outer_one", "container", "class")
 
+    def add_namesakes(self) -> None:
+        """Of the items with the label of a described subject, two with each country and with each description, with
+        their countries: by them, an export finds which hints are shared (kgedit.timesteps.labels)."""
+        window = self._window
+        labels = " UNION ".join(
+            f"SELECT label FROM {name}_entities SEMI JOIN described ON id = subject" for name in ("old", "new")
+        )
+        window.run_by_bucket(f"INSERT INTO described_label {labels}", divided={"described": "subject"})
+        window.run(
+            """
+            INSERT INTO labelled
+            SELECT label, id FROM new_entities WHERE kind = 'item' AND label IN (FROM described_label)
+            UNION SELECT label, id FROM old_entities WHERE kind = 'item' AND label IN (FROM described_label)
+            """
+        )
+        window.run_by_bucket(
+            """
+            INSERT INTO main.namesake
+            SELECT label, id FROM labelled
+            SEMI JOIN (SELECT label FROM labelled GROUP BY label HAVING min(id) <> max(id)) USING (label)
+            """,
+            divided={"labelled": "label"},
+        )
+        window.run_by_bucket(
+            f"""
+            INSERT INTO main.hint
+            SELECT label, '', id FROM namesake
+            UNION
+            SELECT label, object, id FROM {_BOTH} JOIN namesake ON subject = id WHERE property = '{COUNTRY}'
+            UNION
+            SELECT n.label, {SAID_ALIKE}, id
+            FROM (SELECT id, description FROM old_entities UNION ALL SELECT id, description FROM new_entities)
+            JOIN namesake n USING (id) WHERE description IS NOT NULL
+            """,
+            divided={"namesake": "id"},
+        )
+        window.run_by_bucket(
+            f"INSERT INTO main.pair SELECT unnest(min(id, 2)), '{COUNTRY}' FROM hint GROUP BY label, hint",
+            divided={"hint": "label"},
+        )
+        window.drop("described", "described_label", "labelled", "namesake", "hint")
+
     def write_pairs(self, folder: Path) -> None:
         """Write the pairs by bucket, and find ids that their facts and statements mention."""
         window, chosen = self._window, "SEMI JOIN pair USING (subject, property)"
@@ -285,24 +331,16 @@ class _Finding:
             ),
             *(f"SELECT id FROM {name}_entities WHERE kind = 'property'" for name in ("old", "new")),
         ]
-        labels = " UNION ".join(
-            f"SELECT label FROM {name}_entities SEMI JOIN described ON id = subject" for name in ("old", "new")
-        )
-        # One at a time: together, their hash tables of all pairs would be in memory at once.
-        statements = [f"INSERT INTO entity {found}" for found in ids] + [f"INSERT INTO described_label {labels}"]
-        divided = {"pair": "subject", "described": "subject"}
-        for group in window.buckets(divided):
+        for group in window.buckets({"pair": "subject"}):
             path = folder / bucket_file("pairs", group.number, group.of)
             window.run(f"COPY (SELECT DISTINCT * FROM pair ORDER BY ALL) TO {literal(path)} (FORMAT parquet)")
-            for statement in statements:
-                window.run(statement)
-        window.drop("pair", "described")
+            # One at a time: together, their hash tables of all pairs would be in memory at once.
+            for found in ids:
+                window.run(f"INSERT INTO entity {found}")
+        window.drop("pair")
 
     def write_entities(self, folder: Path) -> None:
-        """Write the ids of all that facts and statements of the pairs mention, by bucket.
-
-        Of an item whose label other items have, two of these are included, because a question then needs a hint.
-        """
+        """Write the ids of all that facts and statements of the pairs mention, by bucket."""
         window = self._window
         for ids in (
             f"""
@@ -312,15 +350,6 @@ class _Finding:
             "SELECT DISTINCT target FROM new_redirects SEMI JOIN entity USING (id)",
         ):
             window.run(f"INSERT INTO entity {ids}")
-        window.run(
-            """
-            INSERT INTO labelled
-            SELECT label, id FROM new_entities WHERE kind = 'item' AND label IN (FROM described_label)
-            UNION SELECT label, id FROM old_entities WHERE kind = 'item' AND label IN (FROM described_label)
-            """
-        )
-        first_two = "INSERT INTO entity SELECT unnest(min(id, 2)) FROM labelled GROUP BY label"
-        window.run_by_bucket(first_two, divided={"labelled": "label"})
         for group in window.buckets({"entity": "id"}):
             path = folder / bucket_file("entities", group.number, group.of)
             window.run(f"COPY (SELECT DISTINCT id FROM entity ORDER BY id) TO {literal(path)} (FORMAT parquet)")

@@ -19,14 +19,17 @@ from kgedit.store.engine import select
 from kgedit.store.parts import keep_in_parts, of_part
 from kgedit.store.window import Window
 from kgedit.timesteps.filters import (
+    SAME_NAME,
     Filter,
     Filtered,
+    add_counts,
     faults_as_filters,
     gives_away,
     judge_cases,
     keep_probes,
     reason_column,
     split_by_reason,
+    without_namesakes,
 )
 from kgedit.timesteps.labels import SUBJECTS, described_parts, is_id
 from kgedit.timesteps.profiles import PERSONA_STYLES
@@ -138,8 +141,8 @@ def word_facts(facts: pa.Table, templates: pa.Table, subjects: pa.Table, *, lang
 
     Returns:
         The facts with question, rephrase, cloze, rephrases, clozes, the template's name, its phrase and answer_type,
-        name (of the subject, as used in sentences) and subject_class. The hint of a name is left out if it would give
-        the answer away.
+        name (of the subject, as used in sentences), subject_class and ambiguous (another item has the subject's name,
+        and no hint distinguishes them). The hint of a name is left out if it would give the answer away.
     """
     numbered = facts.append_column("number", pa.array(range(facts.num_rows), pa.int64()))
     # One expression for all wordings: DuckDB compiles a pattern wherever it occurs, and plural verbs need twenty.
@@ -151,6 +154,7 @@ def word_facts(facts: pa.Table, templates: pa.Table, subjects: pa.Table, *, lang
         f"""
         WITH named AS (
             SELECT f.*, coalesce(s.subject_class, '{ANY_CLASS}') AS subject_class,
+                   coalesce(s.ambiguous, false) AS ambiguous,
                    CASE WHEN {hinted} THEN s.hinted_name ELSE coalesce(s.name, trim(f.subject_label)) END AS name
             FROM facts f LEFT JOIN subjects s USING (subject)
         ), agreed AS (
@@ -176,6 +180,7 @@ def word_facts(facts: pa.Table, templates: pa.Table, subjects: pa.Table, *, lang
 
 FILTERS: tuple[Filter, ...] = (
     ("no label of the property", is_id("property_label")),
+    (SAME_NAME, "ambiguous"),
     *faults_as_filters("update question: "),
 )
 """A case is dropped for the first filter that matches; its other questions that fail a final filter are left out."""
@@ -342,8 +347,10 @@ def persona_voiced(
 
 
 def word_probes(probes: pa.Table, templates: pa.Table, subjects: pa.Table, words: RelationWords) -> Filtered:
-    """Add questions to facts, in order, without facts whose question fails a final filter."""
-    return keep_probes(word_facts(probes, templates, subjects, language=words.language), words)
+    """Add questions to facts, in order, without facts that share their subject's name or fail a final filter."""
+    worded, ambiguous = without_namesakes(word_facts(probes, templates, subjects, language=words.language), "locality")
+    kept = keep_probes(worded, words)
+    return kept._replace(questions=add_counts([dict(kept.questions), ambiguous]))
 
 
 _VERBS = (("is", "are"), ("was", "were"), ("has", "have"), ("does", "do"))

@@ -23,7 +23,7 @@ import duckdb
 from kgedit.store.window import Window
 from kgedit.timesteps.engines import Engine
 from kgedit.timesteps.engines.sparse_cosine import COSINE_UNIT
-from kgedit.timesteps.filters import gives_away, judge_cases, judge_probes
+from kgedit.timesteps.filters import add_counts, gives_away, judge_cases, judge_probes, without_namesakes
 from kgedit.timesteps.locality import CHOSEN, assign
 from kgedit.timesteps.relation_words import RelationWords
 from kgedit.timesteps.tables import ALIKE, EVIDENCE_RANK
@@ -193,7 +193,8 @@ def make_cases(
 ) -> dict[str, dict[str, Any]]:
     """Create the tables ``cases``, ``locality``, ``two_hops`` (without rows) and ``known_facts``.
 
-    The question of a neighbour of a case becomes null if it fails a final filter.
+    Cases of ambiguous subjects (kgedit.timesteps.wikifactdiff.values.prepare_subjects) are left out. The question of
+    a neighbour of a case becomes null if it fails a final filter, and that of an ambiguous neighbour of any update.
 
     Args:
         workspace: Workspace with updates, objects and neighbours.
@@ -210,7 +211,7 @@ def make_cases(
     """
     workspace.execute(_HAD_VALUE)
     workspace.execute(_UNJUDGED)
-    asked = read_table(workspace, "FROM unjudged ORDER BY case_id")
+    asked, ambiguous = without_namesakes(read_table(workspace, "FROM unjudged ORDER BY case_id"), "update")
     voiced = persona_voiced(asked, seed=seed, personas=personas, style=persona_style, as_of=days and days[1])
     judged = judge_cases(voiced, words)
     workspace.register("judged", judged.rows)
@@ -219,7 +220,7 @@ def make_cases(
         {"as_of": as_of},
     )
     workspace.unregister("judged")
-    counts = judged.counts | _judge_neighbours(workspace, words)
+    counts = add_counts([judged.counts, ambiguous, _judge_neighbours(workspace, words)])
     _choose_locality(workspace, seed)
     older, newer = (lead(day) for day in days) if days else ("", "")
     workspace.execute("CREATE TABLE two_hops AS SELECT case_id FROM cases WHERE false")
@@ -240,14 +241,16 @@ def _choose_locality(workspace: duckdb.DuckDBPyConnection, seed: int) -> None:
 
 def _judge_neighbours(workspace: duckdb.DuckDBPyConnection, words: RelationWords) -> dict[str, dict[str, Any]]:
     """Remove questions of the cases' neighbours that fail, and count them, each triple once."""
-    judged = judge_probes(read_table(workspace, _NEIGHBOUR_QUESTIONS), words)
+    asked, ambiguous = without_namesakes(read_table(workspace, _NEIGHBOUR_QUESTIONS), "locality")
+    judged = judge_probes(asked, words)
+    workspace.execute("UPDATE neighbours SET question = NULL WHERE ambiguous")
     workspace.register("judged", judged.rows)
     workspace.execute(
         "UPDATE neighbours SET question = NULL FROM judged j WHERE j.fault IS NOT NULL AND j.neighbour = "
         "neighbours.neighbour AND j.property = neighbours.neighbour_property AND j.object = neighbours.object"
     )
     workspace.unregister("judged")
-    return judged.counts
+    return add_counts([judged.counts, ambiguous])
 
 
 _HAD_VALUE = """
@@ -275,7 +278,7 @@ _UNJUDGED = """
            o.object_aliases, o.start_time, o.point_time AS point_in_time,
            list_filter([o.new_statement_id], lambda x: x IS NOT NULL) AS statement_ids,
            coalesce(old_objects, []) AS old_objects, coalesce(old_answers, []) AS old_answers,
-           question, rephrase, cloze, rephrases, clozes, name, subject_class, phrase, answer_type,
+           question, rephrase, cloze, rephrases, clozes, name, subject_class, ambiguous, phrase, answer_type,
            template,
            coalesce(s.aliases, []) AS subject_aliases, s.description AS subject_description,
            coalesce(e.label <> u.subject_label, false) OR coalesce(f.label <> o.object_label, false) AS label_changed
@@ -289,7 +292,7 @@ _UNJUDGED = """
 
 _NEIGHBOUR_QUESTIONS = """
     SELECT DISTINCT ON (neighbour, neighbour_property, object) neighbour, neighbour_property AS property, object,
-           object_label, object_aliases, neighbour_name AS name, question
+           object_label, object_aliases, neighbour_name AS name, ambiguous, question
     FROM neighbours SEMI JOIN cases USING (subject, property) ORDER BY neighbour, neighbour_property, object
 """
 

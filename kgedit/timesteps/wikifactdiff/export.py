@@ -285,7 +285,7 @@ _UPDATES = f"""
            g.functional AS temporal_functional, popularity, basis AS popularity_basis,
            say(t.question, s.name) AS question, say(t.rephrase, s.name) AS rephrase, say(t.cloze, s.name) AS cloze,
            say_all(t.rephrases, s.name) AS rephrases, say_all(t.clozes, s.name) AS clozes,
-           t.template, s.name, s.subject_class, t.phrase, t.answer_type,
+           t.template, s.name, s.subject_class, s.ambiguous, t.phrase, t.answer_type,
            row_number() OVER (
                ORDER BY popularity DESC NULLS LAST, g.subject[2:]::BIGINT, g.property[2:]::BIGINT) AS place
     FROM update_group g JOIN named s ON s.id = g.subject LEFT JOIN known p ON p.id = g.property
@@ -315,6 +315,7 @@ _NEIGHBOURS = f"""
         {find_evidence("found_fact")}
     )
     SELECT f.*, n.label AS neighbour_label, n.name AS neighbour_name, n.description AS neighbour_description,
+           n.ambiguous,
            {_PROPERTY_LABEL} AS neighbour_property_label,
            o.label AS object_label, o.description AS object_description, o.aliases AS object_aliases,
            say(t.question, n.name) AS question, say(t.rephrase, n.name) AS rephrase,

@@ -242,9 +242,10 @@ def prepare_templates(
 
 
 def prepare_subjects(workspace: duckdb.DuckDBPyConnection, facts: str) -> None:
-    """Create ``named``: id, label, description, name and subject_class of the subjects of some facts.
+    """Create ``named``: id, label, description, name, subject_class and ambiguous of the subjects of some facts.
 
-    The hint of a name is left out if it would give an answer away.
+    The hint of a name is left out if it would give an answer away. A name is ambiguous if another item has it, and no
+    hint distinguishes them.
 
     Args:
         workspace: Workspace with ``known``.
@@ -259,7 +260,7 @@ def prepare_subjects(workspace: duckdb.DuckDBPyConnection, facts: str) -> None:
     workspace.execute(
         f"""
         CREATE TABLE named AS
-        SELECT k.id, k.label, k.description, subject_class,
+        SELECT k.id, k.label, k.description, subject_class, ambiguous,
                CASE WHEN hinted_name IS NULL OR d.subject IN (
                         SELECT a.id FROM asked_subject a JOIN described h ON h.subject = a.id
                         WHERE {gives_away("h.hinted_name", "a.answer")})

@@ -117,3 +117,22 @@ def test_an_export_drops_a_case_with_its_update_question_and_counts_what_fails_b
         "passed": 1,
         "failed": {"it gives the answer away": 1},
     }
+
+
+@pytest.mark.slow
+def test_a_subject_that_shares_its_name_is_asked_about_nowhere_and_counted(tmp_path: Path) -> None:
+    people = [item(name, label=label) for name, label in (("Q20", "Ada Berg"), ("Q21", "Bo Ek"), ("Q22", "Cy Dahl"))]
+    still = [item("P6", label="head of government"), *people, item("Q3", about("P6", "Q22"), label="Arvika")]
+    before, after = (
+        [*still, item("Q1", about("P6", leader), label="Falun"), item("Q2", about("P6", leader), label="Arvika")]
+        for leader in ("Q20", "Q21")
+    )
+    snapshots = two_snapshots(tmp_path, before, after)
+    timestep = export_timestep(StoreEngine(), *snapshots, tmp_path / "timestep", settings=WikiBigEditSettings())
+    reason = "another item has the same name"
+    assert [case.fact.subject for case in timestep.cases()] == ["Q1"]
+    assert [row["subject"] for row in read_dropped(timestep).to_pylist()] == ["Q2"]  # type: ignore[union-attr]
+    assert timestep.manifest["funnel"]["dropped"][reason] == 1
+    filters = timestep.manifest["final_filters"]
+    assert filters["locality"] == {"judged": 1, "passed": 0, "failed": {reason: 1}}
+    assert filters["known_facts"] == {"judged": 2, "passed": 1, "failed": {reason: 1}}

@@ -10,7 +10,7 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 import pytest
-from world.dumps import load, write_dump
+from world.dumps import Json, entity, load, write_dump
 from world.real_slices import DATES, EDITS, RealSlice, tables_of
 from world.two_days import about, item, two_snapshots
 
@@ -20,10 +20,12 @@ from kgedit.store.bucket_files import RowGroups
 from kgedit.store.engine import literal
 from kgedit.store.snapshots import SIMILAR_FACTS, Snapshot
 from kgedit.store.tasks import read_share
+from kgedit.store.window import Window
 from kgedit.timesteps.changes_only import run_changes_task, take_changes
 from kgedit.timesteps.engines.functionality import measure_functionality
 from kgedit.timesteps.engines.store import StoreEngine
 from kgedit.timesteps.export import WikiBigEditSettings, export_timestep
+from kgedit.timesteps.labels import describe_subjects
 from kgedit.timesteps.wikifactdiff.export import WikiFactDiffSettings
 from kgedit.timesteps.wikifactdiff.export import export_timestep as export_wikifactdiff
 
@@ -188,6 +190,30 @@ def test_a_part_contains_items_that_had_a_name_of_its_subjects(tmp_path: Path) -
     for snapshot in take_changes(tmp_path / "home", *two_snapshots(tmp_path, before, after)):
         found = duckdb.sql(f"SELECT id FROM {literal(snapshot.entities)} WHERE id[1] = 'Q' ORDER BY id").fetchall()
         assert found == [("Q1",), ("Q2",)]
+
+
+def test_exports_of_a_part_have_the_hints_of_the_whole(tmp_path: Path) -> None:
+    """Q3 has the country of Q1, and Q4 its description."""
+    before, after = (
+        [
+            named("Q1", "city", about("P17", "Q30"), about("P6", leader)),
+            named("Q2", "town", about("P17", "Q31")),
+            named("Q3", "village", about("P17", "Q30")),
+            named("Q4", "city", about("P17", "Q32")),
+            item("Q30", label="Spain"),
+        ]
+        for leader in ("Q11", "Q12")
+    )
+    whole = two_snapshots(tmp_path, before, after)
+    asked = pa.table({"subject": ["Q1"], "subject_label": ["Springfield"]})
+    for number, pair in enumerate((whole, take_changes(tmp_path / "home", *whole))):
+        with Window(*pair, spill=tmp_path / f"spill {number}") as window:
+            assert describe_subjects(window.connection, asked)["ambiguous"].to_pylist() == [True]
+
+
+def named(name: str, description: str, *statements: Json) -> Json:
+    described = {"en": {"language": "en", "value": description}}
+    return entity(name, *statements, label="Springfield", descriptions=described)
 
 
 def test_existing_parts_are_kept(tmp_path: Path) -> None:

@@ -68,8 +68,8 @@ def test_shared_labels_get_a_hint_by_country_or_description(window: Window) -> N
     assert rows["Q1"]["hinted_name"] == "the Chamber of Deputies of Luxembourg"
     assert rows["Q2"]["hinted_name"] == "the Chamber of Deputies (lower house of Italy)"
     assert rows["Q3"]["hinted_name"] == "Ann Lee (Danish swimmer)"
-    assert rows["Q4"]["hinted_name"] is None
-    assert (rows["Q6"]["name"], rows["Q6"]["hinted_name"]) == ("the Netherlands", None)
+    assert (rows["Q4"]["hinted_name"], rows["Q4"]["ambiguous"]) == (None, True)
+    assert (rows["Q6"]["name"], rows["Q6"]["hinted_name"], rows["Q6"]["ambiguous"]) == ("the Netherlands", None, False)
 
 
 def test_a_label_that_one_of_the_snapshots_shares_gets_a_hint(tmp_path: Path) -> None:
@@ -81,6 +81,45 @@ def test_a_label_that_one_of_the_snapshots_shares_gets_a_hint(tmp_path: Path) ->
         asked = pa.table({"subject": ["Q201", "Q202"], "subject_label": ["John Carter", "John Carter"]})
         rows = describe_subjects(window.connection, asked).to_pylist()
     assert [row["hinted_name"] for row in rows] == ["John Carter (British sailor)", "John Carter (Irish judge)"]
+
+
+def alike(name: str, country: str, description: str) -> Json:
+    statements = about("P31", "Q43229"), about("P17", country)
+    return entity_line(name, "Ministry of Justice", *statements, description=description)
+
+
+@pytest.fixture(scope="module")
+def namesakes(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """Q1 and Q2 share their country, Q3 and Q4 their description, and Q5 and Q6 both, one of them as it was earlier."""
+    folder = tmp_path_factory.mktemp("alike")
+    rest = [
+        *(item(name, label=label) for name, label in (("Q30", "Spain"), ("Q31", "Peru"), ("Q32", "Chile"))),
+        alike("Q1", "Q30", "Spanish ministry until 1939"),
+        alike("Q2", "Q30", "Spanish ministry since 1977"),
+        alike("Q3", "Q31", "government agency"),
+        alike("Q4", "Q32", "Government agency"),
+        entity_line("Q5", "Loja", about("P17", "Q30"), description="city"),
+    ]
+    before = entity_line("Q6", "Loja", about("P17", "Q30"), description="city")
+    after = entity_line("Q6", "Loja Nueva", about("P17", "Q31"), description="town")
+    with Window(*two_snapshots(folder, [*rest, before], [*rest, after]), spill=folder / "spill") as opened:
+        yield opened
+
+
+def test_a_hint_that_a_namesake_shares_is_passed_over(namesakes: Window) -> None:
+    asked = pa.table({"subject": ["Q1", "Q3", "Q5"], "subject_label": ["Ministry of Justice"] * 2 + ["Loja"]})
+    rows = describe_subjects(namesakes.connection, asked).to_pylist()
+    assert [(row["hinted_name"], row["ambiguous"]) for row in rows] == [
+        ("the Ministry of Justice (Spanish ministry until 1939)", False),
+        ("the Ministry of Justice of Peru", False),
+        (None, True),
+    ]
+
+
+def test_no_question_is_asked_about_one_of_several_namesakes_that_nothing_distinguishes(window: Window) -> None:
+    asked = worded(window, "P26", "spouse", "Bo", subject="Q4")
+    assert asked.kept.num_rows == 0
+    assert asked.funnel["another item has the same name"] == 1
 
 
 def test_a_party_takes_an_article_by_its_name_and_not_by_its_class(window: Window) -> None:

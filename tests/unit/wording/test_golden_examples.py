@@ -64,17 +64,20 @@ def in_words(answer: str, said: duckdb.DuckDBPyConnection) -> str:
 
 def world(found: list[Example]) -> tuple[list[Json], dict[str, str]]:
     """Items with the subjects' labels, and the id of each; a hint makes a second item bear it."""
-    ids: dict[str, str] = {}
+    firsts: dict[str, int] = {}
+    for number, one in enumerate(found):
+        firsts.setdefault(one.subject, number)
+    ids = {subject: f"Q{FIRST_SUBJECT + 2 * number}" for subject, number in firsts.items()}
     items: list[Json] = []
     countries: dict[str, str] = {}
     roots = name_rules().classes
     for number, one in enumerate(found):
-        if one.subject in ids:
+        if number != firsts[one.subject]:
             continue
-        ids[one.subject] = f"Q{FIRST_SUBJECT + 2 * number}"
         claims = [about("P31", roots[one.subject_class][0])] if one.subject_class else []
         if one.hint.startswith("in "):
-            country = countries.setdefault(one.hint[3:], f"Q{FIRST_COUNTRY + number}")
+            name = one.hint[3:]
+            country = ids[name] if name in ids else countries.setdefault(name, f"Q{FIRST_COUNTRY + number}")
             claims.append(about("P17", country))
         described = {} if one.hint.startswith("in ") else {"en": {"language": "en", "value": one.hint}}
         items.append(entity(ids[one.subject], *claims, label=one.subject, descriptions=described))

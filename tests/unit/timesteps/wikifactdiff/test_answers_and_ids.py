@@ -81,3 +81,27 @@ def test_a_property_without_any_label_is_dropped_and_counted(timestep: Timestep)
         asked += [row["question"] for row in own_table(timestep, table).to_pylist()]
     assert len(asked) > 10
     assert [text for text in asked if re.search(r"\b[PQ]\d+\b", text)] == []
+
+
+NAMED = (("Q1", "Arvika"), ("Q2", "Mora"))
+
+
+@pytest.mark.slow
+def test_a_subject_that_shares_its_name_is_no_case_and_no_neighbour(tmp_path: Path) -> None:
+    still = article("Q5", said("P31", "Q50"), said("P1082", number("40000")), label="Arvika")
+    before, after = (
+        [*SCHEMA, still, *(article(name, said("P31", "Q50"), population, label=label) for name, label in NAMED)]
+        for population in (
+            said("P1082", number("26000"), point="2019"),
+            said("P1082", number("27000"), point="2022-12-31"),
+        )
+    )
+    exported = export_timestep(
+        *two_snapshots(tmp_path, before, after), tmp_path / "timestep", settings=WikiFactDiffSettings()
+    )
+    reason = "another item has the same name"
+    assert [case.fact.subject for case in exported.cases()] == ["Q2"]
+    counts = exported.manifest["final_filters"]
+    assert counts["update"] == {"judged": 2, "passed": 1, "failed": {reason: 1}}
+    assert counts["locality"] == {"judged": 1, "passed": 0, "failed": {reason: 1}}
+    assert set(own_table(exported, "neighbours")["question"].to_pylist()) == {None}
