@@ -33,6 +33,8 @@ from kgedit.verbs.memory import build_memory, load_memory, update_memory
         ("fr", "Où est né l’entraîneur d'Alfa Romeo ?", "Alfa Romeo", "where is born the coach of Alfa Romeo ?"),
         ("es", "¿Cuál es la capital del país de Angela Merkel?", "Angela Merkel",
          "what is the capital of the country of Angela Merkel?"),
+        ("fr", "Quel est le pays de nationalité de Zinédine Zidane ?", "Zinédine Zidane",
+         "what is the country of citizenship of Zinédine Zidane ?"),
         ("de", "Wer regiert Norwegen am 5.3.2019?", "Norwegen", "who governs Norwegen am 2019-03-05?"),
         ("fr", "Qui est, le 05/03/2019, le maire de Lyon ?", "Lyon", "who is, the 2019-03-05, the mayor of Lyon ?"),
         ("fr", "Qui est maire de Lyon en févr. 2019 ?", "Lyon", "who is mayor of Lyon in February. 2019 ?"),

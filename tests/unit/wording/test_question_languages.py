@@ -160,7 +160,7 @@ def test_german_phrases_are_inflected_wherever_they_are_nested() -> None:
     nested = phrases["P6"].replace("{subject}", phrases["P27"].replace("{subject}", phrases["P488"]))
     asked = "Wer ist der Ehepartner von {subject}?".replace("{subject}", nested)
     assert said("de", asked, "Schweiz") == (
-        "Wer ist der Ehepartner des Regierungschefs des Heimatlandes des Vorsitzenden der Schweiz?"
+        "Wer ist der Ehepartner des Regierungschefs des Landes der Staatsangehörigkeit des Vorsitzenden der Schweiz?"
     )
 
 
@@ -258,3 +258,10 @@ def test_a_language_without_templates_is_refused() -> None:
     with pytest.raises(TimestepError, match=r"no question templates in 'xx'. Languages: en, de, es, fr, zh"):
         read_language("xx")
     assert read_language("en") is ENGLISH
+
+
+@pytest.mark.parametrize(("code", "word"), [("de", "Staats"), ("es", "nacionalidad"), ("fr", "nationalité")])
+def test_citizenship_is_not_asked_for_as_a_country_of_origin(code: str, word: str) -> None:
+    (row,) = (row for row in template_table(language_catalogue(code)).to_pylist() if row["property"] == "P27")
+    wordings = [row["question"], row["rephrase"], *row["rephrases"], row["cloze"], *row["clozes"], row["phrase"]]
+    assert [wording for wording in wordings if word not in wording] == []
