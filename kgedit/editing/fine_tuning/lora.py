@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -98,33 +99,42 @@ def train(
     scaler = loss_scaler(model)
     begun = resume_training(optimizer, run.resume, scaler=scaler) if run.resume else 0
     step = begun * each
-    model.module.train()
-    if settings.recompute:
-        _recompute(model.module)
 
     def loss_of(rows: Sequence[tuple[str, str]]) -> torch.Tensor:
         targets = encode_targets(model, rows, learn_end=settings.learn_end)
         return target_loss(model.forward(targets.ids, targets.mask, last=targets.last).logits, targets)
 
-    for epoch in range(settings.epochs):
-        if settings.shuffle:
-            order.shuffle(shuffled)
-        if epoch < begun:
-            continue
-        losses = []
-        for start in range(0, len(shuffled), at_once):
-            batch = shuffled[start : start + at_once]
-            optimizer.param_groups[0]["lr"] = peak * rate(step, steps, warmup=settings.warmup)
-            losses.append(backward(model, batch, loss_of, optimizer=optimizer, scaler=scaler))
-            take_step(optimizer, scaler, max_norm=settings.max_grad_norm)
-            step += 1
-            run.progress(step / steps)
-        if epoch + 1 < settings.epochs:
-            run.checkpoint(partial(training_state, optimizer, epochs=epoch + 1, scaler=scaler))
-    if settings.recompute:
-        _keep(model.module)
-    model.module.eval()
+    with _training_mode(model.module, recompute=settings.recompute):
+        for epoch in range(settings.epochs):
+            if settings.shuffle:
+                order.shuffle(shuffled)
+            if epoch < begun:
+                continue
+            losses = []
+            for start in range(0, len(shuffled), at_once):
+                batch = shuffled[start : start + at_once]
+                optimizer.param_groups[0]["lr"] = peak * rate(step, steps, warmup=settings.warmup)
+                losses.append(backward(model, batch, loss_of, optimizer=optimizer, scaler=scaler))
+                take_step(optimizer, scaler, max_norm=settings.max_grad_norm)
+                step += 1
+                run.progress(step / steps)
+            if epoch + 1 < settings.epochs:
+                run.checkpoint(partial(training_state, optimizer, epochs=epoch + 1, scaler=scaler))
     return sum(losses) / len(losses)
+
+
+@contextmanager
+def _training_mode(module: Any, *, recompute: bool) -> Iterator[None]:
+    """Context with dropout and, if wanted, with recomputed activations; an interruption leaves neither on."""
+    try:
+        module.train()
+        if recompute:
+            _recompute(module)
+        yield
+    finally:
+        if recompute:
+            _keep(module)
+        module.eval()
 
 
 def _recompute(module: Any) -> None:

@@ -158,6 +158,22 @@ def test_lora_merge_goes_on_from_a_saved_state(into: str, cases: list[Case]) -> 
     assert changed(weights(unbroken.model), resumed.model) == []
 
 
+def _interrupt(*args: Any, **kwargs: Any) -> None:
+    raise KeyboardInterrupt
+
+
+def test_an_interrupted_training_leaves_dropout_and_recomputation_off(
+    cases: list[Case], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    editor = _editor("lora", small_model(), epochs=1, dropout=0.5, recompute=True)
+    monkeypatch.setattr(torch.autograd, "backward", _interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        editor.apply(cases[:2])
+
+    modules = list(editor.model.module.modules())
+    assert not any(module.training or getattr(module, "gradient_checkpointing", False) for module in modules)
+
+
 def test_the_learning_rate_rises_then_falls_and_no_step_is_wasted_at_zero() -> None:
     rates = [rate(step, 40, warmup=0.1) for step in range(40)]
 
