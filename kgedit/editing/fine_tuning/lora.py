@@ -252,7 +252,11 @@ class LoraMerge(Editor[LoraMergeSettings]):
         seed = seed_for(self.seed, cases)
         with seeded(seed, self.model.device):
             adapted = attach(self.model, self.settings)
-            loss = self._train(adapted, cases, seed, run)
+            try:
+                loss = self._train(adapted, cases, seed, run)
+            except BaseException:
+                detach(adapted)
+                raise
         merge(adapted)
         for name, matrix in self._matrices.items():
             # lerp is exact at both ends: share 0 is the previous model, share 1 the adapted one.
@@ -268,12 +272,18 @@ class LoraMerge(Editor[LoraMergeSettings]):
             set_peft_model_state_dict(adapted, self._factors)
         before = _factors_of(adapted)
         seed = seed_for(self.seed, cases)
-        with seeded(seed, self.model.device):
-            loss = self._train(adapted, cases, seed, run)
-        trained, share = _factors_of(adapted), self.settings.share
-        self._factors = {name: torch.lerp(before[name], own, share) for name, own in trained.items()}
-        set_peft_model_state_dict(adapted, self._factors)
-        merge(adapted)
+        try:
+            with seeded(seed, self.model.device):
+                loss = self._train(adapted, cases, seed, run)
+            trained, share = _factors_of(adapted), self.settings.share
+            self._factors = {name: torch.lerp(before[name], own, share) for name, own in trained.items()}
+        finally:
+            # If the training was interrupted, these are the factors of the preceding call.
+            if self._factors:
+                set_peft_model_state_dict(adapted, self._factors)
+                merge(adapted)
+            else:
+                detach(adapted)
         return AppliedEdits(loss=loss)
 
     def _train(self, adapted: PeftModel, cases: Sequence[Case], seed: int, run: RunContext) -> float:

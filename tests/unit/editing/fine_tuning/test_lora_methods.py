@@ -174,6 +174,24 @@ def test_an_interrupted_training_leaves_dropout_and_recomputation_off(
     assert not any(module.training or getattr(module, "gradient_checkpointing", False) for module in modules)
 
 
+@pytest.mark.parametrize("into", ["weights", "adapter"])
+def test_an_interrupted_lora_merge_leaves_no_adapter_and_the_weights_of_the_calls_before(
+    into: str, cases: list[Case], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    editor = _editor("lora_merge", small_model(), epochs=1, into=into)
+    for batch in (cases[:2], cases[2:4]):
+        before = weights(editor.model)
+        with monkeypatch.context() as patched:
+            patched.setattr(torch.autograd, "backward", _interrupt)
+            with pytest.raises(KeyboardInterrupt):
+                editor.apply(batch)
+        assert changed(before, editor.model) == []
+        editor.apply(batch)
+    editor.restore()
+
+    assert changed(weights(small_model()), editor.model) == []
+
+
 def test_the_learning_rate_rises_then_falls_and_no_step_is_wasted_at_zero() -> None:
     rates = [rate(step, 40, warmup=0.1) for step in range(40)]
 
