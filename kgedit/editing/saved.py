@@ -214,8 +214,10 @@ def _save_base(editor: Editor[Any], folder: Path) -> None:
         return
     state = editor.state()
     editor.restore()
-    editor.model.save_pretrained(folder)
-    editor.load_state(state)
+    try:
+        editor.model.save_pretrained(folder)
+    finally:
+        editor.load_state(state)
 
 
 def _base_of(folder: Path) -> str | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -363,6 +363,32 @@ def test_the_same_edits_after_restoring_give_the_same_weights(
     edited.editor.apply(cases[:2])
 
     assert changed(edited.once, edited.editor.model) == []
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_an_interrupted_call_keeps_earlier_edits_and_can_be_restored(
+    name: str, cases: list[Case], edited_model: Callable[[str], EditedModel], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ctrl-C in the first step of a further call: edits that are hooks still answer, and no module is left over."""
+    editor = edited_model(name).editor
+    answers = _answers(editor, cases[:2], tokens=1)
+
+    def interrupt(*args: Any, **kwargs: Any) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched, suppress(KeyboardInterrupt):
+        for function in ("backward", "grad"):
+            patched.setattr(torch.autograd, function, interrupt)
+        editor.apply(cases[2:])
+
+    assert not editor.model.module.training
+    if editor.capabilities.changes_forward:
+        assert _answers(editor, cases[:2], tokens=1) == answers
+    editor.restore()
+    assert changed(weights(small_model()), editor.model) == []
+    editor.apply(cases[:2])
+    assert changed(edited_model(name).once, editor.model) == []
+    assert _answers(editor, cases[:2], tokens=1) == answers
 
 
 @pytest.mark.parametrize("name", METHODS)

@@ -60,12 +60,14 @@ class Grace(Editor[GraceSettings]):
         pairs, losses = examples(cases, self.contexts), []
         starts = self._cold_starts(cases) if self.settings.start == "cold" else None
         self._listen(False)
-        for done in range(0, len(pairs), self.settings.batch):
-            batch = slice(done, done + self.settings.batch)
-            work = partial(self._learn_in_parts, pairs[batch], None if starts is None else starts[batch])
-            losses += self.model.trained_at_once.run(len(pairs[batch]), work)
-            run.progress(len(losses) / len(pairs))
-        self._listen(True)
+        try:
+            for done in range(0, len(pairs), self.settings.batch):
+                batch = slice(done, done + self.settings.batch)
+                work = partial(self._learn_in_parts, pairs[batch], None if starts is None else starts[batch])
+                losses += self.model.trained_at_once.run(len(pairs[batch]), work)
+                run.progress(len(losses) / len(pairs))
+        finally:
+            self._listen(True)
         return AppliedEdits(loss=sum(losses) / len(losses))
 
     def restore(self) -> None:

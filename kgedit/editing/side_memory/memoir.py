@@ -78,16 +78,18 @@ class Memoir(Editor[MemoirSettings]):
         """Train the edits one after the other; the loss is the mean over edits."""
         self._listen(False)
         memory, losses = self.memory_beside, []
-        if memory.center is None:
-            memory.center = self._center(cases)
-        for done, case in enumerate(cases, 1):
-            for context in self.contexts:
-                prompt = context.prompt(case.question)
-                mask = memory.masks_of(self._features([prompt]))[0]
-                memory.add(mask, case_id=case.case_id, tokens=len(self.model.encode(prompt)))
-                losses.append(self._learn(case, context, mask))
-            run.progress(done / len(cases))
-        self._listen(True)
+        try:
+            if memory.center is None:
+                memory.center = self._center(cases)
+            for done, case in enumerate(cases, 1):
+                for context in self.contexts:
+                    prompt = context.prompt(case.question)
+                    mask = memory.masks_of(self._features([prompt]))[0]
+                    losses.append(self._learn(case, context, mask))
+                    memory.add(mask, case_id=case.case_id, tokens=len(self.model.encode(prompt)))
+                run.progress(done / len(cases))
+        finally:
+            self._listen(True)
         return AppliedEdits(loss=sum(losses) / len(losses) if losses else None)
 
     def restore(self) -> None:

@@ -156,15 +156,17 @@ class Wise(Editor[WiseSettings]):
         failed = {failure.case_id for failure in failures}
         cases = [case for case in cases if case.case_id not in failed]
         self._listen(False)
-        losses, done, free = [], 0, self._unrelated(cases)
-        while done < len(cases):
-            room = min(self.settings.batch, self.settings.shard - self._in_copy)
-            batch = cases[done : done + room]
-            losses.append(self._learn(batch, self._draw(batch, free)))
-            done += len(batch)
-            self._count(len(batch))
-            run.progress(done / len(cases))
-        self._listen(True)
+        try:
+            losses, done, free = [], 0, self._unrelated(cases)
+            while done < len(cases):
+                room = min(self.settings.batch, self.settings.shard - self._in_copy)
+                batch = cases[done : done + room]
+                losses.append(self._learn_or_undo(batch, self._draw(batch, free)))
+                done += len(batch)
+                self._count(len(batch))
+                run.progress(done / len(cases))
+        finally:
+            self._listen(True)
         return AppliedEdits(loss=sum(losses) / len(losses) if losses else None, failures=failures)
 
     def restore(self) -> None:
@@ -197,6 +199,15 @@ class Wise(Editor[WiseSettings]):
         self._in_copy, self._since_merge, self._opened = record["counts"]
         self._scale = TrainingScale(*record["scale"]) if record["scale"] else None
         self._listen(True)
+
+    def _learn_or_undo(self, cases: Sequence[Case], unrelated: Sequence[str]) -> float:
+        """Like `_learn`; a copy opened for these cases is removed if the training does not end."""
+        copies = list(self.router.copies)
+        try:
+            return self._learn(cases, unrelated)
+        except BaseException:
+            self.router.copies = copies
+            raise
 
     def _learn(self, cases: Sequence[Case], unrelated: Sequence[str]) -> float:
         """Run gradient descent on the newest copy; returns the last loss of the targets."""

@@ -508,3 +508,22 @@ def test_copies_that_were_saved_are_loaded_to_the_device_of_their_matrix() -> No
         record = {"thresholds": [1.0], "prompts": [["Who?"]], "shortest": [2], "counts": [1, 1, 1], "scale": None}
         editor.load_state(EditorState({"0": torch.zeros(2, 2)}, record))
         assert [copy.change.device for copy in editor.router.copies] == [first]
+
+
+def test_an_interrupted_batch_leaves_no_side_copy(
+    cases: list[Case], timestep: Timestep, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A merge would give an untrained copy a share."""
+    editor = _editor(small_model(), timestep, shard=1, batch=1, steps=1)
+    editor.apply(cases[:1])
+    kept = list(editor.router.copies)
+
+    def interrupt(*args: Any, **kwargs: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(torch.autograd, "backward", interrupt)
+    monkeypatch.setattr(torch.autograd, "grad", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        editor.apply(cases[1:2])
+
+    assert editor.router.copies == kept
