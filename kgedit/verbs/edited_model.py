@@ -90,18 +90,20 @@ class EditedModel:
         self.restore()
 
     def apply(self, cases: Iterable[Case]) -> None:
-        """Apply further edits on top of the existing ones.
+        """Apply further edits on top of the existing ones; without any, nothing happens.
 
         Raises:
             SpecError: if the method could not apply any of them, with the reasons.
         """
         given = list(cases)
+        if not given:
+            return
         if self._editor.capabilities.changes_weights and not self.edits:
             _in_place.setdefault(self.model.module, WeakSet()).add(self)
             self._turn = next(_turns)
         applied = self._editor.apply(given)
         failed = {failure.case_id: failure.reason for failure in applied.failures}
-        if given and len(failed) == len(given):
+        if len(failed) == len(given):
             raise SpecError([f"{self.method} cannot edit '{case.question}': {failed[case.case_id]}" for case in given])
         again = {case.case_id for case in given} - failed.keys() if self._editor.overwrites else set()
         self.edits = tuple(case for case in self.edits if case.case_id not in again)

@@ -146,6 +146,16 @@ def test_the_latest_edit_of_weights_is_restored_first(model: Any) -> None:
     assert _same(model, before)
 
 
+@pytest.mark.parametrize("method", ["ft_m", "grace", "bitfit"])
+def test_applying_no_further_edit_changes_nothing(method: str, model: Any) -> None:
+    with kgedit.edit(model, method, **EDIT) as editor:
+        after, said = _weights(model), editor.ask(PROMPT)
+        editor.apply([])
+
+        assert _same(model, after)
+        assert editor.ask(PROMPT) == said
+
+
 def test_questions_are_answered_one_by_one_or_many_at_once(model: Any) -> None:
     with kgedit.edit(model, "ft_m", **EDIT) as editor:
         answers = editor.ask([PROMPT, "The mayor of Mora is", PROMPT])
