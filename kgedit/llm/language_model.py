@@ -17,6 +17,7 @@ from typing import Any
 
 import torch
 
+from kgedit.errors import ModelError
 from kgedit.llm.devices import BatchLimit
 from kgedit.llm.model_files import configuration_digest, joined_digest, tokenizer_digest, weights_digest
 from kgedit.llm.surgery.matrices import input_device
@@ -140,6 +141,18 @@ class LanguageModel:
         return found
 
     @cached_property
+    def most_positions(self) -> int | None:
+        """Most tokens that the model can read, because it has a table of positions; None if it computes positions."""
+        if self.positions is None:
+            return None
+        own = self.module.get_input_embeddings()
+        parts = [part for part in self.module.modules() if isinstance(part, torch.nn.Embedding) and part is not own]
+        rows = [part.num_embeddings for part in parts]
+        rows += [len(table) for name, table in self.module.named_buffers() if name.endswith("embed_positions")]  # GPT-J
+        # OPT's table has two rows more.
+        return self.positions if any(0 <= count - self.positions <= 2 for count in rows) else None
+
+    @cached_property
     def window(self) -> int | None:
         """Tokens beyond which some block does not attend to the whole text; None if the configuration sets none."""
         config = self.module.config.get_text_config()
@@ -257,7 +270,12 @@ class LanguageModel:
 
         Returns:
             The model's output; ``logits`` is rows x last x vocabulary.
+
+        Raises:
+            ModelError: if a row has more tokens than the model has positions.
         """
+        if self.most_positions is not None and mask.shape[1] > self.most_positions:
+            self._refuse_longer(int(mask.sum(-1).max()))
         options: dict[str, Any] = {"attention_mask": mask, "use_cache": keep}
         if cache is not None:
             options[self._cache_argument] = cache
@@ -296,7 +314,12 @@ class LanguageModel:
 
         Returns:
             The model's output; ``logits`` is picks x vocabulary.
+
+        Raises:
+            ModelError: if a text has more tokens than the model has positions.
         """
+        if self.most_positions is not None and visible.shape[-1] > self.most_positions:
+            self._refuse_longer(int(positions.max()) + 1)
         numbers = self.module.get_input_embeddings().weight.dtype
         mask = torch.zeros(visible.shape, dtype=numbers, device=visible.device)
         # The lowest number instead of -inf: a row that attends to nothing would give NaN.
@@ -314,6 +337,13 @@ class LanguageModel:
             )
         output.logits = output.logits[0]
         return output
+
+    def _refuse_longer(self, tokens: int) -> None:
+        if self.most_positions is not None and tokens > self.most_positions:
+            raise ModelError(
+                f"A text of {tokens} tokens is longer than the {self.most_positions} positions of "
+                f"{self.name or 'the model'}. Shorten it, or take a model with a longer context."
+            )
 
     def _dense_head(self) -> AbstractContextManager[None]:
         """Make the head's input contiguous: a slice of positions is multiplied row by row, several times slower."""

@@ -35,6 +35,7 @@ from kgedit.resources import home
 from kgedit.runs.ability import Meter, meters_of
 from kgedit.runs.checkpoints import CallCheckpoint, Checkpoint
 from kgedit.runs.evaluator import Evaluator, probes_under
+from kgedit.runs.lengths import refuse_long_edits, refuse_long_questions
 from kgedit.runs.overlaps import mark_expiring, mark_shared_ids, without_expired
 from kgedit.runs.presets import ASKED, asked_contexts, training_contexts
 from kgedit.runs.run_files import write_edited_cases
@@ -108,6 +109,10 @@ def run(
     }
     resolved = _resolve_settings(spec, model)
     trained_in = training_contexts(spec.train_context, spec.presets, contexts, model.chat)
+    every = [case for own in cases.values() for case in own]
+    refuse_long_questions(model, choose_evaluated(cases, spec)(every), spec.presets, contexts)
+    if METHODS[spec.method].capabilities.changes_model:
+        refuse_long_edits(model, every, trained_in)
     editor = METHODS[spec.method](model, resolved.settings, contexts=trained_in, seed=spec.seed)
     environment = describe_environment(spec, editor, timesteps=timesteps, contexts=contexts)
     cache = AnswerCache(home() / "answers" / f"{model.fingerprint}.jsonl")

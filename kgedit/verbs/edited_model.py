@@ -12,6 +12,7 @@ from kgedit.editing.saved import LoadedEdits, save_edited
 from kgedit.errors import ModelError, SpecError
 from kgedit.llm.generation import Question, answer_freely, free_preset
 from kgedit.runs.evaluator import fit_prefix
+from kgedit.runs.lengths import refuse_long_edits
 from kgedit.runs.presets import asked_contexts
 from kgedit.timesteps.known_facts import sample_facts
 
@@ -94,10 +95,13 @@ class EditedModel:
 
         Raises:
             SpecError: if the method could not apply any of them, with the reasons.
+            ModelError: if one is longer than the model's table of positions.
         """
         given = list(cases)
         if not given:
             return
+        if self._editor.capabilities.changes_model:
+            refuse_long_edits(self.model, given, self._editor.contexts)
         if self._editor.capabilities.changes_weights and not self.edits:
             _in_place.setdefault(self.model.module, WeakSet()).add(self)
             self._turn = next(_turns)

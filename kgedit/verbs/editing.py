@@ -131,7 +131,8 @@ def edit(
     Raises:
         UnknownNameError: if the method does not exist.
         SpecError: if settings are invalid, or an edit is incomplete.
-        ModelError: if the model has no tokenizer, or its architecture is not supported.
+        ModelError: if the model has no tokenizer, its architecture is not supported, or an edit is longer than its
+            table of positions.
     """
     from kgedit.editing import make_editor
     from kgedit.llm.contexts import read_context
