@@ -19,6 +19,7 @@ from pathlib import Path
 
 import torch
 
+from kgedit.editing.locate_then_edit.second_moments import lower_factor
 from kgedit.editing.locate_then_edit.value_search import EditRequest
 from kgedit.errors import SpecError
 from kgedit.llm.devices import float64_device, in_float64
@@ -173,9 +174,12 @@ class AccumulatedSolve:
 
 
 def inverse(penalty: torch.Tensor) -> torch.Tensor:
-    """Invert a symmetric positive definite matrix."""
-    found: torch.Tensor = torch.cholesky_inverse(torch.linalg.cholesky(penalty))
-    return found
+    """Invert a symmetric positive definite matrix made of a second moment.
+
+    Raises:
+        SpecError: if it is singular.
+    """
+    return torch.cholesky_inverse(lower_factor(penalty))
 
 
 def _identity(keys: torch.Tensor) -> torch.Tensor:

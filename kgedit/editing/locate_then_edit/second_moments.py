@@ -16,6 +16,7 @@ from safetensors import safe_open
 
 from kgedit.editing.corpora import Corpus, TextBudget, pack
 from kgedit.editing.locate_then_edit.subject_prompts import run_through
+from kgedit.errors import SpecError
 from kgedit.llm.devices import in_float64
 from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.model_files import save_tensors
@@ -182,8 +183,12 @@ class Whitening:
 
     @classmethod
     def of(cls, moment: torch.Tensor, *, damping: float) -> Whitening:
-        """Create from C plus `damping` times its mean eigenvalue, because C is singular if computed from few tokens."""
-        return cls(torch.linalg.cholesky(damped(moment, damping)))
+        """Create from C plus `damping` times its mean eigenvalue, because C is singular if computed from few tokens.
+
+        Raises:
+            SpecError: if the sum is singular.
+        """
+        return cls(lower_factor(damped(moment, damping)))
 
     def whiten(self, keys: torch.Tensor) -> torch.Tensor:
         """Transform keys (inputs x edits) to the new coordinates."""
@@ -200,4 +205,22 @@ def damped(moment: torch.Tensor, share: float) -> torch.Tensor:
     """C plus a share of its mean eigenvalue, because C is singular if computed from few tokens."""
     found = moment.clone()
     found.diagonal().add_(share * moment.trace() / len(moment))
+    return found
+
+
+def lower_factor(matrix: torch.Tensor) -> torch.Tensor:
+    """The lower triangular L with L L^T equal to a second moment, or a penalty made of it.
+
+    Raises:
+        SpecError: if the matrix is not positive definite.
+    """
+    try:
+        found: torch.Tensor = torch.linalg.cholesky(matrix)
+    except torch.linalg.LinAlgError as error:  # type: ignore[attr-defined]
+        raise SpecError(
+            [
+                f"settings.damping: the statistics of a layer's {len(matrix)} inputs are singular; raise "
+                "settings.damping (1e-4 by default) or settings.tokens"
+            ]
+        ) from error
     return found

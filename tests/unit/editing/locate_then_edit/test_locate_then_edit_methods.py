@@ -247,3 +247,11 @@ def test_an_absolute_threshold_is_left_for_a_share_of_the_trace_where_statistics
     (note,) = small.details()["notes"]
     assert "contains 0.1 of C's trace; the threshold of 0.02 is not applied" in note
     assert absolute.details()["notes"] == relative.details()["notes"] == []
+
+
+@pytest.mark.parametrize("name", ["rome", "memit"])
+def test_singular_statistics_ask_for_more_damping_or_tokens(name: str, cases: list[Case], timestep: Timestep) -> None:
+    where = {"layer": 1} if name == "rome" else {"layers": "1"}
+    editor = _editor(name, small_model(), timestep, damping=0.0, tokens=20, **where)
+    with pytest.raises(SpecError, match=r"inputs are singular; raise settings\.damping .* or settings\.tokens"):
+        editor.apply(cases[:1])
