@@ -8,6 +8,7 @@ from __future__ import annotations
 import fnmatch
 import gc
 import hashlib
+import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
@@ -31,6 +32,8 @@ from kgedit.runs.spec import as_recorded
 from kgedit.runs.sweeps.planning import PlannedRun, former_pattern, hashed_name
 from kgedit.runs.tracking import Tracking
 from kgedit.timesteps.edit_files import Edits, open_edits
+
+LOG = logging.getLogger("kgedit.runs")
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,7 +277,7 @@ def execute(
         track: Tracker for each run's metrics.
 
     Returns:
-        The runs in their final states; a failed run has its error.
+        The runs in their final states; a failed run has its error. The traceback of an unexpected one is logged.
     """
     done = []
     for number, one in enumerate(runs, start=1):
@@ -290,6 +293,9 @@ def execute(
             tracking.finish()
         except KgeditError as error:
             done.append(_with(one, state=_state(one.folder), error=str(error)))
+        except Exception as error:
+            LOG.exception("The run %s failed.", one.name)
+            done.append(_with(one, state=_state(one.folder), error=f"{type(error).__name__}: {error}"))
         else:
             done.append(_with(one, state="finished"))
     return done

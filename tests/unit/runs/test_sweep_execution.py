@@ -178,18 +178,29 @@ def test_the_count_is_what_is_asked(
     assert (one.count.edits, one.count.unedited, one.count.edited) == (6, len(before), len(answers) - len(before))
 
 
+@pytest.mark.parametrize(
+    ("error", "message", "logged"),
+    [(ModelError("too small"), "too small", 0), (IndexError("out of range"), "IndexError: out of range", 1)],
+)
 def test_a_run_that_fails_stops_no_other(
-    short: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    error: Exception,
+    message: str,
+    logged: int,
+    short: dict[str, Any],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     def fails_once(given: Any, *args: Any, **more: Any) -> Path:
         if given.seed == 1:
-            raise ModelError("too small")
+            raise error
         return run(given, *args, **more)
 
     monkeypatch.setattr(execution, "run", fails_once)
     done = kgedit.sweep(short, out=tmp_path)
 
-    assert [(one.name, one.state, one.error) for one in done.failed] == [("none-seed=1", "new", "too small")]
+    assert [(one.name, one.state, one.error) for one in done.failed] == [("none-seed=1", "new", message)]
+    assert [record.exc_info[1] for record in caplog.records if record.exc_info] == [error] * logged
     assert done.report is not None
     assert {one.folder.name for one in done.report.runs} == {"none-seed=0", "none-seed=2"}
 
