@@ -366,10 +366,12 @@ class Teacher:
         number = len(self.epochs) - 1
         tensors = {f"weight.{name}": value.detach() for name, value in self._parameters.items()}
         for name, value in self._parameters.items():
-            kept = self._optimizer.state[value]
-            tensors |= {f"mean.{name}": kept["exp_avg"], f"square.{name}": kept["exp_avg_sq"]}
+            # Parameters without a gradient have none: a vision tower, experts that no token is routed to.
+            if kept := self._optimizer.state.get(value):
+                moments = {"mean": kept["exp_avg"], "square": kept["exp_avg_sq"], "step": kept["step"]}
+                tensors |= {f"{kind}.{name}": moment for kind, moment in moments.items()}
         path = self._folder / f"epoch-{number}.safetensors"
-        save_tensors(path, tensors, {"steps": str(int(next(iter(self._optimizer.state.values()))["step"]))})
+        save_tensors(path, tensors)
         epochs = [asdict(one) for one in self.epochs]
         state = self._identity | {"file": path.name, "epochs": epochs, "known": self.known}
         replace_file(self._folder / "state.json", json.dumps(state))
@@ -390,16 +392,17 @@ class Teacher:
 
         path = self._folder / state["file"]
         with safe_open(path, "pt") as file:
-            steps = float(file.metadata()["steps"])
+            steps = (file.metadata() or {}).get("steps", "0")  # of all parameters, in states of earlier versions
         tensors = load_file(path, device=str(self._model.device))
         with torch.no_grad():
             for name, value in self._parameters.items():
                 value.copy_(tensors[f"weight.{name}"])
-                self._optimizer.state[value] = {
-                    "step": torch.tensor(steps),
-                    "exp_avg": tensors[f"mean.{name}"],
-                    "exp_avg_sq": tensors[f"square.{name}"],
-                }
+                if f"mean.{name}" in tensors:
+                    self._optimizer.state[value] = {
+                        "step": tensors.get(f"step.{name}", torch.tensor(float(steps))).cpu(),
+                        "exp_avg": tensors[f"mean.{name}"],
+                        "exp_avg_sq": tensors[f"square.{name}"],
+                    }
         self._model.forget_fingerprint()
         self.epochs = [Epoch(**one) for one in state["epochs"]]
         self.known = state["known"]

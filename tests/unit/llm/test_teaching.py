@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from safetensors.torch import load_file
-from world.small_models import save, small_model
+import torch
+from safetensors.torch import load_file, save_file
+from world.small_models import changed, save, small_model, weights
 from world.small_timestep import write_timestep
 
 import kgedit
 from kgedit.errors import ModelError, SpecError
-from kgedit.llm.teaching import Teacher
+from kgedit.llm.contexts import read_context
+from kgedit.llm.presets import PRESETS
+from kgedit.llm.teaching import Lesson, Teacher, TeachingPlan
+from kgedit.timesteps.known_facts import sample_facts
 
 SETTINGS: dict[str, Any] = {"presets": ["wild"], "goal": 1.0, "learning_rate": 3e-3, "batch": 8, "device": "cpu"}
 
@@ -70,6 +75,38 @@ def test_an_interrupted_training_resumes_to_the_same_weights(
     weights, others = (load_file(one.folder / "model.safetensors") for one in (whole, resumed))
     assert all(weights[name].equal(others[name]) for name in weights)
     assert not kept.exists()
+
+
+def _teacher(folder: Path, *, epochs: int) -> Teacher:
+    """A teacher of a small model with a parameter that no output depends on."""
+    model = small_model()
+    model.module.spare = torch.nn.Linear(2, 2)
+    torch.nn.init.zeros_(model.module.spare.weight)
+    torch.nn.init.zeros_(model.module.spare.bias)
+    preset = replace(PRESETS["wild"], max_new_tokens=1)
+    lesson = Lesson(tuple(sample_facts()[:4]), (), (read_context(preset.context),))
+    plan = TeachingPlan(goal=1.0, epochs=epochs, batch=2)
+    return Teacher(model, lesson, plan, preset=preset, is_right=lambda answer, fact: False, folder=folder)
+
+
+def _as_earlier_versions_stored_it(path: Path) -> None:
+    tensors = load_file(path)
+    steps = {name: int(tensors.pop(name)) for name in list(tensors) if name.startswith("step.")}
+    save_file(tensors, path, {"steps": str(max(steps.values()))})
+
+
+@pytest.mark.parametrize("earlier", [False, True])
+def test_a_parameter_without_a_gradient_is_stored_and_resumed(earlier: bool, tmp_path: Path) -> None:
+    whole, begun = _teacher(tmp_path / "whole", epochs=2), _teacher(tmp_path / "cut", epochs=1)
+    whole.teach(lambda *step: None)
+    begun.teach(lambda *step: None)
+    if earlier:
+        _as_earlier_versions_stored_it(tmp_path / "cut" / "epoch-1.safetensors")
+    resumed = _teacher(tmp_path / "cut", epochs=2)
+
+    assert resumed.teach(lambda *step: None) == whole.epochs
+    assert changed(weights(whole._model), resumed._model) == []
+    assert changed(weights(begun._model), resumed._model) != []
 
 
 def test_the_state_of_another_training_is_not_used(given: dict[str, Any], tmp_path: Path) -> None:
