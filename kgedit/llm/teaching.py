@@ -306,9 +306,17 @@ class Teacher:
 
         Returns:
             The state before training, and each epoch.
+
+        Raises:
+            ModelError: if the stored state has more epochs than the plan.
         """
         if not self._resume():
             self._ask(progress, rows=0, loss=None)
+        if (stored := len(self.epochs) - 1) > self._plan.epochs:
+            raise ModelError(
+                f"{self._folder} contains an interrupted training of {stored} epochs, more than {self._plan.epochs}. "
+                f"Give --epochs {stored} or more, or delete that folder to start over."
+            )
         while len(self.epochs) <= self._plan.epochs and self.epochs[-1].known < self._plan.goal:
             rows, loss = self._train(progress)
             self._ask(progress, rows=rows, loss=loss)

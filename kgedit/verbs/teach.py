@@ -114,7 +114,8 @@ class TeachModel(DeviceOptions, InHome, Verb[Taught]):
 
         Raises:
             SpecError: if a preset does not exist, or none decodes.
-            ModelError: if there are no facts, the model cannot be loaded, or the folder exists.
+            ModelError: if there are no facts, the model cannot be loaded, the folder exists, or an interrupted training
+                has more epochs.
         """
         from kgedit.runs.presets import default_presets, read_presets
         from kgedit.timesteps.edit_files import open_edits

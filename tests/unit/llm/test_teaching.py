@@ -109,6 +109,14 @@ def test_a_parameter_without_a_gradient_is_stored_and_resumed(earlier: bool, tmp
     assert changed(weights(begun._model), resumed._model) != []
 
 
+def test_a_stored_training_of_more_epochs_is_refused_and_kept(tmp_path: Path) -> None:
+    stored = _teacher(tmp_path / "cut", epochs=2).teach(lambda *step: None)
+    with pytest.raises(ModelError, match=r"training of 2 epochs, more than 1\. Give epochs 2 or more"):
+        _teacher(tmp_path / "cut", epochs=1).teach(lambda *step: None)
+
+    assert _teacher(tmp_path / "cut", epochs=2).teach(lambda *step: None) == stored
+
+
 def test_the_state_of_another_training_is_not_used(given: dict[str, Any], tmp_path: Path) -> None:
     kept = tmp_path / ".taught.teaching"
     kept.mkdir()
