@@ -8,6 +8,7 @@ explodes.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from unicodedata import east_asian_width
 
 import torch
 
@@ -15,6 +16,7 @@ from kgedit.editing.editor import NO_RUN, AppliedEdits, Capabilities, EditorStat
 from kgedit.editing.hparams.locate_then_edit import RomeSettings
 from kgedit.editing.locate_then_edit.editor import LocateThenEdit
 from kgedit.editing.locate_then_edit.second_moments import Whitening
+from kgedit.editing.locate_then_edit.subject_prompts import encode_with_subject
 from kgedit.editing.locate_then_edit.value_search import EditRequest
 from kgedit.llm.contexts import Context
 from kgedit.llm.devices import in_float64
@@ -114,7 +116,8 @@ class CRome(RRome):
     """Like R-ROME, with keys from prompts after a random prefix, also prepended to questions about edited subjects.
 
     Both keys are the mean over the prompts with random prefixes. The first token of a text has an unusual key, so a
-    subject at the beginning gets a random prefix, both in edits and in questions.
+    subject that is the first token gets a random prefix, both in edits and in questions. Keys are read at a subject's
+    last token, so one of several tokens needs none.
     """
 
     capabilities = Capabilities(
@@ -137,7 +140,8 @@ class CRome(RRome):
         """Prepend a random prefix to the bare prompt if the subject is its first token."""
         self._subjects.append(case.fact.subject_label)
         request = super().request_of(case)
-        alone = request.prompts[0].subject == 0 and self.random_prefixes()
+        prompt = self.contexts[0].prompt(case.question)
+        alone = self.random_prefixes() and self._is_first_token(prompt, case.fact.subject_label)
         return (
             EditRequest((request.prompts[-1], *request.prompts[1:]), request.drift, request.target)
             if alone
@@ -145,12 +149,25 @@ class CRome(RRome):
         )
 
     def prefixes(self, questions: Sequence[str]) -> list[Prefix]:
-        """Random prefix for questions that begin with an edited subject, unless the tokenizer adds a first token."""
+        """Random prefix for questions whose first token is an edited subject."""
         if not self.random_prefixes() or self.model.leading_ids():
             return super().prefixes(questions)
         random_prefix = Prefix((PrefixPart(f"{self.model.decode(self.random_prefixes()[-1])}. "),), first_only=True)
-        first = tuple(self._subjects)
-        return [random_prefix if first and question.startswith(first) else Prefix() for question in questions]
+        subjects = list(dict.fromkeys(self._subjects))
+        return [
+            random_prefix if any(self._is_first_token(question, subject) for subject in subjects) else Prefix()
+            for question in questions
+        ]
+
+    def _is_first_token(self, text: str, subject: str) -> bool:
+        """Whether a text begins with a subject, as a whole word that is one token."""
+        if not subject or not text.startswith(subject):
+            return False
+        after = text[len(subject) : len(subject) + 1]
+        # Chinese, Japanese and Korean continue a sentence without a space.
+        if after.isalnum() and east_asian_width(after) not in ("W", "F"):
+            return False
+        return encode_with_subject(self.model, text, len(subject)).subject == 0
 
     def restore(self) -> None:
         """Restore the matrix and remove the subjects."""

@@ -90,22 +90,36 @@ def test_rome_is_memit_with_one_layer_and_one_edit_up_to_lambda(cases: list[Case
     assert expected.norm() > 1e-3
 
 
-def test_c_rome_puts_a_random_prefix_ahead_of_a_question_that_begins_with_an_edited_subject(
+def test_c_rome_puts_a_random_prefix_ahead_of_edits_and_questions_whose_first_token_is_the_subject(
     cases: list[Case], timestep: Timestep
 ) -> None:
+    """The tokenizer splits "Mora" into "Mor" and "a", and "Arvika" into three tokens."""
     editor = _editor("c_rome", small_model(), timestep, layer=1, steps=2)
-    first = dataclasses.replace(cases[0], question="Arvika has which mayor?")
+    first, several, other = (
+        dataclasses.replace(
+            cases[0], question=question, fact=dataclasses.replace(cases[0].fact, subject_label=question.split()[0])
+        )
+        for question in ("Mor has which mayor?", "Arvika has which mayor?", "Hjo has which mayor?")
+    )
     assert editor.prefixes([first.question])[0].worded(BARE) == ""
-    editor.apply([first])
+    editor.apply([first, several])
 
-    texts = [
-        prefix.worded(BARE)
-        for prefix in editor.prefixes([first.question, "Who leads Arvika?", "Mora has which mayor?"])
-    ]
+    questions = [first.question, several.question, "Who leads Mor?", "Mora has which mayor?", other.question]
+    texts = [prefix.worded(BARE) for prefix in editor.prefixes(questions)]
     assert texts[0].endswith(". ")
-    assert texts[1:] == ["", ""]
+    assert texts[1:] == [""] * 4
+    # The keys of an edit are those of its question.
+    for case, text in zip((first, several), texts, strict=False):
+        bare = editor.request_of(case).prompts[0]
+        assert editor.model.decode(bare.ids) == text + case.question
     editor.restore()
     assert editor.prefixes([first.question])[0].worded(BARE) == ""
+
+
+def test_c_rome_needs_no_space_after_a_chinese_subject(timestep: Timestep) -> None:
+    editor = _editor("c_rome", small_model(), timestep, layer=1)
+    assert editor._is_first_token("A\u662f", "A")
+    assert not editor._is_first_token("Ab", "A")
 
 
 def test_drift_is_measured_at_the_end_of_its_prompt_or_at_the_subject(cases: list[Case]) -> None:
