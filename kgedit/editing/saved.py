@@ -21,6 +21,8 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import torch
+from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
 from kgedit import __version__
@@ -33,6 +35,7 @@ from kgedit.llm.contexts import Context
 from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.loading import BUILT_IN, ServedModel, load_model
 from kgedit.llm.model_files import whole_folder
+from kgedit.llm.surgery.matrices import EditedParameter
 from kgedit.records.cases import Case
 from kgedit.records.published import SavedContext, SavedEdit, SavedEdits
 
@@ -113,7 +116,8 @@ def save_edited(
         if editor.has_memory:
             _write_memory(partial, editor.memory())
         _write_json(partial / "kgedit.json", msgspec.to_builtins(saved))
-        (partial / "README.md").write_text(model_card(saved, by_name=model.by_name), encoding="utf-8")
+        card = model_card(saved, by_name=model.by_name, is_narrow=model.module.dtype != torch.float32)
+        (partial / "README.md").write_text(card, encoding="utf-8")
     return folder
 
 
@@ -133,6 +137,7 @@ def load_saved(
     saved = read_saved(folder)
     if saved.weights == "model":
         base = load_model(str(folder), device=device, dtype=dtype)
+        _undo_rounding(base, folder)
     elif base is None:
         base = load_model(_base_of(folder) or saved.base_model, device=device, dtype=dtype)
     elif saved.base_shape and _shape(base) != saved.base_shape and (saved.weights == "adapter" or _in_layers(saved)):
@@ -161,6 +166,28 @@ def load_saved(
     if saved.memory:
         editor.load_memory(_read_memory(folder))
     return LoadedEdits(editor, saved, can_restore=saved.weights != "model")
+
+
+def _undo_rounding(model: LanguageModel, folder: Path) -> None:
+    """Put edited layers back in float32, the format that a narrower model is edited and saved in.
+
+    A folder of float32 only is of a model in float32, which is loaded in the format asked for.
+    """
+    wide: list[tuple[Path, str]] = []
+    others = 0
+    for path in sorted(folder.glob("model*.safetensors")):
+        with safe_open(path, framework="pt") as file:
+            names = [name for name in file.keys() if file.get_slice(name).get_dtype() == "F32"]  # noqa: SIM118
+            others += len(file.keys()) - len(names)
+        wide += [(path, name) for name in names]
+    if not others:
+        return
+    loaded = dict(model.module.named_parameters())
+    for path, name in wide:
+        if name in loaded and loaded[name].dtype != torch.float32:
+            layer, _, own = name.rpartition(".")
+            with safe_open(path, framework="pt") as file:
+                EditedParameter(model.module.get_submodule(layer), own).write(file.get_tensor(name))
 
 
 def _shape(model: LanguageModel) -> tuple[int, ...]:
@@ -303,12 +330,13 @@ editor.ask("QUESTION")
 editor.model.module  # the transformers model"""
 
 
-def model_card(saved: SavedEdits, *, by_name: bool) -> str:
+def model_card(saved: SavedEdits, *, by_name: bool, is_narrow: bool) -> str:
     """Render the model card as Markdown with the metadata for model hubs.
 
     Args:
         saved: Content of kgedit.json.
         by_name: Whether the base model can be loaded by its name.
+        is_narrow: Whether the model is in bfloat16 or float16.
     """
     base = saved.base_model or "a model without a name"
     head = ["---", "library_name: " + {"model": "transformers", "adapter": "peft", "none": "kgedit"}[saved.weights]]
@@ -325,7 +353,7 @@ def model_card(saved: SavedEdits, *, by_name: bool) -> str:
         f"{len(saved.edits)} facts of {base} were edited with `{saved.method}`{source} by kgedit {saved.kgedit}. "
         "Hyperparameters and all edits are in `kgedit.json`.",
         "",
-        *_how_to_load(saved, by_name=by_name),
+        *_how_to_load(saved, by_name=by_name, is_narrow=is_narrow),
         "## Edits",
         "",
         "| Subject | Prompt | Target |",
@@ -336,11 +364,13 @@ def model_card(saved: SavedEdits, *, by_name: bool) -> str:
     return "\n".join([*head, *lines, ""])
 
 
-def _how_to_load(saved: SavedEdits, *, by_name: bool) -> list[str]:
+def _how_to_load(saved: SavedEdits, *, by_name: bool, is_narrow: bool) -> list[str]:
     lines = ["## Load it", ""]
     if saved.weights != "none":
         code = _TRANSFORMERS if saved.weights == "model" else _peft(saved, by_name=by_name)
         lines += ["```python", code, "```", ""]
+    if is_narrow and saved.weights == "model":
+        lines += ["The edited weights are in float32; transformers rounds them, kgedit does not.", ""]
     if saved.memory:
         beside = "Some edits lie" if saved.weights == "model" else "The edits lie"
         lines += [f"{beside} in a separate memory, which only kgedit reads:", ""]

@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from transformers import AutoModelForCausalLM
-from world.small_models import save, small_model
+from world.small_models import changed, save, small_model, weights
 from world.small_timestep import a_case, write_timestep
 
 from kgedit.editing import METHODS, make_editor
@@ -214,6 +215,35 @@ def test_edited_weights_need_no_kgedit(timestep: Timestep, tmp_path: Path) -> No
     own = editor.model.module.state_dict()
 
     assert all(tensor.equal(own[name]) for name, tensor in module.state_dict().items())
+
+
+@pytest.mark.parametrize("architecture", ["llama", "gpt2"])
+@pytest.mark.parametrize("method", ["ft_m", "bitfit"])
+def test_a_model_in_bfloat16_is_loaded_with_its_edited_weights_in_float32(
+    method: str, architecture: str, timestep: Timestep, tmp_path: Path
+) -> None:
+    """Such a weight rounds away what an edit has changed in it."""
+    narrow = small_model(architecture)
+    narrow.module.to(torch.bfloat16)
+    model = load_model(str(save(narrow, tmp_path / "base")), device="cpu", dtype="bfloat16")
+    folder = save_edited(_edited(method, model, timestep), tmp_path / "edited", method=method, edits=[])
+    loaded = load_saved(folder, dtype="bfloat16").editor.model
+
+    assert changed(weights(model), loaded) == []
+    assert {value.dtype for value in weights(loaded).values()} == {torch.bfloat16, torch.float32}
+    ids = torch.tensor([model.encode("Who is the mayor of Arvika?")])
+    with torch.no_grad():
+        assert loaded.module(ids).logits.equal(model.module(ids).logits)
+    assert "transformers rounds them" in (folder / "README.md").read_text(encoding="utf-8")
+
+
+def test_a_model_in_float32_is_loaded_in_any_format(timestep: Timestep, tmp_path: Path) -> None:
+    folder = save_edited(_edited("ft_m", small_model(), timestep), tmp_path / "edited", method="ft_m", edits=[])
+
+    assert {one.dtype for one in weights(load_saved(folder, dtype="bfloat16").editor.model).values()} == {
+        torch.bfloat16
+    }
+    assert "transformers rounds them" not in (folder / "README.md").read_text(encoding="utf-8")
 
 
 def test_files_get_the_usual_mode(timestep: Timestep, tmp_path: Path) -> None:
