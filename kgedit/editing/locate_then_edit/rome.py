@@ -153,9 +153,11 @@ class CRome(RRome):
         if not self.random_prefixes() or self.model.leading_ids():
             return super().prefixes(questions)
         random_prefix = Prefix((PrefixPart(f"{self.model.decode(self.random_prefixes()[-1])}. "),), first_only=True)
-        subjects = list(dict.fromkeys(self._subjects))
+        subjects = tuple(dict.fromkeys(self._subjects))
         return [
-            random_prefix if any(self._is_first_token(question, subject) for subject in subjects) else Prefix()
+            random_prefix
+            if question.startswith(subjects) and any(self._is_first_token(question, subject) for subject in subjects)
+            else Prefix()
             for question in questions
         ]
 

@@ -93,18 +93,18 @@ def test_rome_is_memit_with_one_layer_and_one_edit_up_to_lambda(cases: list[Case
 def test_c_rome_puts_a_random_prefix_ahead_of_edits_and_questions_whose_first_token_is_the_subject(
     cases: list[Case], timestep: Timestep
 ) -> None:
-    """The tokenizer splits "Mora" into "Mor" and "a", and "Arvika" into three tokens."""
+    """The tokenizer splits "Mora" into the first three letters and "a", and "Arvika" into three tokens."""
     editor = _editor("c_rome", small_model(), timestep, layer=1, steps=2)
     first, several, other = (
         dataclasses.replace(
             cases[0], question=question, fact=dataclasses.replace(cases[0].fact, subject_label=question.split()[0])
         )
-        for question in ("Mor has which mayor?", "Arvika has which mayor?", "Hjo has which mayor?")
+        for question in (f"{'Mora'[:3]} has which mayor?", "Arvika has which mayor?", "Hjo has which mayor?")
     )
     assert editor.prefixes([first.question])[0].worded(BARE) == ""
     editor.apply([first, several])
 
-    questions = [first.question, several.question, "Who leads Mor?", "Mora has which mayor?", other.question]
+    questions = [first.question, several.question, f"Who leads {'Mora'[:3]}?", "Mora has which mayor?", other.question]
     texts = [prefix.worded(BARE) for prefix in editor.prefixes(questions)]
     assert texts[0].endswith(". ")
     assert texts[1:] == [""] * 4
