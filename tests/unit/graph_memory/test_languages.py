@@ -29,6 +29,8 @@ from kgedit.verbs.memory import build_memory, load_memory, update_memory
         ("de", "Wo wurde der Regierungschef von Norwegen geboren?", "Norwegen",
          "where was the head of government of Norwegen born?"),
         ("de", "Geburtsort des Königs der Slowakei?", "Slowakei", "place of birth of the king of the Slowakei?"),
+        ("de", "Auf welchem Kontinent liegt Norwegen?", "Norwegen", "on which continent is Norwegen?"),
+        ("fr", "Sur quel continent est la Norvège ?", "la Norvège", "on which continent is la Norvège ?"),
         ("de", "WER REGIERT DENN NORWEGEN?", "NORWEGEN", "who governs NORWEGEN?"),
         ("fr", "Où est né l’entraîneur d'Alfa Romeo ?", "Alfa Romeo", "where is born the coach of Alfa Romeo ?"),
         ("es", "¿Cuál es la capital del país de Angela Merkel?", "Angela Merkel",
