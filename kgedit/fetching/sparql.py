@@ -188,16 +188,18 @@ def _items(order: SliceOrder, pages: FetchedPages) -> list[str]:
     kept = pages.get("ids.json")
     if kept is not None:
         return [str(one) for one in json.loads(kept)]
-    ids: list[str | None] = []
-    while True:
-        size = min(_PAGE_OF_IDS, order.limit - len(ids)) if order.limit else _PAGE_OF_IDS
-        page = [_id_in(row) for row in _ask(order, _query_of_ids(order, size, len(ids)), "item")]
-        ids += page
-        if len(page) < size or len(ids) == order.limit:
+    names: dict[str, None] = {}
+    offset = 0
+    while order.limit is None or len(names) < order.limit:
+        size = min(_PAGE_OF_IDS, order.limit - len(names)) if order.limit else _PAGE_OF_IDS
+        # Rows without an item count too, because the endpoint counts them for LIMIT and OFFSET.
+        page = _ask(order, _query_of_ids(order, size, offset))
+        names.update(dict.fromkeys(name for name in map(_id_in, page) if name is not None))
+        offset += len(page)
+        if len(page) < size:
             break
-    named = [one for one in dict.fromkeys(ids) if one is not None]
-    pages.put("ids.json", json.dumps(named).encode())
-    return named
+    pages.put("ids.json", json.dumps(list(names)).encode())
+    return list(names)
 
 
 _PROLOGUE = re.compile(r"(?:\s|#[^\r\n]*|BASE\s*<[^>]*>|PREFIX\s*[^\s:]*:\s*<[^>]*>)*", re.IGNORECASE)
@@ -221,6 +223,9 @@ def _query_of_ids(order: SliceOrder, size: int, offset: int) -> str:
 
 
 def _id_in(row: Row) -> str | None:
+    """Id of the item of a row; None if the row has no item, or another value."""
+    if "item" not in row:
+        return None
     address = str(row["item"]["value"])
     name = address.removeprefix(WD)
     return name if address.startswith(WD) and is_entity_id(name) and name[0] in "QP" else None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import bz2
 import datetime
+import gzip
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -155,6 +156,22 @@ def test_items_are_those_of_a_class_or_of_a_query_in_pages(
         whole = fetched(tmp_path / "all", endpoint.address, entities, ids=None, query=query)
     assert 0 < small.entities <= whole.entities
     assert f"instances of {of_class}" in str(slice_note(small.path))
+
+
+def test_rows_without_an_item_end_no_page(
+    tmp_path: Path, graph: rdflib.Graph, entities: list[Json], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rows without ?item come first in their order."""
+    monkeypatch.setattr("kgedit.fetching.sparql._PAGE_OF_IDS", 2)
+    items = [one["id"] for one in entities if one["type"] == "item"][:3]
+    values = " ".join(["UNDEF", *(f"<http://www.wikidata.org/entity/{name}>" for name in items)])
+    query = f"SELECT ?item WHERE {{ VALUES ?item {{ {values} }} }}"
+    with serving(answering(graph)) as endpoint:
+        made = fetched(tmp_path, endpoint.address, entities, ids=None, query=query)
+        one = fetched(tmp_path / "one", endpoint.address, entities, ids=None, query=query, limit=1)
+    kept = gzip.decompress(made.path.read_bytes()).decode()
+    assert [name for name in items if f"/Special:EntityData/{name}>" not in kept] == []
+    assert gzip.decompress(one.path.read_bytes()).count(b"Special:EntityData/Q") == 2  # the two lines of one Dataset
 
 
 def test_ids_of_which_the_endpoint_knows_nothing_are_told(
