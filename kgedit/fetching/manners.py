@@ -24,6 +24,7 @@ from typing import TypeVar
 
 from kgedit import __version__
 from kgedit.errors import SourceError
+from kgedit.untrusted import is_web_address
 
 Answer = TypeVar("Answer")
 
@@ -57,6 +58,20 @@ class Manners:
     def user_agent(self) -> str:
         """The User-Agent."""
         return f"kgedit/{__version__} ({self.contact or 'no contact given'}) Python-urllib"
+
+
+def check_address(address: str, *, option: str) -> None:
+    """Check the address of a server before the first request.
+
+    Args:
+        address: Address as given.
+        option: Name of the option, for the message.
+
+    Raises:
+        SourceError: if it is not an address of http or https.
+    """
+    if not is_web_address(address):
+        raise SourceError(f"{option} {address!r} is not a web address. It begins with https:// or http://.")
 
 
 class TemporaryError(Exception):

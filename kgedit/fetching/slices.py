@@ -28,7 +28,7 @@ from typing import IO, Any
 from urllib.parse import urlencode
 
 from kgedit.errors import SourceError
-from kgedit.fetching.manners import Manners, TemporaryError, get, persistently
+from kgedit.fetching.manners import Manners, TemporaryError, check_address, get, persistently
 from kgedit.files import replace_file
 from kgedit.progress import advance
 from kgedit.store.closures import CONTAINMENT
@@ -237,8 +237,10 @@ def fetch_items(order: ItemsOrder, target: Path, *, overwrite: bool = False) -> 
         overwrite: Whether an existing file may be replaced.
 
     Raises:
-        SourceError: if an id is invalid, the site keeps failing, or the file exists. No file is written then.
+        SourceError: if an id or the site is invalid, the site keeps failing, or the file exists. No file is written
+            then.
     """
+    check_address(order.site, option="--site")
     wrong = [one for one in order.ids if not _is_item_or_property(one)]
     if wrong or not order.ids:
         raise SourceError(f"Not an id of an item or a property: {', '.join(wrong[:5]) or 'none given'}. Write Q42.")
@@ -382,11 +384,13 @@ class _Fetching:
 def _json_at(address: str, manners: Manners) -> Json | None:
     """JSON at an address; None if it does not exist or no longer exists."""
     try:
-        answer = json.loads(get(address, manners))
+        body = get(address, manners)
     except urllib.error.HTTPError as error:
         if error.code in (404, 410):
             return None
         raise SourceError(f"{address} answers HTTP {error.code} {error.reason}. Check the address.") from error
+    try:
+        answer = json.loads(body)
     except ValueError as error:
         raise TemporaryError("the response is not JSON, or is truncated") from error
     if not isinstance(answer, dict):

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from kgedit.errors import SourceError
-from kgedit.fetching.manners import Manners, TemporaryError, persistently, temporary_errors
+from kgedit.fetching.manners import Manners, TemporaryError, check_address, persistently, temporary_errors
 from kgedit.fetching.slices import FetchedPages, Surroundings, batches
 from kgedit.progress import advance
 from kgedit.wikidata.ids import INSTANCE_OF, SUBCLASS_OF, is_entity_id, site_address
@@ -102,11 +102,12 @@ def fetch_slice(order: SliceOrder, target: Path, *, overwrite: bool = False) -> 
         overwrite: Whether an existing file may be replaced.
 
     Raises:
-        SourceError: if the order is contradictory, the endpoint keeps failing, or the file exists. No partial file is
-            left then.
+        SourceError: if the order is contradictory, the endpoint is invalid or keeps failing, or the file exists. No
+            partial file is left then.
     """
     if sum(one is not None for one in (order.ids, order.of_class, order.query)) != 1:
         raise SourceError("A slice is of a list of items, of a class or of a query. Give exactly one of them.")
+    check_address(order.endpoint, option="--endpoint")
     plan = {name: getattr(order, name) for name in order.__slots__ if name != "manners"}
     pages = FetchedPages(target, plan, overwrite=overwrite)
     items = _items(order, pages)

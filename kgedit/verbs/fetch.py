@@ -227,10 +227,16 @@ class FetchDump(FetchOptions, Verb[Path]):
     )
 
     def order(self) -> DumpOrder:
-        """Dump to request from the server."""
-        from kgedit.fetching.dumps import DUMPS, DumpOrder
-        from kgedit.fetching.manners import Manners
+        """Dump to request from the server.
 
+        Raises:
+            SourceError: if the mirror is not a web address.
+        """
+        from kgedit.fetching.dumps import DUMPS, DumpOrder
+        from kgedit.fetching.manners import Manners, check_address
+
+        if self.mirror is not None:
+            check_address(self.mirror, option="--mirror")
         day = None if self.day == "latest" else read_day(self.day)
         manners = Manners(contact=self.contact)
         return DumpOrder(day=day, kind=self.kind, mirror=f"{(self.mirror or DUMPS).rstrip('/')}/", manners=manners)

@@ -77,6 +77,24 @@ def test_a_slice_of_nothing_named_is_refused(tmp_path: Path) -> None:
     assert "holds no ids" in run("fetch-slice", tmp_path / "s.nt", "--items", tmp_path / "ids.txt").stderr
 
 
+@pytest.mark.parametrize("address", ["127.0.0.1:1/sparql", "ftp://127.0.0.1/", "file:///etc", "https://", ""])
+@pytest.mark.parametrize(
+    ("option", "command"),
+    [("--endpoint", "fetch-slice s.nt --items"), ("--site", "fetch-items i.json --items"), ("--mirror", "fetch-dump")],
+)
+def test_what_is_no_web_address_is_refused_before_any_request(
+    tmp_path: Path, option: str, command: str, address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "ids.txt").write_text("Q1\n", encoding="utf-8")
+    result = run(*command.split(), "ids.txt" if "--items" in command else "latest", option, address)
+    assert (result.exit_code, result.stderr) == (
+        1,
+        f"Error: {option} {address!r} is not a web address. It begins with https:// or http://.\n",
+    )
+    assert [path.name for path in tmp_path.iterdir()] == ["ids.txt"]
+
+
 def site(path: str, headers: dict[str, str], body: bytes) -> Answer:
     """Every item has two revisions, 10 and (from 2022) 20."""
     asked = urlsplit(path)
