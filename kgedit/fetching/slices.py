@@ -180,7 +180,8 @@ class ItemsOrder:
         depth: Steps along item-valued statements for which neighbours are fetched; 0 means only the items.
         ancestors: Maximum steps from a value for which the values of the items, their classes and containers are also
             fetched (kgedit.fetching.slices); 0 disables this.
-        date: The last revision up to the end of this day is fetched; None means the current one.
+        date: The last revision up to the end of this day (UTC), which must be over, is fetched; None means the
+            current one.
         revisions: Id -> revision, for ids wanted at a certain revision.
         limit: Maximum number of entities, not counting properties; None means no limit.
         properties: Whether to fetch the properties of the statements as well.
@@ -237,10 +238,16 @@ def fetch_items(order: ItemsOrder, target: Path, *, overwrite: bool = False) -> 
         overwrite: Whether an existing file may be replaced.
 
     Raises:
-        SourceError: if an id or the site is invalid, the site keeps failing, or the file exists. No file is written
-            then.
+        SourceError: if an id or the site is invalid, the day is not over, the site keeps failing, or the file exists.
+            No file is written then.
     """
     check_address(order.site, option="--site")
+    today = datetime.datetime.now(datetime.UTC).date()
+    if order.date is not None and order.date >= today:
+        raise SourceError(
+            f"{order.date} is not over yet: by UTC, today is {today}. Give an earlier day, or leave --date out to "
+            "fetch the current state."
+        )
     wrong = [one for one in order.ids if not _is_item_or_property(one)]
     if wrong or not order.ids:
         raise SourceError(f"Not an id of an item or a property: {', '.join(wrong[:5]) or 'none given'}. Write Q42.")

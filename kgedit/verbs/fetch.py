@@ -176,7 +176,9 @@ class FetchItems(FetchedItemsOptions, Verb["FetchedItems"]):
     target: AnyFile = argument(kw_only=False, help="File to write, .json or .json.gz.")
     items: ExistingFile = flag(kw_only=False, help="List of ids, one per line; Q42@1234567 is Q42 at a revision.")
     depth: Annotated[int, Le(5)] = flag(default=0, ge=0, help="Steps to neighbours.")
-    date: Day | None = flag(default=None, help="Fetch their state at the end of this day. Default: now.")
+    date: Day | None = flag(
+        default=None, help="Fetch their state at the end of this day (UTC), which must be over. Default: now."
+    )
     properties: bool = flag(default=True, help="Also fetch the properties used.")
     site: str = flag(default="https://www.wikidata.org", group="Machine", rare=True, help="Address of the wiki.")
     time_limit: float = flag(default=60, ge=1, group="Machine", rare=True, help="Seconds per request.")
@@ -185,7 +187,7 @@ class FetchItems(FetchedItemsOptions, Verb["FetchedItems"]):
         """Fetch the items and their neighbours.
 
         Raises:
-            SourceError: if the list is wrong, or the server does not answer.
+            SourceError: if the list is wrong, the day is not over, or the server does not answer.
         """
         from kgedit.fetching.manners import Manners
         from kgedit.fetching.slices import ItemsOrder, fetch_items

@@ -115,6 +115,16 @@ def test_items_are_as_they_were_on_the_day_and_not_at_all_before_they_were(tmp_p
             fetch(tmp_path / "early", server.address, "Q1", date=datetime.date(2001, 1, 1))
 
 
+@pytest.mark.parametrize("later", [0, 1])
+def test_a_day_that_is_not_over_is_refused(tmp_path: Path, later: int) -> None:
+    day = datetime.datetime.now(datetime.UTC).date() + datetime.timedelta(days=later)
+    with serving(site) as server:
+        with pytest.raises(SourceError, match=f"{day} is not over yet"):
+            fetch(tmp_path, server.address, "Q1", date=day)
+        assert server.paths == []
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_an_item_is_at_the_revision_asked_for(tmp_path: Path) -> None:
     with serving(site) as server:
         made = fetch(tmp_path, server.address, "Q1", revisions=(("Q1", 10),), properties=False)
