@@ -256,13 +256,20 @@ def fetch_items(order: ItemsOrder, target: Path, *, overwrite: bool = False) -> 
     fetching.fetch_all()
     if not fetching.names:
         raise SourceError(f"{order.site} has none of these items ({order.describe()}). Nothing was written.")
-    redirects = None
+    redirects = target.with_name(f"{target.name}.redirects.tsv")
     if fetching.redirects:
         lines = "".join(f"{source}\t{to}\n" for source, to in sorted(fetching.redirects.items()))
-        redirects = replace_file(target.with_name(f"{target.name}.redirects.tsv"), lines)
+        replace_file(redirects, lines)
+    else:
+        redirects.unlink(missing_ok=True)  # that of an earlier fetch
     path = fetching.pages.finish(fetching.names, slice_of=order.describe())
     return FetchedItems(
-        path, redirects, len(fetching.names), tuple(fetching.unknown), fetching.ancestors, fetching.beyond
+        path,
+        redirects if fetching.redirects else None,
+        len(fetching.names),
+        tuple(fetching.unknown),
+        fetching.ancestors,
+        fetching.beyond,
     )
 
 

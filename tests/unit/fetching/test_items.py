@@ -64,9 +64,10 @@ def faulty(*faults: Answer) -> Callable[[str, dict[str, str], bytes], Answer]:
     return lambda path, headers, body: left.pop(0) if left else site(path, headers, body)
 
 
-def fetch(folder: Path, address: str, *ids: str, **changes: Any) -> FetchedItems:
+def fetch(folder: Path, address: str, *ids: str, overwrite: bool = False, **changes: Any) -> FetchedItems:
     manners = Manners(contact="tests", pause=0, attempts=4, sleep=lambda seconds: None)
-    return fetch_items(ItemsOrder(ids=ids, site=address, manners=manners, **changes), folder / "items.json")
+    order = ItemsOrder(ids=ids, site=address, manners=manners, **changes)
+    return fetch_items(order, folder / "items.json", overwrite=overwrite)
 
 
 def fetched(made: FetchedItems) -> dict[str, int]:
@@ -142,6 +143,14 @@ def test_redirects_and_missing_items_are_told_and_the_snapshot_is_a_slice(tmp_pa
     )
     assert (snapshot.manifest["entities"], snapshot.manifest["redirected"]) == (2, 1)
     assert snapshot.manifest["slice_of"] == f"3 items, by {server.address}"
+
+
+def test_redirects_of_an_earlier_fetch_are_removed_with_its_file(tmp_path: Path) -> None:
+    with serving(site) as server:
+        before = fetch(tmp_path, server.address, "Q9").redirects
+        assert before is not None
+        again = fetch(tmp_path, server.address, "Q3", overwrite=True)
+    assert (again.redirects, before.exists()) == (None, False)
 
 
 def test_what_is_busy_breaks_off_or_answers_with_a_page_is_asked_again(tmp_path: Path) -> None:
