@@ -67,6 +67,16 @@ def slice_note(dump: Path) -> str | None:
         ) from error
 
 
+def check_suffix(target: Path, *suffixes: str) -> None:
+    """Check the name of a file to write before the first request.
+
+    Raises:
+        SourceError: if it ends in none of the suffixes.
+    """
+    if not target.name.endswith(suffixes):
+        raise SourceError(f"{target} is written in one format. End its name in {' or '.join(suffixes)}.")
+
+
 class FetchedPages:
     """Fetched pages of one file, in a folder beside it that is deleted when the file is complete.
 
@@ -234,13 +244,14 @@ def fetch_items(order: ItemsOrder, target: Path, *, overwrite: bool = False) -> 
 
     Args:
         order: Selection of items.
-        target: Destination; ".json.gz" compresses it.
+        target: Destination, which ends in ".json" or ".json.gz"; ".json.gz" compresses it.
         overwrite: Whether an existing file may be replaced.
 
     Raises:
-        SourceError: if an id or the site is invalid, the day is not over, the site keeps failing, or the file exists.
-            No file is written then.
+        SourceError: if an id, the site or the file's name is invalid, the day is not over, the site keeps failing, or
+            the file exists. No file is written then.
     """
+    check_suffix(target, ".json", ".json.gz")
     check_address(order.site, option="--site")
     today = datetime.datetime.now(datetime.UTC).date()
     if order.date is not None and order.date >= today:

@@ -15,7 +15,7 @@ from typing import Any
 
 from kgedit.errors import SourceError
 from kgedit.fetching.manners import Manners, TemporaryError, check_address, persistently, temporary_errors
-from kgedit.fetching.slices import FetchedPages, Surroundings, batches
+from kgedit.fetching.slices import FetchedPages, Surroundings, batches, check_suffix
 from kgedit.progress import advance
 from kgedit.wikidata.ids import INSTANCE_OF, SUBCLASS_OF, is_entity_id, site_address
 
@@ -98,15 +98,16 @@ def fetch_slice(order: SliceOrder, target: Path, *, overwrite: bool = False) -> 
 
     Args:
         order: Selection of the slice.
-        target: Destination; ".nt.gz" compresses it.
+        target: Destination, which ends in ".nt" or ".nt.gz"; ".nt.gz" compresses it.
         overwrite: Whether an existing file may be replaced.
 
     Raises:
-        SourceError: if the order is contradictory, the endpoint is invalid or keeps failing, or the file exists. No
-            partial file is left then.
+        SourceError: if the order is contradictory, the endpoint or the file's name is invalid, the endpoint keeps
+            failing, or the file exists. No partial file is left then.
     """
     if sum(one is not None for one in (order.ids, order.of_class, order.query)) != 1:
         raise SourceError("A slice is of a list of items, of a class or of a query. Give exactly one of them.")
+    check_suffix(target, ".nt", ".nt.gz")
     check_address(order.endpoint, option="--endpoint")
     plan = {name: getattr(order, name) for name in order.__slots__ if name != "manners"}
     pages = FetchedPages(target, plan, overwrite=overwrite)

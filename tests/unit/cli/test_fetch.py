@@ -95,6 +95,26 @@ def test_what_is_no_web_address_is_refused_before_any_request(
     assert [path.name for path in tmp_path.iterdir()] == ["ids.txt"]
 
 
+@pytest.mark.parametrize(
+    ("command", "name", "suffixes"),
+    [
+        ("fetch-items", "i.json.bz2", ".json or .json.gz"),
+        ("fetch-items", "i.gz", ".json or .json.gz"),
+        ("fetch-slice", "s.ttl", ".nt or .nt.gz"),
+    ],
+)
+def test_a_file_of_another_format_is_refused_before_any_request(
+    tmp_path: Path, command: str, name: str, suffixes: str
+) -> None:
+    (tmp_path / "ids.txt").write_text("Q1\n", encoding="utf-8")
+    with serving(site) as server:
+        option = "--site" if command == "fetch-items" else "--endpoint"
+        result = run(command, tmp_path / name, "--items", tmp_path / "ids.txt", option, server.address)
+        assert server.paths == []
+    assert (result.exit_code, f"End its name in {suffixes}." in result.stderr) == (1, True)
+    assert [path.name for path in tmp_path.iterdir()] == ["ids.txt"]
+
+
 def site(path: str, headers: dict[str, str], body: bytes) -> Answer:
     """Every item has two revisions, 10 and (from 2022) 20."""
     asked = urlsplit(path)
