@@ -41,7 +41,9 @@ _CYPHER = re.compile(
 
 _MORE = (
     click.option("-p", "--parameter", "parameters", multiple=True, metavar="KEY=VALUE",
-                 shell_complete=completion.query_parameters, help="One parameter; repeat."),
+                 shell_complete=completion.query_parameters,
+                 help="One parameter; repeat. For your own Cypher, a number is sent as a number and YYYY-MM-DD as the "
+                 "day number of the graph; in quotes, as '\"2021\"', they are text."),
     click.option("--list", "listing", is_flag=True,
                  help="List the queries with what they find, take and return."),
     rows_format,
@@ -70,8 +72,16 @@ def query(given: RunQuery, *, parameters: tuple[str, ...], listing: bool, form: 
         name, cypher = None, name
     if (name is None) == (cypher is None):
         raise click.UsageError("Give either the name of a query (kgedit query --list) or Cypher.")
-    rows = replace(given, name=name, cypher=cypher, parameters=_given(parameters)).run(default_home())
+    texts = _given(parameters)
+    values = texts if cypher is None else {key: _value(key, text) for key, text in texts.items()}
+    rows = replace(given, name=name, cypher=cypher, parameters=values).run(default_home())
     print_rows(rows, form)
+
+
+def _value(key: str, text: str) -> Any:
+    from kgedit.graph.queries import read_value
+
+    return read_value(key, text)
 
 
 def _given(parameters: tuple[str, ...]) -> dict[str, str]:

@@ -72,6 +72,29 @@ class Parameter:
             raise GraphError(f"Parameter {self.name}: {why}") from error
 
 
+_VALUE = re.compile(
+    r'("?)(?:(?P<integer>-?(?:0|[1-9]\d{0,99}))|(?P<number>-?\d+\.\d+)|(?P<date>\d{4}-\d{2}-\d{2}))\1', re.ASCII
+)
+"""A number or a date, which is text in quotes. Numbers with leading zeros are text too."""
+
+
+def read_value(name: str, text: str) -> Any:
+    """Convert a text to the value of a parameter of a user's own Cypher, which does not declare kinds.
+
+    Numbers become numbers, and YYYY-MM-DD becomes the day number of the graph. Those in double quotes become text
+    without the quotes; all other texts are unchanged.
+
+    Raises:
+        GraphError: if a text has the form of a date, but is none.
+    """
+    match = _VALUE.fullmatch(text)
+    if match is None:
+        return text
+    if match[1]:
+        return text[1:-1]
+    return Parameter(name, str(match.lastgroup), None, required=True, meaning="").read(text)
+
+
 def _date(text: str) -> int:
     return day_number(read_day(text))
 

@@ -12,6 +12,7 @@ from click.testing import CliRunner
 
 from kgedit.cli import main
 from kgedit.cli.formats import csv_cell, print_rows, table_cell, visible
+from kgedit.verbs.query import RunQuery
 
 ESCAPES = "\x1b]0;title\x07 red \x9b31m \x7f \u202e"
 
@@ -65,3 +66,38 @@ def test_a_timeout_that_is_no_time_is_refused(timeout: str) -> None:
     ran = CliRunner().invoke(main, ["query", "--cypher", "RETURN 1", "--timeout", timeout])
     assert ran.exit_code == 2, ran.output
     assert "--timeout" in ran.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("2021-01-04", 20210104),
+        ("20210104", 20210104),
+        ("-2", -2),
+        ("0.5", 0.5),
+        ('"2021"', "2021"),
+        ('"2021-01-04"', "2021-01-04"),
+        ("Q42", "Q42"),
+        ("007", "007"),
+        ("1e3", "1e3"),
+        ('"a phrase"', '"a phrase"'),
+        ('"', '"'),
+        ("", ""),
+    ],
+)
+def test_parameters_of_own_cypher_are_numbers_dates_or_text(
+    text: str, value: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent: list[object] = []
+    monkeypatch.setattr(RunQuery, "run", lambda self, _home: sent.append(self.parameters) or [])
+    for cypher in (["RETURN $v"], ["--cypher", "RETURN $v"]):
+        ran = CliRunner().invoke(main, ["query", *cypher, "-p", f"v={text}", "--format", "json"])
+        assert ran.exit_code == 0, ran.output
+    assert CliRunner().invoke(main, ["query", "changed_edges", "-p", f"v={text}"]).exit_code == 0
+    assert [type(given["v"]) for given in sent] == [type(value), type(value), str]
+    assert sent == [{"v": value}, {"v": value}, {"v": text}]
+
+
+def test_a_day_that_does_not_exist_is_refused_in_own_cypher() -> None:
+    ran = CliRunner().invoke(main, ["query", "RETURN $d", "-p", "d=2021-02-30"])
+    assert (ran.exit_code, "Parameter d: '2021-02-30' is not a date" in ran.stderr) == (1, True)
