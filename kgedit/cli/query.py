@@ -88,7 +88,12 @@ def _given(parameters: tuple[str, ...]) -> dict[str, str]:
     wrong = [text for text in parameters if "=" not in text]
     if wrong:
         raise GraphError(f"A parameter is given as KEY=VALUE; {wrong[0]!r} is not.")
-    return {key: value for key, _, value in (text.partition("=") for text in parameters)}
+    values: dict[str, str] = {}
+    for key, _, value in (text.partition("=") for text in parameters):
+        if key in values:
+            raise GraphError(f"Parameter {key} is given twice. Give one value.")
+        values[key] = value
+    return values
 
 
 def _list(form: str) -> None:

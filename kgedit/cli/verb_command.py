@@ -52,15 +52,17 @@ DATE: dict[str, Any] = {"type": _Day(), "metavar": "YYYY-MM-DD"}
 """Any day."""
 
 
-def _read_days(_context: click.Context, _parameter: click.Parameter, given: str) -> tuple[datetime.date, ...]:
+def _read_days(
+    _context: click.Context, _parameter: click.Parameter, given: tuple[str, ...]
+) -> tuple[datetime.date, ...]:
     try:
-        return tuple(read_day(day.strip()) for day in given.split(",")) if given else ()
+        return tuple(read_day(day.strip()) for days in given for day in days.split(","))
     except ValueError as error:
         raise click.BadParameter(f"{error} Several days are separated by commas: 2010-12-31,2015-12-31") from error
 
 
-DATES: dict[str, Any] = {"metavar": "YYYY-MM-DD,...", "default": "", "callback": _read_days}
-"""Several days, separated by commas."""
+DATES: dict[str, Any] = {"metavar": "YYYY-MM-DD,...", "multiple": True, "callback": _read_days}
+"""Several days: separated by commas, or the option repeated."""
 
 
 Made = TypeVar("Made")
@@ -311,7 +313,7 @@ def _value_attributes(shown: CommandLine, kind: _Kind, info: FieldInfo) -> dict[
     if kind.is_pairs:
         attributes |= {"multiple": True, "default": (), "callback": _read_pairs}
     elif kind.several and shown.by_commas:
-        attributes |= {"default": "", "callback": _split, "show_default": False}
+        attributes |= {"default": (), "multiple": True, "callback": _split, "show_default": False}
     elif kind.several:
         attributes["multiple"] = True
     if shown.envvar:
@@ -319,8 +321,8 @@ def _value_attributes(shown: CommandLine, kind: _Kind, info: FieldInfo) -> dict[
     return attributes
 
 
-def _split(_context: click.Context, _parameter: click.Parameter, given: str) -> tuple[str, ...]:
-    return tuple(part.strip() for part in given.split(",") if part.strip())
+def _split(_context: click.Context, _parameter: click.Parameter, given: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(part.strip() for text in given for part in text.split(",") if part.strip())
 
 
 def _read_pairs(_context: click.Context, _parameter: click.Parameter, given: tuple[str, ...]) -> dict[str, str]:

@@ -187,7 +187,8 @@ class BuildQaedit(Verb[QaeditFile]):
     out: AnyFile = flag(kw_only=False, group="Output", help="JSON file to write.")
     names: Annotated[Sequence[Day], BeforeValidator(many)] = flag(
         default=(),
-        help="Snapshots whose labels and aliases are looked for in the questions. Default: rules find subjects.",
+        help="Snapshots whose labels and aliases are looked for in the questions; repeat, or separate by commas. "
+        "Default: rules find subjects.",
     )
     home: AnyFolder | None = python_only(
         default=None, help="Folder of the snapshots; None means `$KGEDIT_HOME`, else `./kgedit-data`."

@@ -37,7 +37,8 @@ class ExportOptions:
         metavar="KIND,...",
         complete="kinds",
         by_commas=True,
-        help="wikibigedit: keep changes of these kinds, such as update (docs/kinds-of-change.md). Default: all.",
+        help="wikibigedit: keep changes of these kinds, such as update (docs/kinds-of-change.md); repeat, or separate "
+        "by commas. Default: all.",
     )
     functional_by: Annotated[str, OneOf(("values", "data", "constraints"))] | None = flag(
         default=None,

@@ -161,7 +161,8 @@ class LoadDumpAsOf(DumpOptions, ForGraph, HomeVerb["list[Snapshot]"]):
     days: Annotated[Sequence[Day], BeforeValidator(many)] = flag(
         "--as-of",
         kw_only=False,
-        help="Instead of --date: project the dump to earlier days, by its statements' dates.",
+        help="Instead of --date: project the dump to earlier days, by its statements' dates; repeat, or separate by "
+        "commas.",
     )
 
     def run(self, home: Path) -> list[Snapshot]:

@@ -49,7 +49,7 @@ class CommandLine:
         rare: Whether only --help-all shows it.
         metavar: Placeholder of the value; None means the type's own.
         complete: Name of a function in kgedit.cli.completion; None means no completion.
-        by_commas: Whether several values are written in one text, separated by commas.
+        by_commas: Whether one text may contain several values, separated by commas; the flag may also be repeated.
         envvar: Environment variable with the value; None means none.
         is_shown: Whether it is a flag at all; objects such as callbacks are for Python only.
         default_help: Whether --help shows the default value.
@@ -95,7 +95,7 @@ def flag(
         rare: Whether only --help-all shows it.
         metavar: Placeholder of the value; None means the type's own.
         complete: Name of a function in kgedit.cli.completion; None means no completion.
-        by_commas: Whether several values are written in one text, separated by commas.
+        by_commas: Whether one text may contain several values, separated by commas; the flag may also be repeated.
         envvar: Environment variable with the value; None means none.
         default_help: Whether --help shows the default value.
         limits: Limits of the value: ge, le, gt, min_length (pydantic).

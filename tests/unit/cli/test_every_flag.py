@@ -125,3 +125,22 @@ def test_rare_options_are_behind_help_all(name: str) -> None:
         if isinstance(option, FlagOption) and option.rare:
             assert f" {option.opts[-1]} " not in short.partition("Example")[0].replace("\n", " \n")
             assert option.opts[-1] in whole
+
+
+def test_lists_by_commas_may_be_repeated_and_none_of_their_values_is_lost() -> None:
+    lists = [
+        (name, option)
+        for name, command in VERBS.items()
+        for option in command.params
+        if isinstance(option, FlagOption) and (option.metavar or "").endswith(",...")
+    ]
+    assert {(name, option.opts[0]) for name, option in lists} >= {
+        ("load-dump", "--as-of"),
+        ("build-qaedit", "--names"),
+        ("export-timestep", "--kinds"),
+    }
+    for name, option in lists:
+        assert "repeat, or separate by commas" in (option.help or ""), name
+        days = ("2021-01-04, 2021-01-05", "2021-01-06")
+        values = option.process_value(click.Context(VERBS[name]), days)
+        assert [str(value)[-1] for value in values] == ["4", "5", "6"], name

@@ -152,6 +152,14 @@ def test_a_dump_is_projected_to_several_days_and_says_what_no_date_decided(tmp_p
     assert all(line.endswith("projected from dump.json.gz") for line in listed[1:])
 
 
+def test_days_of_a_repeated_option_are_joined(tmp_path: Path) -> None:
+    path = str(write_dump(tmp_path / "dump.json", [entity("Q1", HUMAN)]))
+    result = run("load-dump", path, "--as-of", "2015-01-01", "--as-of", "2010-01-01,2012-01-01", "--no-graph")
+    assert result.exit_code == 0, result.output
+    listed = json.loads(run("snapshots", "--json").stdout)
+    assert [one["date"] for one in listed] == ["2010-01-01", "2012-01-01", "2015-01-01"]
+
+
 @pytest.mark.parametrize(
     "given", [(), ("--date", "2021-01-04", "--as-of", "2010-01-01"), ("--as-of", "2010"), ("--as-of", "2010-01-01,")]
 )

@@ -101,3 +101,9 @@ def test_parameters_of_own_cypher_are_numbers_dates_or_text(
 def test_a_day_that_does_not_exist_is_refused_in_own_cypher() -> None:
     ran = CliRunner().invoke(main, ["query", "RETURN $d", "-p", "d=2021-02-30"])
     assert (ran.exit_code, "Parameter d: '2021-02-30' is not a date" in ran.stderr) == (1, True)
+
+
+def test_a_parameter_given_twice_is_refused() -> None:
+    for query in ("RETURN $x", "changed_edges"):
+        ran = CliRunner().invoke(main, ["query", query, "-p", "y=0", "-p", "x=a", "-p", "x=2"])
+        assert (ran.exit_code, ran.stderr) == (1, "Error: Parameter x is given twice. Give one value.\n")
