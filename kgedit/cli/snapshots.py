@@ -172,13 +172,13 @@ def _check_day(text: str | None) -> None:
 )
 def load_dump(given: Given) -> None:
     """Load a dump as one or several snapshots, then update the graph."""
-    date, days = given.values["date"], given.values["days"]
-    if (date is None) == (not days):
-        from kgedit.verbs.up_inputs import day_in_name
+    from kgedit.verbs.up_inputs import day_in_name
 
+    date, days = given.values["date"], given.values["days"]
+    named = day_in_name(Path(given.values["path"]))
+    if (date is None) == (not days):
         problem = "Give either --date, the day of the dump, or --as-of, earlier days to project it to."
-        named = None if days or date else day_in_name(Path(given.values["path"]))
-        raise click.UsageError(problem + (f" Its name has a day: --date {named}" if named else ""))
+        raise click.UsageError(problem + (f" Its name has a day: --date {named}" if named and not days else ""))
     if days and (given.values["engine"] != "local" or given.values["master"] is not None):
         raise click.UsageError("--as-of projects on this machine only. Leave --engine and --master out.")
     home, scope = default_home(), _scope(given)
@@ -190,6 +190,8 @@ def load_dump(given: Given) -> None:
             snapshots = [loaded.make(LoadDump, progress=add).run(home)]
     for snapshot in snapshots:
         _tell(snapshot.manifest)
+    if named is not None and any(day > named for day in days):
+        say(f"The dump's name says {named}: later changes are missing from it, and from snapshots of later days.")
     held = project(scope=scope) if given.values["graph"] else None
     print_result({"snapshots": [snapshot.manifest for snapshot in snapshots], "graph": held})
 

@@ -152,6 +152,16 @@ def test_a_dump_is_projected_to_several_days_and_says_what_no_date_decided(tmp_p
     assert all(line.endswith("projected from dump.json.gz") for line in listed[1:])
 
 
+@pytest.mark.parametrize(("days", "is_later"), [("2015-11-09,2010-01-01", False), ("2010-01-01,2015-11-10", True)])
+def test_a_projection_to_a_day_after_the_one_in_the_dumps_name_is_noted(
+    tmp_path: Path, days: str, is_later: bool
+) -> None:
+    path = str(write_dump(tmp_path / "wikidata-20151109-all.json", [entity("Q1", HUMAN)]))
+    result = run("load-dump", path, "--as-of", days, "--no-graph")
+    noted = "The dump's name says 2015-11-09: later changes are missing from it, and from snapshots of later days."
+    assert (result.exit_code, noted in result.stderr.splitlines()) == (0, is_later)
+
+
 def test_days_of_a_repeated_option_are_joined(tmp_path: Path) -> None:
     path = str(write_dump(tmp_path / "dump.json", [entity("Q1", HUMAN)]))
     result = run("load-dump", path, "--as-of", "2015-01-01", "--as-of", "2010-01-01,2012-01-01", "--no-graph")
