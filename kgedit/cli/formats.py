@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import csv
 import json
+import math
 import os
 import re
 import sys
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -126,9 +127,19 @@ def print_result(document: Any, *, text: object = None) -> None:
 
 
 def print_json(document: Any) -> None:
-    """Print a document as JSON."""
+    """Print a document as JSON; values that JSON does not have become null, if they are numbers, or text."""
+    click.echo(json.dumps(_json_value(document), indent=1, ensure_ascii=False, allow_nan=False, default=str))
 
-    click.echo(json.dumps(document, indent=1, ensure_ascii=False, default=str))
+
+def _json_value(value: Any) -> Any:
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {key: _json_value(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        # The durations and points of Neo4j are tuples too.
+        return str(value) if type(value).__module__.startswith("neo4j.") else [_json_value(one) for one in value]
+    return value
 
 
 def print_rows(rows: list[dict[str, Any]], form: str) -> None:

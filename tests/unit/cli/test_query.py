@@ -9,6 +9,8 @@ import math
 
 import pytest
 from click.testing import CliRunner
+from neo4j.spatial import WGS84Point
+from neo4j.time import Date, Duration
 
 from kgedit.cli import main
 from kgedit.cli.formats import csv_cell, print_rows, table_cell, visible
@@ -59,6 +61,24 @@ def test_csv_can_be_read_back(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_json_holds_the_text_as_it_is(capsys: pytest.CaptureFixture[str]) -> None:
     assert json.loads(printed("json", capsys))[0]["label\x1b"] == ESCAPES
+
+
+def test_values_that_json_does_not_have_are_null_or_text_as_in_csv(capsys: pytest.CaptureFixture[str]) -> None:
+    row = {
+        "numbers": [math.inf, -math.inf, math.nan, 1.5],
+        "node": {"share": math.nan},
+        "duration": Duration(months=2, days=1),
+        "point": WGS84Point((1.0, 2.0)),
+        "day": Date(2021, 1, 4),
+    }
+    print_rows([row], "json")
+    shown = json.loads(capsys.readouterr().out, parse_constant=pytest.fail)
+    print_rows([row], "csv")
+    (in_csv,) = csv.DictReader(io.StringIO(capsys.readouterr().out))
+    assert shown == [
+        {"numbers": [None, None, None, 1.5], "node": {"share": None}}
+        | {name: in_csv[name] for name in ("duration", "point", "day")}
+    ]
 
 
 @pytest.mark.parametrize("timeout", ["0", "-1", "inf", "nan"])
