@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import io
 import logging
+import os
 import sys
 import traceback
 
@@ -113,6 +114,9 @@ _OF_THE_USERS_FILES = frozenset(
 )
 """System errors that a user can fix if they name a file."""
 
+_OF_WRITING = frozenset((errno.EDQUOT, errno.EIO, errno.ENOSPC))
+"""System errors of a write, which name no file."""
+
 
 _LOUDNESS = frozenset(("-q", "--quiet", "-v", "--verbose"))
 """Options of the group that are also accepted after the command's name; no command may have one of these names."""
@@ -176,6 +180,14 @@ class _Commands(CommandGroup):
             if isinstance(error, OSError) and error.errno in _OF_THE_USERS_FILES and error.filename is not None:
                 advice = "Check the path, its permissions and the free space of its disk."
                 raise click.ClickException(visible(f"{error.filename}: {error.strerror}. {advice}")) from error
+            if isinstance(error, OSError) and error.errno in _OF_WRITING:
+                if ctx.params["verbose"]:
+                    traceback.print_exc()
+                _discard_unwritten()
+                advice = "Check the free space of its disk."
+                raise click.ClickException(
+                    f"Standard output or a file cannot be written: {error.strerror}. {advice}"
+                ) from error
             if not is_undecodable(error):
                 raise
             raise click.ClickException(visible(about_undecodable(error), keep="\n\t")) from error
@@ -186,6 +198,15 @@ def _with_loudness_first(args: list[str]) -> list[str]:
     ends = args.index("--") if "--" in args else len(args)
     first = [word for word in args[:ends] if word in _LOUDNESS]
     return [*first, *(word for word in args[:ends] if word not in _LOUDNESS), *args[ends:]]
+
+
+def _discard_unwritten() -> None:
+    """Discard the buffer of standard output if it cannot be written, which Python would try again at exit."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        try:
+            sys.stdout.flush()
+        except OSError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _print_any_letter() -> None:

@@ -7,6 +7,7 @@ Text of the graph is made safe to print: a label could contain control sequences
 from __future__ import annotations
 
 import csv
+import io
 import json
 import math
 import os
@@ -147,10 +148,13 @@ def print_rows(rows: list[dict[str, Any]], form: str) -> None:
     if form == "json":
         print_json(rows)
     elif form == "csv":
-        writer = csv.writer(sys.stdout, lineterminator="\n")
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
         if rows:
             writer.writerow([csv_cell(name) for name in rows[0]])
         writer.writerows([csv_cell(value) for value in row.values()] for row in rows)
+        # In one piece like the other formats: a reader such as head, which ends early, then rarely meets a later write.
+        click.echo(text.getvalue(), nl=False)
     else:
         _print_table(rows)
 

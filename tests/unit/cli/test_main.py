@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import click
 import pytest
@@ -115,6 +116,20 @@ def test_verbose_shows_where_an_error_occurred() -> None:
     assert "Traceback" not in plain
     assert "Traceback" in verbose
     assert verbose.endswith(plain)
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="a device of Linux")
+def test_a_full_disk_on_standard_output_is_one_line() -> None:
+    with Path("/dev/full").open("w") as full:
+        ran = subprocess.run(
+            [sys.executable, "-m", "kgedit", "configs", "cp", "ft_m/default", "-"],
+            stdout=full, stderr=subprocess.PIPE, text=True, check=False,
+        )  # fmt: skip
+    assert (ran.returncode, ran.stderr) == (
+        1,
+        "Error: Standard output or a file cannot be written: No space left on device. Check the free space of its "
+        "disk.\n",
+    )
 
 
 def test_no_command_has_the_options_of_the_group() -> None:

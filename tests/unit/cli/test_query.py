@@ -6,6 +6,8 @@ import csv
 import io
 import json
 import math
+import sys
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -57,6 +59,29 @@ def test_csv_can_be_read_back(capsys: pytest.CaptureFixture[str]) -> None:
     header, row = csv.reader(io.StringIO(printed("csv", capsys)))
     assert header == ["label␛", "'=cmd", "list"]
     assert row[1:] == ["-5", "'=a, b"]
+
+
+class CountedWrites(io.RawIOBase):
+    """Standard output that counts what reaches the system."""
+
+    writes = 0
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any) -> int:
+        self.writes += 1
+        return memoryview(data).nbytes
+
+
+@pytest.mark.parametrize("form", ["table", "json", "csv"])
+def test_rows_are_written_in_one_piece(form: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A later write fails if a program such as head has ended, and the command with it."""
+    raw = CountedWrites()
+    monkeypatch.setattr("sys.stdout", io.TextIOWrapper(io.BufferedWriter(raw), encoding="utf-8"))
+    print_rows([{"number": number, "label": "x" * 20} for number in range(1000)], form)
+    sys.stdout.flush()
+    assert raw.writes == 1
 
 
 def test_json_holds_the_text_as_it_is(capsys: pytest.CaptureFixture[str]) -> None:
