@@ -49,11 +49,9 @@ def read_spec(path: Path) -> GivenSpec:
             does not have.
     """
     raw = read_mapping(path)
-    if is_easyedit(raw):
-        return translate(raw)
     if repeated := repeated_keys(path):
         raise SpecError(repeated)
-    return GivenSpec(raw, ())
+    return translate(raw) if is_easyedit(raw) else GivenSpec(raw, ())
 
 
 def read_mapping(path: Path) -> dict[str, Any]:

@@ -36,17 +36,19 @@ def check(path: Path) -> CheckedFile:
     """Find all problems of a file; model and timesteps may be missing from a run spec, because options can set them."""
     try:
         raw = read_mapping(path)
-        if is_easyedit(raw):
-            return _check_easyedit(raw)
     except SpecError as error:
         return CheckedFile("unreadable", error.problems)
-    repeated = repeated_keys(path)
+    found = _checked(raw, method=path.resolve().parent.name)
+    return replace(found, problems=(*repeated_keys(path), *found.problems))
+
+
+def _checked(raw: Mapping[str, Any], *, method: str) -> CheckedFile:
+    if is_easyedit(raw):
+        return _check_easyedit(raw)
     if "applies_to" in raw:
-        published = _check_published(raw, method=path.resolve().parent.name)
-        return replace(published, problems=(*repeated, *published.problems))
+        return _check_published(raw, method=method)
     unchecked = tuple(name for name in _unchecked() if raw.get(name) is not None)
-    problems = (*repeated, *problems_of(raw))
-    return CheckedFile(f"a run spec for {raw.get('method')}", problems, unchecked=unchecked)
+    return CheckedFile(f"a run spec for {raw.get('method')}", tuple(problems_of(raw)), unchecked=unchecked)
 
 
 def _unchecked() -> tuple[str, ...]:
@@ -76,7 +78,10 @@ def published_schema(method: str) -> dict[str, Any]:
 
 
 def _check_easyedit(raw: Mapping[str, Any]) -> CheckedFile:
-    given = translate(raw)
+    try:
+        given = translate(raw)
+    except SpecError as error:
+        return CheckedFile("unreadable", error.problems)
     kind = f"EasyEdit's {raw['alg_name']}, read as {given.raw['method']}"
     return CheckedFile(kind, tuple(problems_of(given.raw)), given.notes)
 

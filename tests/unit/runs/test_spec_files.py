@@ -115,8 +115,11 @@ def test_every_problem_of_every_file_is_told_at_once(tmp_path: Path) -> None:
     (tmp_path / "list.yaml").write_text("- 1\n", encoding="utf-8")
     twice = "method: ft_m\nsettings: {steps: 1, steps: 2}\nmethod: ft_l\n"
     (tmp_path / "twice.yaml").write_text(twice, encoding="utf-8")
+    theirs_twice = "alg_name: ROME\nv_lr: 1e-3\nv_lr: 5e-1\n"
+    (tmp_path / "theirs_twice.yaml").write_text(theirs_twice, encoding="utf-8")
 
-    result = _run("validate", *(str(tmp_path / name) for name in [*files, "list.yaml", "twice.yaml"]))
+    written = [*files, "list.yaml", "twice.yaml", "theirs_twice.yaml"]
+    result = _run("validate", *(str(tmp_path / name) for name in written))
 
     outcome = [line.removeprefix(f"{tmp_path}/") for line in result.stderr.splitlines()]
     expected = [
@@ -138,6 +141,7 @@ def test_every_problem_of_every_file_is_told_at_once(tmp_path: Path) -> None:
         ("list.yaml", "must be a mapping"),
         ("twice.yaml", "twice.yaml:2: settings.steps: is given twice; the first is ignored"),
         ("twice.yaml", "twice.yaml:3: method: is given twice; the first is ignored"),
+        ("theirs_twice.yaml", "theirs_twice.yaml:3: v_lr: is given twice; the first is ignored"),
     ]
     missing = [(file, part) for file, part in expected if not any(x.startswith(file) and part in x for x in outcome)]
     assert missing == []
@@ -164,7 +168,14 @@ def test_the_schemas_of_specs_and_of_published_configs_are_printed() -> None:
     assert "Did you mean 'memit'?" in _run("schema", "--published", "memitt").stderr
 
 
-def test_a_run_is_not_made_of_a_spec_with_a_key_twice(tmp_path: Path) -> None:
-    (tmp_path / "spec.yaml").write_text("method: ft_m\nmethod: ft_l\n", encoding="utf-8")
-    with pytest.raises(SpecError, match=r"spec\.yaml:2: method: is given twice"):
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("method: ft_m\nmethod: ft_l\n", r"spec\.yaml:2: method: is given twice"),
+        ("alg_name: FT\nlr: 1e-3\nlr: 5e-1\n", r"spec\.yaml:3: lr: is given twice"),
+    ],
+)
+def test_a_run_is_not_made_of_a_file_with_a_key_twice(tmp_path: Path, text: str, problem: str) -> None:
+    (tmp_path / "spec.yaml").write_text(text, encoding="utf-8")
+    with pytest.raises(SpecError, match=problem):
         read_spec(tmp_path / "spec.yaml")
