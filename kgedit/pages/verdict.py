@@ -145,7 +145,7 @@ def _lead(view: View, damage: Sequence[_Test]) -> Iterator[Piece]:
         yield from _two_ways(best, view.edited)
     else:
         yield from _one_way(best, view)
-    yield from _damage(best, damage)
+    yield from _damage(view, best, damage)
 
 
 def _two_ways(best: MethodView, methods: Sequence[MethodView]) -> Iterator[Piece]:
@@ -186,13 +186,13 @@ def _one_way(best: MethodView, view: View) -> Iterator[Piece]:
         yield Piece(f" of the updates {way}.")
 
 
-def _damage(best: MethodView, damage: Sequence[_Test]) -> Iterator[Piece]:
+def _damage(view: View, best: MethodView, damage: Sequence[_Test]) -> Iterator[Piece]:
     kept = best.kept
     if kept is None or kept.n is None:
         return
     yield Piece(f" {best.name} left ")
     yield Piece(f"{round(kept.mean * kept.n):,} of {kept.n:,}", "good" if kept.mean >= 0.9 else "bad")
-    yield Piece(" unrelated answers unchanged")
+    yield Piece(" unrelated answers unchanged" + (" with free generation" if view.free and view.forced else ""))
     fewer = [test.first.name for test in damage if test.second is best and test.is_significant]
     yield Piece(f"; {_names(fewer)} left significantly more unchanged." if fewer else ".")
 

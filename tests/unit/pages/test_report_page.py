@@ -73,7 +73,8 @@ def test_the_verdict_tells_forced_from_free_and_what_stayed(page: Page) -> None:
     """rag: 6 of 12 free, (6 + 6 / 4) / 12 forced; every fourth of 12 unrelated answers changed. ft_m: 3 free."""
     assert lead_of(page) == (
         "ft_m reaches 62 % under teacher forcing, but 25 % with free generation. rag answers 50 % of the "
-        "updates with free generation, the most of all. rag left 9 of 12 unrelated answers unchanged."
+        "updates with free generation, the most of all. rag left 9 of 12 unrelated answers unchanged with free "
+        "generation."
     )
 
 
@@ -160,8 +161,13 @@ def test_the_verdict_says_what_the_best_method_damages(tmp_path: Path) -> None:
         write_page_run(tmp_path / "ft_m", NAMES, method="ft_m", changed=1, relations=12),
         write_page_run(tmp_path / "grace", NAMES, method="grace", right=6, changed=0, relations=12),
     ]
-    lead = "".join(piece.text for piece in verdict_of(views_of(read_runs(runs))[0]).lead)
-    assert lead.endswith("ft_m left 0 of 12 unrelated answers unchanged; grace left significantly more unchanged.")
+    (view,) = views_of(read_runs(runs))
+    lead = "".join(piece.text for piece in verdict_of(view).lead)
+    assert lead.endswith(
+        "ft_m left 0 of 12 unrelated answers unchanged with free generation; grace left significantly more unchanged."
+    )
+    one_way = "".join(piece.text for piece in verdict_of(replace(view, forced=None)).lead)
+    assert one_way.endswith("ft_m left 0 of 12 unrelated answers unchanged; grace left significantly more unchanged.")
 
 
 def test_the_verdict_tells_empty_answers_and_whether_what_was_found_was_used(runs: list[Path]) -> None:
