@@ -70,7 +70,7 @@ def read_mapping(path: Path) -> dict[str, Any]:
 
 
 def repeated_keys(path: Path) -> list[str]:
-    """Problems of a file that `read_mapping` can read: keys that are in one of its mappings twice."""
+    """Problems of a file that `read_mapping` can read: keys with two values in one of its mappings."""
     return [problem.text for problem in read_located(path).problems_of_keys()]
 
 

@@ -45,7 +45,7 @@ class LocatedYaml:
         content: Result of yaml.safe_load.
         file: Its file; None for a mapping given from Python.
         lines: Line of each value, from 1; for a value with a key, the line of the key.
-        repeated: Keys that occur twice in one mapping.
+        repeated: Keys that occur twice in one mapping, with different values.
     """
 
     content: Mapping[str, Any]
@@ -91,12 +91,11 @@ def read_located(path: Path) -> LocatedYaml:
 
 def _walk(node: yaml.Node, path: KeyPath, lines: dict[KeyPath, int], repeated: list[KeyPath]) -> None:
     if isinstance(node, yaml.MappingNode):
-        seen = set()
+        seen: dict[KeyPath, str] = {}
         for key, value in node.value:
             inner = (*path, str(key.value))
-            if inner in seen:
+            if seen.setdefault(inner, yaml.serialize(value)) != yaml.serialize(value):
                 repeated.append(inner)
-            seen.add(inner)
             lines[inner] = key.start_mark.line + 1
             _walk(value, inner, lines, repeated)
     elif isinstance(node, yaml.SequenceNode):

@@ -115,7 +115,8 @@ def test_every_problem_of_every_file_is_told_at_once(tmp_path: Path) -> None:
     (tmp_path / "list.yaml").write_text("- 1\n", encoding="utf-8")
     twice = "method: ft_m\nsettings: {steps: 1, steps: 2}\nmethod: ft_l\n"
     (tmp_path / "twice.yaml").write_text(twice, encoding="utf-8")
-    theirs_twice = "alg_name: ROME\nv_lr: 1e-3\nv_lr: 5e-1\n"
+    # EasyEdit's own files repeat a key with the same value.
+    theirs_twice = "alg_name: ROME\nv_lr: 1e-3\nv_lr: 5e-1\nmodel_parallel: false\nmodel_parallel: false\n"
     (tmp_path / "theirs_twice.yaml").write_text(theirs_twice, encoding="utf-8")
 
     written = [*files, "list.yaml", "twice.yaml", "theirs_twice.yaml"]
