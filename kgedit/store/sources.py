@@ -117,7 +117,7 @@ def _open_in_parallel(path: Path, compression: str) -> Any:
 def _ends_in_zeros(path: Path) -> bool:
     """Whether more bytes at the end are zero than those of an empty gzip member, which has 9."""
     with path.open("rb") as file:
-        file.seek(max(0, path.stat().st_size - 16))
+        file.seek(max(0, path.stat().st_size - 10))
         return not any(file.read())
 
 

@@ -10,6 +10,7 @@ from collections import Counter, deque
 from collections.abc import Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from contextlib import closing
+from copy import copy
 from dataclasses import dataclass, field
 from threading import Lock
 
@@ -255,14 +256,16 @@ class ChatClient:
         attempt = 0
         while True:
             attempt += 1
-            reserved = self._purse.reserve(request, self._accepted.most_new_tokens(request))
+            # A copy, because another thread may learn parameters before the call, for which nothing is reserved.
+            sent = copy(self._accepted)
+            reserved = self._purse.reserve(request, sent.most_new_tokens(request))
             if reserved is None:
                 return None
             reply, error = None, None
             try:
                 with pace.turn():
                     work.count_call()
-                    reply = self._call(key, request, work=work, connection=connection)
+                    reply = self._call(key, request, sent, work=work, connection=connection)
             except OtherParametersError:
                 attempt -= 1
                 continue
@@ -284,8 +287,10 @@ class ChatClient:
                 pace.slow_down(pause)
             pace.wait(pause)
 
-    def _call(self, key: str, request: ModelRequest, *, work: _Work, connection: ServerConnection) -> ChatReply:
-        completion_id, reply = connection.call(request)
+    def _call(
+        self, key: str, request: ModelRequest, sent: AcceptedParameters, *, work: _Work, connection: ServerConnection
+    ) -> ChatReply:
+        completion_id, reply = connection.call(request, sent)
         if not work.is_new(completion_id, key):
             raise CallError("the reply of another request", again=True)
         # Stored before it is counted, so that a kill loses no reply that was paid for.

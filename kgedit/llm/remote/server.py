@@ -167,8 +167,12 @@ class ServerConnection:
         """Close all sockets."""
         self._client.close()
 
-    def call(self, request: ModelRequest) -> tuple[str | None, ChatReply]:
+    def call(self, request: ModelRequest, sent: AcceptedParameters) -> tuple[str | None, ChatReply]:
         """Send one request, without retries.
+
+        Args:
+            request: The request.
+            sent: Differences from its parameters with which it is sent.
 
         Returns:
             The server's id of the completion (None if it gives none) and the reply.
@@ -178,14 +182,13 @@ class ServerConnection:
             OtherParametersError: if the server does not accept parameters that the next attempt leaves out.
             ModelError: if no request to this server can succeed: wrong key, wrong model, wrong address, no credit.
         """
-        body = self._accepted.body(request)
         try:
-            content = self._complete(request, body)
+            content = self._complete(request, sent.body(request))
         except CallError as error:
             if error.reason == "400":
                 self._accepted.learn(error.detail, request.model)
-            if self._accepted.body(request) != body:
-                raise OtherParametersError from error
+                if self._accepted.body(request) != sent.body(request):
+                    raise OtherParametersError from error
             raise
         return decode_completion(content, request.endpoint)
 

@@ -190,13 +190,14 @@ def questions_with_answers(
         if asked:
             place.left_out[f"{kind} questions without an answer"] += len(asked)
         return []
-    if len(asked) < 2 or not isinstance(answers, list):
-        return [(question, accepted) for question in asked]
-    if len(questions) != len(answers):
+    listed = isinstance(questions, list) and isinstance(answers, list)
+    if listed and len(questions) == len(answers) > 1:
+        pairs = zip(questions, answers, strict=True)
+        return [found for pair in pairs for found in questions_with_answers(place, kind, *pair)]
+    if listed and len(asked) > 1:
         place.left_out[f"{kind} questions whose list has another length than that of the answers"] += len(asked)
         return []
-    pairs = zip(questions, answers, strict=True)
-    return [found for pair in pairs for found in questions_with_answers(place, kind, *pair)]
+    return [(question, accepted) for question in asked]
 
 
 def mapping_at(row: Row, name: str) -> Row:
@@ -385,15 +386,17 @@ def _read_table(text: str) -> list[Any]:
             raise NotRowsError(f"its header has {', '.join(twice)} more than once")
         line += 1
         for cells in reader:
-            if len(cells) > len(header):
+            if any(cells[len(header) :]):
                 found = f"line {line} has {len(cells)} cells, its header {len(header)}"
                 raise NotRowsError(f"{found}; a cell with a comma needs quotation marks")
             if cells:
-                rows.append({name: cell or None for name, cell in zip_longest(header, cells) if name})
+                rows.append({name: cell or None for name, cell in zip_longest(header, cells[: len(header)]) if name})
             line = reader.line_num + 1
     except csv.Error as error:
         found = f"the row of line {line} cannot be read ({error})"
-        raise NotRowsError(f"it begins as CSV does, and {found}; check its quotation marks") from error
+        raise NotRowsError(
+            f"it begins as CSV does, and {found}; check its quotation marks, which are doubled inside a quoted cell"
+        ) from error
     return rows
 
 

@@ -104,9 +104,12 @@ def test_no_truncation_of_a_large_archive_passes_for_its_end(tmp_path: Path, suf
             blocks(path, 1 << 20)
 
 
+@pytest.mark.parametrize("zeros", [10, 512])
 @pytest.mark.parametrize("suffix", [".json.gz", ".json.bz2"])
-def test_zeros_after_an_archive_are_padding_as_for_the_tools_that_write_it(tmp_path: Path, suffix: str) -> None:
-    content = COMPRESSIONS[suffix](DUMP) * 2 + bytes(512)
+def test_zeros_after_an_archive_are_padding_as_for_the_tools_that_write_it(
+    tmp_path: Path, suffix: str, zeros: int
+) -> None:
+    content = COMPRESSIONS[suffix](DUMP) * 2 + bytes(zeros)
     path = written(tmp_path / f"dump{suffix}", content)
     file = DumpFile(path, 4096)
     assert b"".join(file.blocks()) == DUMP * 2

@@ -187,6 +187,18 @@ def test_room_for_reasoning_counts_for_the_budget(tmp_path: Path) -> None:
         assert (asked.not_asked, asked.failed) == (0, {})
 
 
+def test_a_call_is_sent_as_it_was_reserved_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    without_room = most_tokens(request("word 0")) + 5
+    with reasoning_model() as server:
+        asker = client(server, tmp_path, price=ONE_DOLLAR_A_TOKEN, budget=float(without_room))
+        accepted = asker._accepted
+        turn = Pace.turn
+        # Another thread learns the server's parameters while this one waits for its turn.
+        monkeypatch.setattr(Pace, "turn", lambda pace: accepted.learn(REASONING_MODEL["max_tokens"], "m") or turn(pace))
+        assert asker.ask(words(1)).not_asked == 1
+        assert all("max_completion_tokens" not in body for body in server.bodies)
+
+
 def test_a_server_that_is_down_is_told_after_some_requests(tmp_path: Path) -> None:
     with fault_server() as server:
         pass

@@ -85,5 +85,9 @@ def test_questions_that_cannot_be_paired_are_left_out_with_the_reason(edit: Any,
     axis, kind = FORMS[edit]
     asked, left_out, _ = _read(edit(["Who?", "Which?"], ["Ada", "Bea", "Cid"]), axis, tmp_path)
     assert (asked, left_out) == ({}, {f"{kind} questions whose list has another length than that of the answers": 2})
+    asked, left_out, _ = _read(edit(["Who?", "Which?"], [["Ada", "Bea"]]), axis, tmp_path)
+    assert (asked, left_out) == ({}, {f"{kind} questions whose list has another length than that of the answers": 2})
+    asked, left_out, _ = _read(edit(["Who?", ""], ["Ada", "Bea"]), axis, tmp_path)
+    assert (asked, left_out) == ({"Who?": ("Ada",)}, {})
     asked, left_out, _ = _read(edit(["Who?", "Which?"], ["Ada", None]), axis, tmp_path)
     assert (asked, left_out) == ({"Who?": ("Ada",)}, {f"{kind} questions without an answer": 1})

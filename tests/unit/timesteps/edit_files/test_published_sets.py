@@ -127,7 +127,9 @@ def test_a_line_separator_in_a_text_ends_no_row(tmp_path: Path) -> None:
 )
 def test_a_csv_file_may_have_quoted_names_and_empty_cells(header: str, tmp_path: Path) -> None:
     path = tmp_path / "edits.csv"
-    path.write_text(f"{header}\n0,,Who leads Arvika?,Olof Gren,\n1,Mora,Who leads Mora?,Siv Nyman,\n", encoding="utf-8")
+    path.write_text(
+        f"{header}\n0,,Who leads Arvika?,Olof Gren,\n1,Mora,Who leads Mora?,Siv Nyman,,,\n", encoding="utf-8"
+    )
     cases = list(EditFile.open(path).cases())
     assert [(case.question, case.answer, case.fact.subject_label) for case in cases] == [
         ("Who leads Arvika?", "Olof Gren", ""),
