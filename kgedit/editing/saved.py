@@ -6,7 +6,7 @@
     memory.json,         state outside of the weights: codebooks, side copies, stored facts; read by `load_saved`
     memory.safetensors
     base/                the base model of an adapter or a memory, if it cannot be loaded by name; if it was loaded from
-                         a folder, a symbolic link to it
+                         a folder and not changed before the edits, a symbolic link to it
 
 WISE's side copies are a memory and are never merged into the matrix: a merged matrix would change every prompt.
 """
@@ -97,6 +97,7 @@ def save_edited(
         base_revision=model.revision,
         base_fingerprint=base_fingerprint or model.fingerprint,
         base_shape=_shape(model),
+        base_format=_format(model),
         weights="model" if weights else "adapter" if capabilities.adds_modules else "none",
         memory=editor.has_memory,
         settings=editor.settings.model_dump(),
@@ -112,7 +113,7 @@ def save_edited(
             editor.save_model(partial)
         # A served model has no weights here.
         if not weights and not model.by_name and not isinstance(model, ServedModel):
-            _save_base(editor, partial / "base")
+            _save_base(editor, partial / "base", saved.base_fingerprint)
         if editor.has_memory:
             _write_memory(partial, editor.memory())
         _write_json(partial / "kgedit.json", msgspec.to_builtins(saved))
@@ -139,18 +140,23 @@ def load_saved(
         base = load_model(str(folder), device=device, dtype=dtype)
         _undo_rounding(base, folder)
     elif base is None:
-        base = load_model(_base_of(folder) or saved.base_model, device=device, dtype=dtype)
-    elif saved.base_shape and _shape(base) != saved.base_shape and (saved.weights == "adapter" or _in_layers(saved)):
-        raise ModelError(
-            f"The edits in {folder} are of a model with {_described(saved.base_shape)}; the model given has "
-            f"{_described(_shape(base))}. Give {saved.base_model or 'that model'}."
-        )
-    elif base.fingerprint != saved.base_fingerprint:
-        warnings.warn(
-            f"The edits in {folder} were made in {saved.base_model}; the model given differs from it in weights, "
-            "number format or device kind, so that its answers may differ too.",
-            stacklevel=3,
-        )
+        base = _load_base(folder, saved, device=device, dtype=dtype)
+        _check_shape(base, saved, folder, which=f"the model {base.name}")
+        if _format(base) == saved.base_format and base.fingerprint != saved.base_fingerprint:
+            warnings.warn(
+                f"The edits in {folder} were made in {saved.base_model or 'another model'}; the model {base.name} "
+                "differs from it in weights, configuration or tokenizer, or this version of transformers reads them "
+                "differently, so that its answers may differ too.",
+                stacklevel=3,
+            )
+    else:
+        _check_shape(base, saved, folder, which="the model given")
+        if base.fingerprint != saved.base_fingerprint:
+            warnings.warn(
+                f"The edits in {folder} were made in {saved.base_model}; the model given differs from it in weights, "
+                "number format or device kind, so that its answers may differ too.",
+                stacklevel=3,
+            )
     kept = saved.weights == "model" and not saved.memory
     contexts = [
         Context(one.name, one.template, one.in_chat, demonstrations=one.demonstrations).for_model(base.chat)
@@ -195,6 +201,24 @@ def _shape(model: LanguageModel) -> tuple[int, ...]:
     return int(config.num_hidden_layers), int(config.hidden_size)
 
 
+def _format(model: LanguageModel) -> str:
+    """Number format and kind of device."""
+    return f"{model.module.dtype} on {model.device.type}".removeprefix("torch.")
+
+
+def _check_shape(base: LanguageModel, saved: SavedEdits, folder: Path, *, which: str) -> None:
+    """Check that the edits fit into a base model.
+
+    Raises:
+        ModelError: if they are in its layers, and it has others.
+    """
+    if saved.base_shape and _shape(base) != saved.base_shape and (saved.weights == "adapter" or _in_layers(saved)):
+        raise ModelError(
+            f"The edits in {folder} are of a model with {_described(saved.base_shape)}; {which} has "
+            f"{_described(_shape(base))}. Give {saved.base_model or 'that model'}."
+        )
+
+
 def _described(shape: tuple[int, ...]) -> str:
     return f"{shape[0]} blocks of width {shape[1]}"
 
@@ -227,12 +251,12 @@ def read_saved(folder: Path) -> SavedEdits:
     return saved
 
 
-def _save_base(editor: Editor[Any], folder: Path) -> None:
-    """Link to the unedited model's folder, which may have gigabytes, or write the model.
+def _save_base(editor: Editor[Any], folder: Path, fingerprint: str) -> None:
+    """Link to the unedited model's folder, which may have gigabytes, or write the model if it is no longer that one.
 
     An adapter is detached temporarily, so that its modules are not in the files.
     """
-    if editor.model.folder is not None:
+    if editor.model.folder is not None and editor.model.folder_fingerprint == fingerprint:
         folder.symlink_to(editor.model.folder)
         return
     folder.mkdir()
@@ -247,8 +271,8 @@ def _save_base(editor: Editor[Any], folder: Path) -> None:
         editor.load_state(state)
 
 
-def _base_of(folder: Path) -> str | None:
-    """Folder of the base model; None if its name leads to it.
+def _load_base(folder: Path, saved: SavedEdits, *, device: str, dtype: str) -> LanguageModel:
+    """Load the base model from base/, or by its name.
 
     Raises:
         ModelError: if the folder is a link to one that is not there.
@@ -258,7 +282,10 @@ def _base_of(folder: Path) -> str | None:
         raise ModelError(
             f"{base} is a link to the base model in {base.readlink()}, which is not there. Replace the link by it."
         )
-    return str(base) if base.is_dir() else None
+    model = load_model(str(base) if base.is_dir() else saved.base_model, device=device, dtype=dtype)
+    if base.is_dir() and not base.is_symlink():
+        _undo_rounding(model, base)  # it may have been edited itself; what a link leads to was loaded without this
+    return model
 
 
 def _edit(case: Case) -> SavedEdit:

@@ -54,6 +54,7 @@ class LanguageModel:
         tokenizer: A fast tokenizer.
         by_name: Whether `load_model` loads the same model by name alone, on any machine; false for a folder.
         folder: The user's folder from which it was loaded; None for others.
+        folder_fingerprint: Its fingerprint when it was loaded from there; "" for others.
         readings: Current forward passes, innermost last; set by `forward` and by `InstalledHook`.
         row_readers: Hooks that use `reading` and therefore need complete, separate rows; while there are any, rows do
             not share prefixes.
@@ -69,6 +70,7 @@ class LanguageModel:
     tokenizer: Any
     by_name: bool = True
     folder: Path | None = None
+    folder_fingerprint: str = ""
     readings: list[Reading] = field(default_factory=list, init=False, repr=False, compare=False)
     row_readers: list[object] = field(default_factory=list, init=False, repr=False, compare=False)
     asked_at_once: BatchLimit = field(

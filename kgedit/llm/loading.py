@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib.metadata import version
 from importlib.util import find_spec
@@ -77,8 +77,11 @@ def load_model(
     module.requires_grad_(False)
     module.config.use_cache = True
     revision = source.revision or getattr(module.config, "_commit_hash", None) or ""
-    folder = None if name in BUILT_IN or source.by_name else Path(name).resolve()
-    return LanguageModel(name, revision, module, tokenizer, by_name=source.by_name, folder=folder)
+    model = LanguageModel(name, revision, module, tokenizer, by_name=source.by_name)
+    if name in BUILT_IN or source.by_name:
+        return model
+    # The copy computes its own fingerprint at first use, as other models do.
+    return replace(model, folder=Path(name).resolve(), folder_fingerprint=model.fingerprint)
 
 
 def _is_on_hub(name: str) -> bool:

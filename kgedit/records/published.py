@@ -47,6 +47,8 @@ class SavedEdits:
         base_revision: Its commit on the hub, or "".
         base_fingerprint: Digest of its weights, configuration and tokenizer.
         base_shape: Number of its blocks, and width of its hidden states; () in folders of earlier versions.
+        base_format: Its number format and kind of device, on which its fingerprint depends; "" in folders of earlier
+            versions.
         weights: Format of the saved weights for transformers or peft: the whole edited model, an adapter, or none.
         memory: Whether edits are stored in memory.json and memory.safetensors.
         settings: All hyperparameters.
@@ -69,6 +71,7 @@ class SavedEdits:
     seed: int
     edits: tuple[SavedEdit, ...]
     base_shape: tuple[int, ...] = ()
+    base_format: str = ""
 
 
 ENTRY_FORMAT = "kgedit-entry-2"

@@ -8,6 +8,7 @@ import os
 import re
 import shutil
 import stat
+import warnings
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from transformers import AutoModelForCausalLM
 from world.small_models import changed, save, small_model, weights
 from world.small_timestep import a_case, write_timestep
 
+import kgedit
 from kgedit.editing import METHODS, make_editor
 from kgedit.editing.editor import Editor
 from kgedit.editing.saved import load_saved, read_saved, save_edited
@@ -157,6 +159,55 @@ def test_a_link_to_a_base_model_that_is_gone_says_so(timestep: Timestep, tmp_pat
     folder = save_edited(editor, tmp_path / "edited", method="grace", edits=[])
     shutil.rmtree(path)
     with pytest.raises(ModelError, match=rf"a link to the base model in {re.escape(str(path))}, which is not there"):
+        load_saved(folder)
+
+
+@pytest.mark.parametrize("method", ["lora", "grace"])
+def test_a_base_model_that_was_itself_edited_is_saved_as_it_was(
+    method: str, timestep: Timestep, tmp_path: Path, recwarn: pytest.WarningsRecorder
+) -> None:
+    path = str(save(small_model(), tmp_path / "base"))
+    cases, given = list(timestep.cases()), SETTINGS[method]
+    model = load_model(path, device="cpu", dtype="float32")
+    once = kgedit.edit(model, method, cases=cases[1:2], settings=given)
+    assert (once.save(tmp_path / "once") / "base").is_symlink()
+    once.restore()
+    kgedit.edit(model, "ft_m", cases=cases[:1], settings=SETTINGS["ft_m"])
+    twice = kgedit.edit(model, method, cases=cases[1:2], settings=given)
+    # A narrower model's layers are edited in float32, which its folder is loaded in by `load_edited` only.
+    narrow = load_model(path, device="cpu", dtype="bfloat16")
+    first = kgedit.edit(narrow, "ft_m", cases=cases[:1], settings=SETTINGS["ft_m"]).save(tmp_path / "first")
+    wide = kgedit.load_edited(first, device="cpu", dtype="bfloat16")
+    of_wide = kgedit.edit(wide.model, method, cases=cases[1:2], settings=given)
+    rounded = kgedit.edit(
+        load_model(str(first), device="cpu", dtype="bfloat16"), method, cases=cases[:1], settings=given
+    )
+    for name, edited, dtype in (
+        ("twice", twice, "float32"), ("wide", of_wide, "bfloat16"), ("rounded", rounded, "bfloat16"),
+    ):  # fmt: skip
+        folder = edited.save(tmp_path / name)
+        loaded = kgedit.load_edited(folder, device="cpu", dtype=dtype)
+        assert changed(weights(edited.model), loaded.model) == [], name
+        assert (folder / "base").is_symlink() == (name == "rounded")
+    assert [str(one.message) for one in recwarn if "edits" in str(one.message)] == []
+
+
+def test_a_base_model_in_whose_folder_another_one_is_now_is_noticed(timestep: Timestep, tmp_path: Path) -> None:
+    path = save(small_model(), tmp_path / "taught")
+    editor = _edited("grace", load_model(str(path), device="cpu", dtype="float32"), timestep)
+    folder = save_edited(editor, tmp_path / "edited", method="grace", edits=[])
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", message=".*edits")
+        load_saved(folder)
+        load_saved(folder, dtype="bfloat16")  # another number format is no other model
+    shutil.rmtree(path)
+    save(small_model(seed=1), path)
+    with pytest.warns(UserWarning, match="were made in taught; the model .* differs from it in weights"):
+        load_saved(folder)
+    record = json.loads((folder / "kgedit.json").read_text(encoding="utf-8"))
+    deeper = record | {"base_shape": [record["base_shape"][0] + 1, record["base_shape"][1]]}
+    (folder / "kgedit.json").write_text(json.dumps(deeper), encoding="utf-8")
+    with pytest.raises(ModelError, match=r"blocks of width \d+; the model .*base has"):
         load_saved(folder)
 
 
