@@ -50,9 +50,13 @@ def replace_folder(aside: Path, folder: Path) -> None:
     """
     target = _behind_links(folder)
     if aside.parent != target.parent and folder.is_symlink():
-        near = target.with_name(f".{target.name}.aside")
+        near = target.with_name(f".{target.name}.{os.getpid()}.aside")  # not that of `working_folder`, which is locked
         shutil.rmtree(near, ignore_errors=True)
-        aside = Path(shutil.move(aside, near))
+        try:
+            aside = Path(shutil.move(aside, near))
+        except BaseException:
+            shutil.rmtree(near, ignore_errors=True)
+            raise
     old = target.with_name(f".{target.name}.old")
     shutil.rmtree(old, ignore_errors=True)
     if target.exists():

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -76,6 +78,34 @@ def test_a_link_stays_and_the_folder_that_it_leads_to_is_replaced(before: str, t
     assert link.readlink() == real
     assert [path.name for path in real.iterdir()] == ["again"]
     assert sorted(path.name for path in tmp_path.rglob("*")) == ["again", "disk", "link", "real"]
+
+
+def test_a_folder_put_behind_a_link_leaves_another_writer_of_what_it_leads_to_alone(tmp_path: Path) -> None:
+    real, link, made = tmp_path / "disk" / "real", tmp_path / "link", tmp_path / "unfinished"
+    real.mkdir(parents=True)
+    link.symlink_to(real)
+    made.mkdir()
+    (made / "whole").touch()
+    with working_folder(real) as aside:
+        (aside / "half").touch()
+        replace_folder(made, link)
+        assert [path.name for path in aside.iterdir()] == ["half"]
+    assert sorted(path.name for path in tmp_path.rglob("*")) == ["disk", "link", "real", "whole"]
+
+
+def test_a_folder_that_does_not_fit_behind_a_link_leaves_nothing_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(_aside: Path, near: Path) -> None:
+        near.mkdir()
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    (tmp_path / "disk").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "disk" / "real")
+    monkeypatch.setattr(shutil, "move", full)
+    with pytest.raises(OSError, match="No space"):
+        replace_folder(tmp_path / "unfinished", tmp_path / "link")
+    assert list((tmp_path / "disk").iterdir()) == []
 
 
 def test_links_in_a_circle_are_an_error_of_the_disk_and_stay(tmp_path: Path) -> None:
