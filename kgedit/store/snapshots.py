@@ -12,6 +12,7 @@ from __future__ import annotations
 import datetime
 import glob
 import json
+import os
 import shutil
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -242,6 +243,7 @@ def drop_snapshot(home: Path, date: datetime.date) -> list[Snapshot]:
     """Remove the snapshot of a date and return the remaining ones.
 
     The folder is renamed first, so that the snapshot is either complete or gone. An interrupted removal is completed.
+    If it is a symbolic link, the link and the folder that it leads to are removed.
 
     Raises:
         StoreError: if it is not loaded; the message lists the loaded dates.
@@ -249,15 +251,22 @@ def drop_snapshot(home: Path, date: datetime.date) -> list[Snapshot]:
     folder = snapshot_folder(home, date)
     going = folder.with_name(f".{folder.name}.dropped")
     with only_writer(folder.with_name(f".{folder.name}.lock"), of=f"the snapshot of {date}"):
-        if was_interrupted := going.is_dir():
-            shutil.rmtree(going)
+        if was_interrupted := going.is_symlink() or going.is_dir():
+            _remove(going)
         # A damaged snapshot can be removed too, so its manifest is not read.
         if (folder / "manifest.json").is_file():
             folder.rename(going)
-            shutil.rmtree(going)
+            _remove(going)
         elif not was_interrupted:
             raise StoreError(f"{_not_loaded(home, date)} Nothing was removed.")
     return list_snapshots(home)
+
+
+def _remove(folder: Path) -> None:
+    if folder.is_dir():
+        shutil.rmtree(os.path.realpath(folder))
+    if folder.is_symlink():  # last, so that an interrupted removal can find the rest
+        folder.unlink()
 
 
 @dataclass(frozen=True, slots=True)

@@ -55,6 +55,23 @@ def test_a_removal_that_was_interrupted_is_finished(home: Path, monkeypatch: pyt
     assert not list((home / "snapshots").glob(".20210104.dropped"))
 
 
+@pytest.mark.parametrize("interrupted", [False, True])
+def test_a_snapshot_behind_a_link_is_removed_with_the_link(
+    home: Path, tmp_path: Path, interrupted: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, disk = home / "snapshots" / "20210104", tmp_path / "disk"
+    disk.mkdir()
+    folder.symlink_to(folder.rename(disk / "x"))
+    if interrupted:
+        with monkeypatch.context() as patch:
+            patch.setattr(Path, "unlink", lambda _: 1 / 0)
+            with pytest.raises(ZeroDivisionError):
+                drop_snapshot(home, datetime.date.fromisoformat(DATES[0]))
+    assert [snapshot.name for snapshot in drop_snapshot(home, datetime.date.fromisoformat(DATES[0]))] == [DATES[1]]
+    assert list(disk.iterdir()) == []
+    assert [path.name for path in folder.parent.iterdir() if path.is_symlink()] == []
+
+
 def test_a_snapshot_that_was_loaded_again_after_an_interrupted_removal_is_removed(home: Path) -> None:
     folder = home / "snapshots" / "20210104"
     shutil.copytree(folder, folder.with_name(".20210104.dropped"))
