@@ -156,7 +156,8 @@ def write_stream(timesteps: Sequence[Timestep], pairs: Sequence[Pair], folder: P
 def _write_links(timesteps: Sequence[Timestep], pairs: Sequence[Pair], folder: Path, aside: Path) -> dict[str, Any]:
     """Write the tables of links to `aside`; returns the manifest of the stream in `folder`."""
     # Links stay names, except for the stream's own: ".." leads out of the folder behind it.
-    places = [one.folder.absolute().parent.resolve() / one.folder.name for one in timesteps]
+    absolute = [one.folder.absolute() for one in timesteps]  # "." has no name
+    places = [path.parent.resolve() / path.name for path in absolute]
     edits = pa.concat_tables([_edits(timestep, turn) for turn, timestep in enumerate(timesteps)])
     probes = pa.concat_tables([_probes(timestep, turn) for turn, timestep in enumerate(timesteps)])
     names = pa.table({"turn": pa.array(range(len(timesteps))), "timestep": [one.name for one in timesteps]})

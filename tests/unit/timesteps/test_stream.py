@@ -8,10 +8,13 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from world.dumps import Json, hashes, load, write_dump
+from world.small_timestep import write_timestep
 from world.two_days import about, item
 
 from kgedit.errors import TimestepError
-from kgedit.timesteps.stream import Stream, find_edited_again, find_edited_probes, find_expiring_probes
+from kgedit.store.snapshots import Snapshot
+from kgedit.timesteps.stream import Stream, find_edited_again, find_edited_probes, find_expiring_probes, write_stream
+from kgedit.timesteps.timestep import Timestep
 from kgedit.verbs.home import Home
 
 DATES = ("2021-01-04", "2022-01-03", "2023-01-02", "2024-01-01")
@@ -135,6 +138,18 @@ def test_a_stream_of_edits_has_the_bytes_of_its_timesteps_and_links_them(
     linked = Home(home).export_all(engine="store", kinds=["update"])
     assert stream.folder.readlink() == moved
     assert [step.name for step in linked.timesteps()] == [first, second]
+
+
+def test_a_timestep_in_the_current_folder_is_found_from_the_stream(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_timestep(tmp_path / "here", towns=range(2))
+    monkeypatch.chdir(tmp_path / "here")
+    here = Timestep.open(".")
+    here.manifest["profile"] = "wikibigedit"
+    snapshot = Snapshot(tmp_path, {"date": DATES[0]})
+    stream = write_stream([here], [(snapshot, snapshot)], tmp_path / "stream")
+    assert [step.folder for step in stream.timesteps()] == [tmp_path / "here"]
 
 
 def test_a_folder_that_is_no_stream_says_how_to_make_one(tmp_path: Path) -> None:
