@@ -26,7 +26,7 @@ from kgedit.records.runs import RunEnvironment
 from kgedit.runs.presets import ASKED
 from kgedit.runs.run_files import read_environment, read_runs
 from kgedit.runs.submissions.entries import ENTRIES, read_entry
-from kgedit.runs.submissions.local_paths import context_without_folder, is_context_file, without_folders
+from kgedit.runs.submissions.local_paths import context_without_folder, file_name, is_context_file, without_folders
 from kgedit.untrusted import is_web_address
 
 
@@ -142,8 +142,10 @@ def _read(folder: Path) -> BoardRun:
 
 def _content(one: BoardRun) -> bytes:
     """Key that an entry, its run and copies of both have in common."""
-    scores = one.run.scores
-    return msgspec.json.encode([scores.answers_sha256, scores.cases_sha256, without_folders(one.run.spec)])
+    scores, spec = one.run.scores, without_folders(one.run.spec)
+    # Whether a name is one of the hub is judged by the folders of a machine.
+    settings = {name: file_name(value) if isinstance(value, str) else value for name, value in spec.settings.items()}
+    return msgspec.json.encode([scores.answers_sha256, scores.cases_sha256, replace(spec, settings=settings)])
 
 
 def _unified(runs: Sequence[BoardRun]) -> list[BoardRun]:

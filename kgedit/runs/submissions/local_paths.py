@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 
 from kgedit.llm.contexts import CHAT, context_names
 from kgedit.records.runs import RunSpec, Setting
@@ -27,11 +28,24 @@ def without_folders(spec: RunSpec) -> RunSpec:
 
 
 def settings_without_folders(settings: Mapping[str, Setting]) -> dict[str, Setting]:
-    """Settings with names of files instead of paths; several are separated by commas."""
+    """Settings with names of files instead of paths; several are separated by commas.
+
+    >>> settings_without_folders({"corpus": "prose,/home/ada/news.txt", "embedder": "intfloat/e5-small-v2"})
+    {'corpus': 'prose,news.txt', 'embedder': 'intfloat/e5-small-v2'}
+    """
     return {
-        name: ",".join(map(file_name, value.split(","))) if isinstance(value, str) else value
+        name: value if not isinstance(value, str) or (name == "embedder" and _is_on_hub(value)) else _file_names(value)
         for name, value in settings.items()
     }
+
+
+def _is_on_hub(name: str) -> bool:
+    """Whether a name can be that of a model of an organisation on the hub, and is no folder here."""
+    return re.fullmatch(r"[A-Za-z0-9][\w.-]*/[\w.-]+", name) is not None and not Path(name).exists()
+
+
+def _file_names(paths: str) -> str:
+    return ",".join(map(file_name, paths.split(",")))
 
 
 def context_without_folder(context: str) -> str:

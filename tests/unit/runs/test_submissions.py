@@ -24,7 +24,7 @@ from kgedit.runs.run_files import read_answers
 from kgedit.runs.scoring import write_scores
 from kgedit.runs.submissions.board import read_board
 from kgedit.runs.submissions.entries import read_entry, read_full_answers
-from kgedit.runs.submissions.local_paths import context_without_folder, is_context_file
+from kgedit.runs.submissions.local_paths import context_without_folder, is_context_file, settings_without_folders
 from kgedit.timesteps.timestep import Timestep
 from kgedit.verbs.publish import leaderboard, submit
 
@@ -117,6 +117,38 @@ def test_an_entry_names_files_without_their_folders(run: Path, tmp_path: Path) -
     assert shown.preparation.settings == shown.environment.settings == {"steps": 25, "corpus": "prose,corpus.txt"}
     assert [one.context for one in shown.spec.presets] == ["question_only", "plain.txt"]
     assert shown.spec.train_context == shown.scores.train_context == "chat:plain.txt"
+
+
+def test_an_embedder_of_the_hub_keeps_its_whole_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "models" / "minilm").mkdir(parents=True)
+    for embedder, shown in (
+        ("sentence-transformers/all-MiniLM-L6-v2", "sentence-transformers/all-MiniLM-L6-v2"),
+        ("models/minilm", "minilm"),
+        ("/home/ada/minilm", "minilm"),
+        ("../minilm", "minilm"),
+        ("~/minilm", "minilm"),
+        ("my/own/minilm", "minilm"),
+    ):
+        assert settings_without_folders({"embedder": embedder, "k": 2}) == {"embedder": shown, "k": 2}
+    assert settings_without_folders({"corpus": "mine/corpus.txt"}) == {"corpus": "corpus.txt"}
+
+
+def test_a_run_whose_embedder_is_in_a_folder_counts_once_from_any_folder(
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, old, new in (
+        ("spec.yaml", "settings: {}", "settings: {embedder: models/minilm}"),
+        ("prepared.json", '"steps":25', '"steps":25,"embedder":"models/minilm"'),
+        ("environment.json", '"steps":25', '"steps":25,"embedder":"models/minilm"'),
+    ):
+        (run / name).write_text((run / name).read_text(encoding="utf-8").replace(old, new), "utf-8")
+    (tmp_path / "models" / "minilm").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path)
+    entry = submit(run, tmp_path / "board", **BY).folder
+    assert read_entry(entry).submission.spec.settings == {"embedder": "minilm"}
+    monkeypatch.chdir(tmp_path / "models")
+    assert [one.run.folder for one in read_board([run, tmp_path / "board"]).runs] == [entry]
 
 
 @pytest.mark.parametrize("name", ["question_only", "chat:question_only", "chat", "/home/ada/question_only"])
