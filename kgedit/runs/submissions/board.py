@@ -82,7 +82,8 @@ class Board:
 def read_board(paths: Iterable[Path]) -> Board:
     """Read boards, entries, runs and folders of runs; entries are checked, and left out with reasons if they fail.
 
-    A run that is also there as an entry, or as a copy, counts once; the others are left out.
+    A run that is also there as an entry, or as a copy, counts once: the one with the most metrics, and of these the
+    entry. The others are left out.
 
     Raises:
         TimestepError: if a path contains none of these.
@@ -99,8 +100,9 @@ def read_board(paths: Iterable[Path]) -> Board:
         except KgeditError as error:
             left_out[folder] = (str(error),)
     kept: dict[bytes, Path] = {}
-    for folder, one in sorted(found.items(), key=lambda item: item[1].statement is None):  # entries first
-        first = kept.setdefault(_content(one), folder)
+    preferred = sorted(found, key=lambda folder: (-len(found[folder].run.scores.also), found[folder].statement is None))
+    for folder in preferred:
+        first = kept.setdefault(_content(found[folder]), folder)
         if first != folder:
             left_out[folder] = (f"the same run as {first.parent.name}/{first.name}",)
     unified = _unified([one for folder, one in found.items() if folder not in left_out])

@@ -187,6 +187,17 @@ def test_a_run_counts_once_as_an_entry_or_else_as_the_first_of_its_copies(run: P
     assert of_folders.left_out == {copy: (f"the same run as {tmp_path.name}/ft_m",)}
 
 
+def test_of_entries_and_folders_of_a_run_the_one_with_the_most_metrics_counts(run: Path, tmp_path: Path) -> None:
+    board = tmp_path / "board"
+    first = submit(run, board, **BY).folder
+    write_scores(run, also=("rouge_l",))
+    assert [one.run.folder for one in read_board([board, run]).runs] == [run]
+    second = submit(run, board, **BY).folder
+    both = read_board([board, run])
+    assert [one.run.folder for one in both.runs] == [second]
+    assert both.left_out == dict.fromkeys((first, run), (f"the same run as entries/{second.name}",))
+
+
 def test_the_same_run_gives_the_same_bytes_and_one_entry(whole: Path, tmp_path: Path) -> None:
     first = bytes_of(submit(whole, tmp_path / "one", **BY).folder.parent)
     assert bytes_of(submit(whole, tmp_path / "other", **BY).folder.parent) == first
