@@ -142,7 +142,9 @@ def load_saved(
     elif base is None:
         base = _load_base(folder, saved, device=device, dtype=dtype)
         _check_shape(base, saved, folder, which=f"the model {base.name}")
-        if _format(base) == saved.base_format and base.fingerprint != saved.base_fingerprint:
+        # A copy is not compared: transformers may read a tokenizer in memory back as one of another class.
+        is_copy = _has_copy_of_base(folder)
+        if not is_copy and _format(base) == saved.base_format and base.fingerprint != saved.base_fingerprint:
             warnings.warn(
                 f"The edits in {folder} were made in {saved.base_model or 'another model'}; the model {base.name} "
                 "differs from it in weights, configuration or tokenizer, or this version of transformers reads them "
@@ -283,9 +285,13 @@ def _load_base(folder: Path, saved: SavedEdits, *, device: str, dtype: str) -> L
             f"{base} is a link to the base model in {base.readlink()}, which is not there. Replace the link by it."
         )
     model = load_model(str(base) if base.is_dir() else saved.base_model, device=device, dtype=dtype)
-    if base.is_dir() and not base.is_symlink():
+    if _has_copy_of_base(folder):
         _undo_rounding(model, base)  # it may have been edited itself; what a link leads to was loaded without this
     return model
+
+
+def _has_copy_of_base(folder: Path) -> bool:
+    return (folder / "base").is_dir() and not (folder / "base").is_symlink()
 
 
 def _edit(case: Case) -> SavedEdit:

@@ -80,8 +80,9 @@ def load_model(
     model = LanguageModel(name, revision, module, tokenizer, by_name=source.by_name)
     if name in BUILT_IN or source.by_name:
         return model
-    # The copy computes its own fingerprint at first use, as other models do.
-    return replace(model, folder=Path(name).resolve(), folder_fingerprint=model.fingerprint)
+    loaded = replace(model, folder=Path(name).resolve(), folder_fingerprint=model.fingerprint)
+    vars(loaded)["fingerprint"] = model.fingerprint  # computed once: 16 GB take half a minute
+    return loaded
 
 
 def _is_on_hub(name: str) -> bool:

@@ -211,6 +211,15 @@ def test_a_base_model_in_whose_folder_another_one_is_now_is_noticed(timestep: Ti
         load_saved(folder)
 
 
+def test_a_copy_of_the_base_model_gives_no_warning(timestep: Timestep, tmp_path: Path) -> None:
+    given = small_model("qwen2")  # whose tokenizer is read back differently
+    editor = _edited("grace", wrap_model(given.module, given.tokenizer), timestep)
+    folder = save_edited(editor, tmp_path / "edited", method="grace", edits=[])
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", message=".*edits")
+        load_saved(folder)
+
+
 def test_only_names_of_the_hub_and_built_in_ones_lead_to_a_model_from_elsewhere(
     timestep: Timestep, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
