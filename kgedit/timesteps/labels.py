@@ -283,14 +283,27 @@ def _keep_descriptions(connection: duckdb.DuckDBPyConnection, rules: NameRules) 
     keep_in_parts(connection, "described", _DESCRIPTIONS)
 
 
+def items_named(labels: str) -> str:
+    """SQL of the items that have some labels in either snapshot (columns ``id`` and ``label``).
+
+    Items that the newer snapshot redirects or lacks, such as duplicates, are left out: no question is about them.
+
+    Args:
+        labels: SQL of the labels.
+    """
+    return f"""
+        WITH before AS MATERIALIZED (
+            SELECT id, label FROM old_entities WHERE kind = 'item' AND label IN ({labels})
+        )
+        SELECT id, label FROM new_entities WHERE kind = 'item' AND label IN ({labels})
+        UNION
+        SELECT id, before.label FROM new_entities JOIN before USING (id)
+    """
+
+
 _NAMESAKES = f"""
     CREATE OR REPLACE TEMP TABLE namesake AS
-    WITH item AS (
-        SELECT id, label FROM new_entities WHERE kind = 'item'
-        UNION ALL SELECT id, label FROM old_entities WHERE kind = 'item'
-    ), named AS MATERIALIZED (
-        SELECT DISTINCT id, label FROM item SEMI JOIN subject_given USING (label)
-    )
+    WITH named AS MATERIALIZED ({items_named("SELECT label FROM subject_given")})
     FROM named SEMI JOIN (SELECT label FROM named GROUP BY label HAVING min(id) <> max(id)) USING (label);
     CREATE OR REPLACE TEMP TABLE namesake_country AS
     WITH fact AS (

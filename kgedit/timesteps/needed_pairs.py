@@ -18,7 +18,7 @@ from kgedit.store.window import Window
 from kgedit.timesteps.engines.store import StoreEngine, keep_two_hops
 from kgedit.timesteps.export import WikiBigEditSettings
 from kgedit.timesteps.kinds.snapshot_tables import BEGINNINGS, ENDINGS, MAX_DEPTH
-from kgedit.timesteps.labels import SAID_ALIKE
+from kgedit.timesteps.labels import SAID_ALIKE, items_named
 from kgedit.timesteps.locality import CANDIDATES, RELATION_SAMPLE, related_relations
 from kgedit.wikidata.ids import COUNTRY, INSTANCE_OF, JURISDICTION, SUBCLASS_OF
 from kgedit.wording.names import name_rules
@@ -285,13 +285,7 @@ class _Finding:
             f"SELECT label FROM {name}_entities SEMI JOIN described ON id = subject" for name in ("old", "new")
         )
         window.run_by_bucket(f"INSERT INTO described_label {labels}", divided={"described": "subject"})
-        window.run(
-            """
-            INSERT INTO labelled
-            SELECT label, id FROM new_entities WHERE kind = 'item' AND label IN (FROM described_label)
-            UNION SELECT label, id FROM old_entities WHERE kind = 'item' AND label IN (FROM described_label)
-            """
-        )
+        window.run(f"INSERT INTO labelled SELECT label, id FROM ({items_named('FROM described_label')})")
         window.run_by_bucket(
             """
             INSERT INTO main.namesake

@@ -211,6 +211,16 @@ def test_exports_of_a_part_have_the_hints_of_the_whole(tmp_path: Path) -> None:
             assert describe_subjects(window.connection, asked)["ambiguous"].to_pylist() == [True]
 
 
+def test_a_part_contains_no_country_of_an_item_that_is_gone(tmp_path: Path) -> None:
+    before, after = (
+        [named("Q1", "city", about("P6", leader)), named("Q2", "city", about("P17", "Q30"))]
+        for leader in ("Q11", "Q12")
+    )
+    older, _ = take_changes(tmp_path / "home", *two_snapshots(tmp_path, before, after[:1]))
+    found = duckdb.sql(f"SELECT id FROM {literal(older.entities)} WHERE id IN ('Q1', 'Q30') ORDER BY id").fetchall()
+    assert found == [("Q1",)]
+
+
 def named(name: str, description: str, *statements: Json) -> Json:
     described = {"en": {"language": "en", "value": description}}
     return entity(name, *statements, label="Springfield", descriptions=described)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from world.dumps import Json, entity
+from world.dumps import Json, entity, load, write_dump
 from world.two_days import about, item, two_snapshots
 
 from kgedit.store.window import Window
@@ -81,6 +81,19 @@ def test_a_label_that_one_of_the_snapshots_shares_gets_a_hint(tmp_path: Path) ->
         asked = pa.table({"subject": ["Q201", "Q202"], "subject_label": ["John Carter", "John Carter"]})
         rows = describe_subjects(window.connection, asked).to_pylist()
     assert [row["hinted_name"] for row in rows] == ["John Carter (British sailor)", "John Carter (Irish judge)"]
+
+
+@pytest.mark.parametrize("merged", [False, True])
+def test_a_duplicate_that_was_merged_or_deleted_is_no_namesake(tmp_path: Path, *, merged: bool) -> None:
+    town = [entity_line(name, "Falun", about("P17", "Q30"), description="city in Sweden") for name in ("Q1", "Q2")]
+    redirects = tmp_path / "redirects.tsv"
+    redirects.write_text("Q2\tQ1\n" if merged else "")
+    before = load(tmp_path, write_dump(tmp_path / "before.json", town), "2021-01-04")
+    after = load(tmp_path, write_dump(tmp_path / "after.json", town[:1]), "2023-02-27", redirects=redirects)
+    asked = pa.table({"subject": ["Q1"], "subject_label": ["Falun"]})
+    with Window(before, after, spill=tmp_path / "spill") as window:
+        (row,) = describe_subjects(window.connection, asked).to_pylist()
+    assert (row["name"], row["hinted_name"], row["ambiguous"]) == ("Falun", None, False)
 
 
 def alike(name: str, country: str, description: str) -> Json:
