@@ -293,8 +293,8 @@ def unhinted_names(connection: duckdb.DuckDBPyConnection, facts: pa.Table) -> pa
         facts: Table with the schema DATED_FACTS.
     """
     found = describe_subjects(connection, facts.filter(facts["subject_label"].is_valid()))
-    place = found.schema.get_field_index("hinted_name")
-    return found.set_column(place, "hinted_name", pa.nulls(found.num_rows, pa.string()))
+    place = found.schema.get_field_index("hinted_names")
+    return found.set_column(place, "hinted_names", pa.nulls(found.num_rows, pa.list_(pa.string())))
 
 
 def _learn(memory: GraphMemory, facts: pa.Table, subjects: pa.Table) -> None:

@@ -136,8 +136,8 @@ SUBJECTS = pa.schema(
         ("subject", pa.string()),
         ("subject_class", pa.string()),  # one of kgedit.wording.grammar.SUBJECT_CLASSES, or ""
         ("name", pa.string()),  # as used in a sentence
-        ("hinted_name", pa.string()),  # with country or description, if an item of either snapshot shares its label
-        ("ambiguous", pa.bool_()),  # an item shares its label, and no hint distinguishes them
+        ("shared", pa.bool_()),  # another item has the label
+        ("hinted_names", pa.list_(pa.string())),  # with each hint that distinguishes it from those items, best first
     ]
 )
 
@@ -223,31 +223,28 @@ def _named(found: list[dict[str, Any]], rules: NameRules, language: Language) ->
             name = rules.in_sentence(row["label"], by_class=row["by_class"], **own)
         else:
             name = language.in_sentence(row["label"], **own)
-        hinted = _hinted(name, row, rules, language) if row["shared"] else None
         rows.append(
             {
                 "subject": row["subject"],
                 "subject_class": row["subject_class"],
                 "name": name,
-                "hinted_name": hinted,
-                "ambiguous": row["shared"] and hinted is None,
+                "shared": row["shared"],
+                "hinted_names": list(_hinted(name, row, rules, language)),
             }
         )
     return pa.Table.from_pylist(rows, schema=SUBJECTS)
 
 
-def _hinted(name: str, row: dict[str, str | None], rules: NameRules, language: Language) -> str | None:
+def _hinted(name: str, row: dict[str, str | None], rules: NameRules, language: Language) -> Iterator[str]:
     country, description = row["country"], row["description"]
-    if (
-        language.is_english
-        and row["subject_class"] == "organization"
-        and country
-        and country.casefold() not in name.casefold()
-    ):
-        return f"{name} of {rules.in_sentence(country, subject_class='place')}"
+    tells_country = country is not None and country.casefold() not in name.casefold()
+    of_country = tells_country and language.is_english and row["subject_class"] == "organization"
+    if country and of_country:
+        yield f"{name} of {rules.in_sentence(country, subject_class='place')}"
     if description and len(description.split()) <= MAX_HINT_WORDS and not set("{}()?;") & set(description):
-        return f"{name} ({description.strip()})"
-    return f"{name} ({country})" if country and country.casefold() not in name.casefold() else None
+        yield f"{name} ({description.strip()})"
+    if tells_country and not of_country:
+        yield f"{name} ({country})"
 
 
 def _keep_descriptions(connection: duckdb.DuckDBPyConnection, rules: NameRules) -> None:

@@ -130,6 +130,11 @@ def _filled(wording: str, name: str, language: Language) -> str:
     return f"regexp_replace({filled}, '^the ', 'The ')" if language.is_english else language.joined(filled)
 
 
+def usable_hint(names: str, answer: str) -> str:
+    """SQL: the first of a subject's names with a hint that does not give the answer away; null without one."""
+    return f"list_filter({names}, lambda hinted: NOT {gives_away('hinted', answer)})[1]"
+
+
 def word_facts(facts: pa.Table, templates: pa.Table, subjects: pa.Table, *, language: Language = ENGLISH) -> pa.Table:
     """Add wordings to facts; the order is kept. Facts without a template are left out.
 
@@ -142,21 +147,25 @@ def word_facts(facts: pa.Table, templates: pa.Table, subjects: pa.Table, *, lang
     Returns:
         The facts with question, rephrase, cloze, rephrases, clozes, the template's name, its phrase and answer_type,
         name (of the subject, as used in sentences), subject_class and ambiguous (another item has the subject's name,
-        and no hint distinguishes them). The hint of a name is left out if it would give the answer away.
+        and no hint that distinguishes them is free of the answer).
     """
     numbered = facts.append_column("number", pa.array(range(facts.num_rows), pa.int64()))
     # One expression for all wordings: DuckDB compiles a pattern wherever it occurs, and plural verbs need twenty.
     wordings = "([t.phrase, t.question, t.rephrase, t.cloze] || t.rephrases || t.clozes)"
     agreeing = agreed_all(wordings, "name") if language.is_english else wordings
     phrase = "agreed_[1]" if language.is_english else unmarked("agreed_[1]")
-    hinted = f"s.hinted_name IS NOT NULL AND NOT {gives_away('s.hinted_name', 'f.object_label')}"
     return select(
         f"""
-        WITH named AS (
-            SELECT f.*, coalesce(s.subject_class, '{ANY_CLASS}') AS subject_class,
-                   coalesce(s.ambiguous, false) AS ambiguous,
-                   CASE WHEN {hinted} THEN s.hinted_name ELSE coalesce(s.name, trim(f.subject_label)) END AS name
+        WITH hinted AS (
+            SELECT f.*, s.subject_class, s.name, s.shared,
+                   {usable_hint("s.hinted_names", "f.object_label")} AS hinted_name
             FROM facts f LEFT JOIN subjects s USING (subject)
+        ), named AS (
+            SELECT * EXCLUDE (shared, hinted_name) REPLACE (
+                       coalesce(subject_class, '{ANY_CLASS}') AS subject_class,
+                       coalesce(hinted_name, name, trim(subject_label)) AS name),
+                   coalesce(shared AND hinted_name IS NULL, false) AS ambiguous
+            FROM hinted
         ), agreed AS (
             SELECT n.* REPLACE (
                        CASE WHEN {is_id("n.property_label")} THEN coalesce(t.label, n.property_label)

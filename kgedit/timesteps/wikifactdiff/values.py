@@ -244,8 +244,8 @@ def prepare_templates(
 def prepare_subjects(workspace: duckdb.DuckDBPyConnection, facts: str) -> None:
     """Create ``named``: id, label, description, name, subject_class and ambiguous of the subjects of some facts.
 
-    The hint of a name is left out if it would give an answer away. A name is ambiguous if another item has it, and no
-    hint distinguishes them.
+    A name has the first hint that gives no answer about its subject away. It is ambiguous if another item has it, and
+    no hint is left.
 
     Args:
         workspace: Workspace with ``known``.
@@ -260,12 +260,19 @@ def prepare_subjects(workspace: duckdb.DuckDBPyConnection, facts: str) -> None:
     workspace.execute(
         f"""
         CREATE TABLE named AS
-        SELECT k.id, k.label, k.description, subject_class, ambiguous,
-               CASE WHEN hinted_name IS NULL OR d.subject IN (
-                        SELECT a.id FROM asked_subject a JOIN described h ON h.subject = a.id
-                        WHERE {gives_away("h.hinted_name", "a.answer")})
-                    THEN name ELSE hinted_name END AS name
-        FROM described d JOIN known k ON k.id = d.subject
+        WITH hint AS (
+            SELECT subject, unnest(hinted_names) AS hinted_name, generate_subscripts(hinted_names, 1) AS place
+            FROM described
+        ), telling AS (
+            SELECT subject, hinted_name FROM hint JOIN asked_subject ON id = subject
+            WHERE {gives_away("hinted_name", "answer")}
+        ), chosen AS (
+            SELECT subject, arg_min(hinted_name, place) AS hinted_name
+            FROM hint ANTI JOIN telling USING (subject, hinted_name) GROUP BY subject
+        )
+        SELECT id, label, description, subject_class, shared AND hinted_name IS NULL AS ambiguous,
+               coalesce(hinted_name, name) AS name
+        FROM described JOIN known ON id = subject LEFT JOIN chosen USING (subject)
         """
     )
     workspace.unregister("described")

@@ -208,7 +208,7 @@ def test_exports_of_a_part_have_the_hints_of_the_whole(tmp_path: Path) -> None:
     asked = pa.table({"subject": ["Q1"], "subject_label": ["Springfield"]})
     for number, pair in enumerate((whole, take_changes(tmp_path / "home", *whole))):
         with Window(*pair, spill=tmp_path / f"spill {number}") as window:
-            assert describe_subjects(window.connection, asked)["ambiguous"].to_pylist() == [True]
+            assert describe_subjects(window.connection, asked)["hinted_names"].to_pylist() == [[]]
 
 
 def test_a_part_contains_no_country_of_an_item_that_is_gone(tmp_path: Path) -> None:

@@ -28,7 +28,7 @@ WORLD = [
     item("Q70", about("P279", "Q43229"), label="chamber"),
     entity_line("Q1", "Chamber of Deputies", about("P31", "Q70"), about("P17", "Q32"), description="lower house"),
     entity_line("Q2", "Chamber of Deputies", about("P31", "Q70"), description="lower house of Italy"),
-    entity_line("Q3", "Ann Lee", about("P31", "Q5"), description="Danish swimmer"),
+    entity_line("Q3", "Ann Lee", about("P31", "Q5"), about("P17", "Q32"), description="Danish swimmer"),
     entity_line(
         "Q4", "Ann Lee", about("P106", "Q70"), description="a very long story of a singer from the far north of all"
     ),
@@ -65,11 +65,13 @@ def test_a_class_is_found_over_subclass_of_or_by_what_an_item_has(window: Window
 
 def test_shared_labels_get_a_hint_by_country_or_description(window: Window) -> None:
     rows = described(window)
-    assert rows["Q1"]["hinted_name"] == "the Chamber of Deputies of Luxembourg"
-    assert rows["Q2"]["hinted_name"] == "the Chamber of Deputies (lower house of Italy)"
-    assert rows["Q3"]["hinted_name"] == "Ann Lee (Danish swimmer)"
-    assert (rows["Q4"]["hinted_name"], rows["Q4"]["ambiguous"]) == (None, True)
-    assert (rows["Q6"]["name"], rows["Q6"]["hinted_name"], rows["Q6"]["ambiguous"]) == ("the Netherlands", None, False)
+    assert rows["Q1"]["hinted_names"] == [
+        f"the Chamber of Deputies {hint}" for hint in ("of Luxembourg", "(lower house)")
+    ]
+    assert rows["Q2"]["hinted_names"] == ["the Chamber of Deputies (lower house of Italy)"]
+    assert rows["Q3"]["hinted_names"] == ["Ann Lee (Danish swimmer)", "Ann Lee (Luxembourg)"]
+    assert (rows["Q4"]["shared"], rows["Q4"]["hinted_names"]) == (True, [])
+    assert (rows["Q6"]["name"], rows["Q6"]["shared"], rows["Q6"]["hinted_names"]) == ("the Netherlands", False, [])
 
 
 def test_a_label_that_one_of_the_snapshots_shares_gets_a_hint(tmp_path: Path) -> None:
@@ -80,7 +82,7 @@ def test_a_label_that_one_of_the_snapshots_shares_gets_a_hint(tmp_path: Path) ->
     with Window(before, after, spill=tmp_path / "spill") as window:
         asked = pa.table({"subject": ["Q201", "Q202"], "subject_label": ["John Carter", "John Carter"]})
         rows = describe_subjects(window.connection, asked).to_pylist()
-    assert [row["hinted_name"] for row in rows] == ["John Carter (British sailor)", "John Carter (Irish judge)"]
+    assert [row["hinted_names"] for row in rows] == [["John Carter (British sailor)"], ["John Carter (Irish judge)"]]
 
 
 @pytest.mark.parametrize("merged", [False, True])
@@ -93,7 +95,7 @@ def test_a_duplicate_that_was_merged_or_deleted_is_no_namesake(tmp_path: Path, *
     asked = pa.table({"subject": ["Q1"], "subject_label": ["Falun"]})
     with Window(before, after, spill=tmp_path / "spill") as window:
         (row,) = describe_subjects(window.connection, asked).to_pylist()
-    assert (row["name"], row["hinted_name"], row["ambiguous"]) == ("Falun", None, False)
+    assert (row["name"], row["shared"]) == ("Falun", False)
 
 
 def alike(name: str, country: str, description: str) -> Json:
@@ -122,10 +124,10 @@ def namesakes(tmp_path_factory: pytest.TempPathFactory) -> Any:
 def test_a_hint_that_a_namesake_shares_is_passed_over(namesakes: Window) -> None:
     asked = pa.table({"subject": ["Q1", "Q3", "Q5"], "subject_label": ["Ministry of Justice"] * 2 + ["Loja"]})
     rows = describe_subjects(namesakes.connection, asked).to_pylist()
-    assert [(row["hinted_name"], row["ambiguous"]) for row in rows] == [
-        ("the Ministry of Justice (Spanish ministry until 1939)", False),
-        ("the Ministry of Justice of Peru", False),
-        (None, True),
+    assert [(row["shared"], row["hinted_names"]) for row in rows] == [
+        (True, ["the Ministry of Justice (Spanish ministry until 1939)"]),
+        (True, ["the Ministry of Justice of Peru"]),
+        (True, []),
     ]
 
 
@@ -156,11 +158,17 @@ def worded(window: Window, property_id: str, label: str, answer: str, subject: s
     return word_cases(cases, templates, subjects, words, seed=0, personas=None)
 
 
-def test_a_hint_that_gives_the_answer_away_is_left_out(window: Window) -> None:
-    (hinted,) = worded(window, "P108", "employer", "Odense").kept.to_pylist()
-    assert hinted["question"] == "Who is the employer of Ann Lee (Danish swimmer)?"
-    (plain,) = worded(window, "P106", "occupation", "swimmer").kept.to_pylist()
-    assert plain["question"] == "What is the occupation of Ann Lee?"
+def test_a_hint_that_gives_the_answer_away_is_passed_over(window: Window) -> None:
+    (first,) = worded(window, "P108", "employer", "Odense").kept.to_pylist()
+    assert first["question"] == "Who is the employer of Ann Lee (Danish swimmer)?"
+    (second,) = worded(window, "P106", "occupation", "swimmer").kept.to_pylist()
+    assert second["question"] == "What is the occupation of Ann Lee (Luxembourg)?"
+
+
+def test_a_namesake_whose_only_hint_gives_the_answer_away_is_not_asked_about(window: Window) -> None:
+    asked = worded(window, "P17", "country", "Italy", subject="Q2")
+    assert asked.kept.num_rows == 0
+    assert asked.funnel["another item has the same name"] == 1
 
 
 def test_a_sentence_begins_with_a_capital_article_and_ends_in_one_full_stop(window: Window) -> None:
