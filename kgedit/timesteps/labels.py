@@ -248,7 +248,7 @@ def _hinted(name: str, row: dict[str, str | None], rules: NameRules, language: L
 
 
 def _keep_descriptions(connection: duckdb.DuckDBPyConnection, rules: NameRules) -> None:
-    """Read what names depend on: one scan each of facts and entities, however many subjects there are.
+    """Read what names depend on, by a few scans of facts and entities, however many subjects there are.
 
     Creates the tables description_fact (part, subject, property, object, and subject_class for classes), described
     (part, subject, label, shared, and the country and description that no item of the same label has) and those of
