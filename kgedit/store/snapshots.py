@@ -38,6 +38,10 @@ SIMILAR_FACTS = "similar"
 FORMAT = 2
 """Version of the columns of the files, in manifests. In version 1, facts had ids of statements instead of places."""
 
+SELECTION = 2
+"""Version of what parts contain (kgedit.timesteps.needed_pairs), in their manifests. Earlier parts, without a version,
+lack items that share the names of subjects."""
+
 VERIFIED = "verified.json"
 """File of a home that records which large files were verified, for later processes."""
 
@@ -205,6 +209,24 @@ def list_snapshots(home: Path) -> list[Snapshot]:
             f"and load their dumps again: kgedit load-dump PATH --date {other[0].name}"
         )
     return found
+
+
+def check_selection(snapshots: Iterable[Snapshot]) -> None:
+    """Check that those snapshots that are parts contain what this version of kgedit selects.
+
+    Raises:
+        StoreError: if another version selected it.
+    """
+    for snapshot in snapshots:
+        part = snapshot.manifest.get("part")
+        if part and part.get("selection") != SELECTION:
+            older, newer = part["between"]
+            raise StoreError(
+                f"{snapshot.folder.parent} contains what changed as another version of kgedit selected it, so that "
+                "questions would lack hints of names. Remove both snapshots, and take what changed again: "
+                f"kgedit drop-snapshot {older}, kgedit drop-snapshot {newer}, "
+                f"kgedit load-changes STORE --from {older} --to {newer}"
+            )
 
 
 def refuse_parts(home: Path) -> None:

@@ -32,11 +32,13 @@ from kgedit.store.files import only_writer, replace_folder, write_json
 from kgedit.store.schemas import CLAIMS_KEPT, FACTS
 from kgedit.store.snapshots import (
     RELATIONS,
+    SELECTION,
     SIMILAR_FACTS,
     BucketGroup,
     Snapshot,
     SnapshotTable,
     bucket_groups,
+    check_selection,
     list_snapshots,
     read_snapshot,
 )
@@ -74,7 +76,8 @@ def take_changes(home: Path, old: Snapshot, new: Snapshot) -> tuple[Snapshot, Sn
         interrupted call is continued.
 
     Raises:
-        StoreError: if the dates are reversed, the snapshots are parts themselves, or the home contains other snapshots.
+        StoreError: if the dates are reversed, the snapshots are parts themselves, or the home contains other snapshots
+            or parts that another version of kgedit selected.
         DamagedFileError: if a file of the other store is damaged.
     """
     taking = _Taking(home, old, new)
@@ -177,17 +180,23 @@ class _Taking:
         defaults = WikiBigEditSettings()
         whole = {name: snapshot.manifest[name] for name in _COUNTS}
         similar = {"max_df": defaults.max_df, "k": CANDIDATES, "pool": defaults.pool}
-        part = {"between": [one.name for one in self._whole], "similar": similar, "whole": whole}
+        part = {
+            "between": [one.name for one in self._whole],
+            "similar": similar,
+            "whole": whole,
+            "selection": SELECTION,
+        }
         return snapshot.manifest | {"part": part, "buckets": self.buckets}
 
     def is_to_do(self) -> bool:
         """Whether a part is missing.
 
         Raises:
-            StoreError: if the home contains other snapshots.
+            StoreError: if the home contains other snapshots, or parts that another version of kgedit selected.
         """
         identities = [_identity(manifest) for manifest in self._wanted]
         there = list_snapshots(self._home)
+        check_selection(there)
         if other := [snapshot.name for snapshot in there if _identity(snapshot.manifest) not in identities]:
             raise StoreError(
                 f"{self._home} already contains other snapshots ({', '.join(other)}). What changed is compared with no "

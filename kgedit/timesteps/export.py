@@ -21,7 +21,7 @@ from kgedit.progress import step
 from kgedit.records.cases import SPECIFICITY
 from kgedit.store.files import replace_folder, working_folder, write_json
 from kgedit.store.parts import keep_in_parts
-from kgedit.store.snapshots import Snapshot
+from kgedit.store.snapshots import Snapshot, check_selection
 from kgedit.store.window import Window
 from kgedit.timesteps.chains import (
     CHAIN_QUERIES,
@@ -163,9 +163,11 @@ def export_timestep(
         TimestepError: if the dates are reversed, the engine lacks a snapshot, chains of that length are not asked for,
             the snapshots are parts (kgedit.timesteps.changes_only), which lack the facts of chains, or the timestep in
             another language is of another window.
+        StoreError: if the snapshots are parts that another version of kgedit selected.
     """
     if not 2 <= settings.hops <= MOST_HOPS:
         raise TimestepError(f"Chains have 2 to {MOST_HOPS} facts, and not {settings.hops}.")
+    check_selection((old, new))
     if settings.hops > 2 and new.is_part:
         raise TimestepError(
             f"{new.folder.parent} contains what changed, not all the facts that chains lead through. Leave out --hops, "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
@@ -14,11 +15,13 @@ from world.dumps import Json, entity, load, write_dump
 from world.real_slices import DATES, EDITS, RealSlice, tables_of
 from world.two_days import about, item, two_snapshots
 
+from kgedit.checksums import write_checksums
 from kgedit.errors import StoreError, TimestepError
 from kgedit.sample.generate import write_world
 from kgedit.store.bucket_files import RowGroups
 from kgedit.store.engine import literal
-from kgedit.store.snapshots import SIMILAR_FACTS, Snapshot
+from kgedit.store.files import write_json
+from kgedit.store.snapshots import SELECTION, SIMILAR_FACTS, Snapshot, read_snapshot
 from kgedit.store.tasks import read_share
 from kgedit.store.window import Window
 from kgedit.timesteps.changes_only import run_changes_task, take_changes
@@ -237,6 +240,34 @@ def test_existing_parts_are_kept(tmp_path: Path) -> None:
         for _ in range(2)
     ]
     assert stamps[0] == stamps[1]
+
+
+def test_parts_of_another_selection_are_refused(tmp_path: Path) -> None:
+    whole = small(tmp_path)
+    part = take_changes(tmp_path / "home", *whole)
+    for snapshot in part:
+        earlier = {name: value for name, value in snapshot.manifest["part"].items() if name != "selection"}
+        write_json(snapshot.folder / "manifest.json", snapshot.manifest | {"part": earlier})
+        write_checksums(snapshot.folder)
+    with pytest.raises(StoreError, match=r"kgedit drop-snapshot .* kgedit load-changes STORE --from"):
+        take_changes(tmp_path / "home", *whole)
+    earlier_part = [read_snapshot(snapshot.folder) for snapshot in part]
+    with pytest.raises(StoreError, match="another version of kgedit selected it"):
+        export_timestep(StoreEngine(), *earlier_part, tmp_path / "edits", settings=WikiBigEditSettings())
+
+
+def test_an_unfinished_selection_of_another_version_is_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole, home = small(tmp_path), tmp_path / "home"
+    selected = home / "snapshots" / ".changes" / "selected.json"
+    with monkeypatch.context() as patch:
+        patch.setattr("kgedit.timesteps.changes_only.SELECTION", 1)
+        run_changes_task(home, *whole, "select-changes", read_share("1/1"))
+    with pytest.raises(StoreError, match="not selected"):
+        run_changes_task(home, *whole, "take-changes", read_share("1/1"))
+    run_changes_task(home, *whole, "select-changes", read_share("1/1"))
+    assert {part["part"]["selection"] for part in json.loads(selected.read_bytes())["parts"]} == {SELECTION}
 
 
 def test_the_same_bytes_each_time(tmp_path: Path) -> None:
