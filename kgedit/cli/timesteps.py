@@ -115,7 +115,8 @@ def _tell_left_out(final_filters: Mapping[str, Any]) -> None:
     for axis, counts in final_filters.items():
         if counts["failed"]:
             reasons = ", ".join(f"{reason}: {count:,}" for reason, count in counts["failed"].items())
-            say(f"         left out of {counts['judged']:,} {axis} questions: {reasons}")
+            asked = "known facts" if axis == "known_facts" else f"{axis} questions"
+            say(f"         left out of {counts['judged']:,} {asked}: {reasons}")
 
 
 def _tell_updates(manifest: dict[str, Any]) -> None:
