@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, overload
@@ -62,7 +62,7 @@ class EditedModel:
     Attributes:
         model: The model; `model.module` is that of transformers.
         method: Name of the editing method.
-        edits: The cases that were applied.
+        edits: The cases that were applied; not those of the folder that the model was loaded from.
         failures: Cases that the method could not apply, each with the reason.
     """
 
@@ -76,13 +76,13 @@ class EditedModel:
         self._editor = editor
         self._flags = flags
         self._loaded = loaded
-        self._withdrawn = 0
+        self._folder_edits = loaded.saved.edits if loaded else ()  # those still in the model
         self._turn = -1
         self._base_fingerprint = self.model.fingerprint  # while the model is unedited: saved folders name it
 
     def __repr__(self) -> str:
-        count = len(self._loaded.saved.edits) - self._withdrawn if self._loaded else len(self.edits)
-        return f"<{self.model.name or 'model'} with {count} edits by {self.method}>"
+        edits = len(self._folder_edits) + len(self.edits)
+        return f"<{self.model.name or 'model'} with {edits} edits by {self.method}>"
 
     def __enter__(self) -> Self:
         return self
@@ -109,9 +109,10 @@ class EditedModel:
         failed = {failure.case_id: failure.reason for failure in applied.failures}
         if len(failed) == len(given):
             raise SpecError([f"{self.method} cannot edit '{case.question}': {failed[case.case_id]}" for case in given])
-        again = {case.case_id for case in given} - failed.keys() if self._editor.overwrites else set()
-        self.edits = tuple(case for case in self.edits if case.case_id not in again)
-        self.edits += tuple(case for case in given if case.case_id not in failed)
+        made = [case for case in given if case.case_id not in failed]
+        if self._editor.overwrites:
+            self._leave_out({case.id_in_run for case in made})
+        self.edits += tuple(made)
         self.failures += applied.failures
 
     def withdraw(self, *case_ids: str) -> None:
@@ -124,8 +125,7 @@ class EditedModel:
             SpecError: if the method cannot withdraw edits, or there is no such edit.
         """
         self._editor.withdraw(case_ids)
-        self.edits = tuple(case for case in self.edits if case.case_id not in case_ids)
-        self._withdrawn += len(set(case_ids))
+        self._leave_out(set(case_ids))
 
     @overload
     def ask(self, question: str, *, preset: str = "question_only") -> str: ...
@@ -190,9 +190,14 @@ class EditedModel:
                 raise ModelError(f"A later edit of this model is still in place: restore {later[0]} first.")
             in_place.discard(self)
         self._editor.restore()
-        self.edits, self.failures = (), ()
+        self.edits, self.failures, self._folder_edits = (), (), ()
         if self._flags is not None:
             self._flags.restore()
+
+    def _leave_out(self, case_ids: Set[str]) -> None:
+        """Edits with these ids are no longer in the model."""
+        self.edits = tuple(case for case in self.edits if case.id_in_run not in case_ids)
+        self._folder_edits = tuple(edit for edit in self._folder_edits if edit.case_id not in case_ids)
 
     def _asked(self, questions: Sequence[str], preset: Preset) -> list[Question]:
         edited = {case.question for case in self.edits}

@@ -212,3 +212,12 @@ def test_edits_are_withdrawn_from_a_model_that_was_saved_and_loaded(cases: list[
             torch.testing.assert_close(weight, before[key], rtol=1e-4, atol=1e-5)
     assert edited.edits == tuple(cases[:2])
     assert "with 2 edits" in repr(loaded)
+
+    for change, left in (
+        (lambda: loaded.apply(cases[3:5]), 4),
+        (lambda: loaded.apply(cases[:1]), 4),
+        (lambda: loaded.withdraw(cases[0].case_id, cases[1].case_id, cases[3].case_id), 1),
+    ):
+        change()
+        assert f"with {left} edits" in repr(loaded)
+    assert loaded.edits == tuple(cases[4:5])
