@@ -69,7 +69,13 @@ class LoadedEdits:
 
 
 def save_edited(
-    editor: Editor[Any], folder: Path, *, method: str, edits: Sequence[Case], base_fingerprint: str | None = None
+    editor: Editor[Any],
+    folder: Path,
+    *,
+    method: str,
+    edits: Sequence[Case],
+    base_fingerprint: str | None = None,
+    earlier: SavedEdits | None = None,
 ) -> Path:
     """Write an edited model.
 
@@ -78,6 +84,8 @@ def save_edited(
         method: Name of the editor's method.
         edits: The applied edits.
         base_fingerprint: Fingerprint of the model before the first edit; None if `fingerprint` was computed then.
+        earlier: Content of kgedit.json of the folder that the model was loaded from, with the edits that are still in
+            it; None if it was not loaded from such a folder.
 
     Raises:
         ModelError: if the folder exists, or the method edits nothing.
@@ -88,16 +96,24 @@ def save_edited(
     if not capabilities.edits_anything:
         raise ModelError(f"{method} edits nothing, so there is nothing to save.")
     weights = capabilities.changes_weights
+    base_fingerprint = base_fingerprint or model.fingerprint
+    by_name, base_model, base_revision = model.by_name, model.public_name, model.revision
+    base_format = _format(model)
+    # A model that was loaded from a saved folder is named after that folder; edited weights are not the base model's.
+    if earlier and (weights or (not by_name and base_fingerprint == earlier.base_fingerprint)):
+        base_model, base_revision = earlier.base_model, earlier.base_revision
+        base_fingerprint, base_format = earlier.base_fingerprint, earlier.base_format
+        by_name = weights and bool(base_revision)
     saved = SavedEdits(
         format=FORMAT,
         kgedit=__version__,
         method=method,
         source=capabilities.source,
-        base_model=model.public_name,
-        base_revision=model.revision,
-        base_fingerprint=base_fingerprint or model.fingerprint,
+        base_model=base_model,
+        base_revision=base_revision,
+        base_fingerprint=base_fingerprint,
         base_shape=_shape(model),
-        base_format=_format(model),
+        base_format=base_format,
         weights="model" if weights else "adapter" if capabilities.adds_modules else "none",
         memory=editor.has_memory,
         settings=editor.settings.model_dump(),
@@ -106,7 +122,7 @@ def save_edited(
             for one in editor.contexts
         ),
         seed=editor.seed,
-        edits=tuple(_edit(case) for case in edits),
+        edits=(*(earlier.edits if earlier else ()), *(_edit(case) for case in edits)),
     )
     with whole_folder(folder) as partial:
         if capabilities.in_files_of_a_model:
@@ -117,7 +133,7 @@ def save_edited(
         if editor.has_memory:
             _write_memory(partial, editor.memory())
         _write_json(partial / "kgedit.json", msgspec.to_builtins(saved))
-        card = model_card(saved, by_name=model.by_name, is_narrow=model.module.dtype != torch.float32)
+        card = model_card(saved, by_name=by_name, is_narrow=model.module.dtype != torch.float32)
         (partial / "README.md").write_text(card, encoding="utf-8")
     return folder
 
@@ -159,6 +175,7 @@ def load_saved(
                 "number format or device kind, so that its answers may differ too.",
                 stacklevel=3,
             )
+    _ = base.fingerprint  # before an adapter or a memory is attached
     kept = saved.weights == "model" and not saved.memory
     contexts = [
         Context(one.name, one.template, one.in_chat, demonstrations=one.demonstrations).for_model(base.chat)

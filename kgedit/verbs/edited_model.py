@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence, Set
+from dataclasses import replace
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, overload
@@ -95,11 +96,13 @@ class EditedModel:
 
         Raises:
             SpecError: if the method could not apply any of them, with the reasons.
-            ModelError: if one is longer than the model's table of positions.
+            ModelError: if one is longer than the model's table of positions, or the model was loaded from a folder that
+                contains edited weights only.
         """
         given = list(cases)
         if not given:
             return
+        self._refuse_fixed_weights()
         if self._editor.capabilities.changes_model:
             refuse_long_edits(self.model, given, self._editor.contexts)
         if self._editor.capabilities.changes_weights and not self.edits:
@@ -123,7 +126,9 @@ class EditedModel:
 
         Raises:
             SpecError: if the method cannot withdraw edits, or there is no such edit.
+            ModelError: if the model was loaded from a folder that contains edited weights only.
         """
+        self._refuse_fixed_weights()
         self._editor.withdraw(case_ids)
         self._leave_out(set(case_ids))
 
@@ -161,16 +166,17 @@ class EditedModel:
         by `kgedit.load_edited`.
 
         Raises:
-            ModelError: if the folder exists, or the model was loaded from a folder.
+            ModelError: if the folder exists, or the model was loaded from a folder that contains edited weights only.
         """
-        if self._loaded is not None:
-            raise ModelError("This model was loaded from a folder: copy that folder.")
+        if self._has_fixed_weights:
+            raise ModelError("This model was loaded from a folder of edited weights: copy that folder.")
         return save_edited(
             self._editor,
             Path(folder),
             method=self.method,
             edits=self.edits,
             base_fingerprint=self._base_fingerprint,
+            earlier=replace(self._loaded.saved, edits=self._folder_edits) if self._loaded else None,
         )
 
     def restore(self) -> None:
@@ -193,6 +199,18 @@ class EditedModel:
         self.edits, self.failures, self._folder_edits = (), (), ()
         if self._flags is not None:
             self._flags.restore()
+
+    @property
+    def _has_fixed_weights(self) -> bool:
+        """Whether it was loaded from a folder that contains edited weights only, whose edits cannot be changed."""
+        return self._loaded is not None and not self._editor.capabilities.edits_anything
+
+    def _refuse_fixed_weights(self) -> None:
+        if self._loaded is not None and self._has_fixed_weights:
+            raise ModelError(
+                "The folder holds edited weights only, so that edits can be neither added nor withdrawn. Apply all "
+                f"edits to the unedited model: {self._loaded.saved.base_model}"
+            )
 
     def _leave_out(self, case_ids: Set[str]) -> None:
         """Edits with these ids are no longer in the model."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import dataclasses
 import datetime
 import json
 import subprocess
@@ -19,6 +20,7 @@ from world.small_models import save, small_model
 from world.small_timestep import write_timestep
 
 import kgedit
+from kgedit.editing.saved import read_saved
 from kgedit.sample.generate import write_world
 from kgedit.timesteps.known_facts import sample_facts
 
@@ -216,9 +218,9 @@ def test_an_edited_model_is_saved_and_loaded_again(method: str, model: Any, fold
 
     assert loaded.ask(PROMPT) == said
     assert repr(loaded).endswith(f"with 1 edits by {method}>")
-    with pytest.raises(kgedit.ModelError, match="copy that folder"):
-        loaded.save(tmp_path / "copy")
     if method == "ft_m":
+        with pytest.raises(kgedit.ModelError, match="copy that folder"):
+            loaded.save(tmp_path / "copy")
         with pytest.raises(kgedit.ModelError, match="edited weights only"):
             loaded.restore()
         return
@@ -230,6 +232,48 @@ def test_an_edited_model_is_saved_and_loaded_again(method: str, model: Any, fold
     assert again.ask(PROMPT) == said
     again.restore()
     assert again.ask(PROMPT) == unedited
+
+
+@pytest.mark.parametrize("method", ["alphaedit", "bitfit", "grace", "lora", "rag"])
+def test_a_loaded_model_is_changed_and_saved_again(method: str, model: Any, tmp_path: Path) -> None:
+    settings: dict[str, Any] = {
+        "alphaedit": {**QUICK, "layers": "0-1"},
+        "lora": {"epochs": 1},
+        "rag": {"embedder": "character-ngrams"},
+    }.get(method, {"steps": 3})
+    editor = kgedit.edit(model, method, **EDIT, settings=settings, contexts=["instruction"], seed=5)
+    first = editor.save(tmp_path / "first")
+    loaded = kgedit.load_edited(first, device="cpu")
+    mora = kgedit.make_case(prompt="The mayor of Mora is", subject="Mora", target="Ida Berg")
+    loaded.apply([mora])
+    second = loaded.save(tmp_path / "second")
+    again = kgedit.load_edited(second, device="cpu")
+
+    assert _same(again.model.module, _weights(loaded.model.module))
+    assert again.prompt(PROMPT) == loaded.prompt(PROMPT)
+    assert again.ask([PROMPT, mora.question]) == loaded.ask([PROMPT, mora.question])
+    before, after = read_saved(first), read_saved(second)
+    assert [edit.target for edit in after.edits] == ["Olof Gren", "Ida Berg"]
+    assert dataclasses.replace(after, edits=before.edits) == before
+    title, head = ((path / "README.md").read_text(encoding="utf-8").split(" facts of ") for path in (first, second))
+    assert head[0] == title[0].replace("\n1", "\n2")
+    if method == "alphaedit":
+        again.withdraw(editor.edits[0].case_id)
+        assert [edit.target for edit in read_saved(again.save(tmp_path / "third")).edits] == ["Ida Berg"]
+
+
+def test_a_folder_of_edited_weights_only_takes_no_further_edit(model: Any, tmp_path: Path) -> None:
+    editor = kgedit.edit(model, "ft_m", **EDIT, settings={"steps": 2})
+    loaded = kgedit.load_edited(editor.save(tmp_path / "edited"), device="cpu")
+    before = _weights(loaded.model.module)
+    mora = kgedit.make_case(prompt="The mayor of Mora is", subject="Mora", target="Ida Berg")
+    for change in (lambda: loaded.apply([mora]), lambda: loaded.withdraw(editor.edits[0].case_id)):
+        with pytest.raises(kgedit.ModelError, match="Apply all edits to the unedited model: model"):
+            change()
+    assert _same(loaded.model.module, before)
+    assert "with 1 edits" in repr(loaded)
+    with pytest.raises(kgedit.ModelError, match="copy that folder"):
+        loaded.save(tmp_path / "copy")
 
 
 def test_a_run_gives_its_scores_as_a_table(folder: Path, tmp_path: Path) -> None:
