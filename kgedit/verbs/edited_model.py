@@ -94,6 +94,9 @@ class EditedModel:
     def apply(self, cases: Iterable[Case]) -> None:
         """Apply further edits on top of the existing ones; without any, nothing happens.
 
+        A method that can withdraw edits keeps one edit per id: of several cases with one id (`make_case` derives it
+        from subject and prompt), only the last is applied. Other methods apply all of them.
+
         Raises:
             SpecError: if the method could not apply any of them, with the reasons.
             ModelError: if one is longer than the model's table of positions, or the model was loaded from a folder that
@@ -103,6 +106,8 @@ class EditedModel:
         if not given:
             return
         self._refuse_fixed_weights()
+        if self._editor.overwrites:
+            given = list({case.id_in_run: case for case in given}.values())
         if self._editor.capabilities.changes_model:
             refuse_long_edits(self.model, given, self._editor.contexts)
         if self._editor.capabilities.changes_weights and not self.edits:

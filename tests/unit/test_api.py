@@ -262,6 +262,18 @@ def test_a_loaded_model_is_changed_and_saved_again(method: str, model: Any, tmp_
         assert [edit.target for edit in read_saved(again.save(tmp_path / "third")).edits] == ["Ida Berg"]
 
 
+@pytest.mark.parametrize("method", ["alphaedit", "ft_m"])
+def test_of_cases_with_one_id_those_that_were_applied_are_listed(method: str, model: Any, tmp_path: Path) -> None:
+    cases = [kgedit.make_case(prompt=PROMPT, subject="Arvika", target=target) for target in ("Olof Gren", "Ida Berg")]
+    settings = {**QUICK, "layers": "0-1"} if method == "alphaedit" else {"steps": 2}
+    editor = kgedit.edit(model, method, cases=cases, settings=settings)
+    applied = ["Ida Berg"] if method == "alphaedit" else ["Olof Gren", "Ida Berg"]
+
+    assert [case.answer for case in editor.edits] == applied
+    assert f"with {len(applied)} edits" in repr(editor)
+    assert [edit.target for edit in read_saved(editor.save(tmp_path / "edited")).edits] == applied
+
+
 def test_a_folder_of_edited_weights_only_takes_no_further_edit(model: Any, tmp_path: Path) -> None:
     editor = kgedit.edit(model, "ft_m", **EDIT, settings={"steps": 2})
     loaded = kgedit.load_edited(editor.save(tmp_path / "edited"), device="cpu")
