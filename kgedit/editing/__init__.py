@@ -103,7 +103,7 @@ def make_editor(
     kind = METHODS[method]
     given, problems = read_settings(kind.settings_type, settings or {}, method=method)
     if given is None:
-        raise SpecError(problems)
+        raise SpecError(problems, of="The settings are wrong")
     return kind(model, given.resolve(model).settings, contexts=contexts or (read_context(BARE),), seed=seed)
 
 

@@ -272,7 +272,8 @@ class Editor(ABC, Generic[OwnSettings]):
             SpecError: if the method does not support it, or has no such edit.
         """
         raise SpecError(
-            [f"{type(self).__name__} cannot withdraw single edits ({', '.join(case_ids)}); restore undoes all"]
+            [f"{type(self).__name__} cannot withdraw single edits ({', '.join(case_ids)}); restore undoes all"],
+            of="Nothing was withdrawn",
         )
 
     def details(self) -> dict[str, Any]:

@@ -101,7 +101,8 @@ class Context:
                 [
                     f"the context '{self.name}' is a chat's, and the model's tokenizer has no chat template that can "
                     f"be used; ask in '{self.name.partition(':')[2] or BARE}', as the preset wild does"
-                ]
+                ],
+                of="The context cannot be used",
             )
         if not thinking:
             return replace(self, before=chat.before, after=chat.after)
@@ -110,7 +111,8 @@ class Context:
                 [
                     "the model's tokenizer has no marks for a passage of reasoning; leave out --thinking, and take the "
                     "preset wild_chat in place of thinking_chat"
-                ]
+                ],
+                of="The context cannot be used",
             )
         return replace(self, before=chat.thinking.before, after=chat.thinking.after)
 
@@ -173,12 +175,20 @@ def read_context(name: str) -> Context:
     path = shipped if own in context_names() else Path(own)
     if not path.is_file():
         known = ", ".join([*context_names(), CHAT])
-        raise SpecError([f"there is no context '{own}'; known: {known}, chat:NAME, or give a file's path"])
+        raise SpecError(
+            [f"there is no context '{own}'; known: {known}, chat:NAME, or give a file's path"],
+            of="The context cannot be used",
+        )
     template = read_template(path)
     if template.count(_SLOT) != 1:
-        raise SpecError([f"the context {path} must hold {_SLOT} exactly once, after the line '---'"])
+        raise SpecError(
+            [f"the context {path} must hold {_SLOT} exactly once, after the line '---'"],
+            of="The context cannot be used",
+        )
     if template.count(_FACTS) > 1 or _FACTS in template.partition(_SLOT)[2]:
-        raise SpecError([f"the context {path} may hold {_FACTS} once, ahead of {_SLOT}"])
+        raise SpecError(
+            [f"the context {path} may hold {_FACTS} once, ahead of {_SLOT}"], of="The context cannot be used"
+        )
     return Context(name, template, in_chat=in_chat)
 
 

@@ -300,7 +300,9 @@ def free_preset(name: str) -> Preset:
     """
     free = {name: preset for name, preset in PRESETS.items() if preset.generation == "greedy"}
     if name not in free:
-        raise SpecError([f"there is no preset '{name}' with free generation; known: {', '.join(free)}"])
+        raise SpecError(
+            [f"there is no preset '{name}' with free generation; known: {', '.join(free)}"], of="Nothing was asked"
+        )
     return free[name]
 
 

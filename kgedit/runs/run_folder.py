@@ -164,14 +164,16 @@ def refuse_other_content(path: Path) -> None:
         SpecError: if it has other content.
     """
     if path.exists() and not path.is_dir():
-        raise SpecError([f"{path} is a file; give another folder (--out)"])
+        raise SpecError([f"{path} is a file; give another folder (--out)"], of="The run cannot start")
     is_run = (path / "spec.yaml").is_file()
     if path.is_dir() and not is_run and any(found.name != _LOCK for found in path.iterdir()):
-        raise SpecError([f"{path} is not empty and contains no run (no spec.yaml); give another --out"])
+        raise SpecError(
+            [f"{path} is not empty and contains no run (no spec.yaml); give another --out"], of="The run cannot start"
+        )
 
 
 def _in_use(path: Path) -> None:
-    raise SpecError([f"another process is using the run {path}; wait for it, or give --out"])
+    raise SpecError([f"another process is using the run {path}; wait for it, or give --out"], of="The run cannot start")
 
 
 def _empty(path: Path) -> None:
@@ -206,7 +208,7 @@ def _compare(path: Path, spec: RunSpec, environment: RunEnvironment) -> None:
     ]
     if differing:
         differing.append("give another --out, or --overwrite to start over")
-        raise SpecError([f"{path} contains another run", *differing])
+        raise SpecError([f"{path} contains another run", *differing], of="The run cannot start")
 
 
 def _as_json(record: Preparation | RunEnvironment) -> str:

@@ -327,7 +327,7 @@ def _check_saving(spec: RunSpec, target: Path) -> None:
     if spec.protocol == "single":
         raise SpecError(["the protocol 'single' undoes every edit, so there is no edited model; take another protocol"])
     if target.exists():
-        raise SpecError([f"{target} already exists; give another --save-model"])
+        raise SpecError([f"{target} already exists; give another --save-model"], of="The run cannot start")
 
 
 def _demonstrable(spec: RunSpec, timesteps: Sequence[Edits], cases: Mapping[str, list[Case]]) -> Sequence[KnownFact]:

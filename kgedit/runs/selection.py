@@ -197,7 +197,10 @@ def write_selection(folder: Path, cases: Mapping[str, list[Case]], counts: Seque
     names = "".join(f"{qualified_id(timestep, case.case_id)}\n" for timestep, own in cases.items() for case in own)
     path = folder / _NAMES
     if path.is_file() and path.read_text(encoding="utf-8") != names:
-        raise SpecError([f"{folder} contains a run of other cases (see {path}); give another --out, or --overwrite"])
+        raise SpecError(
+            [f"{folder} contains a run of other cases (see {path}); give another --out, or --overwrite"],
+            of="The run cannot start",
+        )
     replace_file(path, names)
     replace_file(folder / _RECORD, msgspec.json.format(msgspec.json.encode(list(counts)), indent=1) + b"\n")
 

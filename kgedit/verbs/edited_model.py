@@ -116,7 +116,10 @@ class EditedModel:
         applied = self._editor.apply(given)
         failed = {failure.case_id: failure.reason for failure in applied.failures}
         if len(failed) == len(given):
-            raise SpecError([f"{self.method} cannot edit '{case.question}': {failed[case.case_id]}" for case in given])
+            raise SpecError(
+                [f"{self.method} cannot edit '{case.question}': {failed[case.case_id]}" for case in given],
+                of="No edit was applied",
+            )
         made = [case for case in given if case.case_id not in failed]
         if self._editor.overwrites:
             self._leave_out({case.id_in_run for case in made})

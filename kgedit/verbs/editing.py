@@ -85,7 +85,7 @@ def make_case(*, prompt: str, subject: str, target: str) -> Case:
 
     missing = [name for name, text in (("prompt", prompt), ("target", target)) if not text.strip()]
     if missing:
-        raise SpecError([f"an edit needs a {name}" for name in missing])
+        raise SpecError([f"an edit needs a {name}" for name in missing], of="The edit is incomplete")
     number = int.from_bytes(hashlib.sha256(f"{subject}\n{prompt}".encode()).digest()[:4], "big")
     return case_of_row({"prompt": prompt, "subject": subject, "target": target}, number, "edits")
 
@@ -187,12 +187,12 @@ def load_edited(
 
 def _cases(prompt: str | None, subject: str, target: str | None, cases: Iterable[Case] | None) -> list[Case]:
     if (prompt is None) == (cases is None) or (prompt is None) != (target is None):
-        raise SpecError(["give either prompt, subject and target, or cases"])
+        raise SpecError(["give either prompt, subject and target, or cases"], of="Nothing was edited")
     if prompt is not None and target is not None:
         return [make_case(prompt=prompt, subject=subject, target=target)]
     chosen = list(cases or ())
     if not chosen:
-        raise SpecError(["there are no cases to edit"])
+        raise SpecError(["there are no cases to edit"], of="Nothing was edited")
     return chosen
 
 

@@ -103,7 +103,10 @@ class BuildStatistics(DeviceOptions, InHome, Verb["pa.Table"]):
             else:
                 loaded = loaded_model(self.model, self.tokenizer, self.device, self.dtype)
             if not wanted or not 0 <= min(wanted) <= max(wanted) < len(loaded.blocks):
-                raise SpecError([f"layers: the model has blocks 0 to {len(loaded.blocks) - 1}, not {list(wanted)}"])
+                raise SpecError(
+                    [f"layers: the model has blocks 0 to {len(loaded.blocks) - 1}, not {list(wanted)}"],
+                    of="No statistics were built",
+                )
             moments = _moments(loaded, wanted, corpus, tokens=self.tokens, length=self.length, progress=steps)
             rows = [_row(moment, self.null_space) for moment in moments]
         return pa.Table.from_pylist(rows, schema=pa.schema(STATISTICS))
@@ -136,7 +139,7 @@ def _corpus(timestep: Timestep | None, files: Sequence[Path]) -> Any:
     from kgedit.editing.corpora import corpus_of_facts, corpus_of_files
 
     if (timestep is None) == (not files):
-        raise SpecError(["give either a timestep or text files"])
+        raise SpecError(["give either a timestep or text files"], of="No statistics were built")
     if timestep is None:
         return corpus_of_files(files)
     return corpus_of_facts(timestep.known_facts())

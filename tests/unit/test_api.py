@@ -8,7 +8,7 @@ import datetime
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -272,6 +272,28 @@ def test_of_cases_with_one_id_those_that_were_applied_are_listed(method: str, mo
     assert [case.answer for case in editor.edits] == applied
     assert f"with {len(applied)} edits" in repr(editor)
     assert [edit.target for edit in read_saved(editor.save(tmp_path / "edited")).edits] == applied
+
+
+def test_errors_of_functions_blame_no_run_spec(model: Any) -> None:
+    editor = kgedit.edit(model, "alphaedit", **EDIT, settings={**QUICK, "layers": "0-1"})
+    (edited,) = editor.edits
+    nowhere = kgedit.make_case(prompt="Who?", subject="Mora", target="Ida")
+    calls: list[tuple[str, Callable[[], object]]] = [
+        ("Nothing was withdrawn", lambda: editor.withdraw("unknown")),
+        ("Nothing was withdrawn", lambda: (editor.withdraw(edited.case_id), editor.withdraw(edited.case_id))),
+        ("No edit was applied", lambda: editor.apply([nowhere])),
+        ("Nothing was edited", lambda: kgedit.edit(model, "ft_m", cases=[])),
+        ("The edit is incomplete", lambda: kgedit.make_case(prompt="", subject="", target="Ida")),
+        ("The settings are wrong", lambda: kgedit.edit(model, "ft_m", **EDIT, settings={"speed": 1})),
+        ("The settings are wrong", lambda: kgedit.edit(model, "ft_m", **EDIT, settings={"layer": 9})),
+        ("The context cannot be used", lambda: kgedit.edit(model, "ft_m", **EDIT, contexts=["none"])),
+        ("Nothing was asked", lambda: editor.ask(PROMPT, preset="synthetic")),
+        ("No statistics were built", lambda: kgedit.build_statistics(model, "0")),
+        ("The layers cannot be read", lambda: kgedit.build_statistics(model, "first")),
+    ]
+    for beginning, call in calls:
+        with pytest.raises(kgedit.SpecError, match=f"^{beginning}:\n"):
+            call()
 
 
 def test_a_folder_of_edited_weights_only_takes_no_further_edit(model: Any, tmp_path: Path) -> None:

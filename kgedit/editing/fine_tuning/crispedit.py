@@ -106,7 +106,10 @@ class CrispEdit(BreadthFirstTuning[CrispEditSettings], MatrixTuning[CrispEditSet
             SpecError: if `prepare` was not called.
         """
         if layer not in self._of_text:
-            raise SpecError(["crispedit needs the curvature of text: call prepare() with known facts first"])
+            raise SpecError(
+                ["crispedit needs the curvature of text: call prepare() with known facts first"],
+                of="The method is not prepared",
+            )
         if layer not in self._projections:
             wide, own = self._matrices[layer].wide, self._of_text[layer]
             whole = own.merged(self._of_edits[layer]) if self._of_edits else own

@@ -84,7 +84,8 @@ class BitFit(SelectiveTuning[BitFitSettings]):
                 [
                     f"settings.add_biases: {self.model.name} has no biases for bitfit to train. Set it to true, or use "
                     "ln_tuning, which trains norms"
-                ]
+                ],
+                of="The settings are wrong",
             )
         return ((name, layer, "bias") for name, layer in layers if is_linear(layer))
 

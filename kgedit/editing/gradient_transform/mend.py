@@ -92,7 +92,7 @@ class Mend(Editor[MendSettings]):
         if kept.is_file():
             self._read(network, kept)
         elif settings.network or not settings.train_steps or len(facts) < 2:
-            raise SpecError([_untrained(settings, facts)])
+            raise SpecError([_untrained(settings, facts)], of="The settings are wrong")
         else:
             plan = TrainingPlan(
                 steps=settings.train_steps,
@@ -113,7 +113,7 @@ class Mend(Editor[MendSettings]):
     def _edits_of_file(self) -> list[TrainingEdit]:
         path = Path(self.settings.train_file)
         if not path.is_file():
-            raise SpecError([f"settings.train_file: there is no file {path}"])
+            raise SpecError([f"settings.train_file: there is no file {path}"], of="The settings are wrong")
         opened = EditFile.open(path)
         edits = training_edits(opened.cases())
         self._train_file = {"name": opened.name, "sha256": opened.sha256, "edits": len(edits)}
@@ -122,7 +122,7 @@ class Mend(Editor[MendSettings]):
     def apply(self, cases: Sequence[Case], run: RunContext = NO_RUN) -> AppliedEdits:  # noqa: ARG002 - the contract's shape
         """Make one update for all cases; the loss is the one before it."""
         if self._network is None:
-            raise SpecError([_untrained(self.settings, [])])
+            raise SpecError([_untrained(self.settings, [])], of="The method is not prepared")
         pairs = examples(cases, self.contexts)
         updates, total = [torch.zeros(()) for _ in self.matrices], 0.0
         for start in range(0, len(pairs), _AT_ONCE):
@@ -186,7 +186,7 @@ class Mend(Editor[MendSettings]):
             wanted = f"{self.settings.matrices} of the last {len(self.layers)} blocks with rank {self.settings.rank}"
             reason = str(error).splitlines()[0]
             problem = f"settings.network: {path} contains no network for {wanted} of this model ({reason})"
-            raise SpecError([problem]) from error
+            raise SpecError([problem], of="The settings are wrong") from error
 
     def _digest(self, lessons: Lessons) -> str:
         contexts = [context.sha256 for context in self.contexts]

@@ -115,7 +115,10 @@ class AccumulatedSolve:
         pivots, failed = torch.linalg.cholesky_ex(_identity(keys) - keys.T @ self.times(keys))
         rounding = torch.finfo(keys.dtype).eps * self.largest * float(keys.square().sum(0).max())
         if int(failed) or float(pivots.diagonal().min()) ** 2 * _EXACT < rounding:
-            raise SpecError(["the penalty is too small relative to the edits' keys: they cannot be withdrawn exactly"])
+            raise SpecError(
+                ["the penalty is too small relative to the edits' keys: they cannot be withdrawn exactly"],
+                of="Nothing was withdrawn",
+            )
 
     def withdraw(self, deviations: torch.Tensor, keys: torch.Tensor) -> torch.Tensor:
         """Return the change of W that removes edits, and remove them from M.

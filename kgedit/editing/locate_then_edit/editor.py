@@ -148,7 +148,10 @@ class LocateThenEdit(Editor[Settings]):
             SpecError: if `prepare` was not called.
         """
         if layer not in self._second_moments:
-            raise SpecError([f"{type(self).__name__} needs statistics: call prepare() with known facts first"])
+            raise SpecError(
+                [f"{type(self).__name__} needs statistics: call prepare() with known facts first"],
+                of="The method is not prepared",
+            )
         return self._second_moments[layer]
 
     def damped(self, layer: int) -> torch.Tensor:

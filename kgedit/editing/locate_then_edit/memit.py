@@ -319,7 +319,8 @@ class LyapLock(PreservingEditor[LyapLockSettings]):
             [
                 f"lyaplock cannot withdraw single edits ({', '.join(case_ids)}): the penalty of each call depends on "
                 "the edits before it; restore undoes all"
-            ]
+            ],
+            of="Nothing was withdrawn",
         )
 
     def restore(self) -> None:

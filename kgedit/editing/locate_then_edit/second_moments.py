@@ -221,6 +221,7 @@ def lower_factor(matrix: torch.Tensor) -> torch.Tensor:
             [
                 f"settings.damping: the statistics of a layer's {len(matrix)} inputs are singular; raise "
                 "settings.damping (1e-4 by default) or settings.tokens"
-            ]
+            ],
+            of="The settings are wrong",
         ) from error
     return found

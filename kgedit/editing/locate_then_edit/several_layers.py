@@ -230,10 +230,12 @@ class SeveralLayersEditor(LocateThenEdit[Settings]):
             how = "withdrawable: true" if self.remembers else "history: true and withdrawable: true"
             how += ", and no simie" if self.settings.simie is not None else ""
             how += ", and no sphere" if self.settings.sphere is not None else ""
-            raise SpecError([f"no edit can be withdrawn, since none was kept; give the settings {how}"])
+            raise SpecError(
+                [f"no edit can be withdrawn, since none was kept; give the settings {how}"], of="Nothing was withdrawn"
+            )
         known, wanted = set(self._kept.labels), set(case_ids)
         if missing := [name for name in case_ids if name not in known]:
-            raise SpecError([f"there is no edit '{name}' to withdraw" for name in missing])
+            raise SpecError([f"there is no edit '{name}' to withdraw" for name in missing], of="Nothing was withdrawn")
         self._withdraw([index for index, label in enumerate(self._kept.labels) if label in wanted])
 
     def restore(self) -> None:
@@ -340,7 +342,9 @@ class SeveralLayersEditor(LocateThenEdit[Settings]):
         if not self.settings.nas:
             return before + added, [False] * len(requests)
         if layer not in self._anchors:
-            raise SpecError(["nas needs pilot edits: call prepare() with known facts first"])
+            raise SpecError(
+                ["nas needs pilot edits: call prepare() with known facts first"], of="The method is not prepared"
+            )
         values = anchored(before, self.written(requests, layer=layer), added, norm=self._anchors[layer])
         return values.wanted, values.dropped.tolist()
 

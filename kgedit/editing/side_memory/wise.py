@@ -126,7 +126,10 @@ class Wise(Editor[WiseSettings]):
     def __init__(self, model: LanguageModel, settings: WiseSettings, *, contexts: Sequence[Context], seed: int) -> None:
         super().__init__(model, settings, contexts=contexts, seed=seed)
         if settings.merge == "slerp" and not (settings.retrieve and settings.merge_every == 2 * settings.shard):
-            raise SpecError(["settings.merge: slerp merges two copies: give merge_every=2*shard and retrieve=true"])
+            raise SpecError(
+                ["settings.merge: slerp merges two copies: give merge_every=2*shard and retrieve=true"],
+                of="The settings are wrong",
+            )
         self.layer = check_layer(model, settings.layer)
         self._matrix = mlp_matrices(model, [self.layer], settings.matrix)[0].module
         keep_loaded(self._matrix)  # its weight is used in every step
@@ -383,4 +386,7 @@ def _activation_of(model: LanguageModel) -> Any:
     for key in ("hidden_act", "hidden_activation", "activation_function", "activation"):
         if isinstance(name := getattr(config, key, None), str) and name in ACT2FN:
             return ACT2FN[name]
-    raise SpecError(["settings.distance: the model's configuration names no activation function; give distance=plain"])
+    raise SpecError(
+        ["settings.distance: the model's configuration names no activation function; give distance=plain"],
+        of="The settings are wrong",
+    )

@@ -80,7 +80,9 @@ def blocks_between(model: LanguageModel, *, first: float, last: float) -> range:
         SpecError: if `last` is below `first`.
     """
     if last < first:
-        raise SpecError([f"settings.last is {last:g}, below settings.first, which is {first:g}"])
+        raise SpecError(
+            [f"settings.last is {last:g}, below settings.first, which is {first:g}"], of="The settings are wrong"
+        )
     lowest, highest = (choose_layer(model, layer=None, depth=depth) for depth in (first, last))
     return range(lowest, highest + 1)
 
@@ -93,7 +95,9 @@ def _mlp_matrices(model: LanguageModel, wanted: Collection[tuple[int, str]]) -> 
     ]
     if not own:
         roles = ",".join(sorted({role for _, role in wanted}))
-        raise SpecError([f"settings.matrices: this model's MLPs have no {roles}; take up,down"])
+        raise SpecError(
+            [f"settings.matrices: this model's MLPs have no {roles}; take up,down"], of="The settings are wrong"
+        )
     return own
 
 
@@ -114,7 +118,10 @@ def check_layer(model: LanguageModel, layer: int) -> int:
         SpecError: if the model has no such block.
     """
     if layer >= len(model.blocks):
-        raise SpecError([f"settings.layer: there is no block {layer}; the model has 0 to {len(model.blocks) - 1}"])
+        raise SpecError(
+            [f"settings.layer: there is no block {layer}; the model has 0 to {len(model.blocks) - 1}"],
+            of="The settings are wrong",
+        )
     return layer
 
 
@@ -125,7 +132,10 @@ def check_layers(model: LanguageModel, layers: Sequence[int]) -> list[int]:
         SpecError: if the list is empty, or the model has no such blocks.
     """
     if not layers or not 0 <= min(layers) <= max(layers) < len(model.blocks):
-        raise SpecError([f"settings: the model has blocks 0 to {len(model.blocks) - 1}, not {list(layers)}"])
+        raise SpecError(
+            [f"settings: the model has blocks 0 to {len(model.blocks) - 1}, not {list(layers)}"],
+            of="The settings are wrong",
+        )
     return list(layers)
 
 
@@ -146,9 +156,9 @@ def parse_layers(text: str) -> tuple[int, ...]:
     try:
         ends = [[int(end) for end in part.split("-")] for part in str(text).split(",")]
     except ValueError as error:
-        raise SpecError([problem]) from error
+        raise SpecError([problem], of="The layers cannot be read") from error
     if any(len(part) > 2 or part[0] > part[-1] for part in ends):
-        raise SpecError([problem])
+        raise SpecError([problem], of="The layers cannot be read")
     return tuple(sorted({layer for part in ends for layer in range(part[0], part[-1] + 1)}))
 
 
@@ -175,5 +185,5 @@ def parse_roles(text: str) -> tuple[str, ...]:
     """
     roles = tuple(role.strip() for role in text.split(","))
     if not set(roles) <= set(ROLES):
-        raise SpecError([f"expected up, gate, down, or several as up,down; not '{text}'"])
+        raise SpecError([f"expected up, gate, down, or several as up,down; not '{text}'"], of="The matrices are wrong")
     return roles

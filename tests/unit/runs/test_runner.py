@@ -668,7 +668,7 @@ def test_a_folder_is_closed_to_others_while_a_run_is_at_work_on_it(world: dict[s
     def second(stage: str, done: int, total: int) -> None:
         if stage == "evaluate before any edit":
             for overwrite in (False, True):
-                with pytest.raises(SpecError, match="another process is using"):
+                with pytest.raises(SpecError, match=r"^The run cannot start:\n  - another process is using"):
                     run(spec, out, overwrite=overwrite)
 
     folder = run(spec, out, progress=second)
