@@ -17,6 +17,7 @@ from kgedit.llm.contexts import Context
 from kgedit.llm.decoding import continue_words, sample_random_prefixes
 from kgedit.llm.language_model import LanguageModel
 from kgedit.records.cases import Case, KnownFact
+from kgedit.timesteps.edit_files.same_facts import keys_of_cases, keys_of_known
 
 
 def seed_for(seed: int, cases: Sequence[Case]) -> int:
@@ -139,9 +140,8 @@ class UnrelatedPrompts:
 
     def to(self, cases: Sequence[Case]) -> list[str]:
         """Questions about known facts that no probe of the cases asks for; texts of the model if there are none."""
-        probed = {(fact.subject, fact.property) for case in cases for probe in case.probes for fact in probe.facts}
-        probed |= {(case.fact.subject, case.fact.property) for case in cases}
-        free = [known.question for known in self.known if (known.fact.subject, known.fact.property) not in probed]
+        probed = keys_of_cases(cases)
+        free = [known.question for known in self.known if probed.isdisjoint(keys_of_known(known))]
         return free or self._written()
 
     def _written(self) -> list[str]:

@@ -3,7 +3,8 @@
 A probe expires when a later timestep of the run edits a fact that answers it: then another answer is right, and giving
 the old one indicates neither forgetting nor damage. A locality probe is not asked at all if an edit of its own or an
 earlier timestep edits its fact, because a model that keeps that edit answers it differently from the unedited one.
-Probes of changes that are not edits of the run stay, because the model was not taught anything about them.
+Probes of changes that are not edits of the run stay, because the model was not taught anything about them. Facts of
+files without ids are compared by their words (kgedit.timesteps.edit_files.same_facts).
 """
 
 from __future__ import annotations
@@ -12,10 +13,7 @@ import dataclasses
 from collections.abc import Callable, Mapping, Sequence, Set
 
 from kgedit.records.cases import LOCALITY_AXES, Case, Fact, Probe
-from kgedit.wikidata.ids import is_property
-
-_Edited = tuple[str, str]
-"""Subject and property of an edit."""
+from kgedit.timesteps.edit_files.same_facts import FactKey, keys_of_edit, keys_of_probe, same_object
 
 
 def leave_out_edited(cases: Mapping[str, list[Case]]) -> tuple[dict[str, list[Case]], dict[str, int]]:
@@ -27,12 +25,12 @@ def leave_out_edited(cases: Mapping[str, list[Case]]) -> tuple[dict[str, list[Ca
     Returns:
         The cases, and the number of probes left out, by timestep.
     """
-    edited: set[_Edited] = set()
+    edited: set[FactKey] = set()
     left: dict[str, list[Case]] = {}
     counts: dict[str, int] = {}
     for timestep, own in cases.items():
-        edited.update(_fact_key(case.fact) for case in own if is_property(case.fact.property))
-        left[timestep] = [_only(case, lambda probe: not _is_edited(probe, edited)) for case in own]
+        edited.update(key for case in own for key in keys_of_edit(case))
+        left[timestep] = [_without_edited(case, edited) for case in own]
         counts[timestep] = sum(len(case.probes) for case in own) - sum(len(case.probes) for case in left[timestep])
     return left, counts
 
@@ -44,16 +42,18 @@ def mark_expiring(cases: Mapping[str, list[Case]]) -> dict[str, list[Case]]:
         cases: Cases by timestep, in the order of learning.
     """
     marked: dict[str, list[Case]] = {}
-    edited_later: dict[_Edited, list[tuple[int, str]]] = {}
+    edited_later: dict[FactKey, list[tuple[int, Fact]]] = {}
     timesteps = list(cases)
     for turn, (timestep, own) in reversed(list(enumerate(cases.items()))):
         marked[timestep] = [
-            dataclasses.replace(case, probes=tuple(_mark(probe, edited_later, timesteps) for probe in case.probes))
+            dataclasses.replace(
+                case, probes=tuple(_mark(probe, case, edited_later, timesteps) for probe in case.probes)
+            )
             for case in own
         ]
         for case in own:
-            if is_property(case.fact.property):
-                edited_later.setdefault(_fact_key(case.fact), []).append((turn, case.fact.object))
+            for key in keys_of_edit(case):
+                edited_later.setdefault(key, []).append((turn, case.fact))
     return {timestep: marked[timestep] for timestep in timesteps}
 
 
@@ -90,20 +90,26 @@ def _only(case: Case, kept: Callable[[Probe], bool]) -> Case:
     return case if len(probes) == len(case.probes) else dataclasses.replace(case, probes=probes)
 
 
-def _is_edited(probe: Probe, edited: Set[_Edited]) -> bool:
-    return probe.axis in LOCALITY_AXES and any(_fact_key(fact) in edited for fact in probe.facts)
+def _without_edited(case: Case, edited: Set[FactKey]) -> Case:
+    """The case without the locality probes whose fact is edited."""
+    return _only(
+        case,
+        lambda probe: (
+            probe.axis not in LOCALITY_AXES
+            or all(edited.isdisjoint(keys_of_probe(probe, fact, case)) for fact in probe.facts)
+        ),
+    )
 
 
-def _mark(probe: Probe, edited_later: Mapping[_Edited, list[tuple[int, str]]], timesteps: Sequence[str]) -> Probe:
+def _mark(
+    probe: Probe, case: Case, edited_later: Mapping[FactKey, list[tuple[int, Fact]]], timesteps: Sequence[str]
+) -> Probe:
     """The probe with the first later timestep that gives one of its facts another object; for locality, any object."""
     turns = [
         turn
         for fact in probe.facts
-        for turn, taught in edited_later.get(_fact_key(fact), ())
-        if taught != fact.object or probe.axis in LOCALITY_AXES
+        for key in keys_of_probe(probe, fact, case)
+        for turn, taught in edited_later.get(key, ())
+        if probe.axis in LOCALITY_AXES or not same_object(taught, fact)
     ]
     return dataclasses.replace(probe, expires=timesteps[min(turns)]) if turns else probe
-
-
-def _fact_key(fact: Fact) -> _Edited:
-    return fact.subject, fact.property

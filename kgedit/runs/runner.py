@@ -51,6 +51,7 @@ from kgedit.runs.selection import (
 from kgedit.runs.spec import as_recorded, write_spec
 from kgedit.runs.tracking import Tracking
 from kgedit.timesteps.edit_files import Edits, open_edits
+from kgedit.timesteps.edit_files.same_facts import keys_of_cases, keys_of_known
 from kgedit.timesteps.known_facts import sample_facts
 
 SECONDS_BETWEEN_CALL_CHECKPOINTS = 60.0
@@ -418,9 +419,8 @@ def _prepare(job: _Job, timesteps: Sequence[Edits], published_for: str | None) -
 
 def unasked(known: Sequence[KnownFact], cases: Sequence[Case]) -> list[KnownFact]:
     """Known facts that no probe of any case asks for."""
-    facts = [fact for case in cases for probe in case.probes for fact in (case.fact, *probe.facts)]
-    asked = {(fact.subject, fact.property) for fact in facts}
-    return [fact for fact in known if (fact.fact.subject, fact.fact.property) not in asked]
+    asked = keys_of_cases(cases)
+    return [fact for fact in known if asked.isdisjoint(keys_of_known(fact))]
 
 
 class _Clock:

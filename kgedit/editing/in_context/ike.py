@@ -27,6 +27,7 @@ from kgedit.llm.language_model import LanguageModel
 from kgedit.progress import Advance, ignore
 from kgedit.records.cases import Case, Fact, KnownFact
 from kgedit.resources import data_folder
+from kgedit.timesteps.edit_files.same_facts import FactKey, keys_of_cases, keys_of_known
 
 _KINDS = ("copy", "retain", "update", "retain", "update", "retain", "update", "retain")
 """1 copy, 3 update and 4 retain, repeated from the nearest demonstration on."""
@@ -54,7 +55,7 @@ class InContextEditing(Editor[IkeSettings]):
         self._before, self._between = before, after.partition("{prompt}")[0]
         embed = embedder_beside(model, settings.embedder, on=settings.embed_on)
         self._memory = FactMemory(TextIndex(embed))
-        self._probed: set[tuple[str, str]] = set()
+        self._probed: set[FactKey] = set()
         self._known: list[KnownFact] = []
         self._answers: dict[str, set[str]] = {}
         self._known_index = TextIndex(embed)
@@ -71,7 +72,7 @@ class InContextEditing(Editor[IkeSettings]):
     def apply(self, cases: Sequence[Case], run: RunContext = NO_RUN) -> AppliedEdits:  # noqa: ARG002 - the contract's shape
         """Add the cases to the memory."""
         self._memory.add(cases)
-        self._probed |= {(fact.subject, fact.property) for case in cases for fact in _probed_facts(case)}
+        self._probed |= keys_of_cases(cases)
         return AppliedEdits()
 
     def prefixes(self, questions: Sequence[str]) -> list[Prefix]:
@@ -90,12 +91,12 @@ class InContextEditing(Editor[IkeSettings]):
     def state(self) -> EditorState:
         """Return the edits, and the facts that their probes ask for."""
         state = self._memory.state()
-        return EditorState(state.tensors, {**state.record, "probed": [list(pair) for pair in sorted(self._probed)]})
+        return EditorState(state.tensors, {**state.record, "probed": [list(key) for key in sorted(self._probed)]})
 
     def load_state(self, state: EditorState) -> None:
         """Load the edits."""
         self._memory.load_state(state)
-        self._probed = {(subject, relation) for subject, relation in state.record["probed"]}
+        self._probed = {tuple(key) for key in state.record["probed"]}
 
     def memory(self) -> EditorState:
         """Return the edits, and the known facts for demonstrations."""
@@ -112,7 +113,7 @@ class InContextEditing(Editor[IkeSettings]):
         """The prefix for one edit: demonstrations, the nearest one last, then the edit."""
         edit = self._memory.edits[index]
         ranked = (self._known[row] for row in self._known_index.ranking(self._memory.vector(index)))
-        free = (fact for fact in ranked if (fact.fact.subject, fact.fact.property) not in self._probed)
+        free = (fact for fact in ranked if self._probed.isdisjoint(keys_of_known(fact)))
         return Prefix(
             (*reversed(self._demonstrations(free)), PrefixPart(self._stated(edit.question, edit.answer), edit.case_id))
         )
@@ -152,7 +153,3 @@ class InContextEditing(Editor[IkeSettings]):
     def _stated(self, question: str, answer: str) -> str:
         """Statement of a new fact, and the start of the prompt after it."""
         return f"{self._before}{question} {answer}{self._between}"
-
-
-def _probed_facts(case: Case) -> list[Fact]:
-    return [case.fact, *(fact for probe in case.probes for fact in probe.facts)]

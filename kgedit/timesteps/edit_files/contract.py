@@ -257,7 +257,7 @@ def edited_fact(
     )
 
 
-_MADE_OF_ROW = re.compile(r"(?:subject|relation|object)-\d[\d-]*|old-.+")
+_MADE_OF_ROW = re.compile(r"(?:(?:new_)?hop-)?(?:subject|relation|object)-\d[\d-]*|old-.+")
 
 
 def is_made_of_row(identifier: str) -> bool:

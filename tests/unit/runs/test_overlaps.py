@@ -16,10 +16,11 @@ from world.small_timestep import write_timestep
 from kgedit.cli import main
 from kgedit.metrics.judged import AnswerGroup, judge_answers
 from kgedit.metrics.scores import retention
-from kgedit.records.cases import Case, Fact, Probe
+from kgedit.records.cases import Case, Fact, KnownFact, Probe
 from kgedit.records.runs import ModelState
 from kgedit.runs.overlaps import leave_out_edited, mark_expiring, mark_shared_ids, without_expired
 from kgedit.runs.run_files import read_answers
+from kgedit.runs.runner import unasked
 from kgedit.timesteps.tables import TABLES
 
 
@@ -97,16 +98,55 @@ def test_a_locality_probe_is_left_out_if_an_edit_before_it_is_asked_teaches_its_
     assert counts == {T1: 1, T2: 1, T3: 0}
 
 
-def test_edits_without_ids_leave_nothing_out() -> None:
+def test_an_edit_without_ids_leaves_out_no_other_fact_with_the_same_ids() -> None:
     unnamed = fact("near-1", "near-object-1", relation="near-relation-1")
-    cases = {T1: [case(T1, unnamed)], T2: [case(T2, fact("Q1", "Q7"), locality(unnamed))]}
+    other = dataclasses.replace(locality(unnamed), question="Where is Falun?")
+    cases = {T1: [case(T1, unnamed)], T2: [case(T2, fact("Q1", "Q7"), other)]}
     assert leave_out_edited(cases) == (cases, {T1: 0, T2: 0})
 
 
-def test_edits_without_ids_expire_nothing() -> None:
-    unnamed = fact("near-1", "near-object-1", relation="near-relation-1")
-    marked = mark_expiring({T1: [case(T1, unnamed)], T2: [case(T2, dataclasses.replace(unnamed, object="other"))]})
-    assert marked[T1][0].probes[0].expires is None
+def numbered(timestep: str, row: int, town: str, thing: str, *, relation: str = "P6", question: str = "") -> Case:
+    """Case of a file that gives no ids of subjects and objects, and perhaps none of relations."""
+    edited = Fact(f"subject-{row}", town, relation, "", f"object-{row}", thing)
+    given = case(timestep, edited)
+    own = dataclasses.replace(given.probes[0], question=question or f"Who leads {town}?")
+    return dataclasses.replace(given, case_id=f"edit:{row}:{row}", question=own.question, probes=(own,))
+
+
+def test_facts_of_files_without_ids_are_compared_by_their_words_not_by_their_rows() -> None:
+    marked = mark_expiring(
+        {
+            T1: [numbered(T1, 0, "Falun", "Ann"), numbered(T1, 1, "Mora", "Bo"), numbered(T1, 2, "Sala", "Cid")],
+            T2: [
+                numbered(T2, 0, "Hjo", "Dan"),
+                numbered(T2, 1, "falun", "Eva", question="The mayor of Falun is"),
+                numbered(T2, 2, "Mora", "bo"),
+            ],
+        }
+    )
+    assert [one.probes[0].expires for one in marked[T1]] == [T2, None, None]
+
+
+def test_facts_without_a_property_are_compared_by_their_question() -> None:
+    def of(timestep: str, town: str, thing: str, row: int) -> Case:
+        return numbered(timestep, row, "", thing, relation=f"relation-{row}", question=f"Who leads {town}?")
+
+    marked = mark_expiring(
+        {
+            T1: [of(T1, "Falun", "Ann", 0), of(T1, "Mora", "Bo", 1)],
+            T2: [of(T2, "Hjo", "Eva", 0), of(T2, "Mora", "X", 7)],
+        }
+    )
+    assert [one.probes[0].expires for one in marked[T1]] == [None, T2]
+
+
+def test_a_known_fact_of_another_file_is_unasked_unless_its_words_are_the_same() -> None:
+    def known(town: str, row: int, thing: str) -> KnownFact:
+        one = numbered(T2, row, town, thing)
+        return KnownFact(one.fact, one.question, "", "", thing)
+
+    given = [known("Hjo", 0, "Ann"), known("Falun", 5, "Bo")]
+    assert unasked(given, [numbered(T1, 0, "Falun", "Cid")]) == given[:1]
 
 
 def test_forgetting_is_measured_on_the_questions_that_no_later_timestep_puts_out_of_date() -> None:
