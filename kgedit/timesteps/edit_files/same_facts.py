@@ -16,9 +16,9 @@ FactKey = tuple[str, ...]
 
 
 def keys_of_edit(case: Case) -> set[FactKey]:
-    """Keys under which an edit is found by `keys_sought`: ids or words of its fact."""
+    """Keys under which an edit is found by `keys_sought`: ids or words of its fact, and its questions."""
     own = _by_ids(case.fact) if has_ids(case.fact) else _by_label(case.fact)
-    return own or _by_questions(case.question, case.cloze)
+    return own | _by_questions(case.question, case.cloze)
 
 
 def keys_of_cases(cases: Iterable[Case]) -> set[FactKey]:

@@ -16,7 +16,7 @@ from world.small_timestep import write_timestep
 from kgedit.cli import main
 from kgedit.metrics.judged import AnswerGroup, judge_answers
 from kgedit.metrics.scores import retention
-from kgedit.records.cases import Case, Fact, KnownFact, Probe
+from kgedit.records.cases import LOCALITY_AXES, Axis, Case, Fact, KnownFact, Probe
 from kgedit.records.runs import ModelState
 from kgedit.runs.overlaps import leave_out_edited, mark_expiring, mark_shared_ids, without_expired
 from kgedit.runs.run_files import read_answers
@@ -125,6 +125,27 @@ def test_facts_of_files_without_ids_are_compared_by_their_words_not_by_their_row
         }
     )
     assert [one.probes[0].expires for one in marked[T1]] == [T2, None, None]
+
+
+@pytest.mark.parametrize("axis", LOCALITY_AXES)
+@pytest.mark.parametrize("subject", ["subject-1", "Q7"])
+def test_a_locality_question_without_ids_is_left_out_or_expires_if_it_is_the_question_of_an_edit(
+    axis: Axis, subject: str
+) -> None:
+    def near(question: str, index: int) -> Probe:
+        about = Fact(f"near-0-{index}", question, f"near-relation-0-{index}", "", f"near-object-0-{index}", "Ann")
+        return Probe(axis, question, ("Ann",), (about,))
+
+    asked = [near("who leads Mora? ", 0), near("The mayor of Mora is", 1), near("Who leads Hjo?", 2)]
+    first, second = numbered(T1, 0, "Falun", "Bo"), numbered(T1, 1, "Mora", "Cid")
+    second = dataclasses.replace(
+        second, fact=dataclasses.replace(second.fact, subject=subject), cloze="The mayor of Mora is"
+    )
+    given = {T1: [dataclasses.replace(first, probes=(*first.probes, *asked)), second]}
+    left, counts = leave_out_edited(given)
+    assert (left[T1][0].probes[1:], counts) == ((asked[2],), {T1: 2})
+    later = mark_expiring({T1: given[T1][:1], T2: [second]})[T1][0]
+    assert [probe.expires for probe in later.probes] == [None, T2, T2, None]
 
 
 def test_facts_without_a_property_are_compared_by_their_question() -> None:
