@@ -162,7 +162,7 @@ def _tell_unused(paths: object) -> None:
 
 
 def _tell_left_out(folder: Path) -> None:
-    """Print named cases that do not exist, shared edits of instances, and questions that other edits make useless."""
+    """Print named cases that do not exist, edits that are shared or conflict, and questions that are not asked."""
     from kgedit.runs.run_files import read_selection
 
     selection = read_selection(folder)
@@ -179,6 +179,9 @@ def _tell_left_out(folder: Path) -> None:
         if one.edited_before:
             why = "because an edit of this or an earlier timestep edits their fact"
             click.echo(f"{one.timestep}: locality questions not asked, {why}: {one.edited_before:,}", err=True)
+        if one.conflicting:
+            why = "of which one may undo the other"
+            click.echo(f"{one.timestep}: edits of one fact to different answers, {why}: {one.conflicting:,}", err=True)
 
 
 def _tell_failures(folder: Path) -> None:

@@ -200,6 +200,8 @@ class Selection:
             edit of the timestep changes one of their facts.
         edited_before: Number of locality questions left out because an edit of this or an earlier timestep edits their
             fact; none with the protocol single, which undoes every edit.
+        conflicting: Number of edits, before `only_failed`, whose fact another edit of the timestep gives an answer that
+            they do not accept; only of facts without ids, and none with the protocol single.
         unknown_names: Names in `only_cases` that no case of the timestep has, and, if given without a timestep, no case
             of the run.
     """
@@ -213,6 +215,7 @@ class Selection:
     repeated: int = 0
     contradicted: int = 0
     edited_before: int = 0
+    conflicting: int = 0
     unknown_names: tuple[str, ...] = ()
 
 

@@ -13,7 +13,7 @@ import dataclasses
 from collections.abc import Callable, Mapping, Sequence, Set
 
 from kgedit.records.cases import LOCALITY_AXES, Case, Fact, Probe
-from kgedit.timesteps.edit_files.same_facts import FactKey, keys_of_edit, keys_of_probe, same_object
+from kgedit.timesteps.edit_files.same_facts import FactKey, has_ids, keys_of_edit, keys_of_probe, normal, same_object
 
 
 def leave_out_edited(cases: Mapping[str, list[Case]]) -> tuple[dict[str, list[Case]], dict[str, int]]:
@@ -57,6 +57,19 @@ def mark_expiring(cases: Mapping[str, list[Case]]) -> dict[str, list[Case]]:
     return {timestep: marked[timestep] for timestep in timesteps}
 
 
+def count_conflicting(cases: Sequence[Case]) -> int:
+    """Number of edits of a timestep whose fact another of its edits gives an answer that they do not accept.
+
+    Only facts without ids count: a timestep or file with ids may have several values of one fact.
+    """
+    words = [(case, keys_of_edit(case)) for case in cases if not has_ids(case.fact)]
+    taught: dict[FactKey, set[str]] = {}
+    for case, keys in words:
+        for key in keys:
+            taught.setdefault(key, set()).add(normal(case.answer))
+    return sum(any(taught[key] - _accepted(case) for key in keys) for case, keys in words)
+
+
 def mark_shared_ids(cases: Mapping[str, list[Case]]) -> dict[str, list[Case]]:
     """Mark the cases whose id a different case of another timestep has too (`shares_id`).
 
@@ -77,6 +90,11 @@ def _identity(case: Case) -> tuple[str, ...]:
     ids = f"{fact.subject}:{fact.property}:{fact.object}"
     # The ids of a file without ids are made of row numbers, so they say nothing about the fact.
     return (ids,) if case.case_id.partition("#")[0] == ids else (fact.subject_label, case.question, case.answer)
+
+
+def _accepted(case: Case) -> set[str]:
+    """Answers that a case's update question accepts."""
+    return {normal(text) for probe in case.probes if probe.axis == "update" for text in probe.answers}
 
 
 def without_expired(cases: Sequence[Case], learned: Sequence[str]) -> list[Case]:

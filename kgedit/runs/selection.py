@@ -31,7 +31,7 @@ from kgedit.metrics import METRICS
 from kgedit.records.cases import Case, Probe, qualified_id
 from kgedit.records.runs import UNEDITED, Preset, RunSpec, Selection
 from kgedit.runs.evaluator import Answered, AskedProbe, cached_replies, to_answer, word
-from kgedit.runs.overlaps import leave_out_edited
+from kgedit.runs.overlaps import count_conflicting, leave_out_edited
 from kgedit.timesteps.edit_files import Edits
 
 _RECORD, _NAMES = "selection.json", "edited_cases.txt"
@@ -87,6 +87,7 @@ def choose_cases(timesteps: Sequence[Edits], spec: RunSpec) -> tuple[dict[str, l
                 edited=len(merged.cases),
                 repeated=len(drawn) - len(merged.cases),
                 contradicted=merged.contradicted,
+                conflicting=0 if spec.protocol == "single" else count_conflicting(merged.cases),
             )
         )
     unknown = sorted((wanted or set()) - known)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from pathlib import Path
 
 import pyarrow as pa
@@ -14,13 +15,17 @@ from world.small_runs import T1, T2, T3, WILD, answer
 from world.small_timestep import write_timestep
 
 from kgedit.cli import main
+from kgedit.cli.runs import _tell_left_out
 from kgedit.metrics.judged import AnswerGroup, judge_answers
 from kgedit.metrics.scores import retention
 from kgedit.records.cases import LOCALITY_AXES, Axis, Case, Fact, KnownFact, Probe
-from kgedit.records.runs import ModelState
+from kgedit.records.runs import ModelState, Selection
 from kgedit.runs.overlaps import leave_out_edited, mark_expiring, mark_shared_ids, without_expired
 from kgedit.runs.run_files import read_answers
 from kgedit.runs.runner import unasked
+from kgedit.runs.selection import choose_cases, write_selection
+from kgedit.runs.spec import resolve
+from kgedit.timesteps.edit_files import EditFile
 from kgedit.timesteps.tables import TABLES
 
 
@@ -159,6 +164,36 @@ def test_facts_without_a_property_are_compared_by_their_question() -> None:
         }
     )
     assert [one.probes[0].expires for one in marked[T1]] == [None, T2]
+
+
+def test_edits_of_one_fact_to_different_answers_are_counted_and_reported(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    leads = {"prompt": "Who leads Falun?", "subject": "Falun"}
+    rows = [
+        leads | {"target_new": "Ann"},
+        leads | {"target_new": "Bo"},
+        leads | {"target_new": "Ann"},
+        {"prompt": "Who leads Mora?", "subject": "Mora", "target_new": ["Cid", "Sid"]},
+        {"prompt": "who leads Mora?", "subject": "Mora", "target_new": ["cid"]},
+        {"prompt": "Who sits in Hjo?", "subject": "Hjo", "target_new": "Ann", "subject_id": "Q1", "relation_id": "P6"},
+        {"prompt": "Who sits in Hjo?", "subject": "Hjo", "target_new": "Bo", "subject_id": "Q1", "relation_id": "P6"},
+    ]
+    file = tmp_path / "towns.json"
+    file.write_text(json.dumps(rows))
+
+    def counted(protocol: str) -> Selection:
+        spec = resolve({"timesteps": [str(file)], "model": "tiny", "method": "ft_m", "protocol": protocol})
+        cases, (counts,) = choose_cases([EditFile.open(file)], spec)
+        (tmp_path / protocol).mkdir()
+        write_selection(tmp_path / protocol, cases, [counts])
+        return counts
+
+    assert (counted("sequential").conflicting, counted("single").conflicting) == (3, 0)
+    _tell_left_out(tmp_path / "sequential")
+    _tell_left_out(tmp_path / "single")
+    why = "of which one may undo the other"
+    assert capsys.readouterr().err == f"towns: edits of one fact to different answers, {why}: 3\n"
 
 
 def test_a_known_fact_of_another_file_is_unasked_unless_its_words_are_the_same() -> None:
