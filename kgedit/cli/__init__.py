@@ -114,7 +114,7 @@ _OF_THE_USERS_FILES = frozenset(
 )
 """System errors that a user can fix if they name a file."""
 
-_OF_WRITING = frozenset((errno.EDQUOT, errno.EIO, errno.ENOSPC))
+_OF_WRITING = frozenset((errno.EDQUOT, errno.ENOSPC))
 """System errors of a write, which name no file."""
 
 

@@ -56,7 +56,7 @@ def _read_days(
     _context: click.Context, _parameter: click.Parameter, given: tuple[str, ...]
 ) -> tuple[datetime.date, ...]:
     try:
-        return tuple(read_day(day.strip()) for days in given for day in days.split(","))
+        return tuple(read_day(day.strip()) for days in given if days for day in days.split(","))
     except ValueError as error:
         raise click.BadParameter(f"{error} Several days are separated by commas: 2010-12-31,2015-12-31") from error
 

@@ -213,6 +213,7 @@ def _undo_rounding(model: LanguageModel, folder: Path) -> None:
             layer, _, own = name.rpartition(".")
             with safe_open(path, framework="pt") as file:
                 EditedParameter(model.module.get_submodule(layer), own).write(file.get_tensor(name))
+    model.forget_fingerprint()  # that of the rounded weights
 
 
 def _shape(model: LanguageModel) -> tuple[int, ...]:

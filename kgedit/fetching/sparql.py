@@ -193,15 +193,17 @@ def _items(order: SliceOrder, pages: FetchedPages) -> list[str]:
     names: dict[str, None] = {}
     offset = 0
     while order.limit is None or len(names) < order.limit:
-        size = min(_PAGE_OF_IDS, order.limit - len(names)) if order.limit else _PAGE_OF_IDS
+        # Where the first rows are too few, because some have no item, whole pages take fewer requests.
+        size = min(_PAGE_OF_IDS, order.limit) if order.limit and not offset else _PAGE_OF_IDS
         # Rows without an item count too, because the endpoint counts them for LIMIT and OFFSET.
         page = _ask(order, _query_of_ids(order, size, offset))
         names.update(dict.fromkeys(name for name in map(_id_in, page) if name is not None))
         offset += len(page)
         if len(page) < size:
             break
-    pages.put("ids.json", json.dumps(list(names)).encode())
-    return list(names)
+    ids = list(names)[: order.limit]
+    pages.put("ids.json", json.dumps(ids).encode())
+    return ids
 
 
 _PROLOGUE = re.compile(r"(?:\s|#[^\r\n]*|BASE\s*<[^>]*>|PREFIX\s*[^\s:]*:\s*<[^>]*>)*", re.IGNORECASE)

@@ -73,9 +73,9 @@ class Parameter:
 
 
 _VALUE = re.compile(
-    r'("?)(?:(?P<integer>-?(?:0|[1-9]\d{0,99}))|(?P<number>-?\d+\.\d+)|(?P<date>\d{4}-\d{2}-\d{2}))\1', re.ASCII
+    r'("?)(?:(?P<integer>-?(?:0|[1-9]\d{0,17}))|(?P<number>-?\d+\.\d+)|(?P<date>\d{4}-\d{2}-\d{2}))\1', re.ASCII
 )
-"""A number or a date, which is text in quotes. Numbers with leading zeros are text too."""
+"""A number or a date, which is text in quotes. Numbers with leading zeros or over 18 digits are text too."""
 
 
 def read_value(name: str, text: str) -> Any:

@@ -94,7 +94,8 @@ def _identity(case: Case) -> tuple[str, ...]:
 
 def _accepted(case: Case) -> set[str]:
     """Answers that a case's update question accepts."""
-    return {normal(text) for probe in case.probes if probe.axis == "update" for text in probe.answers}
+    accepted = {normal(text) for probe in case.probes if probe.axis == "update" for text in probe.answers}
+    return accepted | {normal(case.answer)}
 
 
 def without_expired(cases: Sequence[Case], learned: Sequence[str]) -> list[Case]:

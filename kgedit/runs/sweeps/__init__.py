@@ -94,7 +94,8 @@ def _walk(node: yaml.Node, path: KeyPath, lines: dict[KeyPath, int], repeated: l
         seen: dict[KeyPath, str] = {}
         for key, value in node.value:
             inner = (*path, str(key.value))
-            if seen.setdefault(inner, yaml.serialize(value)) != yaml.serialize(value):
+            text = yaml.serialize(value)
+            if seen.setdefault(inner, text) != text:
                 repeated.append(inner)
             lines[inner] = key.start_mark.line + 1
             _walk(value, inner, lines, repeated)

@@ -189,6 +189,8 @@ def test_a_base_model_that_was_itself_edited_is_saved_as_it_was(
         loaded = kgedit.load_edited(folder, device="cpu", dtype=dtype)
         assert changed(weights(edited.model), loaded.model) == [], name
         assert (folder / "base").is_symlink() == (name == "rounded")
+        again = kgedit.load_edited(loaded.save(tmp_path / f"{name} again"), device="cpu", dtype=dtype)
+        assert changed(weights(edited.model), again.model) == [], name
     assert [str(one.message) for one in recwarn if "edits" in str(one.message)] == []
 
 
