@@ -124,6 +124,8 @@ def test_a_timeout_that_is_no_time_is_refused(timeout: str) -> None:
         ('"2021-01-04"', "2021-01-04"),
         ("Q42", "Q42"),
         ("007", "007"),
+        ("9" * 18, int("9" * 18)),
+        ("9" * 19, "9" * 19),
         ("1e3", "1e3"),
         ('"a phrase"', '"a phrase"'),
         ('"', '"'),

@@ -19,6 +19,7 @@ from world.rows import rows_of
 from world.shared_data import SHARED
 
 from kgedit.errors import SourceError
+from kgedit.fetching import sparql
 from kgedit.fetching.manners import Manners
 from kgedit.fetching.slices import slice_note
 from kgedit.fetching.sparql import FetchedSlice, SliceOrder, fetch_slice
@@ -172,6 +173,20 @@ def test_rows_without_an_item_end_no_page(
     kept = gzip.decompress(made.path.read_bytes()).decode()
     assert [name for name in items if f"/Special:EntityData/{name}>" not in kept] == []
     assert gzip.decompress(one.path.read_bytes()).count(b"Special:EntityData/Q") == 2  # the two lines of one Dataset
+
+
+def test_rows_without_items_are_read_in_whole_pages_despite_a_limit(
+    tmp_path: Path, graph: rdflib.Graph, entities: list[Json], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kgedit.fetching.sparql._PAGE_OF_IDS", 50)
+    pages = []
+    ask = sparql._ask
+    monkeypatch.setattr(sparql, "_ask", lambda *given: pages.append(1) or ask(*given))
+    statements = " ".join(f"<http://www.wikidata.org/entity/statement/{number}>" for number in range(90))
+    query = f"SELECT ?item WHERE {{ VALUES ?item {{ {statements} }} }}"
+    with serving(answering(graph)) as endpoint, pytest.raises(SourceError):
+        fetched(tmp_path, endpoint.address, entities, ids=None, query=query, limit=1)
+    assert len(pages) == 3
 
 
 def test_ids_of_which_the_endpoint_knows_nothing_are_told(
