@@ -28,7 +28,12 @@ from kgedit.records.published import ENTRY_FORMAT, Submission, SubmitterNote
 from kgedit.records.runs import Answer, RunSpec
 from kgedit.runs.run_files import old_answers, read_answers, read_edited_cases
 from kgedit.runs.submissions import CheckedRun, score_differences
-from kgedit.runs.submissions.local_paths import context_without_folder, settings_without_folders, without_folders
+from kgedit.runs.submissions.local_paths import (
+    context_without_folder,
+    file_name,
+    settings_without_folders,
+    without_folders,
+)
 from kgedit.store.files import only_writer, replace_folder
 from kgedit.untrusted import is_path_component
 
@@ -107,15 +112,15 @@ def _identity(run: CheckedRun) -> str:
 
 
 def _nameless(spec: RunSpec) -> RunSpec:
-    """The spec as it is part of `_identity`, with the paths that existing entries have."""
-    names = tuple(path.rstrip("/").rpartition("/")[2] for path in spec.timesteps)
-    only = spec.only_cases and spec.only_cases.rpartition("/")[2]
-    ability = spec.ability and spec.ability.rpartition("/")[2]
-    return replace(spec, model=_short(spec.model), timesteps=names, only_cases=only, ability=ability, backend_url=None)
-
-
-def _short(model: str) -> str:
-    return model.rstrip("/").rpartition("/")[2] or model
+    """Part of the spec that names of entries are made of; paths in settings stay, so that existing names do."""
+    return replace(
+        spec,
+        model=file_name(spec.model),
+        timesteps=tuple(map(file_name, spec.timesteps)),
+        only_cases=spec.only_cases and file_name(spec.only_cases),
+        ability=spec.ability and file_name(spec.ability),
+        backend_url=None,
+    )
 
 
 def _write(run: CheckedRun, folder: Path, name: str, statement: SubmitterNote, report: Path | None) -> Submission:

@@ -71,7 +71,7 @@ def _parts(context: str) -> tuple[str, str]:
 
 
 def file_name(path: str) -> str:
-    """Last part of a path of any system, or a text without folders as it is.
+    """Last part of a POSIX or Windows path; other text is returned unchanged.
 
     >>> file_name("/home/ada/prose.txt"), file_name("C:\\\\Ada\\\\models\\\\"), file_name("prose")
     ('prose.txt', 'models', 'prose')

@@ -75,7 +75,7 @@ def same_object(one: Fact, other: Fact) -> bool:
 
 
 def normal(text: str) -> str:
-    """A text as it is compared.
+    """Normalize a text for comparison: case and surrounding whitespace do not matter.
 
     >>> normal(" Peru ") == normal("peru")
     True
