@@ -96,24 +96,17 @@ def save_edited(
     if not capabilities.edits_anything:
         raise ModelError(f"{method} edits nothing, so there is nothing to save.")
     weights = capabilities.changes_weights
-    base_fingerprint = base_fingerprint or model.fingerprint
-    by_name, base_model, base_revision = model.by_name, model.public_name, model.revision
-    base_format = _format(model)
-    # A model that was loaded from a saved folder is named after that folder; edited weights are not the base model's.
-    if earlier and (weights or (not by_name and base_fingerprint == earlier.base_fingerprint)):
-        base_model, base_revision = earlier.base_model, earlier.base_revision
-        base_fingerprint, base_format = earlier.base_fingerprint, earlier.base_format
-        by_name = weights and bool(base_revision)
+    base = _base_of(model, base_fingerprint or model.fingerprint, earlier, weights=weights)
     saved = SavedEdits(
         format=FORMAT,
         kgedit=__version__,
         method=method,
         source=capabilities.source,
-        base_model=base_model,
-        base_revision=base_revision,
-        base_fingerprint=base_fingerprint,
+        base_model=base.name,
+        base_revision=base.revision,
+        base_fingerprint=base.fingerprint,
         base_shape=_shape(model),
-        base_format=base_format,
+        base_format=base.format,
         weights="model" if weights else "adapter" if capabilities.adds_modules else "none",
         memory=editor.has_memory,
         settings=editor.settings.model_dump(),
@@ -133,9 +126,36 @@ def save_edited(
         if editor.has_memory:
             _write_memory(partial, editor.memory())
         _write_json(partial / "kgedit.json", msgspec.to_builtins(saved))
-        card = model_card(saved, by_name=by_name, is_narrow=model.module.dtype != torch.float32)
+        card = model_card(saved, by_name=base.by_name, is_narrow=model.module.dtype != torch.float32)
         (partial / "README.md").write_text(card, encoding="utf-8")
     return folder
+
+
+@dataclass(frozen=True, slots=True)
+class _Base:
+    """The model before any edit."""
+
+    name: str
+    revision: str
+    fingerprint: str
+    format: str
+    by_name: bool
+
+
+def _base_of(model: LanguageModel, fingerprint: str, earlier: SavedEdits | None, *, weights: bool) -> _Base:
+    """The base of an edited model: the model itself, or that of the folder that it was loaded from.
+
+    A model that was loaded from a saved folder is named after that folder, and edited weights are not the base model's.
+    """
+    if earlier and (weights or (not model.by_name and fingerprint == earlier.base_fingerprint)):
+        return _Base(
+            earlier.base_model,
+            earlier.base_revision,
+            earlier.base_fingerprint,
+            earlier.base_format,
+            by_name=weights and bool(earlier.base_revision),
+        )
+    return _Base(model.public_name, model.revision, fingerprint, _format(model), by_name=model.by_name)
 
 
 def load_saved(

@@ -87,64 +87,42 @@ def run(
         KgeditError: for every error that the user can fix; the message explains how.
     """
     report = progress or (lambda stage, done, total: None)  # noqa: ARG005 - the shape of Listener
-    if save_model is not None:
-        _check_saving(spec, save_model)
-    if spending is not None and not BACKENDS[spec.backend].needs_url:
-        raise SpecError([f"the backend {spec.backend} has no costs; leave out --backend-budget, --backend-prices"])
-    refuse_other_content(out or default_folder(spec))
+    _check_options(spec, save_model, spending)
+    target = out or default_folder(spec)
+    refuse_other_content(target)
     timesteps = [open_edits(Path(path)) for path in spec.timesteps]
     cases, counts = choose_cases(timesteps, spec)
     _check_questions(spec, cases)
-    worded = asked_contexts(spec.presets, _demonstrable(spec, timesteps, cases))
-    model = _load(spec, timesteps[0], list(worded.values()), report)
-    backend = BACKENDS[spec.backend](
-        model,
-        spec.backend_url,
-        batch_tokens=spec.batch_tokens,
-        spending=spending or NO_LIMIT,
-        placement=DevicePlacement(spec.device, spec.dtype, spec.trust_remote_code),
-    )
-    contexts = {
-        preset.name: worded[preset.name].for_model(model.chat, thinking=preset.thinking_tokens > 0)
-        for preset in spec.presets
-    }
-    resolved = _resolve_settings(spec, model)
-    trained_in = training_contexts(spec.train_context, spec.presets, contexts, model.chat)
-    every = [case for own in cases.values() for case in own]
-    refuse_long_questions(model, choose_evaluated(cases, spec)(every), spec.presets, contexts)
-    if METHODS[spec.method].capabilities.changes_model:
-        refuse_long_edits(model, every, trained_in)
-    editor = METHODS[spec.method](model, resolved.settings, contexts=trained_in, seed=spec.seed)
-    environment = describe_environment(spec, editor, timesteps=timesteps, contexts=contexts)
-    cache = AnswerCache(home() / "answers" / f"{model.fingerprint}.jsonl")
+    ready = _make_ready(spec, timesteps, cases, spending or NO_LIMIT, report)
+    environment = describe_environment(spec, ready.editor, timesteps=timesteps, contexts=ready.contexts)
+    cache = AnswerCache(home() / "answers" / f"{ready.model.fingerprint}.jsonl")
     if spec.only_failed:
-        cases, counts = _leave_out_answered(
-            spec, cases, counts, model, backend, contexts=contexts, cache=cache, report=report
-        )
+        cases, counts = _leave_out_answered(spec, cases, counts, ready, cache=cache, report=report)
     with (
-        open_run(out or default_folder(spec), spec, environment, overwrite=overwrite) as folder,
+        open_run(target, spec, environment, overwrite=overwrite) as folder,
         enough_memory(f"editing {spec.model} with {spec.method}"),
     ):
         write_selection(folder.path, cases, counts)
         cases = mark_shared_ids(mark_expiring(cases))
-        write_edited_cases(folder.path, [case for own in cases.values() for case in own])
-        evaluator = Evaluator(model, backend, spec.presets, contexts=contexts, folder=folder, cache=cache)
+        write_edited_cases(folder.path, _flat(cases))
         tracked = tracking or Tracking(None)
-        tracked.begin(folder.path, spec, resolved.settings.model_dump())
-        asked = choose_evaluated(cases, spec)
-        job = _Job(spec, editor, cases, asked, evaluator, folder, report, meters_of(folder.path, model, spec), tracked)
-        job.evaluate("evaluate before any edit", job.all_cases, UNEDITED)
-        job.measure_ability(UNEDITED)
-        if spec.train_context == ASKED:
-            thoughts = evaluator.thoughts(job.all_cases)
-            editor.contexts = training_contexts(ASKED, spec.presets, contexts, model.chat, thoughts)
-        folder.add_preparation(_prepare(job, timesteps, resolved.published_for))
-        if spec.protocol == "single":
-            _edit_one_by_one(job)
-        else:
-            _edit_in_sequence(job)
+        tracked.begin(folder.path, spec, ready.settings.settings.model_dump())
+        job = _Job(
+            spec=spec,
+            editor=ready.editor,
+            cases=cases,
+            asked=choose_evaluated(cases, spec),
+            evaluator=Evaluator(
+                ready.model, ready.backend, spec.presets, contexts=ready.contexts, folder=folder, cache=cache
+            ),
+            folder=folder,
+            report=report,
+            meters=meters_of(folder.path, ready.model, spec),
+            tracking=tracked,
+        )
+        _evaluate_and_edit(job, ready, timesteps)
         if save_model is not None:
-            save_edited(editor, save_model, method=spec.method, edits=_applied(job))
+            save_edited(ready.editor, save_model, method=spec.method, edits=_applied(job))
         return folder.path
 
 
@@ -152,6 +130,48 @@ def default_folder(spec: RunSpec) -> Path:
     """Folder of a run without `out`; the same spec always has the same folder."""
     digest = hashlib.sha256(write_spec(spec).encode()).hexdigest()[:10]
     return home() / "runs" / f"{spec.method}-{Path(spec.model).name}-{digest}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Ready:
+    """What a run loads and makes before its first question; `contexts` by preset."""
+
+    model: LanguageModel
+    backend: Backend
+    contexts: dict[str, Context]
+    settings: Resolved[Settings]
+    editor: Editor[Any]
+
+
+def _make_ready(
+    spec: RunSpec, timesteps: Sequence[Edits], cases: Mapping[str, list[Case]], spending: Spending, report: Listener
+) -> _Ready:
+    """Load the model and make its editor; raises SpecError for questions and edits that are too long for the model."""
+    worded = asked_contexts(spec.presets, _demonstrable(spec, timesteps, cases))
+    model = _load(spec, timesteps[0], list(worded.values()), report)
+    backend = BACKENDS[spec.backend](
+        model,
+        spec.backend_url,
+        batch_tokens=spec.batch_tokens,
+        spending=spending,
+        placement=DevicePlacement(spec.device, spec.dtype, spec.trust_remote_code),
+    )
+    contexts = {
+        preset.name: worded[preset.name].for_model(model.chat, thinking=preset.thinking_tokens > 0)
+        for preset in spec.presets
+    }
+    settings = _resolve_settings(spec, model)
+    trained_in = training_contexts(spec.train_context, spec.presets, contexts, model.chat)
+    refuse_long_questions(model, choose_evaluated(cases, spec)(_flat(cases)), spec.presets, contexts)
+    if METHODS[spec.method].capabilities.changes_model:
+        refuse_long_edits(model, _flat(cases), trained_in)
+    editor = METHODS[spec.method](model, settings.settings, contexts=trained_in, seed=spec.seed)
+    return _Ready(model, backend, contexts, settings, editor)
+
+
+def _flat(cases: Mapping[str, Sequence[Case]]) -> list[Case]:
+    """The cases of all timesteps."""
+    return [case for own in cases.values() for case in own]
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +191,7 @@ class _Job:
     @property
     def all_cases(self) -> list[Case]:
         """The cases of all timesteps."""
-        return [case for own in self.cases.values() for case in own]
+        return _flat(self.cases)
 
     def evaluate(self, stage: str, cases: Sequence[Case], state: ModelState) -> None:
         """Evaluate every probe that has no answer yet in this model state."""
@@ -215,6 +235,21 @@ class _Job:
             loss=applied.loss,
             failures=applied.failures,
         )
+
+
+def _evaluate_and_edit(job: _Job, ready: _Ready, timesteps: Sequence[Edits]) -> None:
+    """Evaluate the unedited model, prepare the method, then edit and evaluate as the protocol says."""
+    spec = job.spec
+    job.evaluate("evaluate before any edit", job.all_cases, UNEDITED)
+    job.measure_ability(UNEDITED)
+    if spec.train_context == ASKED:
+        thoughts = job.evaluator.thoughts(job.all_cases)
+        job.editor.contexts = training_contexts(ASKED, spec.presets, ready.contexts, ready.model.chat, thoughts)
+    job.folder.add_preparation(_prepare(job, timesteps, ready.settings.published_for))
+    if spec.protocol == "single":
+        _edit_one_by_one(job)
+    else:
+        _edit_in_sequence(job)
 
 
 def _edit_one_by_one(job: _Job) -> None:
@@ -322,6 +357,14 @@ def _check_questions(spec: RunSpec, cases: Mapping[str, list[Case]]) -> None:
         raise SpecError([f"no case has a question on the axes of the presets ({axes}); take a preset with other axes"])
 
 
+def _check_options(spec: RunSpec, save_model: Path | None, spending: Spending | None) -> None:
+    """Raise SpecError for options beside the spec that do not fit it."""
+    if save_model is not None:
+        _check_saving(spec, save_model)
+    if spending is not None and not BACKENDS[spec.backend].needs_url:
+        raise SpecError([f"the backend {spec.backend} has no costs; leave out --backend-budget, --backend-prices"])
+
+
 def _check_saving(spec: RunSpec, target: Path) -> None:
     if not METHODS[spec.method].capabilities.edits_anything:
         raise SpecError([f"{spec.method} edits nothing, so there is no edited model to save; leave out --save-model"])
@@ -336,7 +379,7 @@ def _demonstrable(spec: RunSpec, timesteps: Sequence[Edits], cases: Mapping[str,
     most = max(preset.shots for preset in spec.presets)
     if not most:
         return ()
-    every = [case for own in cases.values() for case in own]
+    every = _flat(cases)
     known = unasked([fact for timestep in timesteps for fact in timestep.known_facts()], every)
     return known if len(known) >= most else unasked(sample_facts(), every)
 
@@ -345,10 +388,8 @@ def _leave_out_answered(
     spec: RunSpec,
     cases: dict[str, list[Case]],
     counts: list[Selection],
-    model: LanguageModel,
-    backend: Backend,
+    ready: _Ready,
     *,
-    contexts: Mapping[str, Context],
     cache: AnswerCache,
     report: Listener,
 ) -> tuple[dict[str, list[Case]], list[Selection]]:
@@ -364,10 +405,10 @@ def _leave_out_answered(
     return leave_out_answered(
         cases,
         counts,
-        model,
-        backend,
+        ready.model,
+        ready.backend,
         preset,
-        context=contexts[preset.name],
+        context=ready.contexts[preset.name],
         cache=cache,
         advance=advance,
     )

@@ -191,63 +191,103 @@ report = function_of(ReportRuns, name="report")
 
 
 def _report(wanted: ReportRuns) -> Report:
-    from kgedit.analysis.report import overview_tables, report_tables, summary_tables
-    from kgedit.analysis.results_files import results_files_table
-    from kgedit.runs.easyedit_results import easyedit_results, read_easyedit_results
+    from kgedit.runs.easyedit_results import easyedit_results
     from kgedit.runs.run_files import read_runs
 
     _check_breakdowns(wanted.by)
-    out, overwrite = wanted.out, wanted.overwrite
-    markdown_file, csv_file = _target(wanted.markdown, out, "report.md"), _target(wanted.csv, out, "report.csv")
-    json_file, tables_folder = _target(wanted.json, out, "report.json"), Path(out) / "tables" if out else None
-    html_file, figures_folder = (None if path is None else Path(path) for path in (wanted.html, wanted.figures))
-    if figures_folder and figures_folder.exists() and not overwrite:
-        raise TimestepError(f"{figures_folder} already exists. Replace it: --overwrite")
+    targets = _targets(wanted)
     folders, files = _folders_and_files(wanted.runs)
     easyedit_files = _easyedit_files(folders, wanted.easyedit)
-    files_asked_for = [path for path in (markdown_file, csv_file, json_file, html_file, figures_folder) if path]
-    check_outputs([*files_asked_for, *easyedit_files.values()])
+    check_outputs([*targets.all, *easyedit_files.values()])
     of_runs_only = (wanted.html, wanted.figures, wanted.easyedit, wanted.csv)
     _check_files(files, folders, rescore=wanted.rescore, of_runs=of_runs_only)
     if wanted.rescore:
         _rescore(folders)
     found = tuple(_with_cutoff(run, wanted.knowledge_cutoff) for run in read_runs(folders))
-    corpus_counts = _counts(found, wanted.by, wanted.counts)
-    stated = results_files_table([read_easyedit_results(file) for file in files], found)
-    stated_too = (stated,) if stated else ()
-
-    def tables_by(tables_of: Callable[..., list[Table]]) -> tuple[Table, ...]:
-        return (*(tables_of(found, by=wanted.by, counts=corpus_counts) if found else ()), *stated_too)
-
-    made = Report(
-        runs=found,
-        tables=_chosen(tables_by(overview_tables if wanted.brief else report_tables), wanted.only),
-        summary=tables_by(summary_tables),
-        sentences=tuple(_verdict(found)),
-    )
-    # Files contain all tables, whatever is printed.
-    is_part = bool(wanted.brief or wanted.only) and bool(markdown_file or json_file or tables_folder)
-    whole = replace(made, tables=tables_by(report_tables)) if is_part else made
-    documents = ((markdown_file, whole.to_markdown), (csv_file, whole.to_csv), (json_file, whole.to_json))
-    texts = {path: text() for path, text in documents if path}
-    tables = _tables(whole, tables_folder) if tables_folder else {}
-    page = _page(found) if html_file or figures_folder else None
-    pages = {html_file: page.html} if page and html_file else {}
+    made, whole = _compare(wanted, found, files)
     runs = found if easyedit_files else ()
     results = {easyedit_files[run.folder.resolve()]: easyedit_results(run.folder) for run in runs}
-    check_outputs([*files_asked_for, *results, *tables])
-    if tables_folder:
-        _clear(tables_folder, keep=tables, overwrite=overwrite)
-    write_files(texts | tables | pages | {path: one.text for path, one in results.items()}, overwrite=overwrite)
-    if page and figures_folder:
-        _write_figures(page, figures_folder)
-    in_order = (*texts, tables_folder, *pages, figures_folder, *results)
+    written = _write(whole, targets, {path: one.text for path, one in results.items()}, overwrite=wanted.overwrite)
     notes = tuple(
         f"{path}: {one.left_out:,} of {one.edits:,} edits left out, because their own question was not asked"
         for path, one in results.items()
         if one.left_out
     )
-    return replace(made, files=tuple(path for path in in_order if path), notes=notes)
+    return replace(made, files=written, notes=notes)
+
+
+@dataclass(frozen=True, slots=True)
+class _Targets:
+    """Where a report is written; None: not written."""
+
+    markdown: Path | None
+    csv: Path | None
+    json: Path | None
+    html: Path | None
+    tables: Path | None
+    figures: Path | None
+
+    @property
+    def all(self) -> list[Path]:
+        """The files, and the folder of figures."""
+        return [path for path in (self.markdown, self.csv, self.json, self.html, self.figures) if path]
+
+
+def _targets(wanted: ReportRuns) -> _Targets:
+    out = wanted.out
+    figures = Path(wanted.figures) if wanted.figures else None
+    if figures and figures.exists() and not wanted.overwrite:
+        raise TimestepError(f"{figures} already exists. Replace it: --overwrite")
+    return _Targets(
+        markdown=_target(wanted.markdown, out, "report.md"),
+        csv=_target(wanted.csv, out, "report.csv"),
+        json=_target(wanted.json, out, "report.json"),
+        html=Path(wanted.html) if wanted.html else None,
+        tables=Path(out) / "tables" if out else None,
+        figures=figures,
+    )
+
+
+def _compare(wanted: ReportRuns, found: tuple[Run, ...], files: Sequence[Path]) -> tuple[Report, Report]:
+    """The report as printed, and with all tables, as in its files."""
+    from kgedit.analysis.report import overview_tables, report_tables, summary_tables
+    from kgedit.analysis.results_files import results_files_table
+    from kgedit.runs.easyedit_results import read_easyedit_results
+
+    corpus_counts = _counts(found, wanted.by, wanted.counts)
+    stated = results_files_table([read_easyedit_results(file) for file in files], found)
+
+    def tables_by(tables_of: Callable[..., list[Table]]) -> tuple[Table, ...]:
+        made = tables_of(found, by=wanted.by, counts=corpus_counts) if found else []
+        return (*made, *([stated] if stated else []))
+
+    tables = tables_by(overview_tables if wanted.brief else report_tables)
+    made = Report(
+        runs=found,
+        tables=_chosen(tables, wanted.only),
+        summary=tables_by(summary_tables),
+        sentences=tuple(_verdict(found)),
+    )
+    has_files = wanted.out or wanted.markdown or wanted.json
+    if wanted.brief and has_files:
+        tables = tables_by(report_tables)
+    return made, replace(made, tables=tables)
+
+
+def _write(made: Report, targets: _Targets, results: dict[Path, str], *, overwrite: bool) -> tuple[Path, ...]:
+    """Write the files of a report, and those of its runs for EasyEdit; returns files and folders in order."""
+    documents = ((targets.markdown, made.to_markdown), (targets.csv, made.to_csv), (targets.json, made.to_json))
+    texts = {path: text() for path, text in documents if path}
+    tables = _tables(made, targets.tables) if targets.tables else {}
+    page = _page(made.runs) if targets.html or targets.figures else None
+    pages = {targets.html: page.html} if page and targets.html else {}
+    check_outputs([*targets.all, *results, *tables])
+    if targets.tables:
+        _clear(targets.tables, keep=tables, overwrite=overwrite)
+    write_files(texts | tables | pages | results, overwrite=overwrite)
+    if page and targets.figures:
+        _write_figures(page, targets.figures)
+    return tuple(path for path in (*texts, targets.tables, *pages, targets.figures, *results) if path)
 
 
 def _verdict(runs: Sequence[Run]) -> list[str]:
