@@ -152,7 +152,12 @@ class _Commands(CommandGroup):
                 encoding = sys.getfilesystemencoding()
                 advice = "Rename the file or folder." if encoding == "utf-8" else "Set PYTHONUTF8=1."
                 raise click.UsageError(f"The argument {argument!a} is not {encoding}. {advice}", ctx)
-        return super().parse_args(ctx, _with_loudness_first(args))
+        try:
+            return super().parse_args(ctx, _with_loudness_first(args))
+        except OSError as error:  # --help and --version print while arguments are parsed
+            if error.errno not in _OF_WRITING:
+                raise
+            raise _unwritable(error) from error
 
     def invoke(self, ctx: click.Context) -> object:
         _print_any_letter()
@@ -183,11 +188,7 @@ class _Commands(CommandGroup):
             if isinstance(error, OSError) and error.errno in _OF_WRITING:
                 if ctx.params["verbose"]:
                     traceback.print_exc()
-                _discard_unwritten()
-                advice = "Check the free space of its disk."
-                raise click.ClickException(
-                    f"Standard output or a file cannot be written: {error.strerror}. {advice}"
-                ) from error
+                raise _unwritable(error) from error
             if not is_undecodable(error):
                 raise
             raise click.ClickException(visible(about_undecodable(error), keep="\n\t")) from error
@@ -198,6 +199,13 @@ def _with_loudness_first(args: list[str]) -> list[str]:
     ends = args.index("--") if "--" in args else len(args)
     first = [word for word in args[:ends] if word in _LOUDNESS]
     return [*first, *(word for word in args[:ends] if word not in _LOUDNESS), *args[ends:]]
+
+
+def _unwritable(error: OSError) -> click.ClickException:
+    """The message for an error of _OF_WRITING."""
+    _discard_unwritten()
+    advice = "Check the free space of its disk."
+    return click.ClickException(f"Standard output or a file cannot be written: {error.strerror}. {advice}")
 
 
 def _discard_unwritten() -> None:

@@ -13,8 +13,8 @@ import click
 from kgedit.cli import completion
 from kgedit.cli.formats import print_json, print_result, print_summary, print_tables, result_format, wants_json
 from kgedit.cli.progress import say, stages
-from kgedit.cli.verb_command import FlagOption, Given, verb_command, with_parameters
-from kgedit.errors import KgeditError, SpecError
+from kgedit.cli.verb_command import FlagOption, Given, pairs, verb_command, with_parameters
+from kgedit.errors import KgeditError
 from kgedit.llm.presets import MEANINGS, PRESETS
 from kgedit.runs.given_run import GivenRun
 from kgedit.verbs.run_edit import SPEC_FLAGS, RunEdit
@@ -192,18 +192,6 @@ def _tell_failures(folder: Path) -> None:
         click.echo(f"Not edited: {case_id}: {reason}", err=True)
     if len(reasons) > _MOST_FAILURES:
         click.echo(f"Not edited: {len(reasons) - _MOST_FAILURES} more, see {folder}/edits.jsonl", err=True)
-
-
-def pairs(texts: tuple[str, ...]) -> dict[str, str]:
-    """Parse the values of --set.
-
-    Raises:
-        SpecError: listing every text that is not KEY=VALUE.
-    """
-    problems = [f"--set takes KEY=VALUE, not '{text}'" for text in texts if "=" not in text]
-    if problems:
-        raise SpecError(problems)
-    return {key: value for key, _, value in (text.partition("=") for text in texts)}
 
 
 def ignore_renamed_functions() -> None:

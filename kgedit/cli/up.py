@@ -16,8 +16,8 @@ import click
 from kgedit.analysis.tables import NOTHING, Column, Table
 from kgedit.cli.formats import open_in_browser, open_page, print_json, print_tables, result_format, visible, wants_json
 from kgedit.cli.progress import bars, say
-from kgedit.cli.runs import ignore_renamed_functions, pairs, spec_options
-from kgedit.cli.verb_command import FlagOption, Given, verb_command, with_parameters
+from kgedit.cli.runs import ignore_renamed_functions, spec_options
+from kgedit.cli.verb_command import FlagOption, Given, pairs, verb_command, with_parameters
 from kgedit.pages.charts import percent
 from kgedit.verbs.up import Up, carry_out
 

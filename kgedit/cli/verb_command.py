@@ -326,10 +326,23 @@ def _split(_context: click.Context, _parameter: click.Parameter, given: tuple[st
 
 
 def _read_pairs(_context: click.Context, _parameter: click.Parameter, given: tuple[str, ...]) -> dict[str, str]:
-    problems = [f"--set takes KEY=VALUE, not '{text}'" for text in given if "=" not in text]
+    return pairs(given)
+
+
+def pairs(texts: Sequence[str]) -> dict[str, str]:
+    """Parse the values of --set.
+
+    Raises:
+        SpecError: listing every text that is not KEY=VALUE, and every key with two values.
+    """
+    problems = [f"--set takes KEY=VALUE, not '{text}'" for text in texts if "=" not in text]
+    values: dict[str, str] = {}
+    for key, _, value in (text.partition("=") for text in texts):
+        if values.setdefault(key, value) != value:
+            problems.append(f"--set gives {key} two values, '{values[key]}' and '{value}'")
     if problems:
         raise SpecError(problems)
-    return {key: value for key, _, value in (text.partition("=") for text in given)}
+    return values
 
 
 @dataclass(frozen=True, slots=True)

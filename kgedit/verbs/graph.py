@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+from kgedit.errors import GraphError
 from kgedit.progress import Steps, advancing
 from kgedit.store.scope import Scope
 from kgedit.verbs.live_progress import step_line
@@ -72,6 +73,11 @@ class ForGraph:
     progress: Steps | None = python_only(
         default=None, help="Called with every step. None shows a progress line in a notebook or a terminal."
     )
+
+    def refuse_unused_scope(self, *, graph: bool) -> None:
+        """Raise GraphError if a scope is given, but the graph is not updated."""
+        if self.scope is not None and not graph:
+            raise GraphError("graph=False does not update the graph. Leave scope out.")
 
     def update(self, home: Path, *, rebuild: bool = False) -> GraphContent:
         """Update the graph to match the store, and return its content."""

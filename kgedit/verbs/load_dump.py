@@ -134,6 +134,7 @@ class LoadDump(OnEngine, DumpOptions, ForGraph, HomeVerb["Snapshot"]):
             StoreError: if the store cannot be written, or contains another dump under this date.
             GraphError: if the graph cannot be written.
         """
+        self.refuse_unused_scope(graph=self.graph)
         steps = self.progress or step_line
         with self._build(steps) as build:
             snapshot = load_dump(home, Path(self.path), read_date(self.date), options=self, steps=steps, build=build)
@@ -173,6 +174,7 @@ class LoadDumpAsOf(DumpOptions, ForGraph, HomeVerb["list[Snapshot]"]):
             StoreError: if no day is given, or a day already has another snapshot; then none is written.
             GraphError: if the graph cannot be written.
         """
+        self.refuse_unused_scope(graph=self.graph)
         wanted, steps = [read_date(day) for day in self.days], self.progress or step_line
         snapshots = load_dump_as_of(home, Path(self.path), wanted, options=self, steps=steps)
         if self.graph:
@@ -333,6 +335,7 @@ class LoadChanges(ForGraph, HomeVerb["tuple[Snapshot, Snapshot]"]):
         from kgedit.store.snapshots import open_snapshot
         from kgedit.timesteps.changes_only import take_changes
 
+        self.refuse_unused_scope(graph=self.graph)
         old, new = (open_snapshot(Path(self.store), read_date(day)) for day in (self.older, self.newer))
         taken = take_changes(home, old, new)
         if self.graph:

@@ -37,6 +37,7 @@ class DropSnapshot(ForGraph, HomeVerb["GraphContent | None"]):
         from kgedit.store.disk import disk_errors
         from kgedit.store.snapshots import drop_snapshot
 
+        self.refuse_unused_scope(graph=self.graph)
         with disk_errors(home):
             left = drop_snapshot(home, read_date(self.date))
         if self.graph and left:

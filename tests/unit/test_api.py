@@ -22,6 +22,7 @@ from world.small_timestep import write_timestep
 import kgedit
 from kgedit.editing.saved import read_saved
 from kgedit.sample.generate import write_world
+from kgedit.store.scope import Scope
 from kgedit.timesteps.known_facts import sample_facts
 
 pytestmark = pytest.mark.usefixtures("own_home")
@@ -458,6 +459,8 @@ def test_a_home_loads_lists_and_drops_snapshots_without_a_graph(tmp_path: Path) 
         home.export_timestep(datetime.date(2021, 1, 4), "2023-02-27")
     with pytest.raises(kgedit.StoreError, match="Write YYYY-MM-DD"):
         home.load_dump(dump, "4 January", graph=False)
+    with pytest.raises(kgedit.GraphError, match="Leave scope out"):
+        home.drop_snapshot("2021-01-04", graph=False, scope=Scope(items_only=True))
     with pytest.raises(kgedit.TimestepError, match="export-timestep"):
         home.timestep("2021-01-04", "2023-02-27")
     with pytest.raises(kgedit.GraphError, match="not both"):

@@ -119,10 +119,11 @@ def test_verbose_shows_where_an_error_occurred() -> None:
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="a device of Linux")
-def test_a_full_disk_on_standard_output_is_one_line() -> None:
+@pytest.mark.parametrize("words", ["configs cp ft_m/default -", "--help", "configs --help"])
+def test_a_full_disk_on_standard_output_is_one_line(words: str) -> None:
     with Path("/dev/full").open("w") as full:
         ran = subprocess.run(
-            [sys.executable, "-m", "kgedit", "configs", "cp", "ft_m/default", "-"],
+            [sys.executable, "-m", "kgedit", *words.split()],
             stdout=full, stderr=subprocess.PIPE, text=True, check=False,
         )  # fmt: skip
     assert (ran.returncode, ran.stderr) == (

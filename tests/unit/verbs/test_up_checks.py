@@ -37,6 +37,7 @@ def _without(monkeypatch: pytest.MonkeyPatch, module: object, package: str) -> N
         (["--method", "gracee", "--protocol", "both"], 1, "gracee"),
         (["--method", "ft_m", "--set", "stepz=5"], 1, "did you mean 'steps'"),
         (["--set", "steps"], 1, "--set takes KEY=VALUE"),
+        (["--set", "steps=5", "--set", "steps=50"], 1, "--set gives steps two values, '5' and '50'"),
         (["--preset", "wilt"], 1, "did you mean 'wild'"),
         (["--model", "./absent"], 1, "absent"),
         (["--method", "ft_m", "--method", "ft_m"], 1, "Give each --model and --method once"),
