@@ -20,8 +20,8 @@ Fault = Callable[[str, int], str | None]
 "401", "404", "429", "500", "503": that status; 429 requests `retry_after`. "no credit": 429 with OpenAI's error for an
 empty account. "timeout": no response. "cut": half of the JSON. "torn": shorter than announced. "not JSON".
 "no choice": an empty list. "two choices". "no text": content null. "refused": content null and a refusal. "tool call":
-content null and a call of a tool. "spent": content null because reasoning took all tokens. "filtered": content null
-for the reason content_filter. "another's": repeats the reply to an earlier request.
+content null and a call of a tool. "spent": content null because reasoning took all tokens. "spent, shown": with that
+reasoning. "filtered": content null for the reason content_filter. "another's": repeats the reply to an earlier request.
 """
 
 
@@ -157,6 +157,7 @@ class _Handler(BaseHTTPRequestHandler):
                 "refused": [{**choice, **_no_text(choice, refusal="I cannot help with that.")}],
                 "filtered": [{**choice, **_no_text(choice), "finish_reason": "content_filter"}],
                 "spent": [{**choice, **_no_text(choice), "finish_reason": "length"}],
+                "spent, shown": [{**choice, **_no_text(choice, reasoning="Well,"), "finish_reason": "length"}],
                 "tool call": [{**choice, **_no_text(choice, tool_calls=[{"id": "1", "type": "function"}])}],
             }[fault]
             self._send(200, json.dumps({**completion, "choices": broken}).encode())

@@ -81,6 +81,7 @@ class OpenAIBackend(Backend):
             effort=_EFFORT,
             price=price,
             budget=self._spending.budget,
+            room=False,  # a preset sets the room for reasoning (thinking_tokens), as with the other backends
         )
 
     def _request(self, asked: PresetQuestion) -> ModelRequest:

@@ -130,6 +130,7 @@ class ChatClient:
         cache: Cache of replies.
         price: Price of the model; None if unknown.
         budget: Maximum dollars that all calls of `ask` together may spend; None means no limit.
+        room: Whether a request whose tokens were all spent on reasoning is repeated with room for it.
 
     Raises:
         ModelError: if a budget but no price is given.
@@ -144,6 +145,7 @@ class ChatClient:
         effort: Effort | None = None,
         price: Price | None = None,
         budget: float | None = None,
+        room: bool = True,
     ) -> None:
         self._server = server
         self._cache = cache
@@ -151,7 +153,7 @@ class ChatClient:
         self._effort = effort or Effort()
         self._price = price
         self._purse = Purse(model, price, budget)
-        self._accepted = AcceptedParameters()
+        self._accepted = AcceptedParameters(room=room)
 
     def estimate(
         self, requests: Sequence[ChatRequest], counter: TokenCounter, *, likely_reply: str | Sequence[str]
@@ -265,7 +267,7 @@ class ChatClient:
             try:
                 with pace.turn():
                     work.count_call()
-                    reply = self._call(key, request, sent, work=work, connection=connection)
+                    reply = self._call(key, request, sent, work, connection)
             except OtherParametersError:
                 attempt -= 1
                 continue
@@ -277,6 +279,10 @@ class ChatClient:
                 self._purse.settle(reserved, reply, perhaps_paid=perhaps_paid)
             if reply is not None:
                 pace.succeeded()
+                if self._accepted.learn_from(reply, request, sent):
+                    continue
+                # Stored before it is counted, so that a kill loses no reply that was paid for.
+                self._cache.add(key, reply)
                 return reply
             assert error is not None
             work.count_failure(error)
@@ -288,13 +294,11 @@ class ChatClient:
             pace.wait(pause)
 
     def _call(
-        self, key: str, request: ModelRequest, sent: AcceptedParameters, *, work: _Work, connection: ServerConnection
+        self, key: str, request: ModelRequest, sent: AcceptedParameters, work: _Work, connection: ServerConnection
     ) -> ChatReply:
         completion_id, reply = connection.call(request, sent)
         if not work.is_new(completion_id, key):
             raise CallError("the reply of another request", again=True)
-        # Stored before it is counted, so that a kill loses no reply that was paid for.
-        self._cache.add(key, reply)
         return reply
 
     def _note(self, key: str, reply: ChatReply | FailedCall, work: _Work) -> None:

@@ -178,6 +178,36 @@ def test_parameters_that_a_model_does_not_accept_are_renamed_or_left_out(tmp_pat
         assert (again.cached, again.calls) == (3, 0)
 
 
+@contextmanager
+def reasoning_server() -> Iterator[FaultServer]:
+    """A server such as vLLM, whose model reasons within max_tokens and needs a thousand."""
+    with fault_server(fault=lambda _, __: "spent, shown" if server.bodies[-1]["max_tokens"] < 1000 else None) as server:
+        yield server
+
+
+def test_a_model_that_spends_its_tokens_on_reasoning_is_asked_again_with_room(tmp_path: Path) -> None:
+    with reasoning_server() as server:
+        # One call at a time, because the server looks at its last request.
+        asker = ChatClient(
+            ChatServer(url=server.url), ReplyCache(tmp_path), model="m", effort=Effort(workers=1, attempts=2),
+            price=ONE_DOLLAR_A_TOKEN, budget=10_000.0,
+        )  # fmt: skip
+        asked = asker.ask(words(2))
+        assert texts(asked.replies) == ["WORD 0", "WORD 1"]
+        assert server.tries == {"word 0": 2, "word 1": 1}, "known after the first reply"
+        paid = server.tries.total() * 2 + 3 * 2
+        assert asked.dollars == paid, "the reply that was spent on reasoning is paid for as well"
+        again = client(server, tmp_path).ask(words(2))
+        assert (again.cached, again.calls) == (2, 0)
+
+
+def test_without_room_a_reply_that_was_spent_on_reasoning_is_kept(tmp_path: Path) -> None:
+    with reasoning_server() as server:
+        asker = ChatClient(ChatServer(url=server.url), ReplyCache(tmp_path), model="m", room=False)
+        assert texts(asker.ask(words(1)).replies) == [""]
+        assert server.tries == {"word 0": 1}
+
+
 def test_room_for_reasoning_counts_for_the_budget(tmp_path: Path) -> None:
     without_room = most_tokens(request("word 0")) + 5
     with reasoning_model() as server:
