@@ -1,8 +1,8 @@
 """Finds entities in RDF text, and converts Turtle to lines of N-Triples.
 
 N-Triples need no library, because each line is a triple. Turtle is parsed with rdflib, entity by entity, which is far
-slower; the prefixes at the beginning of the file are added to every block. Documents of other forms are read as a
-whole.
+slower; the prefixes at the beginning of the file are added to every block. Documents of other forms, and Turtle that
+does not mark entities as the dumps do, are read as a whole.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import logging
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from itertools import chain
+from itertools import chain, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -71,7 +71,7 @@ def blocks_of_document(chunks: Iterator[bytes | bytearray], path: Path, form: st
     yield from _in_blocks(graph)
 
 
-_NAMES = {"xml": "RDF/XML", "json-ld": "JSON-LD"}
+_NAMES = {"xml": "RDF/XML", "json-ld": "JSON-LD", "turtle": "Turtle"}
 
 
 def parse(text: bytes, form: str) -> rdflib.Graph:
@@ -180,8 +180,8 @@ class RdfFraming(Marked):
 
     def blocks(self, chunks: Iterator[bytes | bytearray], path: Path) -> Iterator[bytes]:
         """Blocks of whole entities."""
-        first = bytes(next(chunks, b""))
-        form = document_form(without_mark(first))
+        first = _beginning(chunks)
+        form = "turtle" if _lacks_entity(first) else document_form(without_mark(first))
         if form is not None:
             yield from blocks_of_document(chain([without_mark(first)], chunks), path, form)
             return
@@ -191,6 +191,22 @@ class RdfFraming(Marked):
 
 
 RDF = RdfFraming()
+
+
+def _beginning(chunks: Iterator[bytes | bytearray]) -> bytes:
+    """First chunk; of Turtle, with more until an entity begins, because the prefixes may be longer than a chunk."""
+    first = bytes(next(chunks, b""))
+    while (b"\n" not in first or _lacks_entity(first)) and len(first) < BLOCK_BYTES:
+        more = next(chunks, b"")
+        if not more:
+            break
+        first += more
+    return first
+
+
+def _lacks_entity(text: bytes) -> bool:
+    """Whether a Turtle text does not mark where entities begin, as with other prefixes than the dumps'."""
+    return bool(TURTLE.match(without_mark(text))) and not _BEGINS.search(text)
 
 
 def prefixes_of(text: bytes) -> bytes:
@@ -216,10 +232,10 @@ def _from_turtle(block: bytes) -> Iterator[bytes]:
     """Triples of Turtle, entity by entity; the first triple of each marks its beginning."""
     prefixes = prefixes_of(block)
     starts = [match.start() for match in _BEGINS.finditer(block)]
-    pieces = [block[: starts[0]] if starts else block]
-    pieces += [block[start:end] for start, end in zip(starts, [*starts[1:], len(block)], strict=True)]
-    for number, piece in enumerate(pieces):
-        yield from _parse_turtle(piece if number == 0 else prefixes + piece)
+    bounds = [*starts, len(block)]
+    yield from _parse_turtle(block[: bounds[0]])
+    for start, end in pairwise(bounds):
+        yield from _parse_turtle(prefixes + block[start:end])
 
 
 def _parse_turtle(text: bytes) -> list[bytes]:
