@@ -61,11 +61,14 @@ def fetch_slice(given: FetchSlice) -> None:
     with bars() as add:
         made = replace(given, progress=add("Fetching", 1000, "entities")).run()
     _report_fetched(made)
+    if made.redirected:
+        say(f"Ids that redirect to another entity: {made.redirected:,}; their targets are in the file.")
     print_result(
         {
             "path": made.path,
             "entities": made.entities,
             "not_found": made.unknown,
+            "redirected": made.redirected,
             "ancestors": made.ancestors,
             "ancestors_left_out": made.beyond,
         }

@@ -129,12 +129,6 @@ def _opened(path: Path, *, compressed: bool) -> IO[bytes]:
     return path.open("wb")
 
 
-def batches(names: list[str], size: int) -> Iterator[list[str]]:
-    """Split into lists of at most `size` entries, in order."""
-    for start in range(0, len(names), size):
-        yield names[start : start + size]
-
-
 class Surroundings:
     """Classes and direct containers of the entities fetched so far."""
 
@@ -148,6 +142,10 @@ class Surroundings:
             self._classes[subject].add(value)
         elif property_id in CONTAINMENT:
             self._containers[subject].add(value)
+
+    def redirect(self, source: str, target: str) -> None:
+        """Give an id the surroundings of the entity to which it redirects, also those added later."""
+        self._classes[source], self._containers[source] = self._classes[target], self._containers[target]
 
     def fetch_around(self, values: Iterable[str], steps: int, fetch: Callable[[list[str]], None]) -> int:
         """Fetch values and then their surroundings, one batch per step.

@@ -1,7 +1,7 @@
 """A slice of Wikidata from a SPARQL endpoint, with full statements, as N-Triples grouped by entity like a dump.
 
-Ids are queried first, then the entities in small batches; each page is stored as it arrives. The properties used by the
-statements are fetched too, because labels and datatypes would be missing without them.
+Ids are queried first, then the entities in small batches; each page is stored as it arrives. Targets of redirects are
+fetched too, and the properties used by the statements, because labels and datatypes would be missing without them.
 """
 
 from __future__ import annotations
@@ -10,12 +10,13 @@ import json
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from math import ceil
 from pathlib import Path
 from typing import Any
 
 from kgedit.errors import SourceError
 from kgedit.fetching.manners import Manners, TemporaryError, check_address, persistently, temporary_errors
-from kgedit.fetching.slices import FetchedPages, Surroundings, batches, check_suffix
+from kgedit.fetching.slices import FetchedPages, Surroundings, check_suffix
 from kgedit.progress import advance
 from kgedit.wikidata.ids import INSTANCE_OF, SUBCLASS_OF, is_entity_id, site_address
 
@@ -25,6 +26,10 @@ _PREDICATE = re.compile(rb"<http://www\.wikidata\.org/prop/(?:[a-z-]+/)*(P[1-9][
 _LINK = re.compile(
     rb"<http://www\.wikidata\.org/entity/(Q[1-9][0-9]*)> <http://www\.wikidata\.org/prop/direct/(P[1-9][0-9]*)> "
     rb"<http://www\.wikidata\.org/entity/(Q[1-9][0-9]*)> \."
+)
+_REDIRECT = re.compile(
+    rb"<http://www\.wikidata\.org/entity/([QP][1-9][0-9]*)> <http://www\.w3\.org/2002/07/owl#sameAs> "
+    rb"<http://www\.wikidata\.org/entity/([QP][1-9][0-9]*)> \."
 )
 _ID = re.compile(r"[QP][1-9][0-9]{0,17}")
 
@@ -82,6 +87,7 @@ class FetchedSlice:
         unknown: Ids without statements on the endpoint.
         ancestors: Number of entities fetched as values or their surroundings.
         beyond: Number of ids directly beyond the last step, which were not fetched.
+        redirected: Number of ids that redirect to another entity, which is in the file with the redirect.
     """
 
     path: Path
@@ -89,6 +95,7 @@ class FetchedSlice:
     unknown: tuple[str, ...]
     ancestors: int = 0
     beyond: int = 0
+    redirected: int = 0
 
 
 def fetch_slice(order: SliceOrder, target: Path, *, overwrite: bool = False) -> FetchedSlice:
@@ -121,7 +128,7 @@ def fetch_slice(order: SliceOrder, target: Path, *, overwrite: bool = False) -> 
     if not fetched.entities:
         raise SourceError(f"{order.endpoint} knows none of these items ({order.describe()}). Nothing was written.")
     path = pages.finish(fetched.names, slice_of=order.describe())
-    return FetchedSlice(path, fetched.entities, tuple(fetched.unknown), ancestors, beyond)
+    return FetchedSlice(path, fetched.entities, tuple(fetched.unknown), ancestors, beyond, fetched.redirected)
 
 
 @dataclass(slots=True)
@@ -129,12 +136,28 @@ class _Fetched:
     """State of the fetch."""
 
     entities: int = 0
+    redirected: int = 0
     names: list[str] = field(default_factory=list)
     properties: set[str] = field(default_factory=set)
     unknown: list[str] = field(default_factory=list)
     asked: set[str] = field(default_factory=set)
     values: set[str] = field(default_factory=set)
     surroundings: Surroundings = field(default_factory=Surroundings)
+
+    def add(self, content: bytes, *, are_items: bool) -> list[str]:
+        """Add the triples of a page; returns the targets of its redirects, whose facts are not on the page."""
+        redirects = [(source.decode(), target.decode()) for source, target in _REDIRECT.findall(content)]
+        self.redirected += len(redirects)
+        self.entities += content.count(b"schema.org/Dataset> .") - len(redirects)
+        self.properties |= {match[1].decode() for match in _PREDICATE.finditer(content)}
+        for match in _LINK.finditer(content):
+            subject, property_id, value = (group.decode() for group in match.groups())
+            self.surroundings.add(subject, property_id, value)
+            if are_items:
+                self.values.add(value)
+        for source, target in redirects:
+            self.surroundings.redirect(source, target)
+        return list(dict.fromkeys(target for _, target in redirects))
 
 
 def _fetch_ancestors(order: SliceOrder, pages: FetchedPages, fetched: _Fetched) -> tuple[int, int]:
@@ -158,22 +181,19 @@ def _fetch_entities(
     ids: list[str],
     fetched: _Fetched,
 ) -> None:
-    for number, batch in enumerate(batches(ids, order.page), start=1):
+    left, number = ids, 0
+    while left:
+        batch, left, number = left[: order.page], left[order.page :], number + 1
         name = f"{kind}-{number:06d}.nt"
         content = pages.get(name)
         if content is None:
             content = pages.put(name, _entities(order, batch))
         fetched.names.append(name)
-        fetched.entities += content.count(b"schema.org/Dataset> .")
         fetched.unknown += [one for one in batch if f"/Special:EntityData/{one}>".encode() not in content]
-        fetched.properties |= {match[1].decode() for match in _PREDICATE.finditer(content)}
         fetched.asked.update(batch)
-        for match in _LINK.finditer(content):
-            subject, property_id, value = (group.decode() for group in match.groups())
-            fetched.surroundings.add(subject, property_id, value)
-            if kind == "items":
-                fetched.values.add(value)
-        advance(min(1000, 1000 * number * order.page // len(ids)), fetched.entities)
+        targets = fetched.add(content, are_items=kind == "items")
+        left += [one for one in targets if one not in fetched.asked and one not in left]
+        advance(1000 * number // (number + ceil(len(left) / order.page)), fetched.entities)
 
 
 _PAGE_OF_IDS = 10_000
