@@ -2,7 +2,7 @@
 
 The text of a page is the entity as in the JSON dump, so the JSON loader parses it. Unlike the JSON dump, this format
 contains redirects. Pages of other namespaces are skipped. If a page has several revisions, the last one counts; of
-copies of a page in a block, the one with the latest revision.
+copies of a page in a block, the one with the latest revision, also if it is a redirect.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class XmlParser:
 
     source: ClassVar[str] = "https://www.mediawiki.org/wiki/Help:Export#Export_format"
     licence: ClassVar[str] = "CC0-1.0"
-    version: ClassVar[str] = "3"
+    version: ClassVar[str] = "4"
     bad_lines: ClassVar[tuple[str, ...]] = (
         NO_XML,
         NO_TEXT,
@@ -89,7 +89,7 @@ class XmlParser:
         """Parse a block by converting its pages to lines of JSON for the JSON loader."""
         counts: Counter[str] = Counter()
         texts: dict[str, list[tuple[int | None, bytes]]] = {}
-        redirects: dict[tuple[str, str], None] = {}
+        redirects: dict[tuple[str, str], int] = {}
         rest = _PAGE.sub(b"\n", block)
         for line in rest.splitlines():
             text = line.strip()
@@ -98,6 +98,11 @@ class XmlParser:
                 counts[NO_XML] += 1
         for found in _PAGE.finditer(block):
             self._read_page(found[0], counts, texts, redirects)
+        for (name, _), revision in redirects.items():
+            copies = texts.get(name, [])
+            if copies and all(revision > (earlier or 0) for earlier, _ in copies):
+                counts.update({"lines": len(copies), "repeated entity": len(copies)})
+                del texts[name]
         # The JSON loader keeps the first of several lines about an entity.
         for copies in texts.values():
             copies.sort(key=lambda copy: copy[0] or 0, reverse=True)
@@ -114,7 +119,7 @@ class XmlParser:
         page: bytes,
         counts: Counter[str],
         texts: dict[str, list[tuple[int | None, bytes]]],
-        redirects: dict[tuple[str, str], None],
+        redirects: dict[tuple[str, str], int],
     ) -> None:
         try:
             content = _content(page)
@@ -136,7 +141,7 @@ class XmlParser:
             texts.setdefault(name, []).append((revision, line))
         elif all(one[:1] in _KINDS and is_id_of(_KINDS[one[0]], one) for one in (name, target)) and name != target:
             counts["lines"] += (name, target) not in redirects
-            redirects[name, target] = None
+            redirects[name, target] = max(redirects.get((name, target), 0), revision or 0)
         else:
             counts.update(("lines", "unusable id"))
 

@@ -84,6 +84,17 @@ def test_of_copies_of_a_page_in_a_block_the_latest_one_counts(revisions: tuple[i
     assert counts == {"lines": 2, "statements": 2, "repeated entity": 1, "statement of a repeated entity": 1}
 
 
+@pytest.mark.parametrize("redirect_first", [False, True])
+@pytest.mark.parametrize(("revision", "kept"), [(4, [None, "Q2"]), (9, ["Q2"])])
+def test_of_a_page_and_a_redirect_in_a_block_the_latest_revision_counts(
+    revision: int, kept: list[str | None], redirect_first: bool
+) -> None:
+    pages = [page("Q1", TOWN, revision=5), page("Q1", '{"entity":"Q1","redirect":"Q2"}', revision=revision)]
+    _, entities, counts = parse(dump(*(reversed(pages) if redirect_first else pages)))
+    assert [row["redirect_target"] for row in entities] == kept  # the store prefers an entity to its redirect
+    assert (counts["lines"], counts.get("repeated entity", 0)) == (2, 2 - len(kept))
+
+
 @pytest.mark.parametrize("size", [1, 50, 400, 100_000])
 def test_blocks_hold_whole_pages(size: int) -> None:
     text = dump(*(page(f"Q{number}", TOWN) for number in range(1, 30)))
