@@ -22,6 +22,7 @@ class FullRdfParser(RdfParser):
         "equal values said twice in one qualifier",
         "language codes that RDF spells otherwise",
         "order of aliases in all but N-Triples",
+        "URLs that are addresses of entities or of files on Commons",
     )
 
     def statements_of(self, block: RdfBlock, name: str, entity: RdfEntity) -> list[Statement]:

@@ -31,6 +31,7 @@ class TruthyParser(RdfParser):
         "quantities",
         "formulas as TeX",
         "sitelinks in some years' dumps",
+        "URLs that are addresses of entities or of files on Commons",
     )
 
     def statements_of(self, block: RdfBlock, name: str, entity: RdfEntity) -> list[Statement]:  # noqa: ARG002 - as in the base

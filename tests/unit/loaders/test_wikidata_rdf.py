@@ -173,6 +173,14 @@ def test_a_statement_of_no_entity_is_counted() -> None:
     assert (rows, counts["statement of no entity"], counts["statements"]) == ([], 1, 1)
 
 
+def test_a_url_like_that_of_an_entity_is_read_as_the_entity_and_the_loader_says_so() -> None:
+    value = {"type": "string", "value": "http://www.wikidata.org/entity/Q5"}
+    url = {"snaktype": "value", "property": "P2888", "datatype": "url", "datavalue": value}
+    rows, _, _ = parse(triples(entity("Q1", statement(url))))
+    assert (rows[0]["object"], rows[0]["value"]) == ("Q5", None)
+    assert any("addresses of entities" in lacking for lacking in FullRdfParser.lacks)
+
+
 def test_lexemes_are_left_out_under_their_own_name() -> None:
     lexeme = triples(entity("Q7", OFFICE)).replace(b"/Q7>", b"/L7>").replace(b"#Item>", b"#Lexeme>")
     _, entities, counts = parse(lexeme)
