@@ -6,6 +6,7 @@ by the reasons below.
 
 from __future__ import annotations
 
+import datetime
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,6 +15,8 @@ import duckdb
 import pyarrow as pa
 
 from kgedit.errors import SourceError
+from kgedit.wikidata.ids import is_entity_id
+from kgedit.wikidata.times import day_number
 
 OF_AN_ENTITY = "redirect of an entity that the dump holds"
 """Counted once per id; the entity is kept."""
@@ -27,7 +30,9 @@ _LINE = re.compile(r"([QPL]\d+)\t([QPL]\d+)(?:\t(\d{4})-?(\d\d)-?(\d\d))?")
 
 _ID = re.compile(r"[QPL]\d")
 
-_FORM = "Write: from, tab, to, and if known another tab and the first date (Q1<tab>Q2<tab>2021-03-01)."
+_FORM = (
+    "Write two ids of one kind: from, tab, to, and if known another tab and the first date (Q1<tab>Q2<tab>2021-03-01)."
+)
 
 _STATED = pa.schema([("source", pa.string()), ("target", pa.string())])
 
@@ -73,14 +78,13 @@ def read_redirects(path: Path, until: int) -> GivenRedirects:
     with path.open(encoding="utf-8-sig", errors="replace") as file:
         for number, line in enumerate(file, start=1):
             lines += bool(line.strip())
-            match = _LINE.fullmatch(line.strip())
-            if match is None:
+            redirect = _redirect_in(line.strip())
+            if redirect is None:
                 if not line.strip() or (number == 1 and not _ID.match(line.strip())):
                     continue
                 raise SourceError(f"Line {number} of {path} is not a redirect: {line.strip()!r}. {_FORM}")
             redirects += 1
-            source, target, *day = match.groups()
-            first = int("".join(day)) if day[0] else 0
+            source, target, first = redirect
             before, known = latest.get(source, (0, target))
             if first > until or first < before:
                 continue
@@ -93,6 +97,20 @@ def read_redirects(path: Path, until: int) -> GivenRedirects:
         raise SourceError(f"{path} contains no redirect. {_FORM}")
     targets = {source: target for source, (_, target) in latest.items()}
     return GivenRedirects(targets, sum(len(found) - 1 for found in others.values()))
+
+
+def _redirect_in(line: str) -> tuple[str, str, int] | None:
+    """Source, target and first day (0 if there is none) of a line; None if it is not a redirect of possible ids."""
+    match = _LINE.fullmatch(line)
+    if match is None:
+        return None
+    source, target, *day = match.groups()
+    if source[0] != target[0] or not (is_entity_id(source) and is_entity_id(target)):
+        return None
+    try:
+        return source, target, day_number(datetime.date(*map(int, day))) if day[0] else 0
+    except ValueError:
+        return None
 
 
 def make_redirects(connection: duckdb.DuckDBPyConnection, entities: str, given: GivenRedirects) -> dict[str, int]:

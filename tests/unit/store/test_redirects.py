@@ -137,3 +137,22 @@ def test_a_wrong_first_line_is_an_error_and_a_heading_is_not(tmp_path: Path, fir
     file.write_text(f"{first}\nQ11\tQ2\n")
     with pytest.raises(SourceError, match=r"Line 1 of .* is not a redirect: 'Q10"):
         read_redirects(file, 20210104)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "Q012 Q1",
+        "Q1 Q99999999999999999999999",
+        "P9 Q183",
+        "Q5 L5",
+        "Q1 Q2 2020-13-45",
+        "Q1 Q2 20210229",
+        "Q1 Q2 00000101",
+    ],
+)
+def test_impossible_ids_other_kinds_and_impossible_days_are_errors(tmp_path: Path, line: str) -> None:
+    file = tmp_path / "redirects.tsv"
+    file.write_text("Q11\tQ2\nL1\tL2\t20210228\n" + "\t".join(line.split(" ")) + "\n")
+    with pytest.raises(SourceError, match=r"Line 3 of .* is not a redirect: .*two ids of one kind"):
+        read_redirects(file, 20210104)
