@@ -31,6 +31,7 @@ from kgedit.wikidata.snaks import DataValue, Snak, Value
 NO_EDGE = "malformed edge"
 OTHER = "edge of no Wikidata entity"
 NO_QUALIFIED = "qualifier of no statement"
+NO_LANGUAGE = "name or description without language"
 
 _COLUMNS = ("node1", "label", "node2")
 _WIKIDATA = "http://www.wikidata.org/entity/"
@@ -115,7 +116,7 @@ class KgtkParser:
     version: ClassVar[str] = "2"
     bad_lines: ClassVar[tuple[str, ...]] = (NO_EDGE,)
     bad_statements: ClassVar[tuple[str, ...]] = (*BAD_STATEMENTS, NO_QUALIFIED)
-    notes: ClassVar[tuple[str, ...]] = (*STATEMENT_NOTES, OTHER)
+    notes: ClassVar[tuple[str, ...]] = (*STATEMENT_NOTES, OTHER, NO_LANGUAGE)
     framing = Edges()
     lacks: ClassVar[tuple[str, ...]] = (
         "ranks where there is no column rank",
@@ -182,7 +183,9 @@ class _Block:
         elif edge.label in _WORDS:
             words = self.words.setdefault(subject, {})
             match = _TEXT.fullmatch(edge.node2)
-            if match:
+            if match is None:
+                self.counts[NO_LANGUAGE] += 1
+            else:
                 words.setdefault(edge.label, []).append((match[2].lower(), plain_line(_plain(match[1]))))
         elif edge.label in ("datatype", "property_type"):
             self.words.setdefault(subject, {})

@@ -71,6 +71,16 @@ def test_what_cannot_be_read_is_counted() -> None:
     }  # fmt: skip
 
 
+def test_names_and_descriptions_without_a_language_are_counted(tmp_path: Path) -> None:
+    edges = ['Q1\tlabel\t"Berlin"', "Q1\talias\tSpree-Athen", "Q1\tdescription\t'city'@en", "Q1\tP17\tQ183"]
+    path = tmp_path / "edges.tsv"
+    path.write_text("\n".join(["node1\tlabel\tnode2", *edges]) + "\n")
+    order = load_with("kgtk", LoaderOptions(), date=datetime.date(2021, 1, 4))
+    made = ingest(tmp_path / "home", order, DumpFile(path), workers=1, overwrite=False)
+    assert made.manifest["noted"] == {"name or description without language": 2}
+    assert (made.manifest["entities"], made.manifest["claims"]) == (1, 1)
+
+
 @pytest.mark.parametrize("size", [1, 10, 100, 10_000])
 def test_blocks_hold_whole_entities_with_the_heading(size: int) -> None:
     lines = [f"E{number}\tQ{number // 3}{'-P1' if number % 3 else ''}\tP1\tQ5\t" for number in range(3, 60)]
