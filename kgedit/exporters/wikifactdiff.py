@@ -129,6 +129,7 @@ def _case(case: Case) -> Row:
         ]
         if near and locality
         else [],
+        **({"kind": case.kind} if case.kind else {}),
     }
 
 

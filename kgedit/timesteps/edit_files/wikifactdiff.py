@@ -102,6 +102,7 @@ def _read_row(row: Row, place: RowPlace) -> Iterator[ReadCase]:
                     *_neighbours(row, fact, "neighborhood", "locality"),
                     *_neighbours(row, fact, "random_neighborhood", "random_locality"),
                 ),
+                kind=text_at(row, "kind") or None,
                 popularity=_number(row.get("subject_popularity")),
                 scenario=scenario,
                 static_answers=texts_of([text_at(other, "label") for other in by_decision["static"]]),

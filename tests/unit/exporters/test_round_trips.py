@@ -21,6 +21,7 @@ from kgedit.wording.catalogues import language_codes, read_catalogue
 
 NAMES = [name for name in EXPORTERS if name in EDIT_FORMATS and name != "unke"]
 """UnKE's form has one edit per item, and one answer per question."""
+KINDS = ["update", None, "backfill", None]
 
 
 @pytest.fixture
@@ -83,6 +84,15 @@ def test_a_neighbour_keeps_its_relation_and_that_it_changed(name: str, timestep:
     near = [probe for case in exported.cases() for probe in case.probes if probe.axis == "locality"]
     assert [(probe.facts[0].property, probe.changed) for probe in near] == [("P206", True)] * len(rows)
     assert not exported.unused
+
+
+@pytest.mark.parametrize("name", ["wikibigedit", "wikifactdiff"])
+def test_kinds_of_change_are_read_back(name: str, timestep: Timestep) -> None:
+    rows = [row | {"kind": kind} for row, kind in zip(timestep.table("cases").to_pylist(), KINDS, strict=True)]
+    pq.write_table(pa.Table.from_pylist(rows, schema=CASES), timestep.folder / "cases.parquet")
+    path = EXPORTERS[name](Timestep.open(timestep.folder))
+    assert [(case.kind, details.kind) for case, details in EditFile.open(path).details()] == [(k, k) for k in KINDS]
+    assert name != "wikifactdiff" or path.read_text(encoding="utf-8").count('"kind"') == 2
 
 
 def test_every_form_says_by_which_other_names_an_answer_is_accepted(timestep: Timestep) -> None:
