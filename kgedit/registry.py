@@ -9,10 +9,10 @@ import sys
 from collections.abc import Iterator, Mapping
 from functools import cache
 from importlib import import_module
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 from typing import Generic, TypeVar, cast
 
-from kgedit.errors import UnknownNameError
+from kgedit.errors import KgeditError, UnknownNameError
 
 Part = TypeVar("Part")
 
@@ -34,20 +34,31 @@ class Registry(Mapping[str, Part], Generic[Part]):
     def _targets(self) -> dict[str, str]:
         if self._group is None:
             return self._own
-        return _installed(self._group, tuple(sys.path)) | self._own
+        return {name: entry.value for name, entry in _installed(self._group, tuple(sys.path)).items()} | self._own
 
     def __getitem__(self, name: str) -> Part:
         """Import and return the part.
 
         Raises:
             UnknownNameError: with the nearest names, if there is no such part.
+            KgeditError: if the part of another package cannot be imported.
         """
         # Entry points are searched on disk: only for names of other packages.
         targets = self._own if name in self._own else self._targets()
         if name not in targets:
             raise UnknownNameError(self.kind, name, targets)
         module, _, attribute = targets[name].partition(":")
-        return cast(Part, getattr(import_module(module), attribute))
+        try:
+            return cast(Part, getattr(import_module(module), attribute))
+        except (ImportError, AttributeError) as error:
+            if self._group is None or name in self._own:
+                raise
+            entry = _installed(self._group, tuple(sys.path))[name]
+            package = f"package '{entry.dist.name}'" if entry.dist else "another package"
+            raise KgeditError(
+                f"The {self.kind} '{name}' cannot be imported: {error}. It is the entry point {name} = {entry.value} "
+                f"({self._group}) of {package}: install that package again, or uninstall it."
+            ) from error
 
     def __contains__(self, name: object) -> bool:
         # Mapping's implementation would import the part.
@@ -61,6 +72,6 @@ class Registry(Mapping[str, Part], Generic[Part]):
 
 
 @cache
-def _installed(group: str, _path: tuple[str, ...]) -> dict[str, str]:
-    """Targets that other packages register, searched once per ``sys.path``: a search takes 20 ms."""
-    return {entry.name: entry.value for entry in entry_points(group=group)}
+def _installed(group: str, _path: tuple[str, ...]) -> dict[str, EntryPoint]:
+    """Entry points of other packages, searched once per ``sys.path``: a search takes 20 ms."""
+    return {entry.name: entry for entry in entry_points(group=group)}

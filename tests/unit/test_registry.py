@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 
 import pytest
 
-from kgedit.errors import UnknownNameError, did_you_mean, near_names
+from kgedit.errors import KgeditError, UnknownNameError, did_you_mean, near_names
 from kgedit.registry import Registry
 
 PARTS: Registry[object] = Registry("part", {"colour": "colorsys:rgb_to_hsv", "wave": "wave:open"})
@@ -28,6 +29,22 @@ def test_an_unknown_name_is_answered_with_the_nearest_one() -> None:
 def test_it_is_a_mapping_like_any_other() -> None:
     assert PARTS.get("nothing") is None
     assert len(PARTS) == 2
+
+
+def test_a_part_of_another_package_that_cannot_be_imported_is_named_with_its_package(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "kgedit_parts-0.1.dist-info"
+    folder.mkdir()
+    (folder / "METADATA").write_text("Metadata-Version: 2.1\nName: kgedit-parts\nVersion: 0.1\n")
+    (folder / "entry_points.txt").write_text("[kgedit.parts]\nlost = no_such_module:X\nempty = wave:no_such_part\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    parts: Registry[object] = Registry("part", {"own": "no_such_module:X"}, group="kgedit.parts")
+    for name, reason in (("lost", "No module named 'no_such_module'"), ("empty", "no attribute 'no_such_part'")):
+        with pytest.raises(KgeditError, match=rf"The part '{name}' .*{reason}.* of package 'kgedit-parts': install"):
+            parts[name]
+    with pytest.raises(ModuleNotFoundError):
+        parts["own"]
 
 
 METHODS = ("alphaedit", "ft_l", "ft_m", "lora", "lora_merge", "memit", "r_rome", "rome")
