@@ -57,6 +57,10 @@ class GrowingRows:
             self._room = torch.cat([self._room, self._room.new_empty(more, *self._room.shape[1:])])
         self._count = count
 
+    def truncate(self, count: int) -> None:
+        """Remove all rows from `count` on."""
+        self._count = min(self._count, count)
+
     @property
     def rows(self) -> torch.Tensor:
         """A writable view of the rows; ValueError before the first one."""
@@ -106,7 +110,7 @@ class RowTable:
         last = len(self) - 1
         for column in self._columns.values():
             column.rows[index] = column.rows[last].clone()
-            column.resize(last, like=column.rows[0])
+            column.truncate(last)
         self.labels[index] = self.labels[last]
         self.labels.pop()
         self._changed.discard(last)
@@ -122,8 +126,19 @@ class RowTable:
         """Return a copy of the rows that were added or changed since the last call, or since `apply`."""
         indexes = sorted(self._changed)
         self._changed.clear()
-        columns = {name: column.rows[indexes].clone() for name, column in self._columns.items()} if indexes else {}
-        return TableRows(len(self), tuple(indexes), columns, tuple(self.labels[index] for index in indexes))
+        return self.copy_of(indexes)
+
+    def copy_of(self, indexes: Sequence[int]) -> TableRows:
+        """Return a copy of some rows, given in ascending order."""
+        chosen = list(indexes)
+        columns = {name: column.rows[chosen] for name, column in self._columns.items()} if chosen else {}
+        return TableRows(len(self), tuple(chosen), columns, tuple(self.labels[index] for index in chosen))
+
+    def revert(self, rows: TableRows) -> None:
+        """Undo changes to some rows, and remove rows added since they were copied by `copy_of`."""
+        changed = {index for index in self._changed if index < rows.count}.union(rows.indexes or ())
+        self.apply(rows)
+        self._changed = changed
 
     def apply(self, rows: TableRows, *, device: torch.device | None = None) -> None:
         """Load rows from a copy.
@@ -138,8 +153,7 @@ class RowTable:
             column.resize(rows.count, like=own[0])
             column.rows[indexes] = own
         for column in self._columns.values():
-            if rows.count < len(self.labels):
-                column.resize(rows.count, like=column.rows[0])
+            column.truncate(rows.count)
         self.labels = [*self.labels[: rows.count], *[None] * (rows.count - len(self.labels))]
         for index, label in zip(indexes, rows.labels, strict=True):
             self.labels[index] = label

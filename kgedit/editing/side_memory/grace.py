@@ -11,7 +11,8 @@ per call, not once per row.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -56,16 +57,20 @@ class Grace(Editor[GraceSettings]):
         self._hook: InstalledHook | None = None
 
     def apply(self, cases: Sequence[Case], run: RunContext = NO_RUN) -> AppliedEdits:
-        """Find or add each edit's key and train the values; the loss is the mean over edits."""
+        """Find or add each edit's key and train the values; the loss is the mean over edits.
+
+        If it is interrupted, the codebook keeps its content from before the call.
+        """
         pairs, losses = examples(cases, self.contexts), []
         starts = self._cold_starts(cases) if self.settings.start == "cold" else None
         self._listen(False)
         try:
-            for done in range(0, len(pairs), self.settings.batch):
-                batch = slice(done, done + self.settings.batch)
-                work = partial(self._learn_in_parts, pairs[batch], None if starts is None else starts[batch])
-                losses += self.model.trained_at_once.run(len(pairs[batch]), work)
-                run.progress(len(losses) / len(pairs))
+            with self.codebook.undone_on_error():
+                for done in range(0, len(pairs), self.settings.batch):
+                    batch = slice(done, done + self.settings.batch)
+                    work = partial(self._learn_in_parts, pairs[batch], None if starts is None else starts[batch])
+                    losses += self.model.trained_at_once.run(len(pairs[batch]), work)
+                    run.progress(len(losses) / len(pairs))
         finally:
             self._listen(True)
         return AppliedEdits(loss=sum(losses) / len(losses))
@@ -224,6 +229,7 @@ class Codebook:
     def __init__(self) -> None:
         self._table = RowTable()
         self._squares = GrowingRows()
+        self._undo: list[TableRows] | None = None  # older versions of changed entries, in an `undone_on_error`
 
     def __len__(self) -> int:
         return len(self._table)
@@ -252,6 +258,20 @@ class Codebook:
         """Replace the values of some entries."""
         self.values[entries] = values
         self._table.note(entries)
+
+    @contextmanager
+    def undone_on_error(self) -> Iterator[None]:
+        """Context that reverts all changes made in it if it ends in an exception; copies only changed entries."""
+        undo = self._undo = []
+        try:
+            yield
+        except BaseException:
+            for rows in reversed(undo):
+                self._table.revert(rows)
+            self._squares.truncate(len(self))
+            raise
+        finally:
+            self._undo = None
 
     def find_or_add(
         self, keys: torch.Tensor, labels: Sequence[Label], values: torch.Tensor, *, radius: float, same: float
@@ -346,7 +366,10 @@ class Codebook:
     def _take_over(self, placing: _Placing, keys: torch.Tensor, values: torch.Tensor) -> None:
         """Write the decisions to the codebook."""
         older = len(self)
-        if changed := sorted(entry for entry in placing.changed if entry < older):
+        changed = sorted(entry for entry in placing.changed if entry < older)
+        if self._undo is not None:
+            self._undo.append(self._table.copy_of(changed))
+        if changed:
             for entry in changed:
                 self._table.set_label(entry, placing.label_of(entry))
             radii = torch.tensor([placing.radii[entry] for entry in changed], dtype=torch.float64)

@@ -13,12 +13,13 @@ from world.waits import counted_waits
 
 from kgedit.editing import make_editor
 from kgedit.editing.editor import Editor, EditorState
+from kgedit.editing.row_tables import TableRows
 from kgedit.editing.side_memory.grace import Codebook
 from kgedit.llm.contexts import read_context
 from kgedit.llm.generation import Question, ask, feed
 from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.presets import PRESETS
-from kgedit.llm.training import encode_targets
+from kgedit.llm.training import encode_targets, take_step
 from kgedit.records.cases import Case
 from kgedit.records.runs import Preset
 from kgedit.runs.checkpoints import RowLog
@@ -311,3 +312,49 @@ def test_a_codebook_of_an_earlier_version_is_read(cases: list[Case]) -> None:
     empty = _editor("grace", small_model(), layer=1)
     empty.load_state(EditorState({}, {"labels": []}))
     assert len(empty.codebook) == 0  # type: ignore[attr-defined]
+
+
+def test_an_interrupted_call_leaves_the_codebook_unchanged(cases: list[Case], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Edits of the call replace an entry, split one and add others; the third batch is interrupted."""
+    given: dict[str, Any] = {"layer": 1, "radius": 1e6, "steps": 2, "stop_loss": 0.0, "batch": 1}
+    editor, never = (_editor("grace", small_model(), **given) for _ in range(2))
+    further = [replace(cases[0], answer="of"), *cases[1:3]]
+    empty = editor.state().tables["codebook"]
+    steps: list[int] = []
+
+    def step(*args: Any) -> None:
+        steps.append(1)
+        if len(steps) > 5:
+            raise KeyboardInterrupt
+        take_step(*args)
+
+    def interrupt() -> None:
+        steps.clear()
+        with monkeypatch.context() as patch:
+            patch.setattr("kgedit.editing.side_memory.grace.take_step", step)
+            with pytest.raises(KeyboardInterrupt):
+                editor.apply(further)
+
+    interrupt()
+    assert _same(editor.state().tables["codebook"], empty)
+    for one in (editor, never):
+        one.apply(cases[:1])
+    before = editor.state().tables["codebook"]
+    editor.next_checkpoint()
+    interrupt()
+
+    assert _same(editor.state().tables["codebook"], before)
+    changes = editor.next_checkpoint().tables["codebook"]
+    assert (changes.count, changes.indexes) == (1, (0,))
+    for one in (editor, never):
+        one.apply(further)
+    after, expected = (one.state().tables["codebook"] for one in (editor, never))
+    assert _same(after, expected)
+    assert after.labels[0] != before.labels[0]
+    assert torch.equal(_logits(editor.model, cases[0]), _logits(never.model, cases[0]))
+
+
+def _same(one: TableRows, other: TableRows) -> bool:
+    return one.labels == other.labels and all(
+        torch.equal(rows, other.columns[name]) for name, rows in one.columns.items()
+    )
