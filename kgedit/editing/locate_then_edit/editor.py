@@ -159,8 +159,8 @@ class LocateThenEdit(Editor[Settings]):
         return damped(self.second_moment(layer).matrix, self.settings.damping)
 
     def editable(self, cases: Sequence[Case]) -> tuple[list[Case], tuple[EditFailure, ...]]:
-        """Split cases into those whose subject occurs once in the question, and failures with their reasons."""
-        judged = [(case, subject_problem(case)) for case in cases]
+        """Split cases into those whose subject occurs once in the question, with a token, and failures with reasons."""
+        judged = [(case, subject_problem(self.model, case)) for case in cases]
         failures = tuple(EditFailure(case_id=case.case_id, reason=reason) for case, reason in judged if reason)
         return [case for case, reason in judged if not reason], failures
 

@@ -40,13 +40,15 @@ class _ReachedError(Exception):
     """Ends a forward pass above the highest block that is read."""
 
 
-def subject_problem(case: Case) -> str:
+def subject_problem(model: LanguageModel, case: Case) -> str:
     """Reason why the subject's position in the question is unknown, or ""."""
     subject, count = case.fact.subject_label, case.question.count(case.fact.subject_label)
     if not subject or count == 0:
         return f"the subject '{subject}' is not in the question '{case.question}'"
     if count > 1:
         return f"the subject '{subject}' occurs {count} times in the question '{case.question}'"
+    if not any(start < stop for start, stop in token_spans(model.tokenizer, subject)[1]):
+        return f"the model's tokenizer has no token for the subject '{subject}'"
     return ""
 
 
@@ -74,7 +76,9 @@ def encode_with_subject(
     """
     lead = ". " if random_prefix else ""
     (ids, spans), last = token_spans(model.tokenizer, lead + text), len(lead) + end - 1
-    position = max(index for index, (start, stop) in enumerate(spans) if start <= last < stop)
+    # A span may end before `last`: NFC merges a letter and its accents into one character with the span of the letter,
+    # and post-processors trim spaces.
+    position = max((index for index, (start, stop) in enumerate(spans) if start <= last and start < stop), default=0)
     ahead = [*model.leading_ids(), *random_prefix]
     return SubjectPrompt((*ahead, *ids), len(ahead) + position)
 

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
+import unicodedata
 from typing import Any
 
 import pytest
+from tokenizers.normalizers import NFC, Replace, Sequence
+from tokenizers.processors import ByteLevel
 from world.small_models import changed, small_model, weights
 
 from kgedit.editing import make_editor
@@ -69,14 +73,51 @@ def test_possessives_do_not_move_the_subject() -> None:
     assert model.tokenizer.decode(prompt.ids[: prompt.subject + 1]) == "Luleå"
 
 
+def _with_tokenizer(*, trim: bool = False) -> LanguageModel:
+    """A model whose tokenizer composes accents, as Qwen's do, and drops zero-width spaces."""
+    model = small_model()
+    own = copy.deepcopy(model.tokenizer)
+    own.backend_tokenizer.normalizer = Sequence([NFC(), Replace("\u200b", "")])
+    own.backend_tokenizer.post_processor = ByteLevel(trim_offsets=trim)
+    return dataclasses.replace(model, tokenizer=own)
+
+
+@pytest.mark.parametrize("subject", ["Lulea\u030a", "Jose\u0301", "\u1109\u1165\u110b\u116e\u11af"])
+@pytest.mark.parametrize("prefix", [(), (5, 6, 7)])
+def test_a_subject_of_decomposed_characters_ends_at_its_last_token(subject: str, prefix: tuple[int, ...]) -> None:
+    model = _with_tokenizer()
+    text = f"The river of {subject} is"
+    prompt = encode_with_subject(model, text, len(text) - len(" is"), random_prefix=prefix)
+
+    assert model.decode(prompt.ids[: prompt.subject + 1]).endswith(unicodedata.normalize("NFC", subject))
+    assert model.decode(prompt.ids[prompt.subject + 1 :]) == " is"
+
+
+def test_spaces_that_the_tokenizer_leaves_out_of_its_spans_are_not_the_subjects_last_token() -> None:
+    model = _with_tokenizer(trim=True)
+    prompt = encode_with_subject(model, "Who leads Mora ", len("Who leads Mora "))
+
+    assert model.decode(prompt.ids[: prompt.subject + 1]) == "Who leads Mora"
+
+
+def test_a_subject_without_a_token_is_a_reason_and_not_a_crash(cases: list[Case], timestep: Timestep) -> None:
+    fact = dataclasses.replace(cases[0].fact, subject_label="\u200b")
+    case = dataclasses.replace(cases[0], fact=fact, question="Where is \u200b?")
+    applied = _editor("rome", _with_tokenizer(), timestep, steps=2).apply([case])
+
+    assert [failure.reason for failure in applied.failures] == [
+        "the model's tokenizer has no token for the subject '\u200b'"
+    ]
+
+
 def test_a_subject_that_is_missing_or_repeated_is_a_reason_and_not_a_crash(
     cases: list[Case], timestep: Timestep
 ) -> None:
     gone = dataclasses.replace(cases[0], question="Who leads this town?")
     twice = dataclasses.replace(cases[1], question="Is Borgholm in Borgholm?")
-    assert subject_problem(cases[0]) == ""
-    assert "is not in the question" in subject_problem(gone)
-    assert "occurs 2 times" in subject_problem(twice)
+    assert subject_problem(small_model(), cases[0]) == ""
+    assert "is not in the question" in subject_problem(small_model(), gone)
+    assert "occurs 2 times" in subject_problem(small_model(), twice)
 
     for name in ("rome", "memit", "alphaedit"):
         model = small_model()
