@@ -293,6 +293,11 @@ class Editor(ABC, Generic[OwnSettings]):
         """Load the result of `memory`; if the method also edits weights, the model already has them."""
         self.load_state(memory)
 
+    @property
+    def edits_when_loaded(self) -> bool:
+        """Whether the result of `memory` is enough for further edits, without `prepare`."""
+        return True
+
     def save_model(self, folder: Path) -> None:
         """Save the edited model in the format of transformers, if ``capabilities.in_files_of_a_model``."""
         self.model.save_pretrained(folder)

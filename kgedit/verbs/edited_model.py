@@ -100,7 +100,7 @@ class EditedModel:
         Raises:
             SpecError: if the method could not apply any of them, with the reasons.
             ModelError: if one is longer than the model's table of positions, or the model was loaded from a folder that
-                contains edited weights only.
+                contains edited weights only, or edits of `c_rome`.
         """
         given = list(cases)
         if not given:
@@ -134,7 +134,7 @@ class EditedModel:
 
         Raises:
             SpecError: if the method cannot withdraw edits, or there is no such edit.
-            ModelError: if the model was loaded from a folder that contains edited weights only.
+            ModelError: if the model was loaded from a folder that contains edited weights only, or edits of `c_rome`.
         """
         self._refuse_fixed_weights()
         self._editor.withdraw(case_ids)
@@ -214,7 +214,7 @@ class EditedModel:
         return self._loaded is not None and not self._editor.capabilities.edits_anything
 
     def _refuse_fixed_weights(self) -> None:
-        if self._loaded is not None and self._has_fixed_weights:
+        if self._loaded is not None and (self._has_fixed_weights or not self._editor.edits_when_loaded):
             raise ModelError(
                 "The folder holds edited weights only, so that edits can be neither added nor withdrawn. Apply all "
                 f"edits to the unedited model: {self._loaded.saved.base_model}"

@@ -311,6 +311,18 @@ def test_a_folder_of_edited_weights_only_takes_no_further_edit(model: Any, tmp_p
         loaded.save(tmp_path / "copy")
 
 
+def test_a_loaded_model_of_c_rome_takes_no_further_edit(model: Any, tmp_path: Path) -> None:
+    """Its folder lacks the statistics of the unedited model."""
+    editor = kgedit.edit(model, "c_rome", **EDIT, settings=QUICK)
+    loaded = kgedit.load_edited(editor.save(tmp_path / "edited"), device="cpu")
+    mora = kgedit.make_case(prompt="The mayor of Mora is", subject="Mora", target="Ida Berg")
+    for change in (lambda: loaded.apply([mora]), lambda: loaded.withdraw(editor.edits[0].case_id)):
+        with pytest.raises(kgedit.ModelError, match="Apply all edits to the unedited model: model"):
+            change()
+    again = kgedit.load_edited(loaded.save(tmp_path / "again"), device="cpu")
+    assert again.ask(PROMPT) == editor.ask(PROMPT)
+
+
 def test_a_run_gives_its_scores_as_a_table(folder: Path, tmp_path: Path) -> None:
     timestep = write_timestep(tmp_path / "timestep", towns=range(2))
     spec = {

@@ -194,3 +194,8 @@ class CRome(RRome):
         """Load prefixes and subjects; the model already has the edited matrix."""
         self._random_prefixes = memory.record["random_prefixes"]
         self._subjects = list(memory.record["subjects"])
+
+    @property
+    def edits_when_loaded(self) -> bool:
+        """False: an edit needs the statistics, as large as a matrix of the model."""
+        return False
