@@ -9,6 +9,8 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict
+from typing import Any
 
 import torch
 
@@ -16,7 +18,7 @@ from kgedit.editing.editor import EditorState
 from kgedit.llm.contexts import Context
 from kgedit.llm.decoding import continue_words, sample_random_prefixes
 from kgedit.llm.language_model import LanguageModel
-from kgedit.records.cases import Case, KnownFact
+from kgedit.records.cases import Case, Fact, KnownFact
 from kgedit.timesteps.edit_files.same_facts import keys_of_cases, keys_of_known
 
 
@@ -42,6 +44,16 @@ def fusible(weights: Sequence[torch.Tensor]) -> bool:
     On a CPU this saves a tenth of a step's time, and on a GPU a copy of all weights.
     """
     return all(weight.device.type in ("cpu", "cuda") for weight in weights)
+
+
+def known_rows(known: Sequence[KnownFact]) -> list[dict[str, Any]]:
+    """Known facts as JSON values, for the memory of a saved model."""
+    return [asdict(fact) for fact in known]
+
+
+def known_of(rows: Sequence[dict[str, Any]]) -> tuple[KnownFact, ...]:
+    """Known facts from the result of `known_rows`."""
+    return tuple(KnownFact(**{**row, "fact": Fact(**row["fact"])}) for row in rows)
 
 
 def examples(cases: Sequence[Case], contexts: Sequence[Context]) -> list[tuple[str, str]]:

@@ -7,7 +7,6 @@ another question, which keeps its answer (retain). The edit itself follows the d
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict
 from itertools import chain, islice
 
 from kgedit.editing.editor import (
@@ -22,10 +21,11 @@ from kgedit.editing.editor import (
 )
 from kgedit.editing.hparams.memory_based import IkeSettings
 from kgedit.editing.in_context.text_index import FactMemory, TextIndex, embedder_beside
+from kgedit.editing.training import known_of, known_rows
 from kgedit.llm.contexts import Context, read_template
 from kgedit.llm.language_model import LanguageModel
 from kgedit.progress import Advance, ignore
-from kgedit.records.cases import Case, Fact, KnownFact
+from kgedit.records.cases import Case, KnownFact
 from kgedit.resources import data_folder
 from kgedit.timesteps.edit_files.same_facts import FactKey, keys_of_cases, keys_of_known
 
@@ -101,12 +101,11 @@ class InContextEditing(Editor[IkeSettings]):
     def memory(self) -> EditorState:
         """Return the edits, and the known facts for demonstrations."""
         state = self.state()
-        return EditorState(state.tensors, {**state.record, "known_facts": [asdict(fact) for fact in self._known]})
+        return EditorState(state.tensors, {**state.record, "known_facts": known_rows(self._known)})
 
     def load_memory(self, memory: EditorState) -> None:
         """Load edits and known facts."""
-        known = [KnownFact(**{**row, "fact": Fact(**row["fact"])}) for row in memory.record["known_facts"]]
-        self.prepare(known, advance=ignore)
+        self.prepare(known_of(memory.record["known_facts"]), advance=ignore)
         self.load_state(memory)
 
     def _prefix(self, index: int) -> Prefix:

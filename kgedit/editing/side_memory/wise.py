@@ -31,7 +31,14 @@ from kgedit.editing.side_memory.side_copies import (
     sample_of,
     slerp_midpoint,
 )
-from kgedit.editing.training import UnrelatedPrompts, generated_prefixes, seed_for, seeded
+from kgedit.editing.training import (
+    UnrelatedPrompts,
+    generated_prefixes,
+    known_of,
+    known_rows,
+    seed_for,
+    seeded,
+)
 from kgedit.errors import SpecError
 from kgedit.llm.contexts import Context
 from kgedit.llm.language_model import InstalledHook, LanguageModel
@@ -202,6 +209,17 @@ class Wise(Editor[WiseSettings]):
         self._in_copy, self._since_merge, self._opened = record["counts"]
         self._scale = TrainingScale(*record["scale"]) if record["scale"] else None
         self._listen(True)
+
+    def memory(self) -> EditorState:
+        """Return side copies, and the known facts from which unrelated prompts of further edits are sampled."""
+        state = self.state()
+        known = known_rows(self._unrelated_prompts.known)
+        return EditorState(state.tensors, {**state.record, "known_facts": known})
+
+    def load_memory(self, memory: EditorState) -> None:
+        """Load side copies and known facts; folders of earlier versions have no facts."""
+        self._unrelated_prompts.known = known_of(memory.record.get("known_facts", ()))
+        self.load_state(memory)
 
     def _learn_or_undo(self, cases: Sequence[Case], unrelated: Sequence[str]) -> float:
         """Like `_learn`; a copy opened for these cases is removed if the training does not end."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from typing import Any
 
@@ -484,6 +485,25 @@ def test_a_saved_state_of_several_copies_routes_the_same(timestep: Timestep, cas
     for one in (editor, again):
         one.apply(cases[5:7])
     assert torch.equal(_logits(editor.model, questions), _logits(again.model, questions))
+
+
+def test_further_edits_of_a_saved_model_are_trained_beside_the_same_known_facts(
+    timestep: Timestep, cases: list[Case]
+) -> None:
+    editor = _editor(small_model(), timestep)
+    editor.apply(cases[:1])
+    memory = editor.memory()
+    record = json.loads(json.dumps(memory.record))
+    again, older = (make_editor("wise", small_model(), {"layer": 1, "steps": 8, "prefixes": 2}, seed=7) for _ in "ab")
+    again.load_memory(EditorState(memory.tensors, record))
+    for one in (editor, again):
+        one.apply(cases[1:2])
+
+    assert again._unrelated(cases) == editor._unrelated(cases)
+    assert torch.equal(again.router.copies[0].change, editor.router.copies[0].change)
+    del record["known_facts"]
+    older.load_memory(EditorState(memory.tensors, record))
+    assert older.apply(cases[1:2]).loss is not None
 
 
 def test_without_known_facts_the_model_writes_the_unrelated_prompts_and_no_probe_is_trained_on(
