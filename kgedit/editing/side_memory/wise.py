@@ -222,12 +222,13 @@ class Wise(Editor[WiseSettings]):
         self.load_state(memory)
 
     def _learn_or_undo(self, cases: Sequence[Case], unrelated: Sequence[str]) -> float:
-        """Like `_learn`; a copy opened for these cases is removed if the training does not end."""
-        copies = list(self.router.copies)
+        """Like `_learn`; if the training does not end, everything that it opened or measured is reset."""
+        copies, opened = list(self.router.copies), (self._opened, self._mask, self._scale)
         try:
             return self._learn(cases, unrelated)
         except BaseException:
             self.router.copies = copies
+            self._opened, self._mask, self._scale = opened
             raise
 
     def _learn(self, cases: Sequence[Case], unrelated: Sequence[str]) -> float:

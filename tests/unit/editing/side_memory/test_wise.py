@@ -533,17 +533,26 @@ def test_copies_that_were_saved_are_loaded_to_the_device_of_their_matrix() -> No
 def test_an_interrupted_batch_leaves_no_side_copy(
     cases: list[Case], timestep: Timestep, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A merge would give an untrained copy a share."""
-    editor = _editor(small_model(), timestep, shard=1, batch=1, steps=1)
-    editor.apply(cases[:1])
+    """A merge would give an untrained copy a share, and its number seeds the masks of later copies."""
+    editor, never = (_editor(small_model(), timestep, shard=1, batch=1, steps=1) for _ in range(2))
+    for one in (editor, never):
+        one.apply(cases[:1])
     kept = list(editor.router.copies)
 
     def interrupt(*args: Any, **kwargs: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(torch.autograd, "backward", interrupt)
-    monkeypatch.setattr(torch.autograd, "grad", interrupt)
-    with pytest.raises(KeyboardInterrupt):
-        editor.apply(cases[1:2])
+    untrained = _editor(small_model(), timestep)
+    with monkeypatch.context() as patch:
+        patch.setattr(torch.autograd, "backward", interrupt)
+        patch.setattr(torch.autograd, "grad", interrupt)
+        for one in (editor, untrained):
+            with pytest.raises(KeyboardInterrupt):
+                one.apply(cases[1:2])
 
     assert editor.router.copies == kept
+    for one in (editor, never):
+        one.apply(cases[1:2])
+    assert torch.equal(editor.router.copies[1].change, never.router.copies[1].change)
+    assert editor.state().record == never.state().record
+    assert untrained.state().record == _editor(small_model(), timestep).state().record, "no scale either"
