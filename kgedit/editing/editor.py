@@ -42,6 +42,7 @@ class Capabilities:
             statistics).
         resumes_calls: Whether a call of ``apply`` that was killed resumes from its last checkpoint; needed if calls may
             take hours.
+        replaces_edits: Whether a call of ``apply`` withdraws the edits of all previous calls.
         source: Paper that describes the method, with the section.
         withdrawing: What withdrawing a single edit does, in one sentence; "" if no edit can be withdrawn.
     """
@@ -55,6 +56,7 @@ class Capabilities:
     reads_weights: bool = False
     needs_known_facts: bool = False
     resumes_calls: bool = False
+    replaces_edits: bool = False
     source: str = ""
     withdrawing: str = ""
 

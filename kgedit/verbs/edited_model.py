@@ -63,7 +63,7 @@ class EditedModel:
     Attributes:
         model: The model; `model.module` is that of transformers.
         method: Name of the editing method.
-        edits: The cases that were applied; not those of the folder that the model was loaded from.
+        edits: The cases that were applied and not replaced; not those of the folder that the model was loaded from.
         failures: Cases that the method could not apply, each with the reason.
     """
 
@@ -92,7 +92,7 @@ class EditedModel:
         self.restore()
 
     def apply(self, cases: Iterable[Case]) -> None:
-        """Apply further edits on top of the existing ones; without any, nothing happens.
+        """Apply further edits on top of the existing ones, which `prompt` replaces; without any, nothing happens.
 
         A method that can withdraw edits keeps one edit per id: of several cases with one id (`make_case` derives it
         from subject and prompt), only the last is applied. Other methods apply all of them.
@@ -123,6 +123,8 @@ class EditedModel:
         made = [case for case in given if case.case_id not in failed]
         if self._editor.overwrites:
             self._leave_out({case.id_in_run for case in made})
+        if self._editor.capabilities.replaces_edits:
+            self.edits, self._folder_edits = (), ()
         self.edits += tuple(made)
         self.failures += applied.failures
 

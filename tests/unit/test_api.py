@@ -275,6 +275,22 @@ def test_of_cases_with_one_id_those_that_were_applied_are_listed(method: str, mo
     assert [edit.target for edit in read_saved(editor.save(tmp_path / "edited")).edits] == applied
 
 
+def test_edits_are_those_that_the_prompt_states(model: Any, tmp_path: Path) -> None:
+    first, *others = (
+        kgedit.make_case(prompt=f"The mayor of {town} is", subject=town, target="Ida Berg")
+        for town in ("Arvika", "Mora", "Hjo")
+    )
+    editor = kgedit.edit(model, "prompt", cases=[first])
+    loaded = kgedit.load_edited(editor.save(tmp_path / "first"), model=model)
+    for one in (editor, loaded):
+        one.apply(others)
+        assert one.edits == tuple(others)
+        assert "with 2 edits" in repr(one)
+        assert "Arvika" not in one.prompt("Who?")
+    saved = read_saved(loaded.save(tmp_path / "second"))
+    assert [edit.subject for edit in saved.edits] == ["Mora", "Hjo"]
+
+
 def test_errors_of_functions_blame_no_run_spec(model: Any) -> None:
     editor = kgedit.edit(model, "alphaedit", **EDIT, settings={**QUICK, "layers": "0-1"})
     (edited,) = editor.edits

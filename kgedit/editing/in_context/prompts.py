@@ -35,6 +35,7 @@ class Prompting(Editor[PromptSettings]):
     capabilities = Capabilities(
         protocols=("single", "sequential", "per_timestep"),
         changes_prompt=True,
+        replaces_edits=True,
         source="the baseline PROMPT of WikiFactDiff, arXiv 2403.14364 section 6",
     )
     settings_type = PromptSettings
