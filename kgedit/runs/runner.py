@@ -343,9 +343,13 @@ def _apply_resumably(job: _Job, timestep: str, batch: list[Case], *, done: int) 
 
 
 def _applied(job: _Job) -> list[Case]:
-    """The cases of all timesteps except those that the method could not apply."""
-    failed = {(cost.timestep, failure.case_id) for cost in job.folder.edit_costs() for failure in cost.failures}
-    return [case for case in job.all_cases if (case.timestep, case.case_id) not in failed]
+    """The cases that the edited model contains: without those that the method could not apply, or replaced."""
+    costs = list(job.folder.edit_costs())
+    if job.editor.capabilities.replaces_edits:
+        costs = costs[-1:]
+    applied = {(cost.timestep, case_id) for cost in costs for case_id in cost.case_ids}
+    applied -= {(cost.timestep, failure.case_id) for cost in costs for failure in cost.failures}
+    return [case for case in job.all_cases if (case.timestep, case.case_id) in applied]
 
 
 def _check_questions(spec: RunSpec, cases: Mapping[str, list[Case]]) -> None:

@@ -432,6 +432,16 @@ def test_the_edited_model_is_saved_as_transformers_reads_it(method: str, world: 
     assert all((tmp_path / "edited" / n).read_bytes() == (tmp_path / "later" / n).read_bytes() for n in names)
 
 
+def test_a_saved_prompt_lists_the_edits_that_it_states(world: dict[str, str], tmp_path: Path) -> None:
+    spec = _spec(world, "prompt", protocol="per_timestep", limit=2)
+    folder = run(spec, tmp_path / "run", save_model=tmp_path / "edited")
+    last = list(read_edit_costs(folder))[-1].case_ids
+    assert len(last) == 2
+    assert tuple(edit.case_id for edit in read_saved(tmp_path / "edited").edits) == last, (
+        "not those of the first timestep"
+    )
+
+
 def test_an_adapter_is_saved_as_peft_reads_it(world: dict[str, str], tmp_path: Path) -> None:
     run(_spec(world, "lora", limit=2), tmp_path / "run", save_model=tmp_path / "adapter")
     base = AutoModelForCausalLM.from_pretrained(world["model"])
