@@ -153,8 +153,8 @@ class UpdateMemory(FactsOptions, Verb["tuple[BuiltMemory, MemoryDifference | Non
             The new memory, and what changed; None if its sources are those of the memory, which then stays.
 
         Raises:
-            KgeditError: if the memory is missing, is not of snapshots or a graph alone, or a source cannot be read. The
-                memory is not changed then.
+            KgeditError: if the memory is missing, is not of snapshots or a graph alone, the home lacks one of its
+                snapshots, or a source cannot be read. The memory is not changed then.
         """
         from kgedit.graph_memory.building import BuiltMemory
         from kgedit.graph_memory.memory_file import difference, read_memory_file, replace_memory
@@ -162,6 +162,7 @@ class UpdateMemory(FactsOptions, Verb["tuple[BuiltMemory, MemoryDifference | Non
         path = Path(self.path)
         earlier = read_memory_file(path)
         properties = _properties_of(path, earlier.manifest)
+        _check_history(path, earlier.manifest, self.home, loading=None if self.dump is None else _day(self.day))
         if self.dump is not None:
             self._load_dump(Path(self.dump), earlier.manifest.get("language"))
         fresh = path.with_name(f".{path.name}.fresh")
@@ -216,6 +217,46 @@ def _properties_of(path: Path, manifest: Mapping[str, Any]) -> tuple[str, ...]:
         )
     properties = [source.get("properties", ()) for source in sources]
     return tuple(sorted(set().union(*properties))) if all(properties) else ()
+
+
+def _check_history(path: Path, manifest: Mapping[str, Any], home: Path, *, loading: date | None) -> None:
+    """Refuse to update a memory from a home without the snapshots that it was built from.
+
+    The dumps' hashes are compared, so other labels or options of a load make no difference.
+
+    Args:
+        path: Memory, for the message.
+        manifest: Its manifest.
+        home: Home of the update.
+        loading: Day that the update loads; it may be missing.
+
+    Raises:
+        KgeditError: with the snapshots that are not loaded, or were loaded from other dumps.
+    """
+    from kgedit.store.snapshots import list_snapshots
+
+    sources = manifest["sources"]
+    loaded = {one.name: one.manifest["source"].get("sha256") for one in list_snapshots(home)}
+    built_from = {day: sha256 for source in sources for day, sha256 in _dumps_of(source).items()}
+    missing = [day for day in sorted(built_from) if day not in loaded and day != str(loading)]
+    other = [day for day in sorted(built_from) if day in loaded and built_from[day] not in (None, loaded[day])]
+    lost = [f"{', '.join(days)} {why}" for days, why in ((missing, "not loaded"), (other, "of another dump")) if days]
+    if lost:
+        raise KgeditError(
+            f"{path} was built from snapshots that {home} does not have ({'; '.join(lost)}). It would lose their "
+            "history, so nothing was changed. Choose the home that has them with $KGEDIT_HOME, or load them: kgedit "
+            f"load-dump PATH --date {(missing + other)[0]}{'' if missing else ' --overwrite'}. To build it "
+            "without them, with the same --property and --language: "
+            f"kgedit memory build --home --out {path} --overwrite"
+        )
+
+
+def _dumps_of(source: Mapping[str, Any]) -> dict[str, str | None]:
+    """Days of a source's snapshots, each with the SHA-256 of its dump; None if unknown, as in sources of graphs."""
+    snapshots = source.get("snapshots", {})
+    if isinstance(snapshots, Mapping):
+        return dict(snapshots)
+    return {date.fromisoformat(str(number)).isoformat(): None for number in snapshots}
 
 
 def _day(given: str | date | None) -> date | None:

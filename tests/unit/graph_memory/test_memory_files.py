@@ -12,6 +12,7 @@ import pytest
 from click.testing import CliRunner
 from world.small_memory import EMBED, NORWAY, write_small_memory
 from world.small_timestep import NEW_MAYORS, TOWNS, write_timestep
+from world.two_days import NEW, OLD, about, item, two_snapshots
 
 from kgedit.cli import main
 from kgedit.errors import KgeditError
@@ -20,6 +21,7 @@ from kgedit.graph_memory.graph_memory import GraphMemory
 from kgedit.graph_memory.memory_file import previous_of, read_memory_file, roll_back, signature_of, write_memory_file
 from kgedit.graph_memory.retrieval import Search
 from kgedit.sample.generate import write_world
+from kgedit.store.snapshots import drop_snapshot
 from kgedit.verbs.load_dump import DumpOptions, is_loaded, load_dump
 from kgedit.verbs.memory import AskMemory, build_memory, memory_server, update_memory
 
@@ -299,6 +301,52 @@ def test_a_memory_that_an_update_would_take_facts_from_is_refused(timestep: Path
         write_memory_file(path, read_memory_file(path).tables, manifest)
         with pytest.raises(KgeditError, match="was not built from snapshots"):
             update_memory(path, home=tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("snapshots", "said"),
+    [
+        (
+            {OLD: None, NEW: None, "2024-06-03": "ab"},
+            r"\(2024-06-03 not loaded\).* load-dump PATH --date 2024-06-03\. ",
+        ),
+        ({OLD: "ab"}, rf"\({OLD} of another dump\).* load-dump PATH --date {OLD} --overwrite\. "),
+        ({"2020-01-01": None, NEW: "ab"}, rf"\(2020-01-01 not loaded; {NEW} of another dump\)"),
+        ([20200101, 20210104], r"\(2020-01-01 not loaded\)"),
+    ],
+)
+def test_a_home_without_the_snapshots_of_a_memory_is_refused(
+    snapshots: dict[str, str | None] | list[int], said: str, tmp_path: Path
+) -> None:
+    home = _home_of_a_town(tmp_path)
+    path = tmp_path / "facts"
+    write_small_memory(path)
+    source = {"kind": "snapshots" if isinstance(snapshots, dict) else "graph", "snapshots": snapshots}
+    write_memory_file(path, read_memory_file(path).tables, {"sources": [source]})
+    before = path.read_bytes()
+    with pytest.raises(KgeditError, match=rf"{path} was built from snapshots that .*home does not have {said}"):
+        update_memory(path, home=home, dump=tmp_path / "unread", day="2024-06-04")
+    assert path.read_bytes() == before
+
+
+def test_snapshots_that_were_loaded_again_and_the_one_that_an_update_loads_are_the_same_history(tmp_path: Path) -> None:
+    home, path, dump = _home_of_a_town(tmp_path), tmp_path / "facts", tmp_path / f"{NEW}.json"
+    build_memory(path, home=home)
+    german = DumpOptions(languages=("de", "en"), overwrite=True)
+    load_dump(home, dump, datetime.date.fromisoformat(NEW), options=german, steps=lambda *_: lambda *_: None)
+    assert update_memory(path, home=home)[1] is None
+    drop_snapshot(home, datetime.date.fromisoformat(NEW))
+    with pytest.raises(KgeditError, match=f"{NEW} not loaded"):
+        update_memory(path, home=home)
+    assert update_memory(path, home=home, dump=dump, day=NEW)[1] is None
+
+
+def _home_of_a_town(folder: Path) -> Path:
+    """A home with two snapshots of a town and its mayors."""
+    people = [item("P6", label="head of government"), item("Q2", label="Ada"), item("Q3", label="Grace")]
+    town = {mayor: item("Q1", about("P6", mayor), label="Arvika") for mayor in ("Q2", "Q3")}
+    old, _ = two_snapshots(folder, [*people, town["Q2"]], [*people, town["Q3"]])
+    return old.folder.parent.parent
 
 
 @pytest.mark.parametrize(
