@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,6 +13,7 @@ from annotated_types import Le
 
 from kgedit.errors import KgeditError, names_extra
 from kgedit.progress import step
+from kgedit.store.files import working_folder
 from kgedit.verbs.load_dump import DumpOptions, is_loaded, load_dump
 from kgedit.verbs.options import (
     AnyFile,
@@ -144,7 +146,9 @@ class UpdateMemory(FactsOptions, Verb["tuple[BuiltMemory, MemoryDifference | Non
     redirects: ExistingFile | None = flag(
         default=None, help="Tab-separated file of the dump's redirects; see load-dump."
     )
-    dry_run: bool = flag(default=False, help="Only report what would change.")
+    dry_run: bool = flag(
+        default=False, help="Only report what would change. A dump is loaded into a temporary folder, which is deleted."
+    )
 
     def run(self) -> tuple[BuiltMemory, MemoryDifference | None]:
         """Rebuild the memory.
@@ -163,18 +167,18 @@ class UpdateMemory(FactsOptions, Verb["tuple[BuiltMemory, MemoryDifference | Non
         earlier = read_memory_file(path)
         properties = _properties_of(path, earlier.manifest)
         _check_history(path, earlier.manifest, self.home, loading=None if self.dump is None else _day(self.day))
-        if self.dump is not None:
-            self._load_dump(Path(self.dump), earlier.manifest.get("language"))
+        language = earlier.manifest.get("language")
         fresh = path.with_name(f".{path.name}.fresh")
         try:
-            built, _ = build_memory(
-                fresh,
-                home=self.home,
-                as_of=self.as_of_day,
-                properties=tuple(self.properties) or properties,
-                language=earlier.manifest.get("language"),
-                overwrite=True,
-            )
+            with self._with_dump(language) as home:
+                built, _ = build_memory(
+                    fresh,
+                    home=home,
+                    as_of=self.as_of_day,
+                    properties=tuple(self.properties) or properties,
+                    language=language,
+                    overwrite=True,
+                )
             if built.manifest["signature"] == earlier.manifest.get("signature"):
                 return BuiltMemory(path, dict(earlier.manifest), earlier.sha256), None
             changed = difference(earlier.tables, read_memory_file(fresh).tables)
@@ -184,17 +188,40 @@ class UpdateMemory(FactsOptions, Verb["tuple[BuiltMemory, MemoryDifference | Non
         finally:
             fresh.unlink(missing_ok=True)
 
-    def _load_dump(self, dump: Path, language: str | None) -> None:
+    @contextmanager
+    def _with_dump(self, language: str | None) -> Iterator[Path]:
+        """Context with a home that has the dump's snapshot: a temporary one in a dry run, so that the home stays."""
+        from kgedit.store.snapshots import snapshot_folder
+
+        if self.dump is None:
+            yield self.home
+            return
         day = _day(self.day)
         if day is None:
             raise KgeditError("A dump needs its day. Give --date YYYY-MM-DD.")
-        languages = ("en", "mul") if language is None else (language, "en", "mul")
-        chosen = DumpOptions(redirects=self.redirects, languages=languages)
-        if not is_loaded(self.home, dump, day, options=chosen):
-            load_dump(self.home, dump, day, options=chosen, steps=lambda *_: lambda *_: None)
+        is_new = not (snapshot_folder(self.home, day) / "manifest.json").is_file()
+        with _trial_home(self.home) if self.dry_run and is_new else nullcontext(self.home) as home:
+            languages = ("en", "mul") if language is None else (language, "en", "mul")
+            chosen = DumpOptions(redirects=self.redirects, languages=languages)
+            if not is_loaded(home, Path(self.dump), day, options=chosen):
+                load_dump(home, Path(self.dump), day, options=chosen, steps=lambda *_: lambda *_: None)
+            yield home
 
 
 update_memory = function_of(UpdateMemory)
+
+
+@contextmanager
+def _trial_home(home: Path) -> Iterator[Path]:
+    """Context with a temporary home inside another one that has its snapshots, as links."""
+    from kgedit.store.disk import disk_errors
+    from kgedit.store.snapshots import list_snapshots, snapshot_folder
+
+    with disk_errors(home), working_folder(home / "dry-run") as trial:
+        (trial / "snapshots").mkdir()
+        for snapshot in list_snapshots(home):
+            snapshot_folder(trial, snapshot.day).symlink_to(snapshot.folder.absolute())
+        yield trial
 
 
 def _properties_of(path: Path, manifest: Mapping[str, Any]) -> tuple[str, ...]:

@@ -255,15 +255,18 @@ def test_the_same_sources_change_nothing_and_a_dry_run_does_not_either(
     home: Path, dumps: list[Path], tmp_path: Path
 ) -> None:
     path = tmp_path / "facts.kgmemory"
-    before = path.read_bytes()
+    before = path.read_bytes(), _files(home)
     assert update_memory(path, home=home)[1] is None
     redirects = dumps[2].with_name("redirects.tsv")
-    _, changed = update_memory(path, home=home, dump=dumps[2], day=_day(dumps[2]), redirects=redirects, dry_run=True)
-    assert is_loaded(home, dumps[2], _day(dumps[2]), options=DumpOptions(redirects=redirects))
+    given: dict[str, Any] = {"home": home, "dump": dumps[2], "day": _day(dumps[2]), "redirects": redirects}
+    _, changed = update_memory(path, **given, dry_run=True)
     assert changed is not None
     assert changed.begun
-    assert path.read_bytes() == before
+    assert (path.read_bytes(), _files(home)) == before
     assert sorted(each.name for each in tmp_path.glob("*facts.kgmemory*")) == ["facts.kgmemory"]
+    assert update_memory(path, **given)[1] == changed
+    assert is_loaded(home, dumps[2], _day(dumps[2]), options=DumpOptions(redirects=redirects))
+    assert update_memory(path, **given, dry_run=True)[1] is None
 
 
 @pytest.mark.slow
@@ -339,6 +342,34 @@ def test_snapshots_that_were_loaded_again_and_the_one_that_an_update_loads_are_t
     with pytest.raises(KgeditError, match=f"{NEW} not loaded"):
         update_memory(path, home=home)
     assert update_memory(path, home=home, dump=dump, day=NEW)[1] is None
+
+
+def test_a_dry_run_leaves_the_home_as_it_was_also_if_it_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    home, path = _home_of_a_town(tmp_path), tmp_path / "facts"
+    build_memory(path, home=home)
+    dump = (tmp_path / f"{NEW}.json").rename(tmp_path / "newer.json")
+    before = _files(home)
+    given: dict[str, Any] = {"home": home, "dump": dump, "dry_run": True}
+    _, changed = update_memory(path, **given, day="2024-06-03")
+    assert changed is not None
+    assert changed.unchanged == 1
+    assert _files(home) == before
+    with pytest.raises(KgeditError, match=f"The snapshot of {OLD} in {home}/snapshots already exists"):
+        update_memory(path, **given, day=OLD)
+    monkeypatch.setattr(GraphMemory, "tables", _interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        update_memory(path, **given, day="2024-06-03")
+    assert _files(home) == before
+
+
+def _interrupted(_memory: GraphMemory) -> None:
+    raise KeyboardInterrupt
+
+
+def _files(folder: Path) -> dict[str, bytes]:
+    """Files of a home with their content, except the empty ones of locks."""
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    return {str(path): content for path in files if (content := path.read_bytes())}
 
 
 def _home_of_a_town(folder: Path) -> Path:
