@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import click
@@ -91,11 +91,11 @@ def update(given: Given, *, rollback: bool) -> None:
         built, changed = given.make(UpdateMemory, home=home()).run()
     signature = built.manifest.get("signature", "")
     if changed is None:
-        say(f"{file}: nothing to do, its sources are the same (signature {signature[:12]})")
+        text = f"{file}: nothing to do, its sources are the same (signature {signature[:12]})"
     else:
-        _say_changes(file, changed, dry_run=dry_run)
+        text = "\n".join(_lines_of(changed, f"{file}{' (not replaced)' if dry_run else ''}"))
     print_result({"path": file, "sha256": built.sha256, "signature": signature,
-                  "changes": None if changed is None else changed.record()})  # fmt: skip
+                  "changes": None if changed is None else changed.record()}, text=text)  # fmt: skip
 
 
 def _check_nothing_else(given: Given) -> None:
@@ -106,14 +106,13 @@ def _check_nothing_else(given: Given) -> None:
         raise click.UsageError(f"--rollback swaps MEMORY and its previous version. Leave {' and '.join(others)} out.")
 
 
-def _say_changes(file: Path, changed: MemoryDifference, *, dry_run: bool) -> None:
+def _lines_of(changed: MemoryDifference, memory: str) -> Iterator[str]:
     counts = f"{len(changed.begun):,} begun, {len(changed.ended):,} ended, {len(changed.gone):,} gone"
-    say(f"{file}{' (not replaced)' if dry_run else ''}: {counts}, {changed.unchanged:,} unchanged")
+    yield f"{memory}: {counts}, {changed.unchanged:,} unchanged"
     for mark, lines in (("+", changed.begun), ("-", changed.ended), ("?", changed.gone)):
-        for line in lines[:_MOST_SHOWN]:
-            say(visible(f"  {mark} {line}"))
+        yield from (visible(f"  {mark} {line}") for line in lines[:_MOST_SHOWN])
         if len(lines) > _MOST_SHOWN:
-            say(f"  {mark} … and {len(lines) - _MOST_SHOWN:,} more: --format json lists all")
+            yield f"  {mark} … and {len(lines) - _MOST_SHOWN:,} more: --format json lists all"
 
 
 @verb_command(

@@ -146,8 +146,8 @@ def test_a_missing_file_is_answered_with_the_memories_beside_it(tmp_path: Path) 
             read_memory_file(wrong)
 
 
-def _ask(*arguments: str | Path) -> str:
-    shown = CliRunner().invoke(main, ["memory", *map(str, arguments)])
+def _ask(*arguments: str | Path, quiet: bool = False) -> str:
+    shown = CliRunner().invoke(main, [*(["--quiet"] if quiet else []), "memory", *map(str, arguments)])
     assert shown.exit_code == 0, shown.output
     return shown.stdout
 
@@ -413,14 +413,15 @@ def test_a_memory_without_a_previous_version_stays(home: Path, tmp_path: Path) -
         roll_back(tmp_path / "facts.kgmemory")
 
 
-@pytest.mark.slow
-def test_the_command_prints_the_changes(
-    home: Path, dumps: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_command_prints_the_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    home, path = _home_of_a_town(tmp_path), tmp_path / "facts"
     monkeypatch.setenv("KGEDIT_HOME", str(home))
-    given = ["memory", "update", str(tmp_path / "facts.kgmemory"), "--dump", str(dumps[2]), "--date"]
-    done = CliRunner().invoke(main, [*given, _day(dumps[2]).isoformat(), "--format", "json"])
-    assert done.exit_code == 0, done.output
-    assert "+ " in done.stderr
-    result = json.loads(done.stdout)
-    assert (len(result["signature"]), result["changes"]["unchanged"] > 1000) == (64, True)
+    build_memory(path, home=home, as_of=OLD)
+    for given in (["--dry-run"], []):
+        shown = _ask("update", path, *given, quiet=True).splitlines()
+        assert shown[0] == f"{path}{' (not replaced)' if given else ''}: 1 begun, 1 ended, 0 gone, 0 unchanged"
+        assert shown[1] == "  + Arvika, head of government: Grace (Q1:P6:Q3)"
+    assert "nothing to do, its sources are the same" in _ask("update", path, "--dry-run", quiet=True)
+    roll_back(path)
+    result = json.loads(_ask("update", path, "--format", "json"))
+    assert (len(result["signature"]), len(result["changes"]["begun"])) == (64, 1)
