@@ -10,10 +10,11 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import json
+import os
 import shutil
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
@@ -190,12 +191,22 @@ def _check_same(home: Path, loads: Sequence[Load], source: DumpFile) -> None:
     for load, snapshot in kept:
         _refuse_other(snapshot, _differences(snapshot, load, source))
     whole = [snapshot for load, snapshot in kept if load.limit is None]
+    found = source.path.stat()  # before reading, so that a later change is noticed
     if whole:
         for _ in source.blocks(loads[0].framing):
             pass
     for snapshot in whole:
         loaded = snapshot.manifest["source"]["sha256"]
         _refuse_other(snapshot, [content_difference(loaded, source.sha256)] if loaded != source.sha256 else [])
+        _record_comparison(snapshot, found)
+
+
+def _record_comparison(snapshot: Snapshot, dump: os.stat_result) -> None:
+    """Make a manifest as new as the dump, so that kgedit.verbs.load_dump.is_loaded need not compare them again."""
+    manifest = snapshot.folder / "manifest.json"
+    if manifest.stat().st_mtime_ns < dump.st_mtime_ns:
+        with suppress(OSError):  # another user's file: it is compared each time
+            os.utime(manifest, ns=(dump.st_atime_ns, dump.st_mtime_ns))
 
 
 def _refuse_other(snapshot: Snapshot, differences: Sequence[str]) -> None:

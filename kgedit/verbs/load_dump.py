@@ -208,7 +208,21 @@ def load_dump(
 def is_loaded(home: Path, path: Path, date: datetime.date, *, options: DumpOptions) -> bool:
     """Whether the store has the snapshot that `load_dump` would create, decided without reading the whole dump.
 
-    A file of the same name and size that is no newer than the snapshot counts as the same dump.
+    A file of the same size that is no newer than the snapshot counts as the same dump.
+
+    Raises:
+        SourceError: if the dump or its redirects cannot be read.
+    """
+    from kgedit.store.snapshots import snapshot_folder
+
+    manifest = snapshot_folder(home, date) / "manifest.json"
+    if not manifest.is_file() or manifest.stat().st_mtime < path.stat().st_mtime:
+        return False
+    return looks_loaded(home, path, date, options=options)
+
+
+def looks_loaded(home: Path, path: Path, date: datetime.date, *, options: DumpOptions) -> bool:
+    """Whether the store has a snapshot of a dump of this size with these options, which `load_dump` compares by hash.
 
     Raises:
         SourceError: if the dump or its redirects cannot be read.
@@ -217,11 +231,10 @@ def is_loaded(home: Path, path: Path, date: datetime.date, *, options: DumpOptio
     from kgedit.store.snapshots import read_snapshot, snapshot_folder
     from kgedit.store.sources import DumpFile
 
-    manifest = snapshot_folder(home, date) / "manifest.json"
-    if not manifest.is_file() or manifest.stat().st_mtime < path.stat().st_mtime:
+    folder, source = snapshot_folder(home, date), DumpFile(path)
+    if not (folder / "manifest.json").is_file():
         return False
-    source = DumpFile(path)
-    return looks_same(read_snapshot(manifest.parent), read_load(source, date, options), source)
+    return looks_same(read_snapshot(folder), read_load(source, date, options), source)
 
 
 def check_loadable(home: Path, path: Path, date: datetime.date, *, options: DumpOptions) -> None:

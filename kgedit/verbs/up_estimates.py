@@ -149,7 +149,7 @@ def _estimate_step(inputs: UpInputs, step: Step, sizes: _Sizes) -> StepEstimate:
     if step.kind == "sample":
         return StepEstimate(step.name, False, 1.0, 200e3, 100e6, 0, "always the same")
     if step.state is not None:
-        return _loading(step.name, step.state, sizes)
+        return _loading(step, step.state, sizes)
     if step.kind == "graph":
         seconds = _GRAPH_START + _GRAPH_SECONDS * statements
         basis = f"{statements:,.0f} statements, 20,000 a second; its server takes 1 to 4 GiB of heap"
@@ -168,14 +168,17 @@ def _estimate_step(inputs: UpInputs, step: Step, sizes: _Sizes) -> StepEstimate:
     return StepEstimate(step.name, False, seconds, 3e5 + 80 * answers, 4e8, 0, f"{answers:,} answers")
 
 
-def _loading(name: str, state: DatedState, sizes: _Sizes) -> StepEstimate:
+def _loading(step: Step, state: DatedState, sizes: _Sizes) -> StepEstimate:
     statements, dump = sizes.statements[state], state.dump
     text = statements * _TEXT_OF_STATEMENT if dump is None or not dump.is_file() else _text_bytes(dump)
     suffix = dump.suffix if dump else ""
     work = text / _TEXT + statements / _ROWS if find_spec("kgedit_native") else statements / _ROWS_IN_PYTHON
+    disk, basis = _STORED * statements, sizes.basis[state]
+    if step.only_compares():
+        work, disk, basis = 0.0, 0.0, f"{basis} from a file of this size, which is newer now: its hash is compared"
     work += text / _BZIP2 if suffix == ".bz2" else 0.0
     seconds = 1.0 + max(text / _UNPACKED.get(suffix, 1e12), work / usable_cores())
-    return StepEstimate(name, False, seconds, _STORED * statements, None, 0, sizes.basis[state])
+    return StepEstimate(step.name, False, seconds, disk, None, 0, basis)
 
 
 def _running(inputs: UpInputs, step: Step, sizes: _Sizes) -> StepEstimate:

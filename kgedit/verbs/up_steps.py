@@ -39,7 +39,7 @@ from kgedit.verbs.describe import describe_page
 from kgedit.verbs.exporting import is_exported
 from kgedit.verbs.home import Home
 from kgedit.verbs.live_progress import by_stage
-from kgedit.verbs.load_dump import check_loadable, is_loaded
+from kgedit.verbs.load_dump import check_loadable, is_loaded, looks_loaded
 from kgedit.verbs.report import report
 from kgedit.verbs.run_edit import read_run, run
 from kgedit.verbs.up_inputs import DatedState, RunFields, UpInputs
@@ -61,6 +61,7 @@ class Step:
         state: State to load, if it is a load.
         run: Spec without timesteps, if it is a run.
         is_beside: Whether later steps can be taken meanwhile, except the last one.
+        only_compares: Tests whether carrying it out would only compare its existing result with its input.
     """
 
     kind: str
@@ -70,6 +71,7 @@ class Step:
     state: DatedState | None = None
     run: RunFields = field(default_factory=dict)
     is_beside: bool = False
+    only_compares: Callable[[], bool] = lambda: False
 
 
 def steps_of(inputs: UpInputs, *, overwrite: bool, track: str | None) -> list[Step]:
@@ -103,12 +105,15 @@ def _load(inputs: UpInputs, state: DatedState, *, overwrite: bool) -> Step:
     def is_done() -> bool:
         return dump.is_file() and is_loaded(home.path, dump, state.date, options=inputs.dump_options())
 
+    def only_compares() -> bool:
+        return dump.is_file() and looks_loaded(home.path, dump, state.date, options=inputs.dump_options())
+
     def carry_out(progress: Steps) -> object:
         return home.load_dump(
             dump, state.date, redirects=inputs.redirects, overwrite=overwrite, graph=False, progress=progress
         )
 
-    return Step("load", f"load {state.date}", is_done, carry_out, state=state)
+    return Step("load", f"load {state.date}", is_done, carry_out, state=state, only_compares=only_compares)
 
 
 def _update_graph(inputs: UpInputs) -> Step:
@@ -221,12 +226,12 @@ def read_summary(inputs: UpInputs) -> dict[str, Any] | None:
 def with_state(steps: list[Step]) -> Iterator[tuple[Step, bool]]:
     """Each step with whether its result exists; steps after a pending step are pending as well.
 
-    The graph is an exception, because its state is unknown while its server is stopped.
+    Exceptions are the graph, because its state is unknown while its server is stopped, and steps that only compare.
     """
     undone = False
     for step in steps:
         done = not undone and step.is_done()
-        undone = undone or not (done or step.kind == "graph")
+        undone = undone or not (done or step.kind == "graph" or step.only_compares())
         yield step, done
 
 

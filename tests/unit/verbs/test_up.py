@@ -6,6 +6,7 @@ On the bundled sample with the profile wikifactdiff, which needs no server, and 
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ import pytest
 from click.testing import CliRunner, Result
 from world.dumps import hashes
 from world.small_models import save, small_model
+from world.two_days import NEW, OLD, item, two_snapshots
 
 import kgedit
 from kgedit.cli import main
@@ -245,3 +247,19 @@ def test_without_the_graph_the_store_finds_the_changes(tmp_path: Path) -> None:
         step.carry_out(lambda _title, _total, _unit: lambda _done, _counted: None)
     assert kgedit.Timestep.open(inputs.timestep).manifest["engine"] == "store"
     assert not (home / "neo4j").exists()
+
+
+def test_a_dump_that_is_newer_than_its_snapshot_is_compared_once(tmp_path: Path) -> None:
+    home = two_snapshots(tmp_path, [item("Q1")], [item("Q1")])[0].folder.parent.parent
+    dumps = [tmp_path / f"{day}.json" for day in (OLD, NEW)]
+    for dump in dumps:  # with the options of `up`
+        kgedit.Home(home).load_dump(dump, dump.stem, graph=False, overwrite=True)
+    kgedit.Home(home).export_timestep(OLD, NEW, engine="store")
+    later = dumps[0].stat().st_mtime + 3600
+    os.utime(dumps[0], (later, later))
+    given = (*map(str, dumps), "--no-graph", "--dry-run", "--format", "json")
+    planned = json.loads(_command(home, *given).stdout)
+    assert [step["is_done"] for step in planned] == [False, True, True, False, False]
+    assert (planned[0]["disk"], "its hash is compared" in planned[0]["basis"]) == (0, True)
+    kgedit.Home(home).load_dump(dumps[0], OLD, graph=False)
+    assert [step["is_done"] for step in json.loads(_command(home, *given).stdout)] == [True, True, True, False, False]
