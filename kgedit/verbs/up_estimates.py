@@ -8,23 +8,28 @@ from __future__ import annotations
 
 import bz2
 import gzip
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import zstandard
 
 from kgedit.analysis.runs import Run
 from kgedit.errors import KgeditError, TimestepError
+from kgedit.llm.presets import preset_by_name
 from kgedit.machine import usable_cores
+from kgedit.records.cases import AXES, Axis
+from kgedit.runs.given_run import GivenPreset
+from kgedit.runs.presets import DEFAULT_PRESETS
 from kgedit.runs.run_files import read_spec
 from kgedit.sample.generate import SNAPSHOT_DATES
 from kgedit.store.engine import select
 from kgedit.store.snapshots import Snapshot, list_snapshots
 from kgedit.store.sources import DumpFile
 from kgedit.verbs.run_edit import read_run
-from kgedit.verbs.up_inputs import DatedState, UpInputs
+from kgedit.verbs.up_inputs import DatedState, RunFields, UpInputs
 from kgedit.verbs.up_steps import Step, check_inputs, steps_of, with_state
 from kgedit.wikidata.times import day_number
 
@@ -58,7 +63,7 @@ _CHANGED = 93_573 / 4e6
 
 # Measured on the bundled sample with this command
 _CASES_OF_CHANGED = 134 / 206
-_PROBES_OF_CASE = 4.04
+_PROBES_OF_CASE: Mapping[Axis, float] = {"update": 1, "rephrase": 1, "personas": 1, "locality": 0.78, "mhop": 0.07}
 _CASE_BYTES, _ANSWER_BYTES = 1_700, 1_600
 _START = 4.0
 """Seconds until torch is imported and a model loaded."""
@@ -112,14 +117,14 @@ class _Sizes:
     Attributes:
         statements: Number of statements in both states.
         cases: Number of edits.
-        edited_questions: Number of questions in one model state.
+        questions: Number of questions of each run in one model state.
         basis: Basis of the number of statements.
         cases_basis: Basis of the number of cases.
     """
 
     statements: dict[DatedState, float]
     cases: int
-    questions: int
+    questions: tuple[int, ...]
     basis: dict[DatedState, str]
     cases_basis: str
 
@@ -163,7 +168,7 @@ def _estimate_step(inputs: UpInputs, step: Step, sizes: _Sizes) -> StepEstimate:
         return StepEstimate(step.name, False, seconds, _CASE_BYTES * sizes.cases, memory, 0, sizes.cases_basis)
     if step.kind == "run":
         return _running(inputs, step, sizes)
-    answers = 2 * sizes.questions * len(inputs.runs)
+    answers = 2 * sum(sizes.questions)
     seconds = _REPORT_START * (1 + len(inputs.runs)) + _REPORT_SECONDS * answers
     return StepEstimate(step.name, False, seconds, 3e5 + 80 * answers, 4e8, 0, f"{answers:,} answers")
 
@@ -183,7 +188,7 @@ def _loading(step: Step, state: DatedState, sizes: _Sizes) -> StepEstimate:
 
 def _running(inputs: UpInputs, step: Step, sizes: _Sizes) -> StepEstimate:
     model, method = str(step.run["model"]), str(step.run["method"])
-    questions = 2 * sizes.questions
+    questions = 2 * sizes.questions[inputs.runs.index(step.run)]
     earlier, same = _newest_run(inputs.home, model), _newest_run(inputs.home, model, method)
     rate, rate_basis = _rate(earlier, model)
     each = same.seconds_per_edit if same else _EDITING.get((model, method))
@@ -267,8 +272,8 @@ def _text_of_statement(dump: Path) -> float:
     return len(head) / found if found else _TEXT_OF_STATEMENT
 
 
-def _cases(inputs: UpInputs, loaded: dict[int, Snapshot], statements: float) -> tuple[int, int, str]:
-    """Number of edits, number of questions in one model state, and the basis of both."""
+def _cases(inputs: UpInputs, loaded: dict[int, Snapshot], statements: float) -> tuple[int, tuple[int, ...], str]:
+    """Number of edits, number of questions of each run in one model state, and the basis of both."""
     exact = _counted_cases(inputs)
     if exact is not None:
         return *exact, f"{exact[0]:,} cases, counted"
@@ -282,9 +287,20 @@ def _cases(inputs: UpInputs, loaded: dict[int, Snapshot], statements: float) -> 
         changed = _CHANGED * statements
         basis = f"{_CHANGED:.1%} of the statements changed in generated dumps: a guess"
     cases = min(round(changed * _CASES_OF_CHANGED), *_limits(inputs))
-    presets = len(inputs.runs[0].get("presets") or ("synthetic", "wild"))
-    basis += f"; {_CASES_OF_CHANGED:.0%} of them become cases and {_PROBES_OF_CASE:.1f} probes each, as in the sample"
-    return cases, round(cases * _PROBES_OF_CASE * presets), basis
+    probes = sum(_PROBES_OF_CASE.values())
+    basis += f"; {_CASES_OF_CHANGED:.0%} of them become cases and {probes:.1f} probes each, as in the sample"
+    return cases, tuple(round(cases * _questions_of_case(run)) for run in inputs.runs), basis
+
+
+def _questions_of_case(run: RunFields) -> float:
+    """Mean number of questions about a case under all presets of a run."""
+    axes = [axis for preset in run.get("presets") or DEFAULT_PRESETS for axis in _axes_of(preset)]
+    return sum(_PROBES_OF_CASE.get(axis, 0) for axis in axes)
+
+
+def _axes_of(preset: str | Mapping[str, Any]) -> tuple[Axis, ...]:
+    found = preset_by_name(preset) if isinstance(preset, str) else GivenPreset(**preset)
+    return (found.axes if found else ()) or AXES
 
 
 def _limits(inputs: UpInputs) -> Iterator[int]:
@@ -293,17 +309,19 @@ def _limits(inputs: UpInputs) -> Iterator[int]:
     yield 1 << 62
 
 
-def _counted_cases(inputs: UpInputs) -> tuple[int, int] | None:
-    """Number of edits and questions of the first run, if its timestep exists."""
+def _counted_cases(inputs: UpInputs) -> tuple[int, tuple[int, ...]] | None:
+    """Number of edits, and number of questions of each run, if the timestep exists."""
     from kgedit.runs.spec import resolve
     from kgedit.runs.sweeps.execution import SweepCounter
 
     if not inputs.timestep.is_dir():
         return None
+    counter = SweepCounter()
     try:
-        return SweepCounter().edits_and_questions(resolve(inputs.raw_spec(inputs.runs[0])))
+        counts = [counter.edits_and_questions(resolve(inputs.raw_spec(run))) for run in inputs.runs]
     except TimestepError:
         return None
+    return counts[0][0], tuple(questions for _, questions in counts)
 
 
 def _count_changed(old: Snapshot, new: Snapshot) -> float:

@@ -199,7 +199,10 @@ def test_a_dry_run_on_nothing_shows_every_step_and_makes_none(tmp_path: Path) ->
         "write the pages",
     ]
     assert all(step["seconds"] > 0 and step["basis"] for step in steps)
-    assert [step["questions"] for step in steps[-3:-1]] == [2 * round(30 * 4.04 * 2)] * 2
+    every, of_table = 3 + 0.78 + 0.07, 3 + 0.78
+    assert [step["questions"] for step in steps[-4:-1]] == [
+        2 * round(30 * questions) for questions in (2 * every, 2 * every, of_table)
+    ]
     assert not (tmp_path / "home").exists()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,8 @@ from world.two_days import NEW, OLD, about, item, two_snapshots
 
 import kgedit
 from kgedit.errors import TimestepError
-from kgedit.verbs.up_inputs import UpInputs, read_inputs
+from kgedit.verbs.up_estimates import estimate
+from kgedit.verbs.up_inputs import THIRD_RUN, UpInputs, read_inputs
 from kgedit.verbs.up_steps import check_has_cases
 
 
@@ -41,6 +43,19 @@ def home(tmp_path: Path) -> Path:
     town = {officer: item("Q1", about("P6", officer), label="Somewhere") for officer in ("Q2", "Q3")}
     old, _ = two_snapshots(tmp_path, [*_people(), town["Q2"]], [*_people(), town["Q3"]])
     return old.folder.parent.parent
+
+
+def test_each_run_is_estimated_with_the_questions_of_its_own_axes(home: Path) -> None:
+    tiny, smollm2 = {"model": "tiny", "method": "ft_m"}, {"model": "smollm2-135m", **THIRD_RUN}
+    inputs = replace(_inputs(home, OLD, NEW, "wikibigedit"), runs=(tiny, smollm2))
+    assert [probe.axis for case in kgedit.Timestep.open(inputs.timestep).cases() for probe in case.probes] == [
+        "update",
+        "rephrase",
+        "personas",
+    ]
+    _, of_tiny, of_smollm2, pages = estimate(inputs)
+    assert (of_tiny.questions, of_smollm2.questions) == (2 * (3 + 3), 2 * (1 + 2))
+    assert pages.basis == "18 answers"
 
 
 @pytest.mark.slow
