@@ -234,13 +234,17 @@ class ServerConnection:
         return CallError(str(status), again=again, after=after, slow_down=slow_down, detail=self._detail(error))
 
     def _detail(self, error: Any) -> str:
-        """Message of an error, without the key and the password."""
+        """Message of an error, without the password and the key, unless that is a placeholder."""
         said = error.body.get("message") if isinstance(error.body, Mapping) else None
-        secrets = (os.environ.get(self._server.key_variable), *(self._server.credentials or ())[1:])
+        key = os.environ.get(self._server.key_variable, "")
+        secrets = (key if len(key) >= _SHORTEST_KEY else "", *(self._server.credentials or ())[1:])
         return server_text(str(said or error.message), hide=[secret for secret in secrets if secret])
 
 
 _LONGEST_DETAIL = 200
+
+_SHORTEST_KEY = 8
+"""Shorter keys are placeholders for local servers, such as "x" or "none", and occur in ordinary words."""
 
 
 def server_text(text: str, *, hide: Sequence[str] = ()) -> str:

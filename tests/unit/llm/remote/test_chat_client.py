@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import email.utils
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -138,6 +139,17 @@ def test_a_server_that_rejects_all_requests_is_quoted_and_not_taken_for_one_that
     assert "Is the server up" not in message
     assert "secret" not in message
     assert len(message) < 350
+
+
+@pytest.mark.parametrize(("key", "said"), [("x", "no extra, x"), ("sk-12345", "no extra, ***")])
+def test_a_key_is_hidden_unless_it_is_a_placeholder(
+    key: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", key)
+    with fault_server(fault=lambda _, __: "400") as server:
+        server.explain = lambda _: f"no extra, {key}"
+        with pytest.raises(ModelError, match=f"the server says: {re.escape(said)}"):
+            client(server, tmp_path).ask(words(60))
 
 
 def test_the_first_explanation_of_each_failure_is_returned(tmp_path: Path) -> None:
