@@ -53,7 +53,8 @@ class LanguageModel:
         module: The transformers model, in eval mode; its parameters do not require gradients.
         tokenizer: A fast tokenizer.
         by_name: Whether `load_model` loads the same model by name alone, on any machine; false for a folder.
-        folder: The user's folder from which it was loaded; None for others.
+        folder: The user's folder from which it was loaded, or of a served model the folder with its files; None for
+            others.
         folder_fingerprint: Its fingerprint when it was loaded from there; "" for others.
         readings: Current forward passes, innermost last; set by `forward` and by `InstalledHook`.
         row_readers: Hooks that use `reading` and therefore need complete, separate rows; while there are any, rows do

@@ -414,28 +414,52 @@ def describe_model(name: str, *, served_at: str, weights_here: bool = False) -> 
     """Load a model's tokenizer and configuration, without its weights.
 
     Args:
-        name: A folder or hub name with tokenizer and configuration; the server must serve the model under the same
-            name.
+        name: A folder or hub name with tokenizer and configuration, or a built-in model other than "tiny"; the server
+            must serve the model under the same name.
         served_at: The backend and its address.
         weights_here: Whether the backend reads the weights from `name`, so that they are part of the fingerprint.
 
     Raises:
         ModelError: if tokenizer or configuration cannot be found.
     """
-    from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
+    from transformers import AutoModelForCausalLM
 
-    try:
-        tokenizer: Any = AutoTokenizer.from_pretrained(name)
-        config = AutoConfig.from_pretrained(name)
-    except (OSError, ValueError, KeyError) as error:
-        raise ModelError(
-            f"The tokenizer and configuration of '{name}' cannot be found here. A served model needs both, to format "
-            "prompts as in its training: give a folder that has them, or a name on the hub. "
-            f"({str(error).splitlines()[0]})"
-        ) from error
+    source = BUILT_IN[name](None, None) if name in BUILT_IN else ModelFiles(name, by_name=_is_on_hub(name))
+    tokenizer, config = _tokenizer_and_config(source.path_or_name, name)
     check_places_are_known(tokenizer, name)
     with torch.device("meta"):
-        module = AutoModelForCausalLM.from_config(config)
-    revision = getattr(config, "_commit_hash", None) or ""
-    files = folder_digest(Path(name)) if weights_here and Path(name).is_dir() else ""
-    return ServedModel(name, revision, module, tokenizer, by_name=_is_on_hub(name), served_at=served_at, files=files)
+        module: Any = AutoModelForCausalLM.from_config(config)
+    revision = source.revision or getattr(config, "_commit_hash", None) or ""
+    folder = Path(source.path_or_name) if Path(source.path_or_name).is_dir() else None
+    files = folder_digest(folder) if weights_here and folder else ""
+    served = ServedModel(name, revision, module, tokenizer, by_name=source.by_name, served_at=served_at, files=files)
+    return replace(served, folder=folder)
+
+
+def _tokenizer_and_config(path_or_name: str, name: str) -> tuple[Any, Any]:
+    """Read both from a folder or the hub's local cache, else from the hub."""
+    try:
+        return _tokenizer_and_config_of(path_or_name, local=True)
+    except (OSError, ValueError, KeyError) as error:
+        if Path(path_or_name).is_dir():
+            raise _not_described(name, error) from error
+    try:
+        _ask_hub(path_or_name, name)
+        return _tokenizer_and_config_of(path_or_name, local=False)
+    except (ModelError, OSError, ValueError, KeyError) as error:
+        raise _not_described(name, error) from error
+
+
+def _tokenizer_and_config_of(path_or_name: str, *, local: bool) -> tuple[Any, Any]:
+    from transformers import AutoConfig, AutoTokenizer
+
+    tokenizer = AutoTokenizer.from_pretrained(path_or_name, local_files_only=local)
+    return tokenizer, AutoConfig.from_pretrained(path_or_name, local_files_only=local)
+
+
+def _not_described(name: str, error: Exception) -> ModelError:
+    return ModelError(
+        f"The tokenizer and configuration of '{name}' cannot be found here. A served model needs both, to format "
+        "prompts as in its training: give a folder that has them, or a name on the hub. "
+        f"({str(error).splitlines()[0]})"
+    )

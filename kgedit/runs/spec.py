@@ -453,6 +453,11 @@ def _problems_of_serving(name: str, model: str | None, capabilities: Capabilitie
             f"this method edits the model itself, and the backend {name} answers with its own model: save the "
             "edited model (--save-model), serve its folder, and ask it with the method 'none'"
         )
+    if model == "tiny":
+        found.append(
+            f"the built-in model tiny is trained at the start of each run, so the backend {name} cannot have it: give "
+            f"a model that is served, or take the backend {DEFAULT_BACKEND}"
+        )
     saved = Path(model or "") / "kgedit.json"
     if saved.is_file() and json.loads(saved.read_text(encoding="utf-8")).get("weights") != "model":
         found.append(

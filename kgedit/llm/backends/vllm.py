@@ -76,8 +76,8 @@ class VllmBackend(Backend):
     def _engine(self) -> Any:
         model, placement = self._model, self._placement
         return self._vllm.LLM(
-            model=model.name,
-            revision=model.revision or None,
+            model=str(model.folder or model.name),
+            revision=None if model.folder else model.revision or None,
             dtype=placement.dtype,
             trust_remote_code=placement.trust_remote_code,
             tensor_parallel_size=_gpus(model) if placement.device == ALL_GPUS else 1,

@@ -22,7 +22,7 @@ from kgedit.llm.backends.openai import OpenAIBackend
 from kgedit.llm.backends.vllm import VllmBackend
 from kgedit.llm.generation import PresetQuestion, Question
 from kgedit.llm.language_model import LanguageModel
-from kgedit.llm.loading import describe_model
+from kgedit.llm.loading import BUILT_IN, ModelFiles, describe_model
 from kgedit.llm.presets import PRESETS
 from kgedit.llm.remote.prices import Spending
 from kgedit.llm.tokenization import ChatFormat
@@ -283,6 +283,7 @@ STOPPING |= {"metric": "contains", "stop_entropy": 2.5}
         ({"backend": "vlm"}, "did you mean 'vllm'"),
         ({"backend": "openai", "backend_url": URL, "method": "ft_m"}, "edits the model itself"),
         ({"backend": "vllm", "method": "grace"}, "edits the model itself"),
+        ({"backend": "openai", "backend_url": URL, "model": "tiny"}, "tiny is trained at the start of each run"),
         ({"backend": "vllm", "method": "none", "quantize": "4bit"}, "quantize is for models that kgedit loads"),
         ({"backend": "openai", "backend_url": URL, "presets": ["wild", "synthetic"]}, "synthetic needs"),
         ({"backend": "vllm", "method": "none", "presets": [STOPPING]}, "the stop_entropy of sure needs"),
@@ -349,3 +350,32 @@ def test_a_served_model_has_its_tokenizer_and_no_weights(tmp_path: Path) -> None
     assert model.fingerprint != describe_model(folder, served_at="openai two").fingerprint
     with pytest.raises(ModelError, match="tokenizer and configuration"):
         describe_model(str(tmp_path), served_at="")
+
+
+def test_a_built_in_model_is_served_under_its_name_and_read_by_vllm_from_its_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KGEDIT_CACHE", str(tmp_path / "cache"))
+    folder = str(save(small_model(), tmp_path / "model"))
+    monkeypatch.setitem(BUILT_IN, "small", lambda _lesson, _progress: ModelFiles(folder, "1.2"))
+    model = describe_model("small", served_at="vllm", weights_here=True)
+    assert (model.name, model.revision, model.by_name) == ("small", "1.2", True)
+    assert model.encode("Who?") == small_model().encode("Who?")
+
+    monkeypatch.setitem(sys.modules, "vllm", SimpleNamespace(LLM=_Engine, SamplingParams=_Params))
+    monkeypatch.setattr(_Engine, "made", [])
+    VllmBackend(model).ask(_asked("wild")[:1])
+    assert [(made["model"], made["revision"]) for made in _Engine.made] == [(folder, None)]
+
+
+def test_the_hub_is_asked_once_for_a_served_model_that_is_not_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    def no_network(_api: Any, name: str, *, timeout: float) -> None:
+        asked.append(name)
+        raise OSError("no network")
+
+    monkeypatch.setattr("huggingface_hub.HfApi.model_info", no_network)
+    with pytest.raises(ModelError, match="tokenizer and configuration of 'org/model' cannot be found"):
+        describe_model("org/model", served_at="openai")
+    assert asked == ["org/model"]
