@@ -164,15 +164,21 @@ def load_saved(
     """Load a folder written by `save_edited`.
 
     Args:
-        base: The unedited model, if it is already loaded; ignored for a folder with edited weights.
+        base: The unedited model, if it is already loaded; not for a folder with edited weights.
         device: Device to which the model is loaded.
         dtype: Number format of the loaded model.
 
     Raises:
-        ModelError: if the folder contains no edited model, its base cannot be found, or `base` has other layers.
+        ModelError: if the folder contains no edited model, its base cannot be found, or `base` has other layers or is
+            given for edited weights.
     """
     saved = read_saved(folder)
     if saved.weights == "model":
+        if base is not None:
+            raise ModelError(
+                f"{folder} contains edited weights, which cannot be put into the model given. Leave out the model: the "
+                "folder is loaded as one."
+            )
         base = load_model(str(folder), device=device, dtype=dtype)
         _undo_rounding(base, folder)
     elif base is None:

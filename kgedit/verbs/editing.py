@@ -168,10 +168,12 @@ def load_edited(
             Not for folders with edited weights, which are loaded directly.
         tokenizer: See `edit`.
         device: Device to load the model on.
-        dtype: Number format to load it in.
+        dtype: Number format to load it in: that of the unedited model gives the same answers. "auto" is the device's
+            own, which on a CPU is float32, also for edits that were made in bfloat16.
 
     Raises:
-        ModelError: if the folder contains no edited model, its base cannot be found, or `model` has other layers.
+        ModelError: if the folder contains no edited model, its base cannot be found, or `model` has other layers or is
+            given for a folder with edited weights.
     """
     from kgedit.editing.saved import load_saved
     from kgedit.llm.devices import resolve_device, resolve_dtype

@@ -369,6 +369,12 @@ def test_edits_in_layers_are_not_loaded_into_a_model_with_others(
     assert [name for name, _ in model.module.named_modules()] == before
 
 
+def test_a_model_is_not_taken_for_edited_weights(timestep: Timestep, tmp_path: Path) -> None:
+    folder = save_edited(_edited("ft_m", small_model(), timestep), tmp_path / "edited", method="ft_m", edits=[])
+    with pytest.raises(ModelError, match="Leave out the model"):
+        kgedit.load_edited(folder, model=small_model())
+
+
 def test_contexts_that_edits_were_trained_in_are_saved_as_they_were(tmp_path: Path) -> None:
     model = small_model()
     tokenizer = copy.deepcopy(model.tokenizer)
