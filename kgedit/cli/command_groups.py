@@ -126,7 +126,10 @@ def _in_plain_words(message: str) -> str:
 
 
 def _no_such(kind: str, given: str, names: Iterable[str]) -> str:
-    near = near_names(given, names)
+    names = list(names)
+    # Each command has its own name for the server's address.
+    same = [name for name in names if all(re.fullmatch(r"--\w+-url", one) for one in (given, name))]
+    near = same or near_names(given, names)
     hint = f" Did you mean {' or '.join(repr(one) for one in near)}?" if near else ""
     return f"There is no {kind} '{given}'.{hint}"
 

@@ -55,6 +55,8 @@ MISTAKES = [
     (2, "configs validat", "Did you mean 'validate'?"),
     (2, "run-edit --timstep x", "There is no option '--timstep'. Did you mean '--timestep'?"),
     (2, "run-edit --batch_size 3", "Did you mean '--batch-size'?"),
+    (2, "build-qaedit q.json --base-url http://h/v1", "There is no option '--base-url'. Did you mean '--model-url'?"),
+    (2, "run-edit --judge-url http://h/v1", "Did you mean '--backend-url'?"),
     (2, "run-edit -timestep x", "There is no option '-timestep'. Did you mean '--timestep'?"),
     (2, "load-dump --dat 2021-01-04 x", "Did you mean '--date'?"),
     (2, "load-dump --date 2021-01-04", "Missing argument 'PATH'."),
