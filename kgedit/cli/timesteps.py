@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -18,6 +19,7 @@ from kgedit.verbs.export_timestep import ExportAll, ExportTimestep
 
 if TYPE_CHECKING:
     from kgedit.timesteps.audit import Audit
+    from kgedit.verbs.export_options import ExportOptions
 
 
 _STREAM = click.option(
@@ -52,14 +54,31 @@ def export_timestep(given: Given, *, stream: bool) -> None:
         with steps("Exporting"):
             made = everything.run(home)
         _tell_stream(made.manifest)
+        rows = made.manifest["timesteps"]
+        _tell_no_cases(home, [(made.folder / row["folder"]).resolve() for row in rows if not row["edits"]], everything)
         print_result({"folder": made.folder, "stream": made.manifest}, text=made.folder)
     elif older and newer and not stream:
         with steps("Exporting"):
-            timestep = given.make(ExportTimestep).run(home)
+            export = given.make(ExportTimestep)
+            timestep = export.run(home)
         _tell_updates(timestep.manifest) if timestep.manifest["profile"] == "wikifactdiff" else _tell(timestep.manifest)
+        _tell_no_cases(home, [] if any(timestep.manifest["cases"].values()) else [timestep.folder], export)
         print_result({"folder": timestep.folder, "timestep": timestep.manifest}, text=timestep.folder)
     else:
         raise click.UsageError("Give --from and --to, or --all.")
+
+
+def _tell_no_cases(home: Path, empty: Sequence[Path], options: ExportOptions) -> None:
+    """Print how many timesteps have no case, and why the first of them has none."""
+    if not empty:
+        return
+    from kgedit.timesteps.timestep import Timestep
+    from kgedit.verbs.exporting import why_no_cases
+
+    if len(empty) > 1:
+        say(f"{len(empty):,} timesteps have no case. Of the first:")
+    dates = [snapshot["date"] for snapshot in Timestep.open(empty[0]).manifest["snapshots"]]
+    say(why_no_cases(home, empty[0], dates, options=options))
 
 
 def _tell_stream(manifest: dict[str, Any]) -> None:

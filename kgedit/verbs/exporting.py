@@ -3,30 +3,34 @@
 from __future__ import annotations
 
 import json
+import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 from kgedit.checksums import SUMS, write_checksums
-from kgedit.errors import TimestepError
+from kgedit.errors import KgeditError, TimestepError
 from kgedit.exporters import EXPORTERS
 from kgedit.files import sync
 from kgedit.graph.managed.processes import say
 from kgedit.graph.state import open_finished
 from kgedit.store.disk import disk_errors
 from kgedit.store.scope import Scope, kept_scope
-from kgedit.store.snapshots import Snapshot, list_snapshots
+from kgedit.store.snapshots import Snapshot, list_snapshots, open_snapshot
 from kgedit.store.window import Window
 from kgedit.timesteps import export as wikibigedit
 from kgedit.timesteps.engines import Engine
 from kgedit.timesteps.engines.graph import GraphEngine
 from kgedit.timesteps.engines.store import StoreEngine
+from kgedit.timesteps.profiles import PROFILES
 from kgedit.timesteps.stream import Stream, write_stream
 from kgedit.timesteps.timestep import Timestep, timestep_folder
 from kgedit.timesteps.wikifactdiff import export as wikifactdiff
 from kgedit.verbs.export_options import ExportOptions
+from kgedit.verbs.home_folder import read_date
 
 MOST_CHANGED_ITEMS = 20_000
 """Maximum number of items that differ between the snapshots for which `auto` chooses the graph: beyond, Cypher takes
@@ -154,6 +158,41 @@ def keep_exported(home: Path, old: Snapshot, new: Snapshot, folder: Path, *, opt
     timestep = Timestep.open(folder)
     _write_forms(timestep, options)
     return timestep
+
+
+def why_no_cases(
+    home: Path, timestep: Path, dates: Sequence[str], *, options: ExportOptions, effect: str = "", others: str = ""
+) -> str:
+    """Say that a timestep has no case, with a profile that has some, or with what else to try.
+
+    The other profiles are tried in a temporary folder. That is as fast as the export before it, which found nothing.
+
+    Args:
+        dates: Dates of the two snapshots.
+        options: Options of the export, which those of the other profiles share.
+        effect: End of the first sentence.
+        others: What to do if no other profile has a case; "" means the advice to export another timestep.
+    """
+    begins = f"No change between {' and '.join(dates)} became a case of the profile {options.profile}{effect}."
+    for profile in PROFILES:
+        count = 0 if profile == options.profile else _cases_of_profile(home, dates, replace(options, profile=profile))
+        if count:
+            return f"{begins} {profile} has {count:,}: add --profile {profile} to the same command."
+    return f"{begins} " + (
+        others
+        or "No other profile has any with the same options. Give states that are further apart or contain more items; "
+        f"{timestep / 'timestep.json'} counts the changes that each filter dropped."
+    )
+
+
+def _cases_of_profile(home: Path, dates: Sequence[str], options: ExportOptions) -> int:
+    """Number of cases; 0 if the snapshots lack what the profile needs, or it has not all of the options."""
+    with tempfile.TemporaryDirectory(dir=home) as folder, suppress(KgeditError):
+        options.check()
+        old, new = (open_snapshot(home, read_date(date)) for date in dates)
+        plain = replace(options, engine=StoreEngine.name, forms=())
+        return sum(export_pair(home, old, new, Path(folder) / "timestep", options=plain).manifest["cases"].values())
+    return 0
 
 
 def _earlier(home: Path, old: Snapshot) -> list[Snapshot]:

@@ -7,10 +7,8 @@ all steps before anything is written.
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
-import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from importlib.util import find_spec
@@ -20,7 +18,7 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from kgedit.editing import METHODS, settings_type_of
-from kgedit.errors import KgeditError, MissingExtraError, SpecError, StoreError, TimestepError
+from kgedit.errors import MissingExtraError, SpecError, StoreError, TimestepError
 from kgedit.graph.connection import external_address
 from kgedit.graph.managed.install import check_can_install
 from kgedit.graph.managed.java import find_java
@@ -32,11 +30,10 @@ from kgedit.resources import use_home
 from kgedit.sample import SOURCE
 from kgedit.sample.generate import SNAPSHOT_DATES, write_world
 from kgedit.store.snapshots import open_snapshot
-from kgedit.timesteps.engines.store import StoreEngine
-from kgedit.timesteps.profiles import PROFILES
 from kgedit.timesteps.timestep import timesteps_folder
 from kgedit.verbs.describe import describe_page
-from kgedit.verbs.exporting import is_exported
+from kgedit.verbs.export_options import ExportOptions
+from kgedit.verbs.exporting import is_exported, why_no_cases
 from kgedit.verbs.home import Home
 from kgedit.verbs.live_progress import by_stage
 from kgedit.verbs.load_dump import check_loadable, is_loaded, looks_loaded
@@ -320,43 +317,27 @@ def _check_server(home: Path) -> None:
 def check_has_cases(inputs: UpInputs) -> None:
     """Refuse a timestep without cases before a model is loaded for it.
 
-    The other profiles are tried in a temporary folder. That is as fast as the export before it, which found nothing.
-
     Raises:
         TimestepError: if it has none; the message names a profile, or other timesteps, with cases.
     """
     if _cases_in(inputs.timestep):
         return
-    dates = " and ".join(str(state.date) for state in inputs.states)
-    begins = f"No change between {dates} became a case of the profile {inputs.profile}, so there is nothing to edit."
-    for profile in PROFILES:
-        count = 0 if profile == inputs.profile else _cases_of_profile(inputs, profile)
-        if count:
-            raise TimestepError(f"{begins} {profile} has {count:,}: add --profile {profile} to the same command.")
-    others = [name for name, count in _other_timesteps(inputs) if count]
-    if others:
-        raise TimestepError(
-            f"{begins} These timesteps of {inputs.home} have cases: {', '.join(others)}. Give their two dates with "
-            "--from and --to."
-        )
+    names = ", ".join(name for name, count in _other_timesteps(inputs) if count)
+    others = f"These timesteps of {inputs.home} have cases: {names}. Give their two dates with --from and --to."
     raise TimestepError(
-        f"{begins} No other profile has any either. Give states that are further apart or contain more items; "
-        f"{inputs.timestep / 'timestep.json'} counts the changes that each filter dropped."
+        why_no_cases(
+            inputs.home,
+            inputs.timestep,
+            [str(state.date) for state in inputs.states],
+            options=ExportOptions(profile=inputs.profile),
+            effect=", so there is nothing to edit",
+            others=others if names else "",
+        )
     )
 
 
 def _cases_in(timestep: Path) -> int:
     return int(pq.read_metadata(timestep / "cases.parquet").num_rows)
-
-
-def _cases_of_profile(inputs: UpInputs, profile: str) -> int:
-    """Number of cases of another profile; 0 if the snapshots lack what it needs."""
-    with tempfile.TemporaryDirectory(dir=inputs.home) as folder, contextlib.suppress(KgeditError):
-        days = [state.date for state in inputs.states]
-        out = Path(folder) / "timestep"
-        Home(inputs.home).export_timestep(*days, profile=profile, engine=StoreEngine.name, out=out)
-        return _cases_in(out)
-    return 0
 
 
 def _other_timesteps(inputs: UpInputs) -> list[tuple[str, int]]:

@@ -6,10 +6,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 from world.dumps import Json
 from world.two_days import NEW, OLD, about, item, two_snapshots
 
 import kgedit
+from kgedit.cli import main
 from kgedit.errors import TimestepError
 from kgedit.verbs.up_estimates import estimate
 from kgedit.verbs.up_inputs import THIRD_RUN, UpInputs, read_inputs
@@ -67,6 +69,19 @@ def test_the_other_profile_is_named_with_its_number_of_cases(home: Path) -> None
         check_has_cases(inputs)
     left = {path for path in home.rglob("*") if inputs.timestep not in (path, *path.parents)}
     assert sorted(left) == before, "the attempt leaves nothing"
+
+
+@pytest.mark.slow
+def test_an_export_without_cases_names_the_other_profile_too(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KGEDIT_HOME", str(home))
+    for window in (["--from", OLD, "--to", NEW], ["--all"]):
+        given = ["export-timestep", *window, "--profile", "wikifactdiff", "--engine", "store"]
+        assert (
+            f"No change between {OLD} and {NEW} became a case of the profile wikifactdiff. wikibigedit has 1: add "
+            "--profile wikibigedit to the same command."
+        ) in CliRunner().invoke(main, given).stderr
+        again = CliRunner().invoke(main, ["export-timestep", *window, "--engine", "store"])
+        assert "No change" not in again.stderr
 
 
 @pytest.mark.slow
