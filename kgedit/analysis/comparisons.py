@@ -44,7 +44,7 @@ SURE = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """Runs that differ only in their seed.
+    """Runs that differ only in their seed, and in fields that change neither edits nor scores after them.
 
     Attributes:
         numbers: Numbers of the runs, as in the other tables of their group.
@@ -83,7 +83,7 @@ class PairedResult:
 
 
 def variants(runs: Sequence[Run]) -> list[Variant]:
-    """Group runs that differ only in their seed, in the order of the first run of each."""
+    """Group runs whose edits and scores differ only by their seed, in the order of the first run of each."""
     parts: list[list[int]] = []
     for index, run in enumerate(runs):
         alike = next((part for part in parts if _but_seed(runs[part[0]]) == _but_seed(run)), None)
@@ -95,7 +95,7 @@ def variants(runs: Sequence[Run]) -> list[Variant]:
 
 
 def _but_seed(run: Run) -> object:
-    return replace(run.spec, seed=0)
+    return replace(run.spec, seed=0, checkpoint_every=0, evaluate_every=None)
 
 
 def seeds_table(runs: Sequence[Run], preset: str) -> Table | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from statistics import fmean
 from typing import Literal
 
@@ -53,13 +53,15 @@ class Standing:
 
     Attributes:
         name: Method, with the settings that distinguish it from other rows of the same method.
-        variant: The runs.
+        variant: The runs, one per seed.
         cells: Measures of these runs.
+        repeated: Further runs of these seeds, which do not count.
     """
 
     name: str
     variant: Variant
     cells: dict[Measure, Placed]
+    repeated: tuple[Run, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,12 +161,18 @@ def empty_before(runs: Iterable[Run], preset: str) -> float:
 
 
 def _standings(number: int, group: RunGroup, preset: Preset, free: str | None) -> Standings:
-    several = variants(group.runs)
+    everything = variants(group.runs)
+    several = [_once_per_seed(variant) for variant in everything]
     other = free if free != preset.name else None
     rankings = _rankings(several, preset.name, other)
     names = _names(several)
     rows = [
-        Standing(name, variant, {measure: cell for measure, column in rankings.items() if (cell := column.placed[row])})
+        Standing(
+            name,
+            variant,
+            {measure: cell for measure, column in rankings.items() if (cell := column.placed[row])},
+            tuple(run for run in everything[row].runs if run not in variant.runs),
+        )
         for row, (name, variant) in enumerate(zip(names, several, strict=True))
     ]
     run, better = group.runs[0], rankings["damage"].better
@@ -185,6 +193,15 @@ def _standings(number: int, group: RunGroup, preset: Preset, free: str | None) -
         },
         tests_limit=limits_of_tests(result for column in rankings.values() for result in column.results),
     )
+
+
+def _once_per_seed(variant: Variant) -> Variant:
+    """The first run of each seed."""
+    first: dict[int, tuple[int, Run]] = {}
+    for number, run in zip(variant.numbers, variant.runs, strict=True):
+        first.setdefault(run.spec.seed, (number, run))
+    numbers, runs = zip(*first.values(), strict=True)
+    return Variant(numbers, runs)
 
 
 def _rankings(several: Sequence[Variant], preset: str, free: str | None) -> dict[Measure, Ranking]:
@@ -275,9 +292,18 @@ def _apart(variant: Variant, alike: Sequence[Variant]) -> str:
     return text or ("defaults" if differing else f"#{','.join(map(str, variant.numbers))}")
 
 
+_OF_GROUP = frozenset({"model", "method", "protocol", "train_context"})
+"""Fields of a spec that are the same for all runs of a method in a group."""
+
+
 def _settings(variant: Variant) -> dict[str, object]:
+    """Everything that distinguishes variants: settings, and fields of the spec."""
     spec = variant.runs[0].spec
-    return {**spec.settings, "batch_size": spec.batch_size, "dtype": spec.dtype, "device": spec.device}
+    others = {"seed", "checkpoint_every", "evaluate_every", "settings", *_OF_GROUP}
+    of_spec = {field.name: getattr(spec, field.name) for field in fields(spec) if field.name not in others}
+    lists = {"presets": [preset.name for preset in spec.presets], "timesteps": spec.timesteps}
+    lists["ability_tasks"] = spec.ability_tasks
+    return {**spec.settings, **of_spec, **{name: "+".join(found) or None for name, found in lists.items()}}
 
 
 HEADINGS: dict[Measure, str] = {
@@ -322,6 +348,7 @@ def _table(standings: Standings) -> Table:
         rows.append(_before(standings, shown))
     free = f" Free decoding: preset {standings.free}." if standings.free else ""
     limit = f" {standings.tests_limit}" if standings.tests_limit else ""
+    repeated = f" {said}" if (said := repeated_note(standings)) else ""
     kinds = kinds_of(standings.rows[0].variant.runs[0]) if standings.rows else ""
     kinds = f" ({kinds})" if kinds else ""
     note = (
@@ -329,9 +356,15 @@ def _table(standings: Standings) -> Table:
         "95 % interval clustered by relation. Damage: unrelated answers that changed. Overall: harmonic mean of "
         "efficacy, generalization (where asked) and unchanged unrelated answers. Ranks: paired permutation tests over "
         "relations, "
-        f"corrected by Holm; a range where differences are not significant.{limit}{free}"
+        f"corrected by Holm; a range where differences are not significant.{repeated}{limit}{free}"
     )
     return with_counts(Table(title_of(standings), tuple(columns), tuple(rows), note))
+
+
+def repeated_note(standings: Standings) -> str:
+    """Runs that are left out because another run of their row has the same seed; "" without any."""
+    names = [run.folder.name for row in standings.rows for run in row.repeated]
+    return f"A seed counts once in a row; left out: {', '.join(names)}." if names else ""
 
 
 def _row(row: Standing, shown: Sequence[Measure]) -> tuple[Cell, ...]:

@@ -9,7 +9,16 @@ from pathlib import Path
 from urllib.parse import quote
 
 from kgedit.analysis.comparisons import Placed
-from kgedit.analysis.leaderboard import HEADINGS, MEASURES, Measure, Standing, Standings, standings_tables, title_of
+from kgedit.analysis.leaderboard import (
+    HEADINGS,
+    MEASURES,
+    Measure,
+    Standing,
+    Standings,
+    repeated_note,
+    standings_tables,
+    title_of,
+)
 from kgedit.analysis.overviews import kinds_of
 from kgedit.analysis.tables import Estimate, Table, as_text
 from kgedit.pages.charts import estimate_text, percent, same_count
@@ -158,7 +167,7 @@ def _shown(one: Standings, table: Table, of: dict[Path, BoardRun], beside: Path)
         title=title_of(one),
         what=" · ".join(what),
         lead=_lead(one),
-        limit=one.tests_limit,
+        limit=" ".join(filter(None, (repeated_note(one), one.tests_limit))),
         columns=columns,
         rows=tuple(rows),
         table=table,

@@ -13,6 +13,7 @@ import pytest
 from click.testing import CliRunner, Result
 from world.hostile import HOSTILE
 from world.page_runs import NAMES, write_page_run
+from world.small_runs import SPEC
 from world.submitted_runs import write_hashed_timestep, write_submittable
 
 from kgedit.analysis.leaderboard import Standings, standings_of
@@ -186,6 +187,27 @@ def test_runs_that_were_not_submitted_are_ranked_too(tmp_path: Path) -> None:
     assert result.exit_code == 0, result.output
     assert re.search(r"rag +1 +85\.7", result.stdout), "of 100 % of the updates and 75 % of the unrelated answers"
     assert "contains neither entries of a board nor runs" in command("leaderboard", tmp_path).stderr
+
+
+def test_a_seed_counts_once_and_rows_are_named_after_what_differs(tmp_path: Path) -> None:
+    specs: dict[str, dict[str, Any]] = {
+        "first": {"seed": 1},
+        "again": {"seed": 1, "checkpoint_every": 3, "evaluate_every": 2},
+        "other": {"seed": 2, "evaluate_every": 5},
+        "wider": {"seed": 1, "batch_tokens": 9},
+    }
+    for name, spec in specs.items():
+        write_page_run(tmp_path / "runs" / name, NAMES, method="ft_m", **spec)
+    page = tmp_path / "board.html"
+    found = command("leaderboard", tmp_path / "runs", "--format", "json", "--html", page)
+    group = json.loads(found.stdout)["groups"][0]
+    usual = SPEC.batch_tokens
+    assert {row["name"]: (sorted(row["runs"]), row["repeated_runs"]) for row in group["rows"]} == {
+        f"ft_m (batch_tokens {usual})": (["again", "other"], ["first"]),
+        "ft_m (batch_tokens 9)": (["wider"], []),
+    }
+    assert "A seed counts once in a row; left out: first." in page.read_text(encoding="utf-8")
+    assert "left out: first." in " ".join(command("leaderboard", tmp_path / "runs").stdout.split())
 
 
 def _of_damage(tmp_path: Path, *, right: int = 1, **options: int | bool) -> Path:
