@@ -6,6 +6,7 @@ import csv
 import io
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields, replace
+from pathlib import Path
 from statistics import fmean
 from typing import Literal
 
@@ -301,8 +302,11 @@ def _settings(variant: Variant) -> dict[str, object]:
     spec = variant.runs[0].spec
     others = {"seed", "checkpoint_every", "evaluate_every", "settings", *_OF_GROUP}
     of_spec = {field.name: getattr(spec, field.name) for field in fields(spec) if field.name not in others}
-    lists = {"presets": [preset.name for preset in spec.presets], "timesteps": spec.timesteps}
-    lists["ability_tasks"] = spec.ability_tasks
+    lists = {
+        "presets": [preset.name for preset in spec.presets],
+        "timesteps": [Path(timestep).name for timestep in spec.timesteps],
+        "ability_tasks": spec.ability_tasks,
+    }
     return {**spec.settings, **of_spec, **{name: "+".join(found) or None for name, found in lists.items()}}
 
 
