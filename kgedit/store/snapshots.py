@@ -38,9 +38,9 @@ SIMILAR_FACTS = "similar"
 FORMAT = 2
 """Version of the columns of the files, in manifests. In version 1, facts had ids of statements instead of places."""
 
-SELECTION = 2
-"""Version of what parts contain (kgedit.timesteps.needed_pairs), in their manifests. Earlier parts, without a version,
-lack items that share the names of subjects."""
+SELECTION = 3
+"""Version of what parts contain (kgedit.timesteps.needed_pairs), in their manifests. Parts of version 2 lack facts of
+merged items, and those without a version items that share the names of subjects."""
 
 VERIFIED = "verified.json"
 """File of a home that records which large files were verified, for later processes."""
@@ -223,7 +223,7 @@ def check_selection(snapshots: Iterable[Snapshot]) -> None:
             older, newer = part["between"]
             raise StoreError(
                 f"{snapshot.folder.parent} contains what changed as another version of kgedit selected it, so that "
-                "questions would lack hints of names. Remove both snapshots, and take what changed again: "
+                "exports could differ from those of the whole. Remove both snapshots, and take what changed again: "
                 f"kgedit drop-snapshot {older}, kgedit drop-snapshot {newer}, "
                 f"kgedit load-changes STORE --from {older} --to {newer}"
             )

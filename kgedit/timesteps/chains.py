@@ -63,14 +63,15 @@ def find_shortcuts(window: Window, chains: pa.Table, cases: pa.Table) -> pa.Tabl
         WITH chain AS (FROM chains), old_bridge AS (
             SELECT chain.*, unnest(old_objects) AS old_bridge FROM chain
             JOIN cases c ON c.subject = chain.subject AND c.property = first_property AND c.object = bridge
+        ), wanted AS MATERIALIZED (
+            SELECT old_bridge AS id FROM old_bridge UNION SELECT subject FROM chain UNION SELECT object FROM chain
+        ), redirect AS MATERIALIZED (
+            FROM new_redirects
+        ), known AS MATERIALIZED (
+            -- Both snapshots have facts of an item under its id, the older one also under those of merged items.
+            FROM wanted UNION SELECT r.id FROM redirect r SEMI JOIN wanted ON wanted.id = target
         ), fact AS MATERIALIZED (
-            SELECT subject, property, object FROM old_facts
-            WHERE subject IN (SELECT old_bridge FROM old_bridge) OR subject IN (SELECT subject FROM chain)
-               OR subject IN (SELECT object FROM chain)
-            UNION
-            SELECT subject, property, object FROM new_facts
-            WHERE subject IN (SELECT old_bridge FROM old_bridge) OR subject IN (SELECT subject FROM chain)
-               OR subject IN (SELECT object FROM chain)
+            SELECT DISTINCT subject, property, object FROM ({_under_newer_ids(_OF_KNOWN, "redirect")})
         ), same AS (
             SELECT DISTINCT o.* EXCLUDE (old_bridge) FROM old_bridge o
             JOIN fact f ON f.subject = old_bridge AND f.property = second_property AND f.object = o.object
@@ -86,6 +87,19 @@ def find_shortcuts(window: Window, chains: pa.Table, cases: pa.Table) -> pa.Tabl
         chains=chains,
         cases=cases.select(["subject", "property", "object", "old_objects"]),
     )
+
+
+_OF_KNOWN = " UNION ALL ".join(
+    f"SELECT subject, property, object FROM {side}_facts WHERE subject IN (FROM known)" for side in ("old", "new")
+)
+
+
+def _under_newer_ids(facts: str, redirects: str) -> str:
+    """SQL: the facts with merged subjects and objects under the ids of their redirects' targets."""
+    return f"""
+        SELECT f.* REPLACE (coalesce(s.target, f.subject) AS subject, coalesce(o.target, f.object) AS object)
+        FROM ({facts}) f LEFT JOIN {redirects} s ON s.id = f.subject LEFT JOIN {redirects} o ON o.id = f.object
+    """
 
 
 def make_two_hops(
@@ -352,8 +366,11 @@ def judge_paths(window: Window, paths: pa.Table, cases: pa.Table) -> Filtered:
     """
     reasoned = window.select(
         f"""
-        WITH fact AS MATERIALIZED (
-            SELECT subject, object FROM new_facts WHERE kind = 'item' AND subject <> object
+        WITH redirect AS MATERIALIZED (
+            FROM new_redirects
+        ), fact AS MATERIALIZED (
+            SELECT subject, coalesce(target, object) AS object FROM new_facts LEFT JOIN redirect ON id = object
+            WHERE kind = 'item' AND subject <> coalesce(target, object)
         ), pair AS MATERIALIZED (
             SELECT nodes[1] AS one, nodes[-1] AS other, max(hops) AS hops FROM paths GROUP BY ALL
         ), next AS MATERIALIZED (
@@ -377,11 +394,7 @@ def judge_paths(window: Window, paths: pa.Table, cases: pa.Table) -> Filtered:
             SELECT chain, position, hops, properties, old_objects, nodes[-1] AS answer
             FROM paths JOIN cases USING (case_id)
         ), dated AS MATERIALIZED (
-            SELECT 'old' AS side, subject, property, object FROM old_facts
-            WHERE property IN (SELECT unnest(properties) FROM paths)
-            UNION ALL
-            SELECT 'new', subject, property, object FROM new_facts
-            WHERE property IN (SELECT unnest(properties) FROM paths)
+            {_under_newer_ids(_OF_RELATIONS, "redirect")}
         ), walk_0 AS (
             SELECT chain, position AS place, side, unnest(old_objects) AS node
             FROM replaced, (VALUES ('old'), ('new')) v(side)
@@ -390,9 +403,14 @@ def judge_paths(window: Window, paths: pa.Table, cases: pa.Table) -> Filtered:
             SELECT chain, side, node, answer
             FROM ({" UNION ALL ".join(f"FROM walk_{n}" for n in range(MOST_HOPS))}) JOIN replaced USING (chain)
             WHERE place = hops
+        ), old_label AS (
+            -- An item that others were merged into may be missing from the older snapshot.
+            SELECT chain, coalesce(o.label, CASE WHEN node IN (SELECT target FROM redirect) THEN n.label END) AS label
+            FROM reached LEFT JOIN old_entities o ON o.id = node LEFT JOIN new_entities n ON n.id = node
+            WHERE side = 'old'
         ), old_answer AS (
-            SELECT chain, list(DISTINCT label ORDER BY label) AS old_answers FROM reached
-            JOIN old_entities ON id = node WHERE side = 'old' AND label IS NOT NULL GROUP BY chain
+            SELECT chain, list(DISTINCT label ORDER BY label) AS old_answers FROM old_label
+            WHERE label IS NOT NULL GROUP BY chain
         ), judged AS (
             SELECT p.*, coalesce(old_answers, []) AS old_answers,
                    (nodes[1], nodes[-1]) IN (SELECT (one, other) FROM direct) AS linked,
@@ -410,6 +428,13 @@ def judge_paths(window: Window, paths: pa.Table, cases: pa.Table) -> Filtered:
         cases=cases.select(["case_id", "old_objects"]),
     )
     return split_by_reason(reasoned, _OF_PATHS)
+
+
+_OF_RELATIONS = " UNION ALL ".join(
+    f"SELECT '{side}' AS side, subject, property, object FROM {side}_facts "
+    "WHERE property IN (SELECT unnest(properties) FROM paths)"
+    for side in ("old", "new")
+)
 
 
 def _walk(n: int) -> str:

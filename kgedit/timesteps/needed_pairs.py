@@ -166,7 +166,10 @@ class _Finding:
             );
             CREATE TABLE two_ends AS
             SELECT DISTINCT subject, object, false AS backward FROM two_hop
-            UNION ALL SELECT DISTINCT object, subject, true FROM two_hop
+            UNION ALL SELECT DISTINCT object, subject, true FROM two_hop;
+            -- Facts of merged items are changed pairs. Those about them may be in both snapshots.
+            INSERT INTO two_ends
+            SELECT subject, id, backward FROM two_ends JOIN new_redirects ON target = object
             """
         )
         window.run_by_bucket(

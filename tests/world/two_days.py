@@ -29,25 +29,31 @@ def about(property_id: str, object_id: str) -> Json:
     return statement(snak(property_id, entity_value(object_id)))
 
 
-def two_snapshots(folder: Path, old: list[Json], new: list[Json]) -> tuple[Snapshot, Snapshot]:
-    """Both snapshots, loaded into a store in the folder, which also has their dumps (DATE.json)."""
-    return _copy_of(folder, OLD, old), _copy_of(folder, NEW, new)
+def two_snapshots(folder: Path, old: list[Json], new: list[Json], *, redirects: str = "") -> tuple[Snapshot, Snapshot]:
+    """Both snapshots, loaded into a store in the folder, which also has their dumps (DATE.json).
+
+    Args:
+        redirects: Redirects of the newer one, "Q2 Q3" a line.
+    """
+    return _copy_of(folder, OLD, old), _copy_of(folder, NEW, new, redirects)
 
 
-def _copy_of(folder: Path, date: str, items: list[Json]) -> Snapshot:
+def _copy_of(folder: Path, date: str, items: list[Json], redirects: str = "") -> Snapshot:
     write_dump(folder / f"{date}.json", items)
     home, day = folder / "it's a home", datetime.date.fromisoformat(date)
     target = snapshot_folder(home, day)
     shutil.rmtree(target, ignore_errors=True)
-    shutil.copytree(_loaded(date, json.dumps(items)).folder, target, copy_function=shutil.copyfile)
+    shutil.copytree(_loaded(date, json.dumps(items), redirects).folder, target, copy_function=shutil.copyfile)
     return open_snapshot(home, day)
 
 
 @cache
-def _loaded(date: str, items: str) -> Snapshot:
+def _loaded(date: str, items: str, redirects: str) -> Snapshot:
     """A snapshot in a home of the process. Most tests of a file use the same world, and a load takes 0.1 s."""
     folder = Path(tempfile.mkdtemp(dir=_homes().name))
-    return load(folder, write_dump(folder / f"{date}.json", json.loads(items)), date)
+    (folder / "redirects.tsv").write_text(redirects.replace(" ", "\t"))
+    file = folder / "redirects.tsv" if redirects else None
+    return load(folder, write_dump(folder / f"{date}.json", json.loads(items)), date, redirects=file)
 
 
 @cache

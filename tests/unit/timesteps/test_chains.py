@@ -84,9 +84,16 @@ def timestep(tmp_path_factory: pytest.TempPathFactory) -> Timestep:
     return export(tmp_path_factory.mktemp("alone"), more=ALONE)
 
 
-def judged(folder: Path, *, hops: int, more: Facts, before: Facts | None = None) -> Filtered:
-    """Paths through the change; `before` replaces `more` on the first day."""
-    snapshots = two_snapshots(folder, world("Q20", more if before is None else before), world("Q21", more))
+def judged(folder: Path, *, hops: int, more: Facts, before: Facts | None = None, redirects: str = "") -> Filtered:
+    """Paths through the change; `before` replaces `more` on the first day.
+
+    With `redirects`, the first day also has Q70 and the second one Q71.
+    """
+    old, new = world("Q20", more if before is None else before), world("Q21", more)
+    if redirects:
+        old += [item("Q70", *(about(*fact) for fact in (before or {}).get("Q70", ())), label="Dup")]
+        new += [item("Q71", label="Gry Jo")]
+    snapshots = two_snapshots(folder, old, new, redirects=redirects)
     relations = [name for name in LABELS if name.startswith("P")]
     with Window(*snapshots, spill=folder / "spill") as window:
         paths = find_paths(StoreEngine(), window, CASES, relations, hops=hops, seed=0)
@@ -172,6 +179,29 @@ def test_an_answer_that_does_not_depend_on_the_edit_is_not_asked_for(tmp_path: P
     assert (COACH_TO_HEAD, reason) in zip(
         written(filtered.dropped), filtered.dropped["reason"].to_pylist(), strict=True
     )
+
+
+@pytest.mark.parametrize(
+    ("before", "more", "redirects", "reason"),
+    [
+        ({"Q31": [("P6", "Q70")]}, {}, "Q70 Q40", "the replaced object gives the same answer"),
+        ({"Q70": [("P6", "Q40")]}, {}, "Q70 Q31", "the replaced object gives the same answer"),
+        ({}, {"Q1": [("P26", "Q70")]}, "Q70 Q40", "the start and the answer are linked directly"),
+        ({}, {"Q1": [("P26", "Q70")], "Q60": [("P26", "Q40")]}, "Q70 Q60", "a shorter path leads to the answer"),
+    ],
+    ids=["same by a merged answer", "same by a merged item", "linked", "shorter"],
+)
+def test_merged_items_count_as_their_targets(
+    tmp_path: Path, before: Facts, more: Facts, redirects: str, reason: str
+) -> None:
+    filtered = judged(tmp_path, hops=3, more={**ALONE, **more}, before={**ALONE, **before}, redirects=redirects)
+    assert filtered.dropped["reason"].to_pylist() == [reason]
+
+
+def test_an_old_answer_that_was_merged_has_the_label_of_its_target(tmp_path: Path) -> None:
+    before: Facts = {**ALONE, "Q31": [("P6", "Q70")]}
+    found = judged(tmp_path, hops=3, more=ALONE, before=before, redirects="Q70 Q71").kept
+    assert found["old_answers"].to_pylist() == [["Filip Holm", "Gry Jo"]]
 
 
 def test_four_facts_are_no_chain_if_three_lead_to_the_answer(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from world.two_days import about, item, two_snapshots
 
 from kgedit.store.window import Window
 from kgedit.timesteps.chains import TWO_HOP_FILTERS, find_shortcuts, make_two_hops
+from kgedit.timesteps.changes_only import take_changes
 from kgedit.timesteps.relation_words import RelationWords
 from kgedit.wording.templates import TEMPLATES
 
@@ -128,18 +130,27 @@ def test_a_chain_is_dropped_with_its_reason() -> None:
     assert answered.dropped["reason"].to_pylist() == ["question: it gives the answer away"]
 
 
-def shortcuts(folder: Path, old: list[Any], new: list[Any]) -> tuple[bool, bool]:
+def shortcuts(
+    folder: Path, old: list[Any], new: list[Any], *, own: tuple[Json, ...] = (), redirects: str = ""
+) -> tuple[bool, bool]:
     """Q1's spouse was Q20 and is Q21; the chain goes on to what Q21 has under P39, Q30."""
     things = [item(name) for name in ("Q30", "Q31")]
-    before = [item("Q1", about("P26", "Q20")), *old, *things]
-    after = [item("Q1", about("P26", "Q21")), *new, *things]
+    before = [item("Q1", about("P26", "Q20"), *own), *old, *things]
+    after = [item("Q1", about("P26", "Q21"), *own), *new, *things]
     chains = pa.Table.from_pylist([chain("Q1", "P26", "Q21", "P39", "Q30")]).select(
         ["subject", "first_property", "bridge", "second_property", "object"]
     )
     old_objects = pa.array([["Q20"]])
     cases = pa.table({"subject": ["Q1"], "property": ["P26"], "object": ["Q21"], "old_objects": old_objects})
-    with Window(*two_snapshots(folder, before, after), spill=folder / "spill") as window:
-        (row,) = find_shortcuts(window, chains, cases).to_pylist()
+    snapshots = two_snapshots(folder, before, after, redirects=redirects)
+    found = []
+    # What `load-changes` takes out of the snapshots gives the same.
+    for number, pair in enumerate((snapshots, take_changes(folder / "taken", *snapshots))):
+        with Window(*pair, spill=folder / f"spill {number}") as window:
+            found += find_shortcuts(window, chains, cases).to_pylist()
+    row, same = found
+    assert same == row
+    shutil.rmtree(folder / "taken")
     return row["same_by_old_bridge"], row["follows_from_subject"]
 
 
@@ -152,6 +163,28 @@ def test_case_36_the_office_that_the_predecessor_held_does_not_depend_on_the_edi
             False,
             False,
         )
+
+
+MERGED = item("Q40", about("P39", "Q30"))
+OFFICE = item("Q21", about("P39", "Q30"))
+
+
+@pytest.mark.parametrize(
+    ("old", "own", "redirects", "found"),
+    [
+        ([item("Q20", about("P39", "Q40"))], (), "Q40 Q30", (True, False)),
+        ([MERGED], (), "Q40 Q20", (True, False)),
+        ([item("Q21")], (about("P40", "Q40"),), "Q40 Q30", (False, True)),
+        ([item("Q40", about("P17", "Q30"))], (), "Q40 Q1", (False, True)),
+        ([item("Q40", about("P1001", "Q1"))], (), "Q40 Q30", (False, True)),
+        ([MERGED], (), "Q40 Q31", (False, False)),
+    ],
+    ids=["the office", "the predecessor", "the value", "the subject", "the office, linked back", "another item"],
+)
+def test_facts_of_and_about_merged_items_are_those_of_their_targets(
+    tmp_path: Path, old: list[Json], own: tuple[Json, ...], redirects: str, found: tuple[bool, bool]
+) -> None:
+    assert shortcuts(tmp_path, old, [OFFICE], own=own, redirects=redirects) == found
 
 
 @pytest.mark.parametrize(
