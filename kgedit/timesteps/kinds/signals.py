@@ -89,12 +89,17 @@ KINDS_OF_CHANGES = pa.schema(
 )
 """The verdict on each change, ordered by subject and property."""
 
-
 MEMORY = "192MB"
 """Memory limit of DuckDB for the signals, whatever the number of changes; the rest spills to disk."""
 
 _BEGUN = "coalesce(n.start_first, n.point_first)"
 _BEGUN_UNTIL = "coalesce(n.start_until, n.point_until)"
+
+
+def _decided(inside: str, around: str, linked: str) -> str:
+    """SQL: whether one value is in the other; null if each is in the other, or the place of the value is unknown."""
+    return f"CASE WHEN {inside} IS NULL THEN CASE WHEN {linked} THEN false END WHEN {around} IS NULL THEN true END"
+
 
 ENTITY_SIGNALS = (
     Signal("merged", "one of the values redirects to the other", "p.old_target = p.new_target"),
@@ -106,9 +111,9 @@ ENTITY_SIGNALS = (
            "THEN NOT list_has_any(p.old_class_ids, p.new_class_ids) END"),
     # If only the class of a place is known, its location is unknown: null, not false.
     Signal("new_within_old", "the new value is an instance of the old one, or lies within it (kgedit.store.closures)",
-           "CASE WHEN w.inner_id IS NOT NULL THEN true WHEN p.new_linked THEN false END"),
+           _decided("w.inner_id", "v.inner_id", "p.new_linked")),
     Signal("old_within_new", "the old value is an instance of the new one, or lies within it (kgedit.store.closures)",
-           "CASE WHEN v.inner_id IS NOT NULL THEN true WHEN p.old_linked THEN false END"),
+           _decided("v.inner_id", "w.inner_id", "p.old_linked")),
     Signal("classes_alike", "share of the classes of either value that both are instances of",
            "len(list_intersect(p.old_class_ids, p.new_class_ids)) "
            "/ nullif(len(list_distinct(p.old_class_ids || p.new_class_ids)), 0)", number=True),
@@ -118,7 +123,8 @@ ENTITY_SIGNALS = (
     Signal("steps_apart", "steps between both values through their nearest common container",
            "near.steps", number=True),
     Signal("steps_inward", "steps from the new value out to the old one; negative from the old one to the new one",
-           "CASE WHEN w.depth IS NOT NULL THEN w.depth WHEN v.depth IS NOT NULL THEN -v.depth "
+           "CASE WHEN w.depth IS NOT NULL AND v.depth IS NOT NULL THEN NULL "
+           "WHEN w.depth IS NOT NULL THEN w.depth WHEN v.depth IS NOT NULL THEN -v.depth "
            "WHEN p.old_containers > 0 AND p.new_containers > 0 THEN 0 END", number=True),
     Signal("more_containers", "number of containers of the new value minus that of the old one",
            "CASE WHEN p.old_containers > 0 AND p.new_containers > 0 THEN p.new_containers - p.old_containers END",

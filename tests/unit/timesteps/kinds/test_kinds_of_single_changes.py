@@ -113,6 +113,13 @@ def test_each_relation_of_containment_makes_a_refinement(describe: Describe, rel
     assert found == {"Q1": ("refinement", "within the old value")}
 
 
+def test_places_within_each_other_are_no_refinement(describe: Describe) -> None:
+    things = [item("Q8", about("P131", "Q9"), label="Ann Lee"), item("Q9", about("P131", "Q8"), label="Bo Ray")]
+    for old, new in (("Q8", "Q9"), ("Q9", "Q8")):
+        found = describe([item("Q1", about("P6", old)), *things], [item("Q1", about("P6", new)), *things])
+        assert found == {"Q1": ("update", "another thing, rewritten in place")}
+
+
 def test_a_part_lies_within_what_says_to_have_it(describe: Describe) -> None:
     things = [item("Q8", label="Ann Lee"), item("Q9", about("P527", "Q8"), label="Bo Ray")]
     found = describe([item("Q1", about("P6", "Q9")), *things], [item("Q1", about("P6", "Q8")), *things])
