@@ -43,10 +43,12 @@ def choose_known_facts(window: Window, *, limit: int, hops: pa.Table | None = No
             SELECT subject, property, object, min(turn) AS turn FROM wanted GROUP BY ALL
         ), chosen AS (
             SELECT once.*, s.label AS subject_label, coalesce(p.label, once.property) AS property_label,
-                   o.label AS object_label
-            FROM once JOIN old_entities s ON s.id = once.subject JOIN old_entities o ON o.id = once.object
+                   coalesce(o.label, n.label) AS object_label
+            FROM once JOIN old_entities s ON s.id = once.subject LEFT JOIN old_entities o ON o.id = once.object
+            -- An item that others were merged into may be missing from the older snapshot.
+            LEFT JOIN new_entities n ON n.id = once.object AND n.id IN (SELECT target FROM new_redirects)
             LEFT JOIN old_entities p ON p.id = once.property
-            WHERE s.label IS NOT NULL AND o.label IS NOT NULL
+            WHERE s.label IS NOT NULL AND coalesce(o.label, n.label) IS NOT NULL
             ORDER BY turn, md5(once.subject || once.property), once.object LIMIT $limit
         )
         SELECT * EXCLUDE (turn) FROM chosen ORDER BY turn, subject, property, object

@@ -119,6 +119,18 @@ def test_a_relation_is_named_as_in_the_newer_snapshot_and_a_known_fact_as_in_the
     assert {known.fact.property_label for known in timestep.known_facts()} == {"head"}
 
 
+def test_an_old_answer_that_was_merged_is_a_known_fact(tmp_path: Path) -> None:
+    names = {"Q1": "Arvika", "Q20": "Carl Dahl", "Q21": "Dag Falk", "Q22": "Carl Dahlberg", "P6": "mayor"}
+    before, after = (
+        [item(name, *([about("P6", leader)] if name == "Q1" else []), label=names[name]) for name in here]
+        for leader, here in (("Q20", ["Q1", "Q20", "Q21", "P6"]), ("Q21", ["Q1", "Q21", "Q22", "P6"]))
+    )
+    window = two_snapshots(tmp_path, before, after, redirects="Q20 Q22")
+    timestep = export_timestep(StoreEngine(), *window, tmp_path / "edits", settings=WikiBigEditSettings())
+    (case,), (known,) = timestep.cases(), timestep.known_facts()
+    assert (known.fact.object, known.answer) == (case.old_objects[0], case.old_answers[0]) == ("Q22", "Carl Dahlberg")
+
+
 @pytest.mark.slow
 def test_a_label_counts_as_changed_if_it_is_another_one_in_the_older_snapshot(
     timestep: Timestep, tmp_path: Path
