@@ -117,6 +117,20 @@ def gives_away(question: str, answer: str) -> str:
     return f"contains({_spaced(question)}, {_spaced(answer)})"
 
 
+def gives_any_away(text: str, answer: str, aliases: str) -> str:
+    """SQL: whether a text contains the answer or one of its aliases, except those that match by chance."""
+    return f"len(list_filter({aliases}, lambda alias: {_holds_alias(text)})) > 0 OR {gives_away(text, answer)}"
+
+
+def beyond_subject(aliases: str, label: str) -> str:
+    """SQL of the aliases of an answer that the label of its subject does not contain."""
+    return f"list_filter({aliases}, lambda alias: NOT ({_holds_alias(label)}))"
+
+
+def _holds_alias(text: str) -> str:
+    return f"length({_spaced('alias')}) >= {SHORTEST_ALIAS} + 2 AND {gives_away(text, 'alias')}"
+
+
 def _spaced(text: str) -> str:
     return f"(' ' || {letters(_words(text))} || ' ')"
 

@@ -30,7 +30,7 @@ def choose_known_facts(window: Window, *, limit: int, hops: pa.Table | None = No
         limit: Maximum number of facts; within each kind a hash of subject and property decides.
 
     Returns:
-        Columns of a fact, in the order chosen.
+        Columns of a fact and object_aliases, in the order chosen.
     """
     return window.select(
         f"""
@@ -43,7 +43,8 @@ def choose_known_facts(window: Window, *, limit: int, hops: pa.Table | None = No
             SELECT subject, property, object, min(turn) AS turn FROM wanted GROUP BY ALL
         ), chosen AS (
             SELECT once.*, s.label AS subject_label, coalesce(p.label, once.property) AS property_label,
-                   coalesce(o.label, n.label) AS object_label
+                   coalesce(o.label, n.label) AS object_label,
+                   coalesce(o.aliases, n.aliases, []) AS object_aliases
             FROM once JOIN old_entities s ON s.id = once.subject LEFT JOIN old_entities o ON o.id = once.object
             -- An item that others were merged into may be missing from the older snapshot.
             LEFT JOIN new_entities n ON n.id = once.object AND n.id IN (SELECT target FROM new_redirects)

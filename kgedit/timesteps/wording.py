@@ -23,8 +23,9 @@ from kgedit.timesteps.filters import (
     Filter,
     Filtered,
     add_counts,
+    beyond_subject,
     faults_as_filters,
-    gives_away,
+    gives_any_away,
     judge_cases,
     keep_probes,
     reason_column,
@@ -130,16 +131,17 @@ def _filled(wording: str, name: str, language: Language) -> str:
     return f"regexp_replace({filled}, '^the ', 'The ')" if language.is_english else language.joined(filled)
 
 
-def usable_hint(names: str, answer: str) -> str:
-    """SQL: the first of a subject's names with a hint that does not give the answer away; null without one."""
-    return f"list_filter({names}, lambda hinted: NOT {gives_away('hinted', answer)})[1]"
+def usable_hint(names: str, answer: str, aliases: str) -> str:
+    """SQL: the first of a subject's names with a hint that contains no accepted answer; null without one."""
+    return f"list_filter({names}, lambda hinted: NOT ({gives_any_away('hinted', answer, aliases)}))[1]"
 
 
 def word_facts(facts: pa.Table, templates: pa.Table, subjects: pa.Table, *, language: Language = ENGLISH) -> pa.Table:
     """Add wordings to facts; the order is kept. Facts without a template are left out.
 
     Args:
-        facts: At least the columns subject, subject_label, property, property_label and object_label.
+        facts: At least the columns subject, subject_label, property, property_label and object_label; and
+            object_aliases, where hints must not contain one.
         templates: From choose_templates.
         subjects: From kgedit.timesteps.labels.describe_subjects.
         language: Language of the templates.
@@ -154,11 +156,13 @@ def word_facts(facts: pa.Table, templates: pa.Table, subjects: pa.Table, *, lang
     wordings = "([t.phrase, t.question, t.rephrase, t.cloze] || t.rephrases || t.clozes)"
     agreeing = agreed_all(wordings, "name") if language.is_english else wordings
     phrase = "agreed_[1]" if language.is_english else unmarked("agreed_[1]")
+    accepted = "f.object_aliases" if "object_aliases" in facts.column_names else "[]::VARCHAR[]"
     return select(
         f"""
         WITH hinted AS (
             SELECT f.*, s.subject_class, s.name, s.shared,
-                   {usable_hint("s.hinted_names", "f.object_label")} AS hinted_name
+                   {usable_hint("s.hinted_names", "f.object_label", beyond_subject(accepted, "f.subject_label"))}
+                       AS hinted_name
             FROM facts f LEFT JOIN subjects s USING (subject)
         ), named AS (
             SELECT * EXCLUDE (shared, hinted_name) REPLACE (

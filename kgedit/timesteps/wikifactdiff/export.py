@@ -270,9 +270,9 @@ def _word(workspace: duckdb.DuckDBPyConnection, settings: WikiFactDiffSettings, 
 
 
 _ASKED_FACTS = """
-    SELECT subject AS id, label AS answer FROM update_object
-    UNION SELECT neighbour, label FROM nearest_triple JOIN triple_object USING (object)
-    UNION SELECT neighbour, label FROM random_triple JOIN triple_object USING (object)
+    SELECT subject AS id, label AS answer, aliases FROM update_object
+    UNION SELECT neighbour, label, aliases FROM nearest_triple JOIN triple_object USING (object)
+    UNION SELECT neighbour, label, aliases FROM random_triple JOIN triple_object USING (object)
 """
 
 _PROPERTY_LABEL = f"CASE WHEN p.label IS NULL OR {is_id('p.label')} THEN t.label ELSE p.label END"

@@ -9,7 +9,7 @@ import duckdb
 import pyarrow as pa
 
 from kgedit.store.engine import add_columns
-from kgedit.timesteps.filters import gives_away
+from kgedit.timesteps.filters import beyond_subject, gives_any_away
 from kgedit.timesteps.labels import describe_subjects
 from kgedit.timesteps.wording import begun, choose_templates
 from kgedit.wikidata.ids import UNIT_SYMBOL
@@ -244,12 +244,12 @@ def prepare_templates(
 def prepare_subjects(workspace: duckdb.DuckDBPyConnection, facts: str) -> None:
     """Create ``named``: id, label, description, name, subject_class and ambiguous of the subjects of some facts.
 
-    A name has the first hint that gives no answer about its subject away. It is ambiguous if another item has it, and
-    no hint is left.
+    A name has the first hint that contains no accepted answer about its subject. It is ambiguous if another item has
+    it, and no hint is left.
 
     Args:
         workspace: Workspace with ``known``.
-        facts: SQL with the columns id and answer.
+        facts: SQL with the columns id, answer and aliases (of the answer).
     """
     workspace.execute(f"CREATE TABLE asked_subject AS {facts}")
     labels = workspace.sql(
@@ -264,8 +264,8 @@ def prepare_subjects(workspace: duckdb.DuckDBPyConnection, facts: str) -> None:
             SELECT subject, unnest(hinted_names) AS hinted_name, generate_subscripts(hinted_names, 1) AS place
             FROM described
         ), telling AS (
-            SELECT subject, hinted_name FROM hint JOIN asked_subject ON id = subject
-            WHERE {gives_away("hinted_name", "answer")}
+            SELECT subject, hinted_name FROM hint JOIN asked_subject a ON a.id = subject JOIN known k ON k.id = subject
+            WHERE {gives_any_away("hinted_name", "answer", beyond_subject("a.aliases", "k.label"))}
         ), chosen AS (
             SELECT subject, arg_min(hinted_name, place) AS hinted_name
             FROM hint ANTI JOIN telling USING (subject, hinted_name) GROUP BY subject

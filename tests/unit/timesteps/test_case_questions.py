@@ -136,3 +136,19 @@ def test_a_subject_that_shares_its_name_is_asked_about_nowhere_and_counted(tmp_p
     filters = timestep.manifest["final_filters"]
     assert filters["locality"] == {"judged": 1, "passed": 0, "failed": {reason: 1}}
     assert filters["known_facts"] == {"judged": 2, "passed": 1, "failed": {reason: 1}}
+
+
+@pytest.mark.slow
+def test_a_known_fact_is_left_out_if_its_subjects_only_hint_contains_an_alias_of_the_old_answer(tmp_path: Path) -> None:
+    hint = {"descriptions": {"en": {"language": "en", "value": "town of Ada"}}}
+    still = [
+        item("P6", label="head of government"),
+        item("Q20", label="Ms Berg", aliases=("Ada",)),
+        item("Q21", label="Bo Ek"),
+        item("Q2", label="Arvika"),
+    ]
+    before, after = ([*still, item("Q1", about("P6", leader), label="Arvika") | hint] for leader in ("Q20", "Q21"))
+    snapshots = two_snapshots(tmp_path, before, after)
+    timestep = export_timestep(StoreEngine(), *snapshots, tmp_path / "timestep", settings=WikiBigEditSettings())
+    assert [case.question for case in timestep.cases()] == ["Who is the head of government of Arvika (town of Ada)?"]
+    assert timestep.manifest["final_filters"]["known_facts"]["failed"] == {"another item has the same name": 1}

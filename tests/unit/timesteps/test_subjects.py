@@ -142,7 +142,9 @@ def test_a_party_takes_an_article_by_its_name_and_not_by_its_class(window: Windo
     assert (rows["Q8"]["name"], rows["Q9"]["name"]) == ("Forza Italia", "the Labour Party")
 
 
-def worded(window: Window, property_id: str, label: str, answer: str, subject: str = "Q3") -> Any:
+def worded(
+    window: Window, property_id: str, label: str, answer: str, subject: str = "Q3", aliases: tuple[str, ...] = ()
+) -> Any:
     case = {
         "case_id": f"{subject}:{property_id}:Q9",
         "subject": subject,
@@ -151,7 +153,7 @@ def worded(window: Window, property_id: str, label: str, answer: str, subject: s
         "property_label": label,
         "object_label": answer,
     }
-    cases = pa.Table.from_pylist([case]).append_column("object_aliases", pa.array([[]], pa.list_(pa.string())))
+    cases = pa.Table.from_pylist([case]).append_column("object_aliases", pa.array([aliases], pa.list_(pa.string())))
     templates = choose_templates(cases, catalogue=None)
     subjects = describe_subjects(window.connection, cases)
     words = RelationWords(templates, voices())
@@ -163,6 +165,22 @@ def test_a_hint_that_gives_the_answer_away_is_passed_over(window: Window) -> Non
     assert first["question"] == "Who is the employer of Ann Lee (Danish swimmer)?"
     (second,) = worded(window, "P106", "occupation", "swimmer").kept.to_pylist()
     assert second["question"] == "What is the occupation of Ann Lee (Luxembourg)?"
+
+
+@pytest.mark.parametrize(
+    ("aliases", "hint"),
+    [(("Swimmer",), "Luxembourg"), (("swim", "DK", "Ann", "Lee"), "Danish swimmer"), (("Lee Danish",), "Luxembourg")],
+)
+def test_a_hint_that_contains_an_alias_of_the_answer_is_passed_over(
+    window: Window, aliases: tuple[str, ...], hint: str
+) -> None:
+    (row,) = worded(window, "P106", "occupation", "athlete", aliases=aliases).kept.to_pylist()
+    assert row["question"] == f"What is the occupation of Ann Lee ({hint})?"
+
+
+def test_a_namesake_whose_only_hint_contains_an_alias_of_the_answer_is_not_asked_about(window: Window) -> None:
+    asked = worded(window, "P17", "country", "Italian Republic", subject="Q2", aliases=("Italy",))
+    assert asked.funnel["another item has the same name"] == 1
 
 
 def test_a_namesake_whose_only_hint_gives_the_answer_away_is_not_asked_about(window: Window) -> None:
