@@ -139,7 +139,8 @@ def _worded_pairs(chains: pa.Table, cases: pa.Table, templates: pa.Table, langua
     return select(
         f"""
         WITH joined AS (
-            SELECT first.case_id, second.case_id AS second_case_id, first.name, first_property,
+            SELECT first.case_id, second.case_id AS second_case_id, first.name,
+                   first.subject_label AS start_label, first_property,
                    second.* EXCLUDE (case_id, name, subject_class), first.object_label AS first_label,
                    first.object_aliases AS first_aliases, {bridge} AS nested_,
                    list_concat([t2.question], t2.rephrases) AS asked_,
@@ -535,7 +536,8 @@ def _nested(paths: pa.Table, facts: pa.Table, templates: pa.Table, language: Lan
                                        flatten(list(object_aliases ORDER BY position))) AS hidden
             FROM facts JOIN paths USING (chain) WHERE position < hops GROUP BY chain
         )
-        SELECT chain, first.name, properties AS relations, hidden, last.object_label, last.object_aliases,
+        SELECT chain, first.name, first.subject_label AS start_label, properties AS relations, hidden,
+               last.object_label, last.object_aliases,
                {say("question", "text", language=language)} AS question,
                {say_all("rephrases", "text", language=language)} AS rephrases
         FROM paths JOIN texts USING (chain) JOIN middle USING (chain)
@@ -545,8 +547,6 @@ def _nested(paths: pa.Table, facts: pa.Table, templates: pa.Table, language: Lan
         """,
         paths=paths.select(["chain", "hops", "properties"]),
         texts=texts,
-        facts=facts.select(
-            ["chain", "position", "property", "subject_class", "name", "object_label", "object_aliases"]
-        ),
+        facts=facts.select(["chain", "position", "subject_class", "name", *FACT, "object_aliases"]),
         templates=templates,
     )

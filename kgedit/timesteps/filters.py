@@ -87,6 +87,7 @@ FACTS = pa.schema(
     [
         ("fact", pa.string()),
         ("subject", pa.string()),
+        ("label", pa.string()),
         ("answer", pa.string()),
         ("accepted", _STRINGS),
         ("hidden", _STRINGS),
@@ -234,27 +235,27 @@ _REST = """
 
 
 def _aliases(spaced: str) -> str:
-    """SQL of names between spaces, without short ones and those that the subject's own name contains."""
-    return f"list_filter({spaced}, lambda name: length(name) >= {SHORTEST_ALIAS} + 2 AND NOT contains(spaced[1], name))"
+    """SQL of names between spaces, without short ones and those that the subject's label contains."""
+    return f"list_filter({spaced}, lambda name: length(name) >= {SHORTEST_ALIAS} + 2 AND NOT contains(spaced[3], name))"
 
 
 _JUDGED = rf"""
     WITH listed AS (
-        SELECT fact, subject, answer, coalesce(accepted, []) AS accepted, coalesce(hidden, []) AS hidden,
-               coalesce(unlike, []) AS unlike
+        SELECT fact, subject, answer, coalesce(label, subject) AS label, coalesce(accepted, []) AS accepted,
+               coalesce(hidden, []) AS hidden, coalesce(unlike, []) AS unlike
         FROM facts
     ), spaced AS MATERIALIZED (
         SELECT fact, subject, len(accepted) AS aliases, len(hidden) AS names,
-               list_transform([subject, answer] || accepted || hidden || unlike, lambda text: {_spaced("text")})
-                   AS spaced
+               list_transform([subject, answer, label] || accepted || hidden || unlike,
+                              lambda text: {_spaced("text")}) AS spaced
         FROM listed
     ), fact AS MATERIALIZED (
         SELECT fact, subject, trim(spaced[1]) AS subject_letters, spaced[2] AS spaced_answer,
-               {_aliases("spaced[3:aliases + 2]")} AS spaced_aliases,
+               {_aliases("spaced[4:aliases + 3]")} AS spaced_aliases,
                CASE WHEN names > 0
-                    THEN list_prepend(spaced[aliases + 3], {_aliases("spaced[aliases + 4:aliases + names + 2]")})
+                    THEN list_prepend(spaced[aliases + 4], {_aliases("spaced[aliases + 5:aliases + names + 3]")})
                     ELSE [] END AS spaced_middle,
-               spaced[aliases + names + 3:] AS spaced_others
+               spaced[aliases + names + 4:] AS spaced_others
         FROM spaced
     ), pattern AS MATERIALIZED (
         SELECT *, regexp_matches(replace(rest, ' ', ''), '[\p{{C}}\p{{Z}}]')
@@ -318,8 +319,8 @@ def judge_cases(worded: pa.Table, words: RelationWords) -> FilteredQuestions:
     """Judge the update question, the rephrasings and the persona's question of cases.
 
     Args:
-        worded: Columns case_id, property, object_label, object_aliases, name, question, rephrase, rephrases, clozes,
-            persona and personas, in any order of rows.
+        worded: Columns case_id, subject_label, property, object_label, object_aliases, name, question, rephrase,
+            rephrases, clozes, persona and personas, in any order of rows.
         words: Stems that express each relation.
 
     Returns:
@@ -362,7 +363,7 @@ def judge_probes(probes: pa.Table, words: RelationWords, *, axis: str = "localit
     """Judge questions about single facts.
 
     Args:
-        probes: Columns property, object_label, object_aliases, name and question.
+        probes: Columns subject_label, property, object_label, object_aliases, name and question.
         words: Stems that express each relation.
         axis: Axis that the questions are counted under.
 
@@ -391,9 +392,9 @@ def judge_two_hops(nested: pa.Table, words: RelationWords) -> FilteredQuestions:
     """Judge two-hop questions and their rephrasings.
 
     Args:
-        nested: Columns name (of the first subject), first_property, first_label and first_aliases (of the entity in the
-            middle), property, object_label, object_aliases, question and rephrases; name is null if there is no such
-            case, and nothing is judged.
+        nested: Columns name and start_label (of the first subject), first_property, first_label and first_aliases (of
+            the entity in the middle), property, object_label, object_aliases, question and rephrases; name is null if
+            there is no such case, and nothing is judged.
         words: Stems that express each relation.
 
     Returns:
@@ -407,8 +408,8 @@ def judge_chains(nested: pa.Table, words: RelationWords) -> FilteredQuestions:
     """Judge questions about chains of facts, and their rephrasings.
 
     Args:
-        nested: Columns name (of the first subject), relations (of all hops), hidden (labels of the entities in the
-            middle, then their aliases), object_label, object_aliases, question and rephrases.
+        nested: Columns name and start_label (of the first subject), relations (of all hops), hidden (labels of the
+            entities in the middle, then their aliases), object_label, object_aliases, question and rephrases.
         words: Stems that express each relation.
 
     Returns:
@@ -429,7 +430,8 @@ def _judge_nested(nested: pa.Table, words: RelationWords, *, relations: str, hid
         """,
         numbered=numbered,
     ).cast(QUESTIONS)
-    judged = find_faults(asked, _facts(numbered, "fact", words, hidden=hidden), words, language=words.language)
+    facts = _facts(numbered, "fact", words, label="start_label", hidden=hidden)
+    judged = find_faults(asked, facts, words, language=words.language)
     rows = select(
         """
         SELECT n.* REPLACE (coalesce(list_filter(rephrases, lambda w: list_contains(passed, w)), []) AS rephrases)
@@ -448,9 +450,11 @@ def _numbered(rows: pa.Table) -> pa.Table:
     return rows.append_column("number", numbers).append_column("fact", numbers.cast(pa.string()))
 
 
-def _facts(rows: pa.Table, key: str, words: RelationWords, *, hidden: str = "[]") -> pa.Table:
+def _facts(
+    rows: pa.Table, key: str, words: RelationWords, *, label: str = "subject_label", hidden: str = "[]"
+) -> pa.Table:
     return select(
-        f"SELECT {key} AS fact, {_needed_name(words.language)} AS subject, object_label AS answer, "
+        f"SELECT {key} AS fact, {_needed_name(words.language)} AS subject, {label} AS label, object_label AS answer, "
         f"object_aliases AS accepted, {hidden} AS hidden, [] AS unlike FROM rows",
         rows=rows,
     ).cast(FACTS)

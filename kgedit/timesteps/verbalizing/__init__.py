@@ -182,7 +182,7 @@ class _Maker:
             "relation_descriptions": [first.description, second.description],
         }
         hidden = (case["object_label"], *(case["object_aliases"] or ()))
-        asking = self._asking(hop, subject, (first.stems, second.stems), hidden=hidden)
+        asking = self._asking(hop, subject, (first.stems, second.stems), label=case["subject_label"], hidden=hidden)
         templates = (hop["question"], *(hop.get("rephrases") or ()))
         return Wanted(axis="mhop", case_id=case["case_id"], record=record, templates=templates, asking=asking)
 
@@ -192,10 +192,12 @@ class _Maker:
         subject: str,
         relations: tuple[frozenset[str], ...],
         *unlike: str,
+        label: str | None = None,
         hidden: tuple[str, ...] = (),
     ) -> Asking:
         return Asking(
             subject=subject,
+            label=label or row["subject_label"],
             relations=relations,
             answer=row["object_label"],
             accepted=tuple(row["object_aliases"] or ()),
@@ -280,6 +282,7 @@ class Asking:
         relations: Stems by which each relation may be expressed; two for a two-hop question. An empty set is not
             checked.
         answer: Label of the object.
+        label: Label of the subject; None means that `subject` has no hint.
         accepted: Aliases of the object.
         hidden: Label and then aliases of the entity in the middle.
         unlike: Questions that must not be repeated.
@@ -288,6 +291,7 @@ class Asking:
     subject: str
     relations: tuple[frozenset[str], ...]
     answer: str
+    label: str | None = None
     accepted: tuple[str, ...] = ()
     hidden: tuple[str, ...] = ()
     unlike: tuple[str, ...] = ()

@@ -291,8 +291,9 @@ _UNJUDGED = """
 """
 
 _NEIGHBOUR_QUESTIONS = """
-    SELECT DISTINCT ON (neighbour, neighbour_property, object) neighbour, neighbour_property AS property, object,
-           object_label, object_aliases, neighbour_name AS name, ambiguous, question
+    SELECT DISTINCT ON (neighbour, neighbour_property, object) neighbour, neighbour_label AS subject_label,
+           neighbour_property AS property, object, object_label, object_aliases, neighbour_name AS name, ambiguous,
+           question
     FROM neighbours SEMI JOIN cases USING (subject, property) ORDER BY neighbour, neighbour_property, object
 """
 

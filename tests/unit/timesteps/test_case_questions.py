@@ -21,6 +21,7 @@ WORDS = RelationWords(template_table(), voices())
 
 CASE = {
     "case_id": "Q1:P6:Q2",
+    "subject_label": "Arvika of Sweden",
     "property": "P6",
     "object_label": "Olof Gren",
     "object_aliases": ["Gren the Elder", "OG"],
@@ -84,7 +85,7 @@ def test_a_name_of_signs_alone_is_found_and_a_masked_singer_hides_nothing() -> N
 
 
 def test_locality_questions_that_fail_are_dropped_by_reason_and_the_rest_keep_their_order() -> None:
-    names = ("property", "object_label", "object_aliases", "name", "question")
+    names = ("subject_label", "property", "object_label", "object_aliases", "name", "question")
     rows = [{name: CASE[name] for name in names} | {"place": place} for place in (3, 2, 1)]
     rows[1]["question"] = "Who is it in the Arvika of Sweden?"
     parts = keep_probes(pa.Table.from_pylist(rows), WORDS)

@@ -130,6 +130,16 @@ def test_a_chain_is_dropped_with_its_reason() -> None:
     assert answered.dropped["reason"].to_pylist() == ["question: it gives the answer away"]
 
 
+@pytest.mark.parametrize("name", ["Arvika (town in Norge)", "Norge"])
+def test_a_hint_of_the_first_subject_contains_no_alias_of_the_answer_unlike_its_label(name: str) -> None:
+    first, _, second, *_ = CASES.to_pylist()
+    first |= {"name": name, "subject_label": name.partition(" (")[0]}
+    cases = pa.Table.from_pylist([first, second | {"object_aliases": ["Norge"]}], schema=CASES.schema)
+    chains = pa.Table.from_pylist([chain("Q1", "P6", "Q2", "P27", "Q4")])
+    dropped = make_two_hops(chains, cases, TEMPLATE_TABLE, WORDS, seed=0).dropped["reason"].to_pylist()
+    assert dropped == (["question: it gives the answer away"] if "(" in name else [])
+
+
 def shortcuts(
     folder: Path, old: list[Any], new: list[Any], *, own: tuple[Json, ...] = (), redirects: str = ""
 ) -> tuple[bool, bool]:

@@ -66,6 +66,13 @@ def test_a_question_that_does_not_is_refused_for_its_first_fault(question: str) 
     assert fault_of(question, MAYOR) == FAULTS[question]
 
 
+def test_a_hint_that_contains_an_alias_gives_the_answer_away_unlike_the_label() -> None:
+    hinted = replace(MAYOR, subject="Arvika (O. Gren)", label="Arvika")
+    question = "Who is the mayor of Arvika (O. Gren)?"
+    assert fault_of(question, hinted) == "it gives the answer away"
+    assert fault_of(question, replace(hinted, label="Arvika O. Gren")) is None
+
+
 TWO_HOPS = {
     "Where was the mayor of Arvika born?": None,
     "Where was Olof Gren, the mayor of Arvika, born?": "it names the entity in the middle",
