@@ -203,7 +203,9 @@ def mine(facts: pa.Table, replies: Sequence[ChatReply | FailedCall], *, prompts:
 
 def cloze_of(statement: str, subject: str, answer: str) -> tuple[str | None, str | None]:
     """Template of a statement, or the reason why it has none: (cloze, None) or (None, reason)."""
-    text = " ".join(statement.split()).removesuffix(".").rstrip()
+    text = " ".join(statement.split())
+    if not text.endswith(f" {answer}"):  # unless the last full stop is the answer's: "Apple Inc."
+        text = text.removesuffix(".").rstrip()
     if not text.endswith(f" {answer}"):
         return None, "it does not end in the object"
     text = text.removesuffix(answer).rstrip()

@@ -118,6 +118,14 @@ def test_a_statement_with_the_subject_that_ends_in_the_object_is_a_template(
     assert cloze_of(statement, "Arvika", "Olof Gren") == (cloze, fault)
 
 
+@pytest.mark.parametrize("end", ["", "."])
+def test_an_answer_may_end_in_a_full_stop(end: str) -> None:
+    assert cloze_of(f"The owner of Arvika is Apple Inc.{end}", "Arvika", "Apple Inc.") == (
+        "The owner of {subject} is",
+        None,
+    )
+
+
 def reply(subject: str, answer: str, *clozes: str) -> ChatReply:
     texts = [f"{cloze.format(subject=subject)} {answer}." for cloze in clozes]
     padded = (texts + ["This is no statement of it."] * 10)[:10]
