@@ -98,12 +98,16 @@ def build_rows(questions: pa.Table, worded: Iterable[Worded], locality: Locality
 def _unusable(question: Mapping[str, Any], words: Worded) -> str | None:
     if words.subject is None:
         return "no subject found"
-    answer = name_key(question["answer"])
-    if not answer:
+    if not name_key(question["answer"]):
         return "an answer without letters and digits"
-    if f" {answer} " in f" {name_key(question['question'])} ":
+    if _names(question, question["answer"]):
         return "the question gives its answer away"
     return None
+
+
+def _names(question: Mapping[str, Any], answer: str) -> bool:
+    """Whether a question contains an answer as whole words, ignoring case and accents."""
+    return f" {name_key(answer)} " in f" {name_key(question['question'])} "
 
 
 def _row(question: Mapping[str, Any], words: Worded, locality: LocalityDraw) -> dict[str, Any]:
@@ -119,7 +123,7 @@ def _row(question: Mapping[str, Any], words: Worded, locality: LocalityDraw) -> 
         "subject": subject.text,
         "rephrase": rephrasing.text,
         "locality": [{"loc": one.question, "loc_ans": one.answer} for one in drawn],
-        "aliases": question["aliases"],
+        "aliases": [alias for alias in question["aliases"] if not _names(question, alias)],
         **({"subject_id": subject.entity} if subject.entity else {}),
         "category": words.category.name,
         "subject_by": subject.rule,

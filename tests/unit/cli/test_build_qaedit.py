@@ -21,7 +21,7 @@ from kgedit.timesteps.qaedit import asking
 from kgedit.verbs.build_qaedit import PARTS
 
 OPEN = [
-    {"question": "who wrote the tide", "answer": ["Ida Moss", "I. Moss"]},
+    {"question": "who wrote the tide", "answer": ["Ida Moss", "I. Moss", "The Tide"]},
     {"question": "when did the old pier open", "answer": ["1901"]},
     {"question": "Who wrote The Tide?", "answer": ["Ida Moss"]},
     {"question": "what is the capital of lowick", "answer": ["Lowick"]},
