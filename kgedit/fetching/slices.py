@@ -135,6 +135,7 @@ class Surroundings:
     def __init__(self) -> None:
         self._classes: dict[str, set[str]] = defaultdict(set)
         self._containers: dict[str, set[str]] = defaultdict(set)
+        self._targets: dict[str, str] = {}
 
     def add(self, subject: str, property_id: str, value: str) -> None:
         """Record a statement; statements with other properties are ignored."""
@@ -145,7 +146,15 @@ class Surroundings:
 
     def redirect(self, source: str, target: str) -> None:
         """Give an id the surroundings of the entity to which it redirects, also those added later."""
-        self._classes[source], self._containers[source] = self._classes[target], self._containers[target]
+        self._targets[source] = target
+
+    def _end(self, name: str) -> str:
+        """The entity at the end of an id's redirects; any id of a circle."""
+        passed = set[str]()
+        while name in self._targets and name not in passed:
+            passed.add(name)
+            name = self._targets[name]
+        return name
 
     def fetch_around(self, values: Iterable[str], steps: int, fetch: Callable[[list[str]], None]) -> int:
         """Fetch values and then their surroundings, one batch per step.
@@ -164,8 +173,9 @@ class Surroundings:
         for step in range(steps + 1):
             fetch(sorted(level, key=in_order))
             reached |= level
-            outwards = [self._containers[name] for name in level]
-            outwards += [self._classes[name] for name in level] if step == 0 else []
+            ends = {self._end(name) for name in level}
+            outwards = [self._containers[name] for name in ends]
+            outwards += [self._classes[name] for name in ends] if step == 0 else []
             level = set().union(*outwards) - reached
         return len(level)
 

@@ -33,6 +33,9 @@ _REDIRECT = re.compile(
 )
 _ID = re.compile(r"[QP][1-9][0-9]{0,17}")
 
+_PAGES = 2
+"""Version of what pages contain: pages of earlier versions lack the targets of redirects, and are fetched again."""
+
 Row = dict[str, Any]
 
 
@@ -116,7 +119,7 @@ def fetch_slice(order: SliceOrder, target: Path, *, overwrite: bool = False) -> 
         raise SourceError("A slice is of a list of items, of a class or of a query. Give exactly one of them.")
     check_suffix(target, ".nt", ".nt.gz")
     check_address(order.endpoint, option="--endpoint")
-    plan = {name: getattr(order, name) for name in order.__slots__ if name != "manners"}
+    plan = {name: getattr(order, name) for name in order.__slots__ if name != "manners"} | {"pages": _PAGES}
     pages = FetchedPages(target, plan, overwrite=overwrite)
     items = _items(order, pages)
     fetched = _Fetched()

@@ -18,6 +18,9 @@ _RENAMED = re.compile(r"(?=.*\bmax_tokens\b)(?=.*\bmax_completion_tokens\b)(?=.*
 _NO_TEMPERATURE = re.compile(r"(?=.*\btemperature\b)(?=.*(not support|unsupported))", re.I)
 """Errors of OpenAI's reasoning models about the two parameters, also as gateways pass them on."""
 
+_TOO_MANY_TOKENS = re.compile(r"max\w*[ _]tokens|context", re.I)
+"""Errors of servers about a maximum of tokens beyond the model's context length."""
+
 
 _REASONING_TOKENS = 4096
 """Room for reasoning in the maximum of tokens: with the 8 tokens of a verdict alone, every reply would be empty. Only
@@ -41,7 +44,10 @@ class AcceptedParameters:
 
     def learn(self, detail: str, model: str) -> None:
         """Read the server's explanation of a rejected request."""
-        self._renamed = self._renamed or bool(_RENAMED.match(detail))
+        if _RENAMED.match(detail):
+            self._renamed = True
+        elif self._reasons and _TOO_MANY_TOKENS.search(detail):
+            self._reasons = self._room = False
         if not self._no_temperature and _NO_TEMPERATURE.match(detail):
             self._no_temperature = True
             LOG.warning("%s accepts no temperature: its replies are sampled at its default temperature.", model)

@@ -256,10 +256,13 @@ class ChatClient:
         # Seeded by request: the same pauses in every run, but different ones for requests that fail together.
         chance = random.Random(f"{self._effort.seed}:{key}")
         attempt = 0
+        spent: ChatReply | None = None  # on reasoning
         while True:
             attempt += 1
             # A copy, because another thread may learn parameters before the call, for which nothing is reserved.
             sent = copy(self._accepted)
+            if spent is not None and sent.most_new_tokens(request) == request.max_tokens:  # no room after all
+                return self._stored(key, spent)
             reserved = self._purse.reserve(request, sent.most_new_tokens(request))
             if reserved is None:
                 return None
@@ -280,10 +283,10 @@ class ChatClient:
             if reply is not None:
                 pace.succeeded()
                 if self._accepted.learn_from(reply, request, sent):
+                    work.count_tokens(reply)
+                    attempt, spent = attempt - 1, reply
                     continue
-                # Stored before it is counted, so that a kill loses no reply that was paid for.
-                self._cache.add(key, reply)
-                return reply
+                return self._stored(key, reply)
             assert error is not None
             work.count_failure(error)
             if not error.again or attempt == self._effort.attempts:
@@ -299,6 +302,11 @@ class ChatClient:
         completion_id, reply = connection.call(request, sent)
         if not work.is_new(completion_id, key):
             raise CallError("the reply of another request", again=True)
+        return reply
+
+    def _stored(self, key: str, reply: ChatReply) -> ChatReply:
+        """Store a reply before it is counted, so that a kill loses none that was paid for."""
+        self._cache.add(key, reply)
         return reply
 
     def _note(self, key: str, reply: ChatReply | FailedCall, work: _Work) -> None:
@@ -360,6 +368,15 @@ class _Work:
             if error.detail:
                 self.details.setdefault(error.reason, error.detail)
 
+    def count_tokens(self, reply: ChatReply) -> None:
+        """Count the tokens of a reply that is not kept."""
+        with self._lock:
+            self._add_tokens(reply)
+
+    def _add_tokens(self, reply: ChatReply) -> None:
+        self.prompt_tokens += reply.prompt_tokens or 0
+        self.new_tokens += reply.new_tokens or 0
+
     def is_new(self, completion_id: str | None, key: str) -> bool:
         """Whether a completion was not already delivered for another request.
 
@@ -380,7 +397,6 @@ class _Work:
             else:
                 self.replies[key] = outcome_of(reply)
                 self.replied = True
-                self.prompt_tokens += reply.prompt_tokens or 0
-                self.new_tokens += reply.new_tokens or 0
+                self._add_tokens(reply)
             if self.progress:
                 self.progress(len(self.replies), self.total)

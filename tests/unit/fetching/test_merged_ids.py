@@ -16,10 +16,11 @@ from kgedit.fetching.sparql import WD, FetchedSlice, SliceOrder, fetch_slice
 WORLD = [
     entity("Q2", statement(snak("P131", entity_value("Q30")))),
     entity("Q3", statement(snak("P131", entity_value("Q4")))),
+    entity("Q6", statement(snak("P131", entity_value("Q31")))),
     *(entity(name) for name in ("Q4", "Q5")),
     entity("P131", datatype="wikibase-item"),
 ]
-MERGED = {"Q1": "Q2", "Q30": "Q3", "Q10": "Q5"}
+MERGED = {"Q1": "Q2", "Q30": "Q3", "Q10": "Q5", "Q31": "Q30"}
 
 
 def fetched(folder: Path, *ids: str, ancestors: int = 0) -> FetchedSlice:
@@ -51,3 +52,9 @@ def test_the_containers_of_a_value_that_was_merged_are_those_of_its_target(tmp_p
     made = fetched(tmp_path, "Q1", ancestors=1)
     assert sorted(described(made)) == ["P131", "Q2", "Q3", "Q4"]
     assert (made.entities, made.redirected, made.beyond) == (4, 2, 0)
+
+
+def test_redirects_lead_on_to_further_ones(tmp_path: Path) -> None:
+    made = fetched(tmp_path, "Q6", ancestors=1)
+    assert sorted(described(made)) == ["P131", "Q3", "Q4", "Q6"]
+    assert (made.redirected, made.beyond) == (2, 0)

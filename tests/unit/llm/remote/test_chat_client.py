@@ -209,8 +209,35 @@ def test_a_model_that_spends_its_tokens_on_reasoning_is_asked_again_with_room(tm
         assert server.tries == {"word 0": 2, "word 1": 1}, "known after the first reply"
         paid = server.tries.total() * 2 + 3 * 2
         assert asked.dollars == paid, "the reply that was spent on reasoning is paid for as well"
+        assert asked.prompt_tokens + asked.new_tokens == paid
         again = client(server, tmp_path).ask(words(2))
         assert (again.cached, again.calls) == (2, 0)
+
+
+def test_room_for_reasoning_allows_no_further_attempts(tmp_path: Path) -> None:
+    faults = {1: "500", 2: "spent, shown"}
+    with fault_server(fault=lambda _, attempt: faults.get(attempt, "500")) as server:
+        asker = ChatClient(
+            ChatServer(url=server.url), ReplyCache(tmp_path), model="m", effort=Effort(workers=1, attempts=2)
+        )
+        assert asker.ask(words(1)).failed == {"500": 1}
+        assert server.tries == {"word 0": 3}, "two, and the one that was answered"
+
+
+def test_a_server_without_room_is_asked_as_before(tmp_path: Path) -> None:
+    def fault(message: str, _: int) -> str | None:
+        if server.bodies[-1]["max_tokens"] > 1000:
+            return "400"
+        return "spent, shown" if message == "word 0" else None
+
+    with fault_server(fault=fault) as server:
+        server.explain = lambda _: "'max_tokens' is too large: 4101. This model's maximum context length is 4096 tokens"
+        asker = ChatClient(
+            ChatServer(url=server.url), ReplyCache(tmp_path), model="m", effort=Effort(workers=1, attempts=2)
+        )
+        asked = asker.ask(words(3))
+        assert (texts(asked.replies), asked.failed) == (["", "WORD 1", "WORD 2"], {})
+        assert server.tries == {"word 0": 2, "word 1": 1, "word 2": 1}
 
 
 def test_without_room_a_reply_that_was_spent_on_reasoning_is_kept(tmp_path: Path) -> None:
