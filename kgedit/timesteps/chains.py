@@ -21,6 +21,7 @@ from kgedit.timesteps.filters import (
     SAME_NAME,
     Filter,
     Filtered,
+    beyond_subject,
     faults_as_filters,
     gives_away,
     judge_chains,
@@ -136,12 +137,14 @@ def make_two_hops(
 def _worded_pairs(chains: pa.Table, cases: pa.Table, templates: pa.Table, language: Language) -> pa.Table:
     """Chains with their questions: the second hop's template with the first one's phrase as subject."""
     bridge = f"replace({agreed('t1.phrase', 'first.name')}, '{{subject}}', first.name)"
+    aliases = beyond_subject("second.object_aliases", "first.subject_label")
     return select(
         f"""
         WITH joined AS (
             SELECT first.case_id, second.case_id AS second_case_id, first.name,
                    first.subject_label AS start_label, first_property,
-                   second.* EXCLUDE (case_id, name, subject_class), first.object_label AS first_label,
+                   second.* EXCLUDE (case_id, name, subject_class) REPLACE ({aliases} AS object_aliases),
+                   first.object_label AS first_label,
                    first.object_aliases AS first_aliases, {bridge} AS nested_,
                    list_concat([t2.question], t2.rephrases) AS asked_,
                    same_by_old_bridge, follows_from_subject
@@ -466,10 +469,10 @@ def _word_chains(
                    list(struct_pack({", ".join(f"{name} := {name}" for name in (*FACT, "object_aliases"))},
                                     question := question, cloze := cloze) ORDER BY hop) AS facts,
                    list(object_label ORDER BY hop)[:-2] AS middle,
-                   arg_max(object_label, hop) AS object_label, arg_max(object_aliases, hop) AS object_aliases
+                   arg_max(object_label, hop) AS object_label
             FROM single GROUP BY chain
         ), joined AS (
-            SELECT p.chain, p.case_id, p.hops, position, facts, f.object_label, f.object_aliases, old_answers,
+            SELECT p.chain, p.case_id, p.hops, position, facts, f.object_label, j.object_aliases, old_answers,
                    j.question, j.rephrases, unusable, ambiguous, hop_fails, j.fault,
                    len(list_filter(middle, lambda name: {gives_away("j.question", "name")})) > 0 AS names_middle
             FROM paths p JOIN fact f USING (chain) JOIN judged j USING (chain)
@@ -537,7 +540,7 @@ def _nested(paths: pa.Table, facts: pa.Table, templates: pa.Table, language: Lan
             FROM facts JOIN paths USING (chain) WHERE position < hops GROUP BY chain
         )
         SELECT chain, first.name, first.subject_label AS start_label, properties AS relations, hidden,
-               last.object_label, last.object_aliases,
+               last.object_label, {beyond_subject("last.object_aliases", "first.subject_label")} AS object_aliases,
                {say("question", "text", language=language)} AS question,
                {say_all("rephrases", "text", language=language)} AS rephrases
         FROM paths JOIN texts USING (chain) JOIN middle USING (chain)

@@ -124,7 +124,7 @@ def gives_any_away(text: str, answer: str, aliases: str) -> str:
 
 
 def beyond_subject(aliases: str, label: str) -> str:
-    """SQL of the aliases of an answer that the label of its subject does not contain."""
+    """SQL of the aliases of an answer without those in the label of its subject, which accept an echo of a question."""
     return f"list_filter({aliases}, lambda alias: NOT ({_holds_alias(label)}))"
 
 

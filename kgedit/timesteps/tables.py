@@ -80,9 +80,10 @@ phrase, answer the target of the edit (the label of the object), answer_type its
 kgedit.wording.grammar.ANSWERS). Timesteps of earlier versions have the type in answer, and no answer_type. start_time
 and point_in_time are qualifiers of the statement, at their precision ("2021", "2021-12"); as_of is the day of the newer
 snapshot, on which the fact holds. kind, its confidence in [0, 1] and its signals are those of
-kgedit.timesteps.kinds. subject_aliases and subject_description are those of the newer snapshot. scenario is one of
-kgedit.records.cases.SCENARIOS. These three are null in timesteps of older versions of kgedit. The last four columns are
-those of kgedit.records.cases.Specificity; null without page views or counts, or if these do not contain the entity.
+kgedit.timesteps.kinds. object_aliases excludes those in subject_label. subject_aliases and subject_description are
+those of the newer snapshot. scenario is one of kgedit.records.cases.SCENARIOS. These three are null in timesteps of
+older versions of kgedit. The last four columns are those of kgedit.records.cases.Specificity; null without page views
+or counts, or if these do not contain the entity.
 """
 
 LOCALITY = pa.schema(

@@ -141,7 +141,7 @@ def word_facts(facts: pa.Table, templates: pa.Table, subjects: pa.Table, *, lang
 
     Args:
         facts: At least the columns subject, subject_label, property, property_label and object_label; and
-            object_aliases, where hints must not contain one.
+            object_aliases, where there are any.
         templates: From choose_templates.
         subjects: From kgedit.timesteps.labels.describe_subjects.
         language: Language of the templates.
@@ -149,21 +149,24 @@ def word_facts(facts: pa.Table, templates: pa.Table, subjects: pa.Table, *, lang
     Returns:
         The facts with question, rephrase, cloze, rephrases, clozes, the template's name, its phrase and answer_type,
         name (of the subject, as used in sentences), subject_class and ambiguous (another item has the subject's name,
-        and no hint that distinguishes them is free of the answer).
+        and no hint that distinguishes them is free of the answer); object_aliases without those in the subject's label.
     """
     numbered = facts.append_column("number", pa.array(range(facts.num_rows), pa.int64()))
     # One expression for all wordings: DuckDB compiles a pattern wherever it occurs, and plural verbs need twenty.
     wordings = "([t.phrase, t.question, t.rephrase, t.cloze] || t.rephrases || t.clozes)"
     agreeing = agreed_all(wordings, "name") if language.is_english else wordings
     phrase = "agreed_[1]" if language.is_english else unmarked("agreed_[1]")
-    accepted = "f.object_aliases" if "object_aliases" in facts.column_names else "[]::VARCHAR[]"
+    aliases = ", []::VARCHAR[] AS object_aliases"
+    if "object_aliases" in facts.column_names:
+        aliases = f"REPLACE ({beyond_subject('object_aliases', 'subject_label')} AS object_aliases)"
     return select(
         f"""
-        WITH hinted AS (
+        WITH accepting AS (
+            SELECT * {aliases} FROM facts
+        ), hinted AS (
             SELECT f.*, s.subject_class, s.name, s.shared,
-                   {usable_hint("s.hinted_names", "f.object_label", beyond_subject(accepted, "f.subject_label"))}
-                       AS hinted_name
-            FROM facts f LEFT JOIN subjects s USING (subject)
+                   {usable_hint("s.hinted_names", "f.object_label", "f.object_aliases")} AS hinted_name
+            FROM accepting f LEFT JOIN subjects s USING (subject)
         ), named AS (
             SELECT * EXCLUDE (shared, hinted_name) REPLACE (
                        coalesce(subject_class, '{ANY_CLASS}') AS subject_class,

@@ -26,6 +26,7 @@ from kgedit.store.window import Window
 from kgedit.timesteps.changes import DROPPED, verdict_record
 from kgedit.timesteps.engines import Engine
 from kgedit.timesteps.engines.store import StoreEngine
+from kgedit.timesteps.filters import beyond_subject
 from kgedit.timesteps.labels import is_id
 from kgedit.timesteps.profiles import FUNCTIONAL_BY, PERSONA_STYLES, behaviour
 from kgedit.timesteps.relation_words import RelationWords
@@ -293,10 +294,10 @@ _UPDATES = f"""
     LEFT JOIN popularity ON popularity.id = g.subject
 """
 
-_OBJECTS = """
+_OBJECTS = f"""
     CREATE TABLE objects AS
     SELECT o.* EXCLUDE (object, value_type, label, description, aliases), term AS object, label AS object_label,
-           description AS object_description, aliases AS object_aliases,
+           description AS object_description, {beyond_subject("aliases", "u.subject_label")} AS object_aliases,
            CASE WHEN o.object IS NULL THEN value_type END AS value_type, u.place,
            array_position(['new', 'obsolete', 'static'], decision) AS turn
     FROM update_object o JOIN updates u USING (subject, property)
@@ -317,7 +318,8 @@ _NEIGHBOURS = f"""
     SELECT f.*, n.label AS neighbour_label, n.name AS neighbour_name, n.description AS neighbour_description,
            n.ambiguous,
            {_PROPERTY_LABEL} AS neighbour_property_label,
-           o.label AS object_label, o.description AS object_description, o.aliases AS object_aliases,
+           o.label AS object_label, o.description AS object_description,
+           {beyond_subject("o.aliases", "n.label")} AS object_aliases,
            say(t.question, n.name) AS question, say(t.rephrase, n.name) AS rephrase,
            say({DRAWN_CLOZE}, n.name) AS cloze,
            u.place AS update_place, pop.popularity, e.evidence

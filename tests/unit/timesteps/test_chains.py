@@ -41,6 +41,7 @@ LABELS = {
     "P286": "head coach",
     "P26": "spouse",
 }
+ALIASES = {"Q40": ("E. Gran", "Arvika")}
 STATIC: Facts = {
     "Q2": [("P54", "Q1")],
     "Q20": [("P27", "Q31")],
@@ -55,7 +56,10 @@ STATIC: Facts = {
 def world(coach: str, more: Facts) -> list[Json]:
     facts = {name: [*STATIC.get(name, ()), *more.get(name, ())] for name in LABELS}
     facts["Q1"].append(("P286", coach))
-    return [item(name, *(about(*fact) for fact in facts[name]), label=label) for name, label in LABELS.items()]
+    return [
+        item(name, *(about(*fact) for fact in facts[name]), label=label, aliases=ALIASES.get(name, ()))
+        for name, label in LABELS.items()
+    ]
 
 
 ALONE: Facts = {"Q2": [("P54", "Q60")]}
@@ -143,6 +147,8 @@ def test_a_chain_is_asked_for_without_naming_anything_in_between(timestep: Times
     assert (four["object_label"], four["old_answers"]) == ("Green Party", [])
     assert len(three["rephrases"]) == 3
     assert all("Arvika FC" in text for text in three["rephrases"])
+    assert three["object_aliases"] == ["E. Gran"], "the question contains Arvika"
+    assert three["facts"][2]["object_aliases"] == ["E. Gran", "Arvika"]
 
 
 def test_a_case_has_the_question_of_its_chain_and_one_about_each_fact(timestep: Timestep) -> None:

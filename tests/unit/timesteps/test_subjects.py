@@ -178,6 +178,11 @@ def test_a_hint_that_contains_an_alias_of_the_answer_is_passed_over(
     assert row["question"] == f"What is the occupation of Ann Lee ({hint})?"
 
 
+def test_an_alias_in_the_label_of_the_subject_is_no_accepted_answer(window: Window) -> None:
+    (row,) = worded(window, "P26", "spouse", "Bo Lee", aliases=("Lee", "LEE, Ann", "Lee B.", "B")).kept.to_pylist()
+    assert row["object_aliases"] == ["LEE, Ann", "Lee B.", "B"]
+
+
 def test_a_namesake_whose_only_hint_contains_an_alias_of_the_answer_is_not_asked_about(window: Window) -> None:
     asked = worded(window, "P17", "country", "Italian Republic", subject="Q2", aliases=("Italy",))
     assert asked.funnel["another item has the same name"] == 1
