@@ -81,10 +81,10 @@ _CHANGED = """
     WITH meant AS (
         SELECT DISTINCT subject, property FROM edit_verdict WHERE subject IS NOT NULL AND property IS NOT NULL
     ), before AS (
-        SELECT subject, property, list(DISTINCT object ORDER BY object) AS objects
+        SELECT subject, property, list(DISTINCT stored ORDER BY stored) AS objects
         FROM old_facts SEMI JOIN meant USING (subject, property) GROUP BY ALL
     ), now AS (
-        SELECT subject, property, list(DISTINCT object ORDER BY object) AS objects
+        SELECT subject, property, list(DISTINCT stored ORDER BY stored) AS objects
         FROM new_facts SEMI JOIN meant USING (subject, property) GROUP BY ALL
     )
     SELECT subject, property, coalesce(before.objects, []) AS old_objects, coalesce(now.objects, []) AS new_objects

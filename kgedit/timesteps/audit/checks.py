@@ -56,7 +56,7 @@ _FOUND = """
     JOIN new_statements s ON s.subject = c.subject AND s.property = coalesce(e.property, s.property)
     WHERE snak = 'value' AND CASE
         WHEN e.object IS NOT NULL THEN s.object = e.object
-        WHEN s.item IS NULL THEN says_the_same(s.value, e.answer)
+        WHEN s.item IS NULL THEN says_the_same(s.literal, e.answer)
         ELSE s.object IN (SELECT id FROM names WHERE name = bare(e.answer)) END
     GROUP BY ALL
 """
@@ -69,7 +69,7 @@ _NOT_FOUND = r"""
            e.object IS NULL AND coalesce(bool_or(s.item IS NOT NULL AND n.label IS NULL
                                          AND s.property = coalesce(e.property, s.property)), false) AS unlabelled,
            e.object IS NULL AND coalesce(bool_or(
-               s.item IS NULL AND s.snak = 'value' AND is_beyond_words(s.datatype, e.answer)
+               s.literal IS NOT NULL AND says_the_same(s.literal, e.answer) IS NULL
                AND (s.property = e.property OR e.property IS NULL AND regexp_matches(e.answer, '\d'))
            ), false) AS literal
     FROM claimed_edits e LEFT JOIN subject_candidate c USING (place)
@@ -87,7 +87,7 @@ _CANDIDATES = """
         SELECT subject, property, list({'object': object, 'said': coalesce(value, object)}) AS values
         FROM new_facts GROUP BY ALL
     ), before AS (
-        SELECT subject, property, list(object) AS objects, list(value) AS said FROM old_facts GROUP BY ALL
+        SELECT subject, property, list(object) AS objects, list(literal) AS said FROM old_facts GROUP BY ALL
     ), old_name AS (
         SELECT DISTINCT b.subject, b.property, n.name FROM old_facts b JOIN names n ON n.id = b.object
         WHERE n.name IN (SELECT bare(unnest(old_answers)) FROM claimed_edits)
@@ -109,7 +109,7 @@ _CANDIDATES = """
            CASE WHEN len(e.old_objects) > 0 THEN coalesce(list_has_all(before.objects, e.old_objects), false)
                 ELSE len(list_filter(e.old_answers, lambda x: NOT (
                          coalesce(list_contains(old_named.names, bare(x)), false)
-                         OR coalesce(len(list_filter(before.said, lambda y: says_the_same(y, x))), 0) > 0))) = 0
+                         OR coalesce(len(list_filter(before.said, lambda y: may_say(y, x))), 0) > 0))) = 0
                 END AS old_answers_held
     FROM candidate c JOIN claimed_edits e USING (place)
     LEFT JOIN now ON now.subject = c.subject AND now.property = c.property
@@ -194,13 +194,13 @@ _NEAR = """
         -- A subject and a relation with a literal, or an answer without an id.
         SELECT n.place, n.probe, f.subject, f.property, f.object
         FROM claimed_near n JOIN new_facts f ON f.subject = n.subject AND f.property = coalesce(n.property, f.property)
-        WHERE n.object IS NULL AND (says_the_same(f.value, n.answer)
+        WHERE n.object IS NULL AND (says_the_same(f.literal, n.answer)
                                     OR f.object IN (SELECT id FROM names WHERE name = bare(n.answer)))
     ), named AS (
         SELECT n.place, n.probe, f.subject, f.property, f.object
         FROM claimed_near n JOIN mentioned m USING (place, probe) JOIN names s ON s.name = m.name
         JOIN new_facts f ON f.subject = s.id
-        WHERE n.subject IS NULL AND (says_the_same(f.value, n.answer)
+        WHERE n.subject IS NULL AND (says_the_same(f.literal, n.answer)
                                      OR f.object IN (SELECT id FROM names WHERE name = bare(n.answer)))
     ), candidate AS (FROM given UNION FROM valued UNION FROM named)
     SELECT place, probe, c.subject, c.property, c.object
@@ -216,7 +216,7 @@ _HOPS = """
     ), named AS (
         SELECT c.place, c.probe, f.property, f.object
         FROM claimed c JOIN new_facts f ON f.subject = c.bridge AND f.property = coalesce(c.property, f.property)
-        WHERE c.object IS NULL AND (says_the_same(f.value, c.answer)
+        WHERE c.object IS NULL AND (says_the_same(f.literal, c.answer)
                                     OR f.object IN (SELECT id FROM names WHERE name = bare(c.answer)))
     )
     SELECT c.place, c.probe, c.bridge, c.edited_object, coalesce(n.property, c.property) AS property,

@@ -21,8 +21,9 @@ import pyarrow as pa
 
 from kgedit.records.cases import Case, Fact
 from kgedit.store.engine import literal, open_engine
-from kgedit.store.facts import TERM
+from kgedit.store.facts import TERM, VALUE_TYPE
 from kgedit.store.snapshots import Snapshot
+from kgedit.timesteps.audit.literals import MACROS, add_literals
 from kgedit.timesteps.edit_files import EditFile, Edits
 from kgedit.timesteps.edit_files.contract import CaseDetails
 from kgedit.timesteps.filters import gives_away, letters
@@ -184,46 +185,35 @@ def open_snapshots(
         yield connection
 
 
-_MACROS = rf"""
+_MACROS = f"""
     CREATE MACRO bare(text) AS {letters("text")};
     CREATE MACRO names_it(question, name) AS {gives_away("question", "name")};
-    CREATE MACRO number_of(text) AS
-        CASE WHEN regexp_full_match(replace(ltrim(text, '+'), ',', ''), '-?\d+(\.\d+)?( \D*)?')
-             THEN try_cast(regexp_extract(replace(ltrim(text, '+'), ',', ''), '^-?\d+(\.\d+)?') AS DOUBLE) END;
-    CREATE MACRO moment_of(text) AS
-        try_strptime(text, ['%Y-%m-%d', '%Y-%m', '%d-%m-%Y', '%m-%Y', '%d %B %Y', '%B %d, %Y', '%B %Y']);
-    CREATE MACRO says_the_same(value, answer) AS
-        coalesce(
-            number_of(value) = number_of(answer),  -- without punctuation, -28 would be 28
-            bare(ltrim(value, '+')) = bare(ltrim(answer, '+')),
-            false
-        ) OR coalesce(moment_of(value) = moment_of(answer), false);
-    -- Whether an answer in words cannot be compared with a literal of this datatype.
-    CREATE MACRO is_beyond_words(datatype, answer) AS CASE datatype
-        WHEN 'quantity' THEN number_of(answer) IS NULL
-        WHEN 'time' THEN moment_of(answer) IS NULL AND number_of(answer) IS NULL
-        ELSE datatype = 'globe-coordinate' END
+    {MACROS}
 """
-"""Comparison of names and literals: a literal may have the form of Wikidata, of written text or of published sets."""
+"""Comparison of names and literals."""
 
 
 def _add_claims(connection: duckdb.DuckDBPyConnection, claimed: Claimed) -> None:
-    ids = ("subject", "object")
-    for name in ("edits", "near", "hops", "questions"):
-        table = getattr(claimed, name)
-        connection.register("given", table)
-        moved = ", ".join(
-            f"coalesce({one}_to.target, given.{one}) AS {one}" for one in ids if one in table.column_names
-        )
-        joins = " ".join(
-            f"LEFT JOIN redirects {one}_to ON {one}_to.id = given.{one}" for one in ids if one in table.column_names
-        )
-        if "old_objects" in table.column_names:
+    for name in _CLAIMED:
+        connection.register("given", getattr(claimed, name))
+        connection.execute(f"CREATE TABLE claimed_{name} AS FROM given")
+        connection.unregister("given")
+    _follow_redirects(connection)
+
+
+_CLAIMED = ("edits", "near", "hops", "questions")
+
+
+def _follow_redirects(connection: duckdb.DuckDBPyConnection) -> None:
+    """Replace ids of claims by the targets of their redirects."""
+    for name in ("edits", "near", "hops"):
+        moved = ", ".join(f"coalesce({one}_to.target, given.{one}) AS {one}" for one in ("subject", "object"))
+        if name == "edits":
             moved += ", coalesce((SELECT list(coalesce(target, old.id)) FROM unnest(old_objects) AS old(id) "
             moved += "LEFT JOIN redirects USING (id)), []) AS old_objects"
-        replaced = f" REPLACE ({moved})" if moved else ""
-        connection.execute(f"CREATE TABLE claimed_{name} AS SELECT given.*{replaced} FROM given {joins}")
-        connection.unregister("given")
+        joins = " ".join(f"LEFT JOIN redirects {one}_to ON {one}_to.id = given.{one}" for one in ("subject", "object"))
+        replaced = f"SELECT given.* REPLACE ({moved}) FROM claimed_{name} given {joins}"
+        connection.execute(f"CREATE OR REPLACE TABLE claimed_{name} AS {replaced}")
 
 
 _WANTED = """
@@ -293,7 +283,8 @@ def _add_facts(connection: duckdb.DuckDBPyConnection, old: Snapshot, new: Snapsh
         connection.execute(
             f"""
             CREATE TABLE {name}_facts AS
-            SELECT coalesce(s.target, f.subject) AS subject, property, coalesce(o.target, f.object) AS object, value
+            SELECT coalesce(s.target, f.subject) AS subject, property, coalesce(o.target, f.object) AS object,
+                   value_type, value, unit, language, precision, calendar
             FROM {literal(snapshot.facts)} f
             LEFT JOIN redirects s ON s.id = f.subject LEFT JOIN redirects o ON o.id = f.object
             WHERE coalesce(s.target, f.subject) IN (FROM meant)
@@ -302,10 +293,12 @@ def _add_facts(connection: duckdb.DuckDBPyConnection, old: Snapshot, new: Snapsh
     connection.execute(
         f"""
         CREATE TABLE new_statements AS
-        SELECT c.subject, property, coalesce(target, {TERM}) AS object, c.object AS item, value, datatype, snak, rank,
-               restricted,
-               qualifier_properties, start_first, end_precision, end_until
+        SELECT c.subject, property, coalesce(target, {TERM}) AS object, c.object AS item, snak, rank, restricted,
+               qualifier_properties, start_first, end_precision, end_until,
+               {VALUE_TYPE} AS value_type, value, unit, language, precision, calendar
         FROM {literal(new.claims)} c LEFT JOIN redirects ON redirects.id = c.object
         WHERE subject IN (FROM meant)
         """
     )
+    add_literals(connection)
+    _follow_redirects(connection)

@@ -8,7 +8,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from world.audited import FAULTS, RIGHT, row, snapshots
+from world.dumps import quantity_value, snak, statement, time_value
 from world.edit_files import Json, write_json
+from world.two_days import item, two_snapshots
 
 from kgedit.errors import TimestepError
 from kgedit.store.snapshots import Snapshot
@@ -165,6 +167,63 @@ def test_a_date_may_be_written_as_people_do(written: str, window: tuple[Snapshot
     (right, wrong) = _rows(_audit(window, tmp_path, bare, bare | {"ans": "13 March 2022"}))
     assert (right["verdict"], right["property"]) == ("valid", "P571")
     assert wrong["reason"] == "no main statement says so"
+
+
+def _quantity(amount: str, unit: str | None = None) -> Json:
+    entity = "1" if unit is None else f"http://www.wikidata.org/entity/{unit}"
+    return statement(snak("P2043", quantity_value(amount, entity)))
+
+
+def _time(text: str, precision: int) -> Json:
+    return statement(snak("P571", time_value(f"{text}T00:00:00Z", precision)))
+
+
+LITERALS: dict[str, tuple[Json, dict[str, str]]] = {
+    "Aa": (
+        _quantity("+5", "Q12"),
+        {"5 metres": "valid", "5 m": "valid", "5": "valid", "5 kilometres": "undecidable", "6 metres": "invalid"},
+    ),
+    "Bb": (_quantity("+1234567.8901234"), {"1,234,567.890123": "valid", "1,234,567.8902": "invalid"}),
+    "Cc": (
+        _time("-0044-00-00", 9),
+        {"44 BC": "valid", "44 B.C.": "valid", "-0044": "valid", "44 AD": "invalid", "44": "invalid"},
+    ),
+    "Dd": (_time("+0044-00-00", 9), {"44": "valid", "AD 44": "valid", "44 BC": "invalid"}),
+    "Ee": (
+        _time("+1999-05-00", 10),
+        {
+            "May 1999": "valid",
+            "05-1999": "valid",
+            "1 May 1999": "undecidable",
+            "May 5": "undecidable",
+            "1 June 1999": "invalid",
+        },
+    ),
+    "Ff": (_time("+1990-00-00", 8), {"1990s": "valid", "the 1990s": "valid", "1994": "undecidable"}),
+    "Gg": (
+        _time("-0044-03-15", 11),
+        {"15 March 44 BC": "valid", "March 15, 44 BCE": "valid", "the Ides of March, 44 BC": "undecidable"},
+    ),
+}
+"""Label of a town -> its only statement, and verdicts on answers."""
+
+
+@pytest.mark.slow
+def test_answers_without_ids_are_judged_by_era_unit_and_precision(tmp_path: Path) -> None:
+    towns = {name: f"Q{number}" for number, name in enumerate(LITERALS, start=100)}
+    metre = item("Q12", label="metre", aliases=("m",))
+    before = [metre, *(item(name, label=label) for label, name in towns.items())]
+    after = [metre, *(item(name, LITERALS[label][0], label=label) for label, name in towns.items())]
+    rows = [
+        {"subject": town, "update": f"What is known of {town}?", "ans": said, "tag": "new"}
+        for town, (_, verdicts) in LITERALS.items()
+        for said in verdicts
+    ]
+    found = _rows(_audit(two_snapshots(tmp_path, before, after), tmp_path, *rows))
+    judged: dict[str, dict[str, str]] = {town: {} for town in LITERALS}
+    for asked, one in zip(rows, found, strict=True):
+        judged[asked["subject"]][asked["ans"]] = one["verdict"]
+    assert judged == {town: verdicts for town, (_, verdicts) in LITERALS.items()}
 
 
 def test_several_values_are_no_fault_where_the_form_lists_them(

@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 from world.audited import snapshots
 from world.two_days import two_snapshots
-from world.updates import article, said
+from world.updates import article, number, said
 
 from kgedit.cli import main
 from kgedit.exporters.easyedit import export as easyedit
@@ -59,6 +59,20 @@ def test_an_added_relation_whose_older_value_preprocessing_dropped_is_no_case(tm
     assert timestep.manifest["added_relations_with_an_older_value"] == 1
     audit = audit_edits(open_edits(timestep.folder), old, new, spill=tmp_path / "spill")
     assert audit.rows["verdict"].to_pylist() == ["valid"]
+
+
+@pytest.mark.slow
+def test_a_quantity_may_have_a_trailing_zero(tmp_path: Path) -> None:
+    held = said("P1082", number("12.50"), start="2010")
+    ended = said("P1082", number("12.50"), start="2010", end="2022-05-01")
+    begun = said("P1082", number("13.0"), start="2022-05-01")
+    old, new = two_snapshots(
+        tmp_path, *([article("P1082"), article("Q1", *stated, label="Arvika")] for stated in ([held], [ended, begun]))
+    )
+    timestep = export_wikifactdiff(old, new, tmp_path / "timestep", settings=WikiFactDiffSettings())
+    assert [case.answer for case in timestep.cases()] == ["13"]
+    rows = audit_edits(open_edits(timestep.folder), old, new, spill=tmp_path / "spill").rows.to_pylist()
+    assert [(row["verdict"], row["kind"]) for row in rows] == [("valid", "update")]
 
 
 @pytest.mark.slow
