@@ -9,13 +9,14 @@ from __future__ import annotations
 import datetime
 import re
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 
 import duckdb
 import pyarrow as pa
 
 from kgedit.errors import SourceError
-from kgedit.wikidata.ids import is_entity_id
+from kgedit.wikidata.ids import NUMBER
 from kgedit.wikidata.times import day_number
 
 OF_AN_ENTITY = "redirect of an entity that the dump holds"
@@ -26,7 +27,7 @@ TO_SEVERAL = "redirect to another target as well"
 
 IN_A_CYCLE = "redirect in a cycle"
 
-_LINE = re.compile(r"([QPL]\d+)\t([QPL]\d+)(?:\t(\d{4})-?(\d\d)-?(\d\d))?")
+_LINE = re.compile(rf"(([QPL]){NUMBER})\t(\2{NUMBER})(?:\t(\d{{4}})-?(\d\d)-?(\d\d))?")
 
 _ID = re.compile(r"[QPL]\d")
 
@@ -104,11 +105,15 @@ def _redirect_in(line: str) -> tuple[str, str, int] | None:
     match = _LINE.fullmatch(line)
     if match is None:
         return None
-    source, target, *day = match.groups()
-    if source[0] != target[0] or not (is_entity_id(source) and is_entity_id(target)):
-        return None
+    source, _, target, *day = match.groups()
+    first = _day_of(*day) if day[0] else 0
+    return None if first is None else (source, target, first)
+
+
+@cache  # redirects outnumber days by far
+def _day_of(*parts: str) -> int | None:
     try:
-        return source, target, day_number(datetime.date(*map(int, day))) if day[0] else 0
+        return day_number(datetime.date(*map(int, parts)))
     except ValueError:
         return None
 

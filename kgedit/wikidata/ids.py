@@ -89,9 +89,10 @@ def is_property(text: str) -> bool:
 
 LEAST_UNUSABLE_NUMBER = 10**18
 """Ids become 64-bit keys, so numbers of at most 18 digits are accepted; Wikidata's have 9."""
-_NUMBER = "[1-9][0-9]{0,17}"
-_OF_TYPE = {"item": re.compile(f"Q{_NUMBER}"), "property": re.compile(f"P{_NUMBER}")}
-_ENTITY = re.compile(f"[QPME]{_NUMBER}|L{_NUMBER}(?:-[FS]{_NUMBER})?").fullmatch
+NUMBER = "[1-9][0-9]{0,17}"
+"""Pattern of the number of an id."""
+_OF_TYPE = {"item": re.compile(f"Q{NUMBER}"), "property": re.compile(f"P{NUMBER}")}
+_ENTITY = re.compile(f"[QPME]{NUMBER}|L{NUMBER}(?:-[FS]{NUMBER})?").fullmatch
 _LONGEST_STATEMENT_ID = 200
 """Wikidata's own are below 60 characters; longer ones are damage."""
 
