@@ -5,10 +5,11 @@ Runs of several seeds are averaged. Ranks are ranges if differences are not sign
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from statistics import fmean, stdev
+from typing import Any
 
 import numpy as np
 
@@ -94,8 +95,12 @@ def variants(runs: Sequence[Run]) -> list[Variant]:
     return [Variant(tuple(i + 1 for i in part), tuple(runs[i] for i in part)) for part in parts]
 
 
+WITHOUT_EFFECT: Mapping[str, Any] = {"checkpoint_every": 0, "evaluate_every": None}
+"""Fields of a spec that change neither edits nor scores after them, each with one value for all."""
+
+
 def _but_seed(run: Run) -> object:
-    return replace(run.spec, seed=0, checkpoint_every=0, evaluate_every=None)
+    return replace(run.spec, seed=0, **WITHOUT_EFFECT)
 
 
 def seeds_table(runs: Sequence[Run], preset: str) -> Table | None:

@@ -13,7 +13,16 @@ from typing import Literal
 import numpy as np
 
 from kgedit.analysis.answers import JudgedQuestions, at_questions, common_questions, judged_questions
-from kgedit.analysis.comparisons import Placed, Ranking, Variant, harmonic_ranking, limits_of_tests, ranking, variants
+from kgedit.analysis.comparisons import (
+    WITHOUT_EFFECT,
+    Placed,
+    Ranking,
+    Variant,
+    harmonic_ranking,
+    limits_of_tests,
+    ranking,
+    variants,
+)
 from kgedit.analysis.overviews import kinds_of
 from kgedit.analysis.runs import Run, RunGroup, comparable_groups
 from kgedit.analysis.tables import Cell, Column, Estimate, Table, Unit, as_values, preset_scale, presets_of, with_counts
@@ -172,9 +181,9 @@ def _standings(number: int, group: RunGroup, preset: Preset, free: str | None) -
             name,
             variant,
             {measure: cell for measure, column in rankings.items() if (cell := column.placed[row])},
-            tuple(run for run in everything[row].runs if run not in variant.runs),
+            tuple(run for number, run in zip(every.numbers, every.runs, strict=True) if number not in variant.numbers),
         )
-        for row, (name, variant) in enumerate(zip(names, several, strict=True))
+        for row, (name, variant, every) in enumerate(zip(names, several, everything, strict=True))
     ]
     run, better = group.runs[0], rankings["damage"].better
     return Standings(
@@ -300,7 +309,7 @@ _OF_GROUP = frozenset({"model", "method", "protocol", "train_context"})
 def _settings(variant: Variant) -> dict[str, object]:
     """Everything that distinguishes variants: settings, and fields of the spec."""
     spec = variant.runs[0].spec
-    others = {"seed", "checkpoint_every", "evaluate_every", "settings", *_OF_GROUP}
+    others = {"seed", "settings", *WITHOUT_EFFECT, *_OF_GROUP}
     of_spec = {field.name: getattr(spec, field.name) for field in fields(spec) if field.name not in others}
     lists = {
         "presets": [preset.name for preset in spec.presets],

@@ -10,7 +10,7 @@ import json
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from math import ceil
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -184,9 +184,11 @@ def _fetch_entities(
     ids: list[str],
     fetched: _Fetched,
 ) -> None:
-    left, number = ids, 0
-    while left:
-        batch, left, number = left[: order.page], left[order.page :], number + 1
+    wanted, queued, done = list(ids), fetched.asked.union(ids), 0
+    for number in count(1):
+        batch = wanted[done : done + order.page]
+        if not batch:
+            return
         name = f"{kind}-{number:06d}.nt"
         content = pages.get(name)
         if content is None:
@@ -195,8 +197,10 @@ def _fetch_entities(
         fetched.unknown += [one for one in batch if f"/Special:EntityData/{one}>".encode() not in content]
         fetched.asked.update(batch)
         targets = fetched.add(content, are_items=kind == "items")
-        left += [one for one in targets if one not in fetched.asked and one not in left]
-        advance(1000 * number // (number + ceil(len(left) / order.page)), fetched.entities)
+        wanted += [one for one in targets if one not in queued]
+        queued.update(targets)
+        done += len(batch)
+        advance(1000 * done // len(wanted), fetched.entities)
 
 
 _PAGE_OF_IDS = 10_000
