@@ -18,7 +18,7 @@ import numpy as np
 import torch
 
 from kgedit.editing.in_context.text_index import VECTOR_INDEXES, VectorIndex
-from kgedit.editing.side_memory.grace import Codebook
+from kgedit.editing.side_memory.codebook import Codebook
 from kgedit.llm.embeddings import Vectors
 
 Found = Sequence[Sequence[int | None]]

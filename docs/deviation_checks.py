@@ -33,7 +33,7 @@ from kgedit.llm.loading import load_model
 from kgedit.llm.surgery.forward_above import gradient_factors
 from kgedit.llm.training import TargetBatch, encode_targets
 from kgedit.records.cases import Case, KnownFact
-from kgedit.runs.runner import unasked
+from kgedit.runs.setup import unasked
 from kgedit.timesteps.edit_files import open_edits
 from kgedit.timesteps.known_facts import sample_facts
 

@@ -8,36 +8,26 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kgedit.editing import METHODS
 from kgedit.editing.editor import NO_RUN, Editor, EditorState, RunContext
-from kgedit.editing.hparams.settings import Resolved, Settings, read_settings
 from kgedit.editing.saved import save_edited
-from kgedit.errors import SpecError
-from kgedit.llm.backends import BACKENDS
-from kgedit.llm.backends.contract import NO_LIMIT, Backend, DevicePlacement
-from kgedit.llm.contexts import Context
+from kgedit.llm.backends.contract import NO_LIMIT
 from kgedit.llm.devices import enough_memory, peak_memory_bytes, wait_for
 from kgedit.llm.generation import AnswerCache
-from kgedit.llm.language_model import LanguageModel
-from kgedit.llm.load_options import LoadOptions
-from kgedit.llm.loading import describe_model, load_model
 from kgedit.llm.remote.prices import Spending
-from kgedit.llm.teaching import choose_lesson
 from kgedit.progress import Listener
-from kgedit.records.cases import Case, KnownFact
-from kgedit.records.runs import UNEDITED, EditCost, ModelState, Preparation, RunSpec, Selection
+from kgedit.records.cases import Case
+from kgedit.records.runs import UNEDITED, EditCost, ModelState, Preparation, RunSpec
 from kgedit.resources import home
 from kgedit.runs.ability import Meter, meters_of
 from kgedit.runs.checkpoints import CallCheckpoint, Checkpoint
-from kgedit.runs.evaluator import Evaluator, probes_under
-from kgedit.runs.lengths import refuse_long_edits, refuse_long_questions
+from kgedit.runs.evaluator import Evaluator
 from kgedit.runs.overlaps import mark_expiring, mark_shared_ids, without_expired
-from kgedit.runs.presets import ASKED, asked_contexts, training_contexts
+from kgedit.runs.presets import ASKED, training_contexts
 from kgedit.runs.run_files import write_edited_cases
 from kgedit.runs.run_folder import RunFolder, WrittenKeys, describe_environment, open_run, refuse_other_content
 from kgedit.runs.selection import (
@@ -45,14 +35,12 @@ from kgedit.runs.selection import (
     choose_cases,
     choose_evaluated,
     edit_units,
-    leave_out_answered,
     write_selection,
 )
-from kgedit.runs.spec import as_recorded, write_spec
+from kgedit.runs.setup import Ready, check_options, check_questions, flat, make_ready, unasked, without_answered
+from kgedit.runs.spec import write_spec
 from kgedit.runs.tracking import Tracking
 from kgedit.timesteps.edit_files import Edits, open_edits
-from kgedit.timesteps.edit_files.same_facts import keys_of_cases, keys_of_known
-from kgedit.timesteps.known_facts import sample_facts
 
 SECONDS_BETWEEN_CALL_CHECKPOINTS = 60.0
 """Minimum seconds between two checkpoints within one call of a method."""
@@ -87,24 +75,24 @@ def run(
         KgeditError: for every error that the user can fix; the message explains how.
     """
     report = progress or (lambda stage, done, total: None)  # noqa: ARG005 - the shape of Listener
-    _check_options(spec, save_model, spending)
+    check_options(spec, save_model, spending)
     target = out or default_folder(spec)
     refuse_other_content(target)
     timesteps = [open_edits(Path(path)) for path in spec.timesteps]
     cases, counts = choose_cases(timesteps, spec)
-    _check_questions(spec, cases)
-    ready = _make_ready(spec, timesteps, cases, spending or NO_LIMIT, report)
+    check_questions(spec, cases)
+    ready = make_ready(spec, timesteps, cases, spending or NO_LIMIT, report)
     environment = describe_environment(spec, ready.editor, timesteps=timesteps, contexts=ready.contexts)
     cache = AnswerCache(home() / "answers" / f"{ready.model.fingerprint}.jsonl")
     if spec.only_failed:
-        cases, counts = _leave_out_answered(spec, cases, counts, ready, cache=cache, report=report)
+        cases, counts = without_answered(spec, cases, counts, ready, cache=cache, report=report)
     with (
         open_run(target, spec, environment, overwrite=overwrite) as folder,
         enough_memory(f"editing {spec.model} with {spec.method}"),
     ):
         write_selection(folder.path, cases, counts)
         cases = mark_shared_ids(mark_expiring(cases))
-        write_edited_cases(folder.path, _flat(cases))
+        write_edited_cases(folder.path, flat(cases))
         tracked = tracking or Tracking(None)
         tracked.begin(folder.path, spec, ready.settings.settings.model_dump())
         job = _Job(
@@ -133,48 +121,6 @@ def default_folder(spec: RunSpec) -> Path:
 
 
 @dataclass(frozen=True, slots=True)
-class _Ready:
-    """What a run loads and makes before its first question; `contexts` by preset."""
-
-    model: LanguageModel
-    backend: Backend
-    contexts: dict[str, Context]
-    settings: Resolved[Settings]
-    editor: Editor[Any]
-
-
-def _make_ready(
-    spec: RunSpec, timesteps: Sequence[Edits], cases: Mapping[str, list[Case]], spending: Spending, report: Listener
-) -> _Ready:
-    """Load the model and make its editor; raises SpecError for questions and edits that are too long for the model."""
-    worded = asked_contexts(spec.presets, _demonstrable(spec, timesteps, cases))
-    model = _load(spec, timesteps[0], list(worded.values()), report)
-    backend = BACKENDS[spec.backend](
-        model,
-        spec.backend_url,
-        batch_tokens=spec.batch_tokens,
-        spending=spending,
-        placement=DevicePlacement(spec.device, spec.dtype, spec.trust_remote_code),
-    )
-    contexts = {
-        preset.name: worded[preset.name].for_model(model.chat, thinking=preset.thinking_tokens > 0)
-        for preset in spec.presets
-    }
-    settings = _resolve_settings(spec, model)
-    trained_in = training_contexts(spec.train_context, spec.presets, contexts, model.chat)
-    refuse_long_questions(model, choose_evaluated(cases, spec)(_flat(cases)), spec.presets, contexts)
-    if METHODS[spec.method].capabilities.changes_model:
-        refuse_long_edits(model, _flat(cases), trained_in)
-    editor = METHODS[spec.method](model, settings.settings, contexts=trained_in, seed=spec.seed)
-    return _Ready(model, backend, contexts, settings, editor)
-
-
-def _flat(cases: Mapping[str, Sequence[Case]]) -> list[Case]:
-    """The cases of all timesteps."""
-    return [case for own in cases.values() for case in own]
-
-
-@dataclass(frozen=True, slots=True)
 class _Job:
     """Shared data of all stages of a run; `cases` by timestep, in order; `asked` leaves those that are evaluated."""
 
@@ -191,7 +137,7 @@ class _Job:
     @property
     def all_cases(self) -> list[Case]:
         """The cases of all timesteps."""
-        return _flat(self.cases)
+        return flat(self.cases)
 
     def evaluate(self, stage: str, cases: Sequence[Case], state: ModelState) -> None:
         """Evaluate every probe that has no answer yet in this model state."""
@@ -237,7 +183,7 @@ class _Job:
         )
 
 
-def _evaluate_and_edit(job: _Job, ready: _Ready, timesteps: Sequence[Edits]) -> None:
+def _evaluate_and_edit(job: _Job, ready: Ready, timesteps: Sequence[Edits]) -> None:
     """Evaluate the unedited model, prepare the method, then edit and evaluate as the protocol says."""
     spec = job.spec
     job.evaluate("evaluate before any edit", job.all_cases, UNEDITED)
@@ -352,102 +298,6 @@ def _applied(job: _Job) -> list[Case]:
     return [case for case in job.all_cases if (case.timestep, case.case_id) in applied]
 
 
-def _check_questions(spec: RunSpec, cases: Mapping[str, list[Case]]) -> None:
-    """Raise SpecError if no evaluated case has a question under any preset."""
-    asked = choose_evaluated(cases, spec)
-    every = (case for own in cases.values() for case in asked(own))
-    if not any(probes_under(case, preset) for case in every for preset in spec.presets):
-        axes = ", ".join(dict.fromkeys(axis for preset in spec.presets for axis in preset.axes))
-        raise SpecError([f"no case has a question on the axes of the presets ({axes}); take a preset with other axes"])
-
-
-def _check_options(spec: RunSpec, save_model: Path | None, spending: Spending | None) -> None:
-    """Raise SpecError for options beside the spec that do not fit it."""
-    if save_model is not None:
-        _check_saving(spec, save_model)
-    if spending is not None and not BACKENDS[spec.backend].needs_url:
-        raise SpecError([f"the backend {spec.backend} has no costs; leave out --backend-budget, --backend-prices"])
-
-
-def _check_saving(spec: RunSpec, target: Path) -> None:
-    if not METHODS[spec.method].capabilities.edits_anything:
-        raise SpecError([f"{spec.method} edits nothing, so there is no edited model to save; leave out --save-model"])
-    if spec.protocol == "single":
-        raise SpecError(["the protocol 'single' undoes every edit, so there is no edited model; take another protocol"])
-    if target.exists():
-        raise SpecError([f"{target} already exists; give another --save-model"], of="The run cannot start")
-
-
-def _demonstrable(spec: RunSpec, timesteps: Sequence[Edits], cases: Mapping[str, list[Case]]) -> Sequence[KnownFact]:
-    """Known facts that presets may show: those that no question asks for, or the sample's if there are too few."""
-    most = max(preset.shots for preset in spec.presets)
-    if not most:
-        return ()
-    every = _flat(cases)
-    known = unasked([fact for timestep in timesteps for fact in timestep.known_facts()], every)
-    return known if len(known) >= most else unasked(sample_facts(), every)
-
-
-def _leave_out_answered(
-    spec: RunSpec,
-    cases: dict[str, list[Case]],
-    counts: list[Selection],
-    ready: _Ready,
-    *,
-    cache: AnswerCache,
-    report: Listener,
-) -> tuple[dict[str, list[Case]], list[Selection]]:
-    preset, stage, done = spec.presets[0], "find what the model answers already", 0
-    total = sum(map(len, cases.values()))
-    report(stage, 0, total)
-
-    def advance(more: int) -> None:
-        nonlocal done
-        done += more
-        report(stage, done, total)
-
-    return leave_out_answered(
-        cases,
-        counts,
-        ready.model,
-        ready.backend,
-        preset,
-        context=ready.contexts[preset.name],
-        cache=cache,
-        advance=advance,
-    )
-
-
-def _load(spec: RunSpec, first: Edits, contexts: list[Context], report: Listener) -> LanguageModel:
-    """Load the model; `tiny` is trained on the facts known before the first timestep, identically in every run."""
-    report(f"load {spec.model}", 0, 1)
-    backend = BACKENDS[spec.backend]
-    if not backend.needs_weights:
-        place = as_recorded(spec).backend_url if backend.needs_url else spec.dtype
-        served = describe_model(
-            spec.model, served_at=f"{spec.backend} {place or ''}".strip(), weights_here=not backend.needs_url
-        )
-        report(f"load {spec.model}", 1, 1)
-        return served
-    model = load_model(
-        spec.model,
-        device=spec.device,
-        dtype=spec.dtype,
-        options=LoadOptions(spec.max_memory, spec.trust_remote_code, spec.quantize),
-        lesson=choose_lesson(list(first.cases()), first.known_facts(), asked=contexts),
-        progress=lambda done, total: report(f"train {spec.model}", done, total),
-    )
-    report(f"load {spec.model}", 1, 1)
-    return model
-
-
-def _resolve_settings(spec: RunSpec, model: LanguageModel) -> Resolved[Settings]:
-    given, problems = read_settings(METHODS[spec.method].settings_type, spec.settings, method=spec.method)
-    if given is None:
-        raise SpecError(problems)
-    return given.resolve(model)
-
-
 def _prepare(job: _Job, timesteps: Sequence[Edits], published_for: str | None) -> Preparation:
     """Prepare the editor with the facts that were known before the edits."""
     clock, editor = _Clock(), job.editor
@@ -460,12 +310,6 @@ def _prepare(job: _Job, timesteps: Sequence[Edits], published_for: str | None) -
         published_for=published_for,
         details=editor.details(),
     )
-
-
-def unasked(known: Sequence[KnownFact], cases: Sequence[Case]) -> list[KnownFact]:
-    """Known facts that no probe of any case asks for."""
-    asked = keys_of_cases(cases)
-    return [fact for fact in known if asked.isdisjoint(keys_of_known(fact))]
 
 
 class _Clock:

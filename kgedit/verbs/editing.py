@@ -216,7 +216,7 @@ def _own_settings(method: str, given: Mapping[str, Any] | None) -> dict[str, Any
 
 def _known(given: Iterable[KnownFact] | None, cases: list[Case]) -> list[KnownFact]:
     """Known facts without the edited ones; a user's own case identifies its subject by words only."""
-    from kgedit.runs.runner import unasked
+    from kgedit.runs.setup import unasked
     from kgedit.timesteps.known_facts import sample_facts
 
     subjects = {case.fact.subject_label for case in cases}

@@ -22,8 +22,8 @@ from kgedit.records.cases import LOCALITY_AXES, Axis, Case, Fact, KnownFact, Pro
 from kgedit.records.runs import ModelState, Selection
 from kgedit.runs.overlaps import leave_out_edited, mark_expiring, mark_shared_ids, without_expired
 from kgedit.runs.run_files import read_answers
-from kgedit.runs.runner import unasked
 from kgedit.runs.selection import choose_cases, write_selection
+from kgedit.runs.setup import unasked
 from kgedit.runs.spec import resolve
 from kgedit.timesteps.edit_files import EditFile
 from kgedit.timesteps.tables import TABLES

@@ -14,7 +14,7 @@ from world.waits import counted_waits
 from kgedit.editing import make_editor
 from kgedit.editing.editor import Editor, EditorState
 from kgedit.editing.row_tables import TableRows
-from kgedit.editing.side_memory.grace import Codebook
+from kgedit.editing.side_memory.codebook import Codebook
 from kgedit.llm.contexts import read_context
 from kgedit.llm.generation import Question, ask, feed
 from kgedit.llm.language_model import LanguageModel
