@@ -12,7 +12,7 @@ from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from typing import Generic, TypeVar, cast
 
-from kgedit.errors import KgeditError, UnknownNameError
+from kgedit.errors import KgeditError, UnknownNameError, extra_of
 
 Part = TypeVar("Part")
 
@@ -51,7 +51,7 @@ class Registry(Mapping[str, Part], Generic[Part]):
         try:
             return cast(Part, getattr(import_module(module), attribute))
         except (ImportError, AttributeError) as error:
-            if self._group is None or name in self._own:
+            if self._group is None or name in self._own or extra_of(error.name):
                 raise
             entry = _installed(self._group, tuple(sys.path))[name]
             package = f"package '{entry.dist.name}'" if entry.dist else "another package"

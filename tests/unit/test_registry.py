@@ -37,14 +37,18 @@ def test_a_part_of_another_package_that_cannot_be_imported_is_named_with_its_pac
     folder = tmp_path / "kgedit_parts-0.1.dist-info"
     folder.mkdir()
     (folder / "METADATA").write_text("Metadata-Version: 2.1\nName: kgedit-parts\nVersion: 0.1\n")
-    (folder / "entry_points.txt").write_text("[kgedit.parts]\nlost = no_such_module:X\nempty = wave:no_such_part\n")
+    entries = ("lost = no_such_module:X", "empty = wave:no_such_part", "needy = of_an_extra:X")
+    (folder / "entry_points.txt").write_text("\n".join(("[kgedit.parts]", *entries)))
+    (tmp_path / "of_an_extra.py").write_text("import torch\n")
+    monkeypatch.setitem(sys.modules, "torch", None)
     monkeypatch.syspath_prepend(tmp_path)
     parts: Registry[object] = Registry("part", {"own": "no_such_module:X"}, group="kgedit.parts")
     for name, reason in (("lost", "No module named 'no_such_module'"), ("empty", "no attribute 'no_such_part'")):
         with pytest.raises(KgeditError, match=rf"The part '{name}' .*{reason}.* of package 'kgedit-parts': install"):
             parts[name]
-    with pytest.raises(ModuleNotFoundError):
-        parts["own"]
+    for name in ("own", "needy"):  # the command line says how to install the extra
+        with pytest.raises(ModuleNotFoundError):
+            parts[name]
 
 
 METHODS = ("alphaedit", "ft_l", "ft_m", "lora", "lora_merge", "memit", "r_rome", "rome")
