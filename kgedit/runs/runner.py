@@ -255,7 +255,6 @@ def _learn(job: _Job, timestep: str, earlier: list[Case], *, done: int) -> None:
             job.evaluate(
                 f"evaluate after {done} edits of {timestep}", earlier + cases[:done], ModelState(timestep, done)
             )
-        job.report(f"edit {timestep}", done, len(cases))
         batch = cases[done : done + size]
         costs.append(_apply_resumably(job, timestep, batch, done=done))
         job.folder.add_edit(costs[-1])
@@ -273,6 +272,9 @@ def _apply_resumably(job: _Job, timestep: str, batch: list[Case], *, done: int) 
     total = len(job.cases[timestep])
     earlier = job.folder.checkpoints.of_call(timestep, done, len(batch))
     clock, saved = _Clock(earlier), time.monotonic()
+    if earlier is None:
+        # A resumed call first reports where it goes on, from which the time left is estimated.
+        job.report(f"edit {timestep}", done, total)
 
     def progress(share: float) -> None:
         job.report(f"edit {timestep}", done + int(share * len(batch)), total)

@@ -8,7 +8,8 @@ asked after each single one.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -16,11 +17,13 @@ import pyarrow.compute as pc
 
 from kgedit.store.engine import select
 from kgedit.store.window import Window
+from kgedit.timesteps.chain_answers import PATH_FILTERS, judge_paths, under_newer_ids
 from kgedit.timesteps.engines import HOPS, Engine
 from kgedit.timesteps.filters import (
     SAME_NAME,
     Filter,
     Filtered,
+    add_counts,
     beyond_subject,
     faults_as_filters,
     gives_away,
@@ -72,7 +75,7 @@ def find_shortcuts(window: Window, chains: pa.Table, cases: pa.Table) -> pa.Tabl
             -- Both snapshots have facts of an item under its id, the older one also under those of merged items.
             FROM wanted UNION SELECT r.id FROM redirect r SEMI JOIN wanted ON wanted.id = target
         ), fact AS MATERIALIZED (
-            SELECT DISTINCT subject, property, object FROM ({_under_newer_ids(_OF_KNOWN, "redirect")})
+            SELECT DISTINCT subject, property, object FROM ({under_newer_ids(_OF_KNOWN, "redirect")})
         ), same AS (
             SELECT DISTINCT o.* EXCLUDE (old_bridge) FROM old_bridge o
             JOIN fact f ON f.subject = old_bridge AND f.property = second_property AND f.object = o.object
@@ -93,14 +96,6 @@ def find_shortcuts(window: Window, chains: pa.Table, cases: pa.Table) -> pa.Tabl
 _OF_KNOWN = " UNION ALL ".join(
     f"SELECT subject, property, object FROM {side}_facts WHERE subject IN (FROM known)" for side in ("old", "new")
 )
-
-
-def _under_newer_ids(facts: str, redirects: str) -> str:
-    """SQL: the facts with merged subjects and objects under the ids of their redirects' targets."""
-    return f"""
-        SELECT f.* REPLACE (coalesce(s.target, f.subject) AS subject, coalesce(o.target, f.object) AS object)
-        FROM ({facts}) f LEFT JOIN {redirects} s ON s.id = f.subject LEFT JOIN {redirects} o ON o.id = f.object
-    """
 
 
 def make_two_hops(
@@ -185,17 +180,21 @@ MAX_DF = 10_000
 _CANDIDATES = 24
 """Paths of each length that are judged for a case; one of them is asked."""
 
-CHAIN_FILTERS: tuple[Filter, ...] = (
-    ("the start and the answer are linked directly", "linked"),
-    ("a shorter path leads to the answer", "shorter"),
-    ("the replaced object gives the same answer", "same_by_old_object"),
-    ("the answer is the office of its holder", "office"),
+_CASES_AT_ONCE = 1000
+"""Cases whose paths are found together: those of 9,000 take more than the 128 MB of an export."""
+
+_PATHS_AT_ONCE = 20_000
+"""Chains whose questions are in memory together, more by those of one case."""
+
+_OF_WORDED: tuple[Filter, ...] = (
     ("a label cannot be used in questions", "unusable"),
     (SAME_NAME, "ambiguous"),
     ("a question about a single hop fails a final filter", "hop_fails"),
     *faults_as_filters("question: "),
     ("question: it names an entity in the middle", "names_middle"),
 )
+
+CHAIN_FILTERS = (*PATH_FILTERS, *_OF_WORDED)
 
 
 class Chains(NamedTuple):
@@ -228,21 +227,52 @@ def find_chains(
     """
     paths = find_paths(engine, window, cases, _hop_properties(templates), hops=hops, seed=seed)
     judged = judge_paths(window, paths, cases)
-    worded, questions = _word_chains(window, judged.kept, templates, words)
-    filtered = split_by_reason(worded, CHAIN_FILTERS[len(_OF_PATHS) :])
-    asked = select(
-        """
-        FROM kept QUALIFY row_number() OVER (
-            PARTITION BY case_id, hops ORDER BY md5(concat_ws('|', $seed, case_id, question))) = 1
-        ORDER BY case_id, hops
-        """,
-        {"seed": str(seed)},
-        kept=filtered.kept,
-    )
-    lengths = {str(row["values"]): row["counts"] for row in pc.value_counts(asked["hops"]).to_pylist()}
-    counts = {"found": paths.num_rows} | judged.funnel | filtered.funnel
-    counts |= {"kept": filtered.kept.num_rows, "asked": dict(sorted(lengths.items()))}
-    return Chains(asked, counts, questions)
+    asked, questions = _ask(window, judged.kept, templates, words, seed=seed)
+    lengths = {str(row["values"]): row["counts"] for row in pc.value_counts(asked.kept["hops"]).to_pylist()}
+    kept = judged.kept.num_rows - sum(asked.funnel.values())
+    counts = {"found": paths.num_rows} | judged.funnel | asked.funnel
+    counts |= {"kept": kept, "asked": dict(sorted(lengths.items()))}
+    return Chains(asked.kept, counts, questions)
+
+
+def _ask(
+    window: Window, paths: pa.Table, templates: pa.Table, words: RelationWords, *, seed: int
+) -> tuple[Filtered, dict[str, dict[str, Any]]]:
+    """Word chains, and choose one per case and length; in parts, because worded chains are ten times as large."""
+    window.run(_ENTITIES, paths=paths)
+    labels = window.select(_SUBJECT_LABELS, paths=paths)
+    subjects = describe_subjects(window.connection, labels, language=words.language)
+    kept, funnel, questions = list[pa.Table](), Counter[str](), list[dict[str, dict[str, Any]]]()
+    for part in _parts(paths):
+        worded, counts = _word_chains(window, part, subjects, templates, words)
+        filtered = split_by_reason(worded, _OF_WORDED)
+        kept.append(
+            select(
+                """
+                FROM kept QUALIFY row_number() OVER (
+                    PARTITION BY case_id, hops ORDER BY md5(concat_ws('|', $seed, case_id, question))) = 1
+                ORDER BY case_id, hops
+                """,
+                {"seed": str(seed)},
+                kept=filtered.kept,
+            )
+        )
+        funnel.update(filtered.funnel)
+        questions.append(counts)
+    window.drop("chain_entity", "chain_page")
+    return Filtered(pa.concat_tables(kept), paths.slice(0, 0), dict(funnel)), add_counts(questions)
+
+
+def _parts(paths: pa.Table) -> Iterator[pa.Table]:
+    """Paths in parts, at least one, with all paths of a case in the same part; they are ordered by case_id."""
+    ends = pc.run_end_encode(paths["case_id"].combine_chunks()).run_ends.to_pylist() if paths.num_rows else []
+    first = 0
+    for end in ends:
+        if end - first >= _PATHS_AT_ONCE:
+            yield paths.slice(first, end - first)
+            first = end
+    if first < paths.num_rows or not first:
+        yield paths.slice(first)
 
 
 def unchanged_hops(chains: pa.Table) -> pa.Table:
@@ -281,6 +311,17 @@ def find_paths(
         hops - 1,
         lambda items: engine.hops_to(window, items, properties, fan=FAN, max_df=MAX_DF),
     )
+    edits = cases.select(["case_id", "subject", "property", "object"]).sort_by("case_id")
+    query, parameters = _draw_paths(hops), {"hops": hops, "seed": str(seed)}
+    found = pa.concat_tables(
+        window.select(query, parameters, edits=edits.slice(first, _CASES_AT_ONCE), onward=onward.found, back=back.found)
+        for first in range(0, max(edits.num_rows, 1), _CASES_AT_ONCE)
+    )
+    return found.add_column(0, "chain", pa.array(range(1, found.num_rows + 1), pa.int64()))
+
+
+def _draw_paths(hops: int) -> str:
+    """SQL of the paths through ``edits``, by the facts ``onward`` from objects and ``back`` from subjects."""
     steps = "".join(
         f""", after_{n} AS (
             SELECT case_id, list_append(nodes, h.object) AS nodes, list_append(properties, h.property) AS properties
@@ -295,8 +336,7 @@ def find_paths(
         for n in range(1, hops)
     )
     both = {side: " UNION ALL ".join(f"FROM {side}_{n}" for n in range(hops)) for side in ("after", "before")}
-    return window.select(
-        f"""
+    return f"""
         WITH after_0 AS (
             SELECT case_id, [object] AS nodes, [property] AS properties FROM edits
         ), before_0 AS (
@@ -307,20 +347,14 @@ def find_paths(
             FROM ({both["before"]}) b JOIN ({both["after"]}) a USING (case_id)
             WHERE len(b.properties) + len(a.properties) BETWEEN 3 AND $hops
                   AND NOT list_has_any(b.nodes, a.nodes) AND NOT list_has_any(b.properties, a.properties)
-        ), drawn AS (
-            -- Ranked by a hash: a draw depends neither on the other paths nor on their order.
-            FROM path QUALIFY row_number() OVER (
-                PARTITION BY case_id, hops
-                ORDER BY md5(concat_ws('|', $seed, array_to_string(nodes, '|'), array_to_string(properties, '|')))
-            ) <= {_CANDIDATES}
         )
-        SELECT row_number() OVER (ORDER BY case_id, hops, properties, nodes) AS chain, * FROM drawn ORDER BY chain
-        """,
-        {"hops": hops, "seed": str(seed)},
-        edits=cases.select(["case_id", "subject", "property", "object"]),
-        onward=onward.found,
-        back=back.found,
-    )
+        -- Ranked by a hash: a draw depends neither on the other paths nor on their order.
+        FROM path QUALIFY row_number() OVER (
+            PARTITION BY case_id, hops
+            ORDER BY md5(concat_ws('|', $seed, array_to_string(nodes, '|'), array_to_string(properties, '|')))
+        ) <= {_CANDIDATES}
+        ORDER BY case_id, hops, properties, nodes
+    """
 
 
 class _HopsAround:
@@ -354,109 +388,27 @@ class _HopsAround:
             )
 
 
-_OF_PATHS = CHAIN_FILTERS[:4]
+# Entities of chains, and which of them are Wikimedia pages.
+_ENTITIES = f"""
+    CREATE TABLE chain_entity AS
+    SELECT id, label, coalesce(aliases, []) AS aliases FROM new_entities
+    WHERE id IN (SELECT unnest(nodes) FROM paths UNION SELECT unnest(properties) FROM paths);
+    CREATE TABLE chain_page AS {pages_among("chain_entity")}
+"""
 
-
-def judge_paths(window: Window, paths: pa.Table, cases: pa.Table) -> Filtered:
-    """Drop paths whose answer does not depend on the edit.
-
-    Args:
-        window: Both snapshots.
-        paths: From find_paths.
-        cases: Columns case_id and old_objects.
-
-    Returns:
-        The paths with old_answers: labels of the items to which the replaced objects lead in the older snapshot.
-    """
-    reasoned = window.select(
-        f"""
-        WITH redirect AS MATERIALIZED (
-            FROM new_redirects
-        ), fact AS MATERIALIZED (
-            SELECT subject, coalesce(target, object) AS object FROM new_facts LEFT JOIN redirect ON id = object
-            WHERE kind = 'item' AND subject <> coalesce(target, object)
-        ), pair AS MATERIALIZED (
-            SELECT nodes[1] AS one, nodes[-1] AS other, max(hops) AS hops FROM paths GROUP BY ALL
-        ), next AS MATERIALIZED (
-            -- Facts out of a start; the next CTE has those into an answer. A middle in both makes a way of two facts.
-            SELECT DISTINCT subject AS one, object AS middle FROM fact WHERE subject IN (SELECT one FROM pair)
-        ), last AS MATERIALIZED (
-            SELECT DISTINCT subject AS middle, object AS other FROM fact WHERE object IN (SELECT other FROM pair)
-        ), direct AS (
-            -- A fact between both, in either direction.
-            SELECT one, middle AS other FROM next
-            UNION SELECT object, subject FROM fact
-            WHERE subject IN (SELECT other FROM pair) AND object IN (SELECT one FROM pair)
-        ), two AS (
-            SELECT one, other FROM pair JOIN next USING (one) SEMI JOIN last USING (middle, other)
-        ), three AS (
-            -- Only a chain of four is longer than a way of three facts.
-            SELECT one, pair.other FROM pair JOIN next USING (one) JOIN fact ON fact.subject = middle
-            JOIN last ON last.middle = fact.object AND last.other = pair.other WHERE hops = 4
-        ), replaced AS MATERIALIZED (
-            -- The walks go from the replaced objects along the relations after the edit, in each snapshot.
-            SELECT chain, position, hops, properties, old_objects, nodes[-1] AS answer
-            FROM paths JOIN cases USING (case_id)
-        ), dated AS MATERIALIZED (
-            {_under_newer_ids(_OF_RELATIONS, "redirect")}
-        ), walk_0 AS (
-            SELECT chain, position AS place, side, unnest(old_objects) AS node
-            FROM replaced, (VALUES ('old'), ('new')) v(side)
-        ){"".join(_walk(n) for n in range(1, MOST_HOPS))}, reached AS MATERIALIZED (
-            -- Walks that took all steps; the others ended at an item without the next relation.
-            SELECT chain, side, node, answer
-            FROM ({" UNION ALL ".join(f"FROM walk_{n}" for n in range(MOST_HOPS))}) JOIN replaced USING (chain)
-            WHERE place = hops
-        ), old_label AS (
-            -- An item that others were merged into may be missing from the older snapshot.
-            SELECT chain, coalesce(o.label, CASE WHEN node IN (SELECT target FROM redirect) THEN n.label END) AS label
-            FROM reached LEFT JOIN old_entities o ON o.id = node LEFT JOIN new_entities n ON n.id = node
-            WHERE side = 'old'
-        ), old_answer AS (
-            SELECT chain, list(DISTINCT label ORDER BY label) AS old_answers FROM old_label
-            WHERE label IS NOT NULL GROUP BY chain
-        ), judged AS (
-            SELECT p.*, coalesce(old_answers, []) AS old_answers,
-                   (nodes[1], nodes[-1]) IN (SELECT (one, other) FROM direct) AS linked,
-                   (nodes[1], nodes[-1]) IN (SELECT (one, other) FROM two)
-                       OR hops = 4 AND (nodes[1], nodes[-1]) IN (SELECT (one, other) FROM three) AS shorter,
-                   chain IN (SELECT chain FROM reached WHERE node = answer) AS same_by_old_object,
-                   len(list_filter(range(1, hops), lambda n: properties[n] IN {OFFICES}
-                                   AND properties[n + 1] = '{POSITION_HELD}')) > 0 AS office
-            FROM paths p LEFT JOIN old_answer USING (chain)
-        )
-        SELECT chain, case_id, hops, position, nodes, properties, old_answers, {reason_column(_OF_PATHS)}
-        FROM judged ORDER BY chain
-        """,
-        paths=paths,
-        cases=cases.select(["case_id", "old_objects"]),
-    )
-    return split_by_reason(reasoned, _OF_PATHS)
-
-
-_OF_RELATIONS = " UNION ALL ".join(
-    f"SELECT '{side}' AS side, subject, property, object FROM {side}_facts "
-    "WHERE property IN (SELECT unnest(properties) FROM paths)"
-    for side in ("old", "new")
-)
-
-
-def _walk(n: int) -> str:
-    """SQL of a step from the replaced object along the relations after the edit, in each snapshot."""
-    return f""", walk_{n} AS (
-        SELECT DISTINCT chain, place + 1 AS place, w.side, d.object AS node
-        FROM walk_{n - 1} w JOIN replaced r USING (chain)
-        JOIN dated d ON d.side = w.side AND d.subject = node AND d.property = properties[place + 1] WHERE place < hops
-    )"""
+_SUBJECT_LABELS = """
+    SELECT subject, coalesce(label, subject) AS subject_label
+    FROM (SELECT DISTINCT unnest(nodes[:-2]) AS subject FROM paths) LEFT JOIN chain_entity ON id = subject
+    ORDER BY subject
+"""
 
 
 def _word_chains(
-    window: Window, paths: pa.Table, templates: pa.Table, words: RelationWords
+    window: Window, paths: pa.Table, subjects: pa.Table, templates: pa.Table, words: RelationWords
 ) -> tuple[pa.Table, dict[str, dict[str, Any]]]:
     """Chains with their questions and a column ``reason``, and the counts of the final filters."""
     language = words.language
     named = _facts_of(window, paths, language)
-    subjects = describe_subjects(window.connection, named.select(["subject", "subject_label"]), language=language)
     facts = word_facts(named, templates, subjects, language=language)
     single = judge_probes(facts, words, axis="hop")
     nested = _nested(paths, facts, templates, language)
@@ -478,7 +430,7 @@ def _word_chains(
             FROM paths p JOIN fact f USING (chain) JOIN judged j USING (chain)
         )
         SELECT * EXCLUDE (unusable, ambiguous, hop_fails, fault, names_middle),
-               {reason_column(CHAIN_FILTERS[len(_OF_PATHS) :])}
+               {reason_column(_OF_WORDED)}
         FROM joined ORDER BY chain
         """,
         paths=paths,
@@ -496,18 +448,13 @@ def _facts_of(window: Window, paths: pa.Table, language: Language) -> pa.Table:
             SELECT chain, unnest(range(1, hops + 1)) AS hop, nodes, properties FROM paths
         ), named AS (
             SELECT chain, hop, nodes[hop] AS subject, properties[hop] AS property, nodes[hop + 1] AS object FROM fact
-        ), entity AS MATERIALIZED (
-            SELECT id, label, coalesce(aliases, []) AS aliases FROM new_entities
-            WHERE id IN (SELECT unnest(nodes) FROM paths UNION SELECT unnest(properties) FROM paths)
-        ), page AS MATERIALIZED (
-            {pages_among("entity")}
         )
         SELECT n.*, coalesce(s.label, n.subject) AS subject_label, coalesce(p.label, n.property) AS property_label,
                coalesce(o.label, n.object) AS object_label, coalesce(o.aliases, []) AS object_aliases,
                NOT coalesce({usable("s.label", language)} AND {usable("o.label", language)}, false)
-                   OR s.id IN (FROM page) OR o.id IN (FROM page) AS unusable
-        FROM named n LEFT JOIN entity s ON s.id = n.subject LEFT JOIN entity p ON p.id = n.property
-        LEFT JOIN entity o ON o.id = n.object ORDER BY chain, hop
+                   OR s.id IN (FROM chain_page) OR o.id IN (FROM chain_page) AS unusable
+        FROM named n LEFT JOIN chain_entity s ON s.id = n.subject LEFT JOIN chain_entity p ON p.id = n.property
+        LEFT JOIN chain_entity o ON o.id = n.object ORDER BY chain, hop
         """,
         paths=paths,
     )

@@ -170,8 +170,14 @@ def find_unchanged_triples(workspace: duckdb.DuckDBPyConnection) -> None:
     )
     workspace.execute(
         f"""
-        DELETE FROM unchanged_triple t USING known s, triple_object o
-        WHERE s.id = t.subject AND o.object = t.object AND {gives_away("s.label", "o.label")}
+        DELETE FROM unchanged_triple WHERE (subject, object) IN (
+            -- Materialized, since DuckDB would otherwise compare the labels of all subjects and objects.
+            WITH pair AS MATERIALIZED (
+                SELECT DISTINCT t.subject, t.object, s.label AS said, o.label AS answer
+                FROM unchanged_triple t JOIN known s ON s.id = t.subject JOIN triple_object o USING (object)
+            )
+            SELECT subject, object FROM pair WHERE {gives_away("said", "answer")}
+        )
         """
     )
 

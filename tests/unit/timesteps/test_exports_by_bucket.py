@@ -6,11 +6,12 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import duckdb
 import pyarrow as pa
 import pytest
+from duckdb import StatementType
 from world.dumps import load
 from world.real_slices import DATES, EDITS, RealSlice, tables_of
 
@@ -23,11 +24,12 @@ from kgedit.store.timeline import open_timeline, term_parts
 from kgedit.timesteps.engines.functionality import measure_functionality
 from kgedit.timesteps.engines.store import StoreEngine
 from kgedit.timesteps.export import WikiBigEditSettings, export_timestep
+from kgedit.timesteps.wikifactdiff.cases import find_unchanged_triples
 from kgedit.timesteps.wikifactdiff.export import WikiFactDiffSettings
 from kgedit.timesteps.wikifactdiff.export import export_timestep as export_wikifactdiff
 
 SCOPES = (Scope(), Scope(around_changes=True))
-SETTINGS = WikiBigEditSettings(changed_locality=True)
+SETTINGS = WikiBigEditSettings(changed_locality=True, hops=4)
 
 
 @pytest.fixture(scope="module")
@@ -130,6 +132,9 @@ def test_exports_do_not_depend_on_how_many_rows_are_taken_at_once(
 ) -> None:
     # Each step takes a few parts, whose borders are at different rows.
     sizes = {
+        "kgedit.timesteps.chain_answers._PATHS_AT_ONCE": 19,
+        "kgedit.timesteps.chains._CASES_AT_ONCE": 17,
+        "kgedit.timesteps.chains._PATHS_AT_ONCE": 13,
         "kgedit.timesteps.engines.store._EDITS_AT_ONCE": 29,
         "kgedit.timesteps.changes._CHANGES_AT_ONCE": 47,
         "kgedit.timesteps.labels._SUBJECTS_AT_ONCE": 37,
@@ -140,3 +145,34 @@ def test_exports_do_not_depend_on_how_many_rows_are_taken_at_once(
     for name, size in sizes.items():
         monkeypatch.setattr(name, size)
     assert exported(in_one, tmp_path / "in parts", SETTINGS) == tables
+
+
+class Watched:
+    """A connection that collects the queries whose plan compares all rows of a table with all of another."""
+
+    def __init__(self, connection: duckdb.DuckDBPyConnection, found: list[str]) -> None:
+        self._connection = connection
+        self._found = found
+
+    def execute(self, query: str, *given: Any) -> duckdb.DuckDBPyConnection:
+        for statement in duckdb.extract_statements(query):
+            if statement.type in (StatementType.CREATE, StatementType.DELETE, StatementType.INSERT):
+                plan = self._connection.execute(f"EXPLAIN {statement.query}", *given).fetchall()[0][1]
+                self._found += [query] if "blockwise" in plan.lower() else []
+            self._connection.execute(statement, *given)
+        return self._connection
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._connection, name)
+
+
+def test_no_query_of_an_export_compares_all_subjects_with_all_objects(
+    in_one: list[Snapshot], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found: list[str] = []
+    monkeypatch.setattr(
+        "kgedit.timesteps.wikifactdiff.export.find_unchanged_triples",
+        lambda workspace: find_unchanged_triples(cast("Any", Watched(workspace, found))),
+    )
+    export_wikifactdiff(*in_one, tmp_path, settings=WikiFactDiffSettings())
+    assert not found
