@@ -219,13 +219,14 @@ def _lengths(result: Mapping[str, Any]) -> list[str]:
             lines.append(f"| `{method}` | {' | '.join(cells)} |")
         lines.append("")
     kinds = sorted({kind for own in by_method.values() for one in own.values() for kind in one["errors"]})
-    most = numbers[-1]
-    lines += [f"| Of the answers after {most:,} edits | {' | '.join(kinds)} |", "| :-- |" + " --: |" * len(kinds)]
+    lines += [f"| Of the answers after the most edits | Edits | {' | '.join(kinds)} |"]
+    lines += ["| :-- | --: |" + " --: |" * len(kinds)]
     for method, own in sorted(by_method.items()):
-        if most in own:
+        most = max(own)
+        if most > 1:
             asked, errors = own[most]["update_free"]["n"], own[most]["errors"]
             cells = [as_text(errors.get(kind, 0) / asked, "percent") for kind in kinds]
-            lines.append(f"| `{method}` | {' | '.join(cells)} |")
+            lines.append(f"| `{method}` | {most:,} | {' | '.join(cells)} |")
     return lines
 
 
