@@ -32,7 +32,7 @@ from kgedit.graph_memory.relations import MASK, RelationIndex, content_stems, re
 from kgedit.graph_memory.retrieval import Finding, Retriever, Search
 from kgedit.graph_memory.scoring import windows_of
 from kgedit.llm.embeddings import Embedder, Vectors
-from kgedit.wording.name_index import Mention, NameIndex, composed, name_key, words_of
+from kgedit.wording.name_index import Mention, NameIndex, Word, composed, name_key, words_of
 
 _MOST_MENTIONS = 8
 _MOST_EARLIER_TURNS = 6
@@ -44,6 +44,21 @@ _SHORT_FOLLOW_UP = 9
 """Words of a follow-up that repeats the earlier question about another name or time."""
 _NEAR = 0.35
 """Second relations of the best name are given too if they are at least 70 % as probable (the logarithm is 0.35)."""
+_CORRECTION = re.compile(r"\b(?:no|sorry|actually|nein|non|perdón),? ", re.IGNORECASE)
+_JOINING = re.compile(
+    # What joins a turn to the earlier one.
+    "and|what|how|about|or|so|then|of|in|for|at|the|a|s|who|whom|which|whose|is|was|are|were|did|does|do|had|has|been|be"
+    # Times and successors.
+    "|now|today|currently|current|before|after|earlier|previous|previously|former|formerly|until|since|there|that|this"
+    "|predecessors?|successors?|replaced?|succeeded|preceded|held?|hold|again|still"
+    # Who or what the earlier question was about.
+    "|he|she|it|they|him|her|them|his|its|their|one|job|post|office|position|role|same|question|please|by|way"
+    "|club|team|city|country|rivals?|neighbou?rs?"
+    "|und|wer|was|wie|ist|war|mit|von|vom|im|der|die|das|den|dem|er|sie|es|davor|vorher|danach|jetzt|heute|dort"
+    "|et|qui|quoi|pour|de|du|des|d|la|le|les|l|en|au|aux|etait|est|avant|apres|maintenant"
+    "|y|e|quien|que|tal|el|los|las|del|era|es|antes|despues|ahora|hoy"
+)
+"""Words of a follow-up that ask for nothing else, in English, German, French and Spanish, without accents."""
 _ABBREVIATED = re.compile(rf"\b{MASK}\.(?=\s[a-z])")
 _LEAST_OF_CHAIN = 0.5
 """Least geometric mean of the probabilities of a chain's relations at which a question is taken to ask for it."""
@@ -198,9 +213,15 @@ class MatchedSearch:
         return _History(self._facts, whole, things)
 
     def _repeated(self, earlier: Ranked, asked: _Asked, search: Search) -> Ranked:
-        """The earlier question about the names of this turn, or about another time."""
+        """The earlier question about the names of this turn, or about another time.
+
+        A turn with words of its own asks for something else: "When was she born?", "What is the capital of Norway?".
+        """
         best, probability = earlier[0]
-        if len(words_of(asked.time.text)) > _SHORT_FOLLOW_UP:
+        words = words_of(asked.time.text)
+        if len(words) > _SHORT_FOLLOW_UP or _has_own_words(
+            words, asked, self.mentions(asked.time.text, misspelt=search.misspelt)
+        ):
             return []
         if not asked.own:
             return earlier if asked.time.is_about_time else []
@@ -401,6 +422,19 @@ class _Asked:
         if self.period is not None or self.time.asks_history or not self.own or _PRESENT.search(self.time.text):
             return self.period
         return self.period_before
+
+
+def _has_own_words(words: Sequence[Word], asked: _Asked, names: Sequence[Mention]) -> bool:
+    """Whether a turn has words besides names and those of the earlier question, of time, and that join both."""
+    corrected = max((found.end() for found in _CORRECTION.finditer(asked.time.text)), default=0)
+    known = {word.text for each in asked.before for word in words_of(each.text)}
+    return any(
+        word.start >= corrected
+        and word.text not in known
+        and not _JOINING.fullmatch(word.text)
+        and not any(name.start <= word.start and word.end <= name.end for name in names)
+        for word in words
+    )
 
 
 @dataclass(frozen=True, slots=True)

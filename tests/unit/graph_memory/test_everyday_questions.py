@@ -107,6 +107,22 @@ def test_history_and_follow_ups(memory: GraphMemory, turns: list[str], values: s
 
 
 @pytest.mark.models
+@pytest.mark.parametrize(
+    "turn",
+    [
+        "Tell me a joke about Norway.",
+        "What is the capital of Norway?",
+        "Was she popular?",
+        "Explain your answer now in French.",
+        "Wie ist das Wetter in Norwegen?",
+    ],
+)
+def test_a_turn_about_something_else_does_not_repeat_the_earlier_question(memory: GraphMemory, turn: str) -> None:
+    [finding] = memory.find([["Who is the chancellor of Germany?", "Olaf Scholz.", turn]])
+    assert not finding.paths
+
+
+@pytest.mark.models
 def test_a_given_date_or_dates_that_are_not_read_apply_to_a_follow_up_too(memory: GraphMemory) -> None:
     turns = ["Who was chancellor of Germany in 2020?", "Angela Merkel.", "And Italy?"]
     given = memory.find([turns], as_of="2023-05")
