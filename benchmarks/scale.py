@@ -4,10 +4,11 @@
 
 Generates dumps of each size (generated_dumps.py), and runs every stage in a separate process: a bare json.loads loop
 over the older dump, loading both dumps, the delta for a graph, the files of graphs around changes and of changed pairs,
-functionality, an export without a graph, and taking what changed out of the store (load-changes). For each it prints
-processor seconds, the peak memory of the process and its workers together, the bytes written, the growth exponents
-between sizes (1 is linear), and an extrapolation to two full dumps; for an export and load-changes also those of each
-step. With --data, existing dumps are used again. --parts 16 exports in as many parts as a dump 16 times as large has.
+functionality, exports without a graph (with two hops, with chains, and with the profile wikifactdiff), and taking
+what changed out of the store (load-changes). For each it prints processor seconds, the peak memory of the process and
+its workers together, the bytes written, the growth exponents between sizes (1 is linear), and an extrapolation to two
+full dumps; for exports and load-changes also those of each step. With --data, existing dumps are used again. --parts 16
+exports in as many parts as a dump 16 times as large has.
 PYTHONPATH=CHECKOUT measures another version of kgedit.
 """
 
@@ -30,6 +31,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import psutil
 import zstandard
@@ -52,6 +54,8 @@ STAGES = (
     "changed pairs",
     "functionality",
     "export",
+    "export of chains",
+    "export as wikifactdiff",
     "load changes",
 )
 
@@ -151,6 +155,7 @@ def _functionality(home: Path, _dumps: Path, _out: Path, _workers: int) -> None:
 PARTS = (
     *("engines.store._EDITS_AT_ONCE", "kinds.snapshot_tables._CHANGES_AT_ONCE", "labels._SUBJECTS_AT_ONCE"),
     *("changes._CHANGES_AT_ONCE", "locality._CASES_AT_ONCE", "wording._FACTS_AT_ONCE"),
+    *("chains._CASES_AT_ONCE", "chains._PATHS_AT_ONCE", "chain_answers._PATHS_AT_ONCE"),
 )
 """Constants of kgedit.timesteps: rows that a step of an export takes at once."""
 
@@ -162,11 +167,11 @@ def _divide_parts(parts: int) -> None:
         setattr(holder, constant, max(getattr(holder, constant) // parts, 1))
 
 
-def _export(home: Path, _dumps: Path, out: Path, _workers: int) -> None:
+def _export(home: Path, out: Path, **options: Any) -> None:
     import kgedit
 
     with _steps_to(_steps_file(home)):
-        kgedit.Home(home).export_timestep(*DATES[:2], out=out, engine="store", forms=())
+        kgedit.Home(home).export_timestep(*DATES[:2], out=out, engine="store", forms=(), **options)
 
 
 def _load_changes(home: Path, _dumps: Path, out: Path, _workers: int) -> None:
@@ -188,7 +193,9 @@ WORK: dict[str, Callable[[Path, Path, Path, int], None]] = {
     "around changes": lambda home, _dumps, out, _workers: _graph_files(home, out, around_changes=True),
     "changed pairs": lambda home, _dumps, out, _workers: _graph_files(home, out, changed_pairs=True),
     "functionality": _functionality,
-    "export": _export,
+    "export": lambda home, _dumps, out, _workers: _export(home, out),
+    "export of chains": lambda home, _dumps, out, _workers: _export(home, out, hops=4),
+    "export as wikifactdiff": lambda home, _dumps, out, _workers: _export(home, out, profile="wikifactdiff"),
     "load changes": _load_changes,
 }
 
