@@ -73,9 +73,7 @@ _YEAR_IN_WORDS = (
 )
 _DAY = r"(?P<day>\d{1,2})(?:st|[nr]d|th|er|\.)?"
 _PART = f"(?:the )?(?P<part>{_any_of(_PARTS)})"
-_BEFORE = (
-    r"\b(?:(?:back\s+)?(?:as\s+of|as\s+at|at|in|on|during|by|im|am|seit|circa|around)\s+(?:the\s+year\s+|jahre?\s+)?)"
-)
+_BEFORE = r"\b(?:(?:back\s+)?(?:as\s+of|as\s+at|at|in|on|during|by|im|am|circa|around)\s+(?:the\s+year\s+|jahre?\s+)?)"
 _OPENING = r"(?:[,:;]|(?<!\s))\s*\(?"
 """Removed with a date. A search that began at each of many spaces would take as many steps from each."""
 _WRITTEN = (
@@ -121,12 +119,20 @@ _ANYWHERE = re.compile(
 )
 """A year in any other place: "Who was chancellor (2019)?", "the 2019 coach"."""
 _BEFORE_NO_YEAR = re.compile(
-    r"\b(?:since|after|until|till|before|from|than|over|nearly|almost|about|prior to|resolution|law|act|article|section"
+    r"\b(?:than|over|nearly|almost|about|resolution|law|act|article|section"
     r"|flight|room|route|channel|model|number|no\.?|nr\.?|code|version|page|chapter|line|error|port"
     r"|asteroid|an?|my|our|your|his)\s+$",
     re.IGNORECASE,
 )
-"""Words before four figures that are a number, one end of the time asked about, or a thing's: "my 2019 Tesla"."""
+"""Words before four figures that are a number or a thing's: "my 2019 Tesla"."""
+_END_OF_TIME = (
+    r"\b(?:since|after|until|till|before|from|prior\s+to|up\s+to|vor|nach|seit|bis|ab|avant|après|depuis"
+    r"|jusqu['’](?:en|in|à)|antes\s+de|después\s+de|desde|hasta)"
+    r"\s+(?:(?:the|of|year|about|around|circa|den|dem|der|jahre?|el|año)\s+)*"
+    rf"(?:{_PART}\s*(?:of\s+)?)?(?:{_DAY}\s+(?:of\s+)?)?(?:{_MONTH},?\s+(?:\d{{1,2}}[a-z]*,?\s+)?(?:of\s+)?)?"
+)
+"""Words before a date that is only one end of the time asked about: "before 2019"."""
+_AFTER_END_OF_TIME = re.compile(rf"{_END_OF_TIME}$", re.IGNORECASE)
 _AFTER_NO_YEAR = re.compile(
     r"^\s?(?:euros?|dollars?|pounds?|yen|km|kilomet\w+|met(?:er|re)s?|m|miles?|feet|people|employees|members|seats|years?"
     r"|times|words|characters|tokens|lines|points|goals|hours|days|minutes|votes|inhabitants|pages|users|players|fans"
@@ -244,9 +250,17 @@ def _first_date(text: str, named: Container[int], titled: Container[int]) -> re.
             place = found.start("year") if "year" in pattern.groupindex else -1
             month = found.start("month") if "month" in pattern.groupindex else -1
             bare = pattern is _ANYWHERE and (place in titled or _is_number(text, place))
-            if not bare and place not in named and month not in named and _is_in_order(found.groupdict()):
+            if bare or place in named or month in named or _is_one_end(found):
+                continue
+            if _is_in_order(found.groupdict()):
                 return found
     return None
+
+
+def _is_one_end(found: re.Match[str]) -> bool:
+    """Whether the time asked about only begins or ends with a date."""
+    start = min(found.start(group) for group, written in found.groupdict().items() if written)
+    return not found.groupdict().get("last") and _AFTER_END_OF_TIME.search(found.string[:start]) is not None
 
 
 def _is_number(text: str, place: int) -> bool:
@@ -321,6 +335,9 @@ _HISTORY = re.compile(
     r")\b",
     re.IGNORECASE,
 )
+_HALF_OPEN = re.compile(
+    rf"{_END_OF_TIME}(?:{_LIKELY_YEAR}|{_YEAR_IN_WORDS}|[0-3]?\d[./-][\d./-]*{_LIKELY_YEAR})", re.IGNORECASE
+)
 _ABOUT_TIME = re.compile(
     r"\b(?:before|now|then|today|after|until|since|previously|earlier|was|vorher|jetzt)\b", re.IGNORECASE
 )
@@ -350,6 +367,6 @@ def read_time(dated: DatedQuestion, question: str) -> TimedQuestion:
         dated: The question with its dates read, or with none if they are not to be read.
         question: The question.
     """
-    history = _HISTORY.search(question) is not None and not dated.as_of
+    history = not dated.as_of and any(pattern.search(question) for pattern in (_HISTORY, _HALF_OPEN))
     about_time = bool(dated.as_of) or history or _ABOUT_TIME.search(question) is not None
     return TimedQuestion(dated.text, dated.period, history, about_time)

@@ -15,7 +15,9 @@ from kgedit.graph_memory.dates import (
     holding,
     period_of,
     read_date,
+    read_time,
 )
+from kgedit.graph_memory.languages import read_lexicon
 from kgedit.graph_memory.longer_names import read_date_beside_names
 from kgedit.wording.name_index import NameIndex
 
@@ -75,6 +77,8 @@ def _read(question: str) -> DatedQuestion:
         ("Has Norway 2000 km of coast?", "Has Norway 2000 km of coast?", ""),
         ("My 2019 Norway is torn. Who leads it?", "My 2019 Norway is torn. Who leads it?", ""),
         ("Who led Norway before 2019, please?", "Who led Norway before 2019, please?", ""),
+        ("What about 2019?", "What about?", "2019"),
+        ("Which party was Norway's leader from in 2019?", "Which party was Norway's leader from?", "2019"),
     ],
 )
 def test_a_date_is_taken_out_of_a_question(question: str, text: str, as_of: str) -> None:
@@ -96,6 +100,38 @@ def test_a_date_is_taken_out_of_a_question(question: str, text: str, as_of: str)
 )
 def test_several_years_are_one_period(question: str, text: str, as_of: str, until: str) -> None:
     assert _read(question) == DatedQuestion(text, as_of, until)
+
+
+@pytest.mark.parametrize(
+    ("language", "time"),
+    [
+        ("en", "before 2022"),
+        ("en", "after 2022"),
+        ("en", "since 2021"),
+        ("en", "until 2021"),
+        ("en", "prior to 2021"),
+        ("en", "up to the end of 2021"),
+        ("en", "before March 2006"),
+        ("en", "since about twenty twenty-one"),
+        ("en", "until 31/12/2021"),
+        ("en", "from 2021 onwards"),
+        ("de", "vor 2022"),
+        ("de", "seit 2021"),
+        ("de", "bis März 2021"),
+        ("fr", "avant 2022"),
+        ("fr", "depuis 2021"),
+        ("fr", "jusqu'en 2021"),
+        ("es", "antes de 2022"),
+        ("es", "desde marzo de 2021"),
+        ("es", "hasta 2021"),
+    ],
+)
+def test_one_end_of_a_time_is_no_date_and_asks_for_the_history(language: str, time: str) -> None:
+    lexicon = read_lexicon(language)
+    time = time if lexicon is None else lexicon.read(time, ())
+    for question in (f"Who led Norway {time}?", f"Who was {time} the leader of Norway?"):
+        asked = read_time(_read(question), question)
+        assert (asked.text, asked.period, asked.asks_history) == (question, None, True)
 
 
 def test_a_period_of_several_dates_has_the_days_between_them() -> None:
