@@ -86,13 +86,27 @@ _WRITTEN = (
     rf"{_YEAR}-{_MONTH_NUMBER}",
 )
 """Dates that need no word before them."""
-_SPANS = (
-    rf"(?P<year>{_LIKELY_YEAR})\s?[-–/]\s?(?P<last>{_LIKELY_YEAR}|\d\d)\b(?![-/]\d)(?:\s+season\b)?",
-    rf"\b(?:between|from|of|zwischen|von|entre)\s+(?P<year>{_LIKELY_YEAR})\s+(?:and|to|at|till|until|through|und|bis)"
-    rf"\s+(?P<last>{_LIKELY_YEAR})\b",
+_SPAN = rf"(?P<year>{_LIKELY_YEAR})\s?[-–/]\s?(?P<last>{_LIKELY_YEAR}|\d\d)\b(?![-/]\d)(?:\s+season\b)?"
+"""From one year to another in figures: "2019-2022", a season "2019/20"."""
+_END = tuple(re.compile(date, re.IGNORECASE) for date in (*_WRITTEN, rf"{_PART}\s*{_YEAR}", _YEAR, _YEAR_IN_WORDS))
+"""Dates that a period begins and ends with."""
+
+
+def _without_groups(patterns: Iterable[str]) -> str:
+    return "|".join(re.sub(r"\(\?P<\w+>", "(?:", each.replace("(?P=mark)", "[./-]")) for each in patterns)
+
+
+_WITH_YEAR = _without_groups((*_WRITTEN, rf"{_PART}\s*{_YEAR}", _LIKELY_YEAR, _YEAR_IN_WORDS))
+_WITHOUT_YEAR = _without_groups((rf"{_DAY}\s+(?:of\s+)?{_MONTH}", rf"{_MONTH}(?:\s+{_DAY})?", _PART))
+_FROM_TO = (
+    r"(?:\b(?:between|from|of|since|zwischen|vo[nm]|entre)\s+)?(?:(?:the|dem|el)\s+)?"
+    rf"(?<![\w/.€$£#-])(?P<begin>{_WITH_YEAR}|{_WITHOUT_YEAR})"
+    r"\s+(?:and|to|at|till|until|through|und|bis)\s+(?:(?:the|dem|zum|el)\s+)?"
+    rf"(?P<ending>{_WITH_YEAR})\b\)?"
 )
-"""From one year to another: "2019-2022", "from 2019 to 2022", a season "2019/20"."""
+"""From one date to another: "from June to December 2021", "between 2019 and March 2022"."""
 _DATES = (
+    re.compile(rf"{_OPENING}(?:{_BEFORE}(?:the\s+)?)?{_FROM_TO}", re.IGNORECASE),
     *(
         re.compile(rf"{_OPENING}{_BEFORE}{date}\b\)?,?", re.IGNORECASE)
         for date in (
@@ -102,7 +116,7 @@ _DATES = (
             rf"{_MONTH},?\s+(?:of\s+)?{_YEAR_IN_WORDS}",
         )
     ),
-    *(re.compile(rf"{_OPENING}(?:{_BEFORE}(?:the\s+)?)?(?<![\d/.-]){span}", re.IGNORECASE) for span in _SPANS),
+    re.compile(rf"{_OPENING}(?:{_BEFORE}(?:the\s+)?)?(?<![\d/.-]){_SPAN}", re.IGNORECASE),
     *(re.compile(rf"{_OPENING}{_BEFORE}{date}\b\)?,?", re.IGNORECASE) for date in (_YEAR, _YEAR_IN_WORDS)),
     *(
         re.compile(rf"{_OPENING}(?:\bthe\s+)?(?<![\w/.-]){date}\b(?![-/]\d)\)?[,:]?", re.IGNORECASE)
@@ -114,6 +128,8 @@ _DATES = (
     # The year of an event: "at the 2022 World Cup".
     re.compile(rf"(?:(?<=\bat the )|(?<=\bduring the ))(?P<year>{_LIKELY_YEAR})(?=\s+[^\W\d_])", re.IGNORECASE),
 )
+_PLACED = ("year", "month", "begin", "ending")
+"""Groups that are not read inside a name."""
 _ANYWHERE = re.compile(
     rf"{_OPENING}(?<![\w/.€$£#-])(?P<year>{_LIKELY_YEAR})(?![\w/%€-]|[.,]\d)(?:\)|[,:])?", re.IGNORECASE
 )
@@ -163,7 +179,7 @@ class DatedQuestion:
     Attributes:
         text: The question without the dates.
         as_of: ISO date at the precision of the question, the first of several; "" if it contains no date.
-        until: The last of several dates, if they are of different years; else "".
+        until: The last of several dates, of which none is a part of another; else "".
     """
 
     text: str
@@ -233,8 +249,7 @@ def read_date(question: str, *, named: Container[int] = (), titled: Container[in
             break
         start, end = date.span()
         text = f"{text[:start]}{' ' * (end - start)}{text[end:]}"
-        numbers = _numbers_of(date.groupdict())
-        if not found or numbers[0] // 10_000 != _numbers_of(found[0].groupdict())[0] // 10_000:
+        if not found or not _is_part(*(date_text(_numbers_of(each.groupdict())[0]) for each in (date, found[0]))):
             found.append(date)
     if not found:
         return DatedQuestion(question, "")
@@ -243,14 +258,18 @@ def read_date(question: str, *, named: Container[int] = (), titled: Container[in
     return DatedQuestion(_without(question, sorted(each.span() for each in found)), date_text(dates[0]), until)
 
 
+def _is_part(date: str, other: str) -> bool:
+    """Whether one of two ISO dates is a part of the other: May 2019 of 2019."""
+    return date.startswith(other) or other.startswith(date)
+
+
 def _first_date(text: str, named: Container[int], titled: Container[int]) -> re.Match[str] | None:
     """The date that is written most clearly."""
     for pattern in (*_DATES, _ANYWHERE):
         for found in pattern.finditer(text):
-            place = found.start("year") if "year" in pattern.groupindex else -1
-            month = found.start("month") if "month" in pattern.groupindex else -1
-            bare = pattern is _ANYWHERE and (place in titled or _is_number(text, place))
-            if bare or place in named or month in named or _is_one_end(found):
+            places = [found.start(group) for group in pattern.groupindex if group in _PLACED]
+            bare = pattern is _ANYWHERE and (places[0] in titled or _is_number(text, places[0]))
+            if bare or any(place in named for place in places) or _is_one_end(found):
                 continue
             if _is_in_order(found.groupdict()):
                 return found
@@ -259,8 +278,9 @@ def _first_date(text: str, named: Container[int], titled: Container[int]) -> re.
 
 def _is_one_end(found: re.Match[str]) -> bool:
     """Whether the time asked about only begins or ends with a date."""
-    start = min(found.start(group) for group, written in found.groupdict().items() if written)
-    return not found.groupdict().get("last") and _AFTER_END_OF_TIME.search(found.string[:start]) is not None
+    parts = found.groupdict()
+    start = min(found.start(group) for group, written in parts.items() if written)
+    return not (parts.get("last") or parts.get("begin")) and _AFTER_END_OF_TIME.search(found.string[:start]) is not None
 
 
 def _is_number(text: str, place: int) -> bool:
@@ -271,10 +291,9 @@ def _is_number(text: str, place: int) -> bool:
 
 def _is_in_order(parts: Mapping[str, str | None]) -> bool:
     """Whether a span ends after its beginning; one that ends with two figures is a season, and ends a year later."""
-    if not (last := parts.get("last")):
-        return True
-    first, end = _numbers_of(parts)
-    return end - first == 10_000 if len(last) == len("20") else end > first
+    numbers = _numbers_of(parts)
+    is_season = len(parts.get("last") or "") == len("20")
+    return numbers[-1] - numbers[0] == 10_000 if is_season else len(numbers) == 1 or numbers[-1] > numbers[0]
 
 
 def _without(text: str, spans: Iterable[tuple[int, int]]) -> str:
@@ -290,6 +309,9 @@ def _without(text: str, spans: Iterable[tuple[int, int]]) -> str:
 
 def _numbers_of(parts: Mapping[str, str | None]) -> list[int]:
     """Numbers of the one or two dates that one of the patterns found, from its named groups."""
+    if begin := parts.get("begin"):
+        last_day = _end_of_period(str(parts["ending"]))
+        return [_end_of_period(begin) or _end_of_period(f"{begin} {last_day // 10_000}"), last_day]
     if parts.get("century"):
         year = _CENTURIES[str(parts["century"]).lower()] + _NUMBERS[str(parts["rest"]).lower()]
     elif parts.get("since_2000"):
@@ -307,6 +329,12 @@ def _numbers_of(parts: Mapping[str, str | None]) -> list[int]:
     if last := parts.get("last"):
         return [number, 10_000 * int(f"{year // 100}{last}" if len(last) == len("20") else last)]
     return [number]
+
+
+def _end_of_period(written: str) -> int:
+    """Number of a date that a period begins or ends with; UNKNOWN_START if it has no year."""
+    found = next((date for end in _END if (date := end.fullmatch(written)) is not None), None)
+    return UNKNOWN_START if found is None else _numbers_of(found.groupdict())[0]
 
 
 def _month_and_day(first: int, second: int) -> tuple[int, int]:

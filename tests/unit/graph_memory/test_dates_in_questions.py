@@ -96,6 +96,16 @@ def test_a_date_is_taken_out_of_a_question(question: str, text: str, as_of: str)
         ("Who coached Norway in the 2019/20 season?", "Who coached Norway?", "2019", "2020"),
         ("Who led Norway in 2019-12?", "Who led Norway?", "2019-12", ""),
         ("Who led Norway in 2019, in May 2019?", "Who led Norway in 2019?", "2019-05", ""),
+        ("Who led Norway from June 2021 to December 2021?", "Who led Norway?", "2021-06", "2021-12"),
+        ("Who led Norway between March 2006 and June 2009?", "Who led Norway?", "2006-03", "2009-06"),
+        ("Who led Norway between 2006 and March 2009?", "Who led Norway?", "2006", "2009-03"),
+        ("From 1 January 2021 to the 31st of May 2021 who led Norway?", "who led Norway?", "2021-01-01", "2021-05-31"),
+        ("Who led Norway in september and october 2022?", "Who led Norway?", "2022-09", "2022-10"),
+        ("Who led Norway from early to mid 2022?", "Who led Norway?", "2022-01", "2022-07"),
+        ("Who led Norway March 2019 until May 2021?", "Who led Norway?", "2019-03", "2021-05"),
+        ("Who led Norway since May 2020 until twenty twenty-two?", "Who led Norway?", "2020-05", "2022"),
+        ("Who led Norway in May 2020 or in July 2020?", "Who led Norway?", "2020-05", "2020-07"),
+        ("Who led Norway between 2021-02-01 and 2021-03-31?", "Who led Norway?", "2021-02-01", "2021-03-31"),
     ],
 )
 def test_several_years_are_one_period(question: str, text: str, as_of: str, until: str) -> None:
@@ -132,6 +142,24 @@ def test_one_end_of_a_time_is_no_date_and_asks_for_the_history(language: str, ti
     for question in (f"Who led Norway {time}?", f"Who was {time} the leader of Norway?"):
         asked = read_time(_read(question), question)
         assert (asked.text, asked.period, asked.asks_history) == (question, None, True)
+
+
+@pytest.mark.parametrize(
+    ("language", "time"),
+    [
+        ("de", "von Juni 2021 bis Dezember 2021"),
+        ("de", "zwischen Juni und Dezember 2021"),
+        ("fr", "de juin 2021 à décembre 2021"),
+        ("fr", "entre juin 2021 et décembre 2021"),
+        ("es", "de junio a diciembre de 2021"),
+        ("es", "desde junio de 2021 hasta diciembre de 2021"),
+        ("es", "entre junio de 2021 y diciembre de 2021"),
+    ],
+)
+def test_a_period_within_a_year_is_read_in_other_languages(language: str, time: str) -> None:
+    lexicon = read_lexicon(language)
+    assert lexicon is not None
+    assert _read(f"Who led Norway {lexicon.read(time, ())}?") == DatedQuestion("Who led Norway?", "2021-06", "2021-12")
 
 
 def test_a_period_of_several_dates_has_the_days_between_them() -> None:
