@@ -54,6 +54,7 @@ _NUMBERS = {
         for between in (" ", "-")
     },
 }
+_FIRST_OF_1900S = 30
 _CENTURIES = {"nineteen": 1900, "twenty": 2000}
 _SINCE_2000 = {word: number for number, word in enumerate(_UNITS, start=1)} | _NUMBERS
 
@@ -105,8 +106,16 @@ _FROM_TO = (
     rf"(?P<ending>{_WITH_YEAR})\b\)?"
 )
 """From one date to another: "from June to December 2021", "between 2019 and March 2022"."""
+_DECADE = (
+    rf"(?:(?P<part>{_any_of(_PARTS)})[\s-]+(?:of\s+)?)?(?:(?:the|der|los|les)\s+)?"
+    r"(?:['’]?(?P<decade>(?:1[5-9]|20)?\d0)(?:['’]?s|ern?(?:[\s-](?:jahren?|years?))?)"
+    r"|(?:years?|années|años)\s+(?P<years>(?:1[5-9]|20)?\d0))(?![\w/-])"
+)
+"""Ten years: "the 1990s", "den 90er Jahren", "los años 90"."""
 _DATES = (
     re.compile(rf"{_OPENING}(?:{_BEFORE}(?:the\s+)?)?{_FROM_TO}", re.IGNORECASE),
+    re.compile(rf"{_OPENING}{_BEFORE}(?!\d\ds)(?:the\s+|den\s+)?{_DECADE}\)?,?", re.IGNORECASE),
+    re.compile(rf"{_OPENING}{_BEFORE}['’](?P<year>\d\d)(?![\w'’])", re.IGNORECASE),
     *(
         re.compile(rf"{_OPENING}{_BEFORE}{date}\b\)?,?", re.IGNORECASE)
         for date in (
@@ -128,7 +137,7 @@ _DATES = (
     # The year of an event: "at the 2022 World Cup".
     re.compile(rf"(?:(?<=\bat the )|(?<=\bduring the ))(?P<year>{_LIKELY_YEAR})(?=\s+[^\W\d_])", re.IGNORECASE),
 )
-_PLACED = ("year", "month", "begin", "ending")
+_PLACED = ("year", "decade", "years", "month", "begin", "ending")
 """Groups that are not read inside a name."""
 _ANYWHERE = re.compile(
     rf"{_OPENING}(?<![\w/.€$£#-])(?P<year>{_LIKELY_YEAR})(?![\w/%€-]|[.,]\d)(?:\)|[,:])?", re.IGNORECASE
@@ -160,7 +169,9 @@ _JOINS = re.compile(r"\s*(?:[,&]|(?:and|or|vs\.?|versus|to|until|und|oder|bis)\b
 _MOST_DATES = 4
 """Dates that are read in one text; a pasted one may contain hundreds."""
 
-_HAS_YEAR = re.compile(rf"[12]\d{{3}}|{_any_of(_CENTURIES)}|two thousand", re.IGNORECASE)
+_HAS_YEAR = re.compile(
+    rf"[12]\d{{3}}|['’]\d\d|\d0(?:s|er)|(?:years|années|años) \d0|{_any_of(_CENTURIES)}|two thousand", re.IGNORECASE
+)
 """Occurs in every date; most questions have none."""
 
 
@@ -312,12 +323,14 @@ def _numbers_of(parts: Mapping[str, str | None]) -> list[int]:
     if begin := parts.get("begin"):
         last_day = _end_of_period(str(parts["ending"]))
         return [_end_of_period(begin) or _end_of_period(f"{begin} {last_day // 10_000}"), last_day]
+    if decade := parts.get("decade") or parts.get("years"):
+        return [10_000 * _four_figures(decade), 10_000 * (_four_figures(decade) + 9)]
     if parts.get("century"):
         year = _CENTURIES[str(parts["century"]).lower()] + _NUMBERS[str(parts["rest"]).lower()]
     elif parts.get("since_2000"):
         year = 2000 + _SINCE_2000[str(parts["since_2000"]).lower()]
     else:
-        year = int(parts["year"] or 0)
+        year = _four_figures(parts["year"] or "0000")
     month, day = int(parts.get("month_number") or 0), int(parts.get("day") or 0)
     if parts.get("mark"):
         month, day = _month_and_day(int(parts["first"] or 0), int(parts["second"] or 0))
@@ -329,6 +342,11 @@ def _numbers_of(parts: Mapping[str, str | None]) -> list[int]:
     if last := parts.get("last"):
         return [number, 10_000 * int(f"{year // 100}{last}" if len(last) == len("20") else last)]
     return [number]
+
+
+def _four_figures(year: str) -> int:
+    """A year of two or four figures; 30 to 99 are 1930 to 1999."""
+    return int(year) + (0 if len(year) == len("2019") else 1900 if int(year) >= _FIRST_OF_1900S else 2000)
 
 
 def _end_of_period(written: str) -> int:

@@ -162,6 +162,41 @@ def test_a_period_within_a_year_is_read_in_other_languages(language: str, time: 
     assert _read(f"Who led Norway {lexicon.read(time, ())}?") == DatedQuestion("Who led Norway?", "2021-06", "2021-12")
 
 
+@pytest.mark.parametrize(
+    ("language", "time", "as_of", "until"),
+    [
+        ("en", "in the 1990s", "1990", "1999"),
+        ("en", "during the late 2010s", "2010", "2019"),
+        ("en", "in the 90s", "1990", "1999"),
+        ("en", "in '19", "2019", ""),
+        ("en", "in '98", "1998", ""),
+        ("de", "in den 1990er Jahren", "1990", "1999"),
+        ("de", "in den 90ern", "1990", "1999"),
+        ("fr", "dans les années 2010", "2010", "2019"),
+        ("fr", "dans les années 90", "1990", "1999"),
+        ("es", "en los años 1990", "1990", "1999"),
+        ("es", "en los años 90", "1990", "1999"),
+    ],
+)
+def test_a_decade_and_a_year_of_two_figures_are_read(language: str, time: str, as_of: str, until: str) -> None:
+    lexicon = read_lexicon(language)
+    time = time if lexicon is None else lexicon.read(time, ())
+    assert _read(f"Who led Norway {time}?") == DatedQuestion("Who led Norway?", as_of, until)
+    assert _read(f"Who was {time} the leader of Norway?") == DatedQuestion(
+        "Who was the leader of Norway?", as_of, until
+    )
+
+
+def test_a_number_of_years_and_one_end_of_a_time_are_no_decade() -> None:
+    for question in (
+        "Who led Norway for 20 years?",
+        "Who led Norway before the 1990s?",
+        "Who runs Norway in 60s?",
+    ):
+        assert _read(question).as_of == ""
+    assert read_time(_read("Who led Norway since the 1990s?"), "Who led Norway since the 1990s?").asks_history
+
+
 def test_a_period_of_several_dates_has_the_days_between_them() -> None:
     assert read_date("Who led Norway: 2019 vs March 2024?").period == Period(20190101, 20240399)
     assert read_date("Who leads Norway?").period is None
