@@ -166,6 +166,8 @@ _AFTER_NO_YEAR = re.compile(
 )
 _JOINS = re.compile(r"\s*(?:[,&]|(?:and|or|vs\.?|versus|to|until|und|oder|bis)\b)?\s*", re.IGNORECASE)
 """Words between two dates."""
+_LONGEST_BEFORE = 80
+"""Characters of the words before a date that decide how it is read."""
 _MOST_DATES = 4
 """Dates that are read in one text; a pasted one may contain hundreds."""
 
@@ -291,12 +293,20 @@ def _is_one_end(found: re.Match[str]) -> bool:
     """Whether the time asked about only begins or ends with a date."""
     parts = found.groupdict()
     start = min(found.start(group) for group, written in parts.items() if written)
-    return not (parts.get("last") or parts.get("begin")) and _AFTER_END_OF_TIME.search(found.string[:start]) is not None
+    return (
+        not (parts.get("last") or parts.get("begin"))
+        and _AFTER_END_OF_TIME.search(_just_before(found.string, start)) is not None
+    )
+
+
+def _just_before(text: str, place: int) -> str:
+    """The end of the text before a place. Searching all of it at each of many dates is quadratic."""
+    return text[max(0, place - _LONGEST_BEFORE) : place]
 
 
 def _is_number(text: str, place: int) -> bool:
     """Whether the words around four figures show that they are not the year asked about."""
-    before, after = text[:place], text[place + len("2019") :]
+    before, after = _just_before(text, place), text[place + len("2019") :]
     return _BEFORE_NO_YEAR.search(before) is not None or _AFTER_NO_YEAR.search(after) is not None
 
 
