@@ -299,13 +299,16 @@ def unhinted_names(connection: duckdb.DuckDBPyConnection, facts: pa.Table) -> pa
 
 def _learn(memory: GraphMemory, facts: pa.Table, subjects: pa.Table) -> None:
     worded = word_facts(facts, choose_templates(facts, catalogue=None), subjects)
+    since = _stated("start_time", "since")
     rows = select(
         f"""
         SELECT concat_ws(':', subject, property, object) AS case_id, trim(subject_label) AS subject_label,
                coalesce(subject_description, '') AS subject_description,
                coalesce(subject_aliases, []) AS subject_aliases, trim(object_label) AS object_label,
-               trim(object_label) AS answer, {_stated("start_time", "since")} AS stated_since,
+               trim(object_label) AS answer,
                CASE WHEN until IS NOT NULL THEN {_stated("end_time", "until")} END AS stated_until,
+               -- A start surely after the end is unknown (FactTable.end_value). "2020-99" is after every day of 2020.
+               CASE WHEN stated_until || '-99' < {since} THEN '' ELSE {since} END AS stated_since,
                [] AS old_objects, [] AS old_answers,
                * EXCLUDE (subject_label, subject_description, subject_aliases, object_label)
         FROM worded ORDER BY since, subject, property, object

@@ -233,12 +233,21 @@ def period_of(text: str, until: str = "") -> Period | None:
     return Period(earliest, int(_latest(np.array([date_number(until) or number], dtype=np.int32))[0]))
 
 
+def is_surely_before(end: int, since: int) -> bool:
+    """Whether every day that an end may mean is before every day that a start may mean."""
+    return end + (9999 if end % 10_000 == 0 else 99 if end % 100 == 0 else 0) < since
+
+
 def holding(since: NDArray[np.int32], until: NDArray[np.int32], period: Period | None) -> NDArray[np.bool_]:
-    """Mask of the intervals that overlap a period; None means now, which selects intervals without an end."""
+    """Mask of the intervals that overlap a period; None means now, which selects intervals without an end.
+
+    A value that began and ended in 2005 may have held on any day of 2005, and one that ended on the day on which it
+    began held on that day.
+    """
     if period is None:
         now: NDArray[np.bool_] = until == HOLDS
         return now
-    reaching: NDArray[np.bool_] = (since <= period.last) & (_latest(until) > period.first)
+    reaching: NDArray[np.bool_] = (since <= period.last) & (_latest(until) + (since == until) > period.first)
     return reaching
 
 

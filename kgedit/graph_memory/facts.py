@@ -14,7 +14,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from kgedit.columns import KeyedNumbers, NumberColumn, Numbers, TextColumn, hashed
-from kgedit.graph_memory.dates import HOLDS, UNKNOWN_END, Period, date_text, holding
+from kgedit.graph_memory.dates import HOLDS, UNKNOWN_START, Period, date_text, holding, is_surely_before
 
 _RELATION_BITS = np.uint64(24)
 _MOST_RELATIONS = np.uint64(2**24 - 1)
@@ -182,7 +182,11 @@ class FactTable:
         self._since.view[value], self._until.view[value] = since, until
 
     def end_value(self, subject: int, relation: int, thing: str, end: int) -> None:
-        """Set the end of the row's last current value that is this entity; without one, nothing changes."""
+        """Set the end of the row's last current value that is this entity; without one, nothing changes.
+
+        If the end is surely before the start, the start becomes unknown: it is the day of the snapshot that has the
+        value first, or the statement contradicts itself. Then the value holds on no date after its end.
+        """
         [row] = self._rows.first(
             np.array([subject], dtype=np.int64).astype(np.uint64) << _RELATION_BITS | np.uint64(relation)
         ).tolist()
@@ -192,7 +196,7 @@ class FactTable:
         for value in reversed(self.values_of(row)):
             since, until = self.interval(value)
             if self.thing_of(value) == item and until == HOLDS:
-                self.set_interval(value, since, end if end > since else UNKNOWN_END)
+                self.set_interval(value, UNKNOWN_START if is_surely_before(end, since) else since, end)
                 return
 
     def values(self, row: int, period: Period | None = None, *, ended: bool = False) -> list[MemoryValue]:

@@ -10,7 +10,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from kgedit.columns import Numbers
-from kgedit.graph_memory.dates import HOLDS, UNKNOWN_END, UNKNOWN_START, date_number
+from kgedit.graph_memory.dates import HOLDS, UNKNOWN_END, UNKNOWN_START, date_number, is_surely_before
 from kgedit.graph_memory.facts import FactTable, NewValues
 from kgedit.records.cases import Case
 from kgedit.timesteps.edit_files.contract import is_made_of_row
@@ -108,13 +108,15 @@ class Learner:
         if change.thing in known:
             place = known[change.thing]
             since, until = self._interval(place)
-            overlaps = until == HOLDS or UNKNOWN_START < change.since < until
-            if overlaps and self._case_of(place) in (change.case, ""):
+            overlaps = until == HOLDS or UNKNOWN_START < change.since < until < UNKNOWN_END
+            again = since == change.since and (since, until) != (UNKNOWN_START, UNKNOWN_END)
+            case = self._case_of(place)
+            if (overlaps and case in (change.case, "")) or (again and case == change.case):
                 # The same fact again, perhaps learned from an earlier day: it holds since the earlier of the two.
                 self._set_interval(place, min(filter(None, (since, change.since)), default=UNKNOWN_START), until)
                 return
             if until == HOLDS:
-                self._set_interval(place, since, end if end > since else UNKNOWN_END)
+                self._set_interval(place, since, since if is_surely_before(end, since) else end)
         self._add(row, change.thing, change.label, change.case, change.since, HOLDS, keep=not fresh)
 
     def finish(self) -> None:
@@ -152,7 +154,7 @@ class Learner:
             if not any(self._interval(other)[1] <= since for own, other in self._places(row) if own == thing):
                 self._add(row, thing, label, "", UNKNOWN_START, end, keep=True)
             return
-        self._set_interval(place, since, end if end > since else UNKNOWN_END)
+        self._set_interval(place, since, end)
 
     def _add(self, row: int, thing: int, label: str, case: str, since: int, until: int, *, keep: bool) -> None:
         if keep:

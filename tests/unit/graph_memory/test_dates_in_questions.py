@@ -224,6 +224,12 @@ def test_a_date_is_written_as_it_was_read(text: str) -> None:
         ("2014", "2021-10-14", "2013-12-31", False),
         ("2014", "2021-10-14", "2014-01-01", True),
         ("", "2021-10-14", "1900", True),
+        ("2005", "2005", "2004-12-31", False),
+        ("2005", "2005", "2005-06", True),
+        ("2005", "2005", "2006-01-01", False),
+        ("2005-03-05", "2005", "2005-12-31", True),
+        ("2005-03-05", "2005-03-05", "2005-03-05", True),
+        ("2005-03-05", "2005-03-05", "2005-03-06", False),
     ],
 )
 def test_a_value_held_on_every_day_that_its_dates_allow(since: str, until: str, asked: str, held: bool) -> None:

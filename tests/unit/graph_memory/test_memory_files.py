@@ -64,6 +64,32 @@ def test_a_value_that_came_back_has_two_intervals() -> None:
     assert [_held(memory, day) for day in ("2020-06-01", "2021-06-01", "2022-06-01")] == [["Erna"], [], ["Erna"]]
 
 
+@pytest.mark.parametrize(
+    ("start", "end", "held"),
+    [
+        ("2021", "2021", ["2021"]),
+        ("2021-03-05", "2021", ["2021"]),
+        ("2021-03-05", "2021-03", ["2021"]),
+        ("2021-03-05", "2021-03-05", ["2021"]),
+        (None, "2020", ["2019", "2020"]),
+        ("2021-03", "2020", ["2019", "2020"]),
+    ],
+)
+def test_an_end_is_kept_at_every_precision_also_if_the_facts_are_learned_twice(
+    start: str | None, end: str, held: list[str]
+) -> None:
+    anna = _fact("Anna", 20210601, 20220601, start_time=start, end_time=end)
+    back = _fact("Anna", 20230601, None, start_time="2023")
+    memory, _ = _learned(anna, as_of=datetime.date(2021, 7, 1))
+    for _ in range(2):
+        learn_dated_facts(memory, pa.Table.from_pylist([anna], schema=DATED_FACTS), as_of=DAY)
+        assert [year for year in ("2019", "2020", "2021", "2022", "2023") if _held(memory, year)] == held
+        assert _held(memory, "") == []
+        assert len(memory) == 1
+    learn_dated_facts(memory, pa.Table.from_pylist([anna, back], schema=DATED_FACTS), as_of=DAY)
+    assert [_held(memory, day) for day in ("2022", "2023", "")] == [[], ["Anna"], ["Anna"]]
+
+
 def test_what_came_later_is_not_known_on_a_day() -> None:
     memory, learned = _learned(
         _fact("Erna", 20200101, 20220101), _fact("Jonas", 20220101, None), as_of=datetime.date(2021, 1, 1)
