@@ -149,7 +149,7 @@ class Learner:
         since, until = self._interval(place)
         if until != HOLDS:
             return
-        if UNKNOWN_START < end < since:
+        if is_surely_before(end, since):
             # It came back after this edit, whose end is that of an earlier interval.
             if not any(self._interval(other)[1] <= since for own, other in self._places(row) if own == thing):
                 self._add(row, thing, label, "", UNKNOWN_START, end, keep=True)

@@ -127,6 +127,18 @@ def test_a_year_in_which_the_value_changed_tells_both() -> None:
     assert answers == {"2021": "Erna; Jonas", "2021-10-13": "Erna", "2021-10-14": "Jonas", "2022": "Jonas"}
 
 
+@pytest.mark.parametrize("start", ["2021", "2021-03"])
+def test_an_edit_of_the_same_year_or_month_ends_the_value_that_began_in_it(start: str) -> None:
+    memory = _memory(
+        replace(_case("Norway", "P6", "Erna", at="20210101_20220101"), start_time="2021-03-05"),
+        replace(_case("Norway", "P6", "Jonas", old=["Erna"], at="20210101_20220101"), start_time=start),
+    )
+    question = "Who is the head of government of Norway?"
+    answers = {day: _rows(memory, question, as_of=day)[0][0][1] for day in ("", "2021-03-06", "2022")}
+    assert answers == {"": "Jonas", "2021-03-06": "Erna; Jonas", "2022": "Jonas"}
+    assert len(memory) == 2
+
+
 def test_edits_that_come_in_the_wrong_order_leave_the_newest_value() -> None:
     later = _case("Norway", "P6", "Jonas", old=["Erna"], at="20210101_20220101")
     earlier = _case("Norway", "P6", "Erna", old=["Jens"], at="20130101_20140101")
