@@ -40,6 +40,7 @@ class BatchServer:
         looks: Number of look-ups until a batch ends.
         status: Final status of batches.
         hold: Batches do not end while this is set.
+        name: Id of the completion of a row, which is named by its batch and number.
     """
 
     reply: Callable[[str], str]
@@ -55,6 +56,7 @@ class BatchServer:
     counts: bool = True
     bodies: list[dict[str, Any]] = field(default_factory=list)
     hold: bool = False
+    name: Callable[[str], str] = "chatcmpl-{}".format
     silence: float = 0.6
     files: dict[str, bytes] = field(default_factory=dict)
     batches: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -114,7 +116,7 @@ class BatchServer:
         said = {"content": None, "refusal": text} if refused else {"content": text}
         usage = {"prompt_tokens": len(message.split()), "completion_tokens": len(text.split())}
         choice = {"index": 0, "message": {"role": "assistant", **said}, "finish_reason": "stop"}
-        body = {"id": f"chatcmpl-{number}", "object": "chat.completion", "choices": [choice], "usage": usage}
+        body = {"id": self.name(number), "object": "chat.completion", "choices": [choice], "usage": usage}
         return {"id": number, "custom_id": key, "response": {"status_code": 200, "body": body}, "error": None}
 
 

@@ -42,6 +42,7 @@ class FaultServer:
         silence: Duration of "timeout" in seconds.
         complete: Model of the server; replaces `reply` if the model needs the whole request.
         explain: Message of the error with a status.
+        name: Id of the n-th completion.
         hold_after: Number of paid replies after which further calls wait until the server ends; None disables this.
         held: Number of calls that waited for this reason.
     """
@@ -66,6 +67,7 @@ class FaultServer:
         self.url = ""
         self.complete: Complete | None = None
         self.explain: Callable[[str], str] = "fault {}".format
+        self.name: Callable[[int], str] = "chatcmpl-{}".format
 
     def completion(self, message: str, body: dict[str, Any]) -> dict[str, Any]:
         """A correct reply; tokens are words unless `complete` defines them."""
@@ -76,7 +78,7 @@ class FaultServer:
             prompt_tokens, new_tokens = len(message.split()), len(text.split())
         said = {"text": text} if "prompt" in body else {"message": {"role": "assistant", "content": text}}
         return {
-            "id": f"chatcmpl-{self.tries.total()}",
+            "id": self.name(self.tries.total()),
             "object": "text_completion" if "prompt" in body else "chat.completion",
             "created": 0,
             "model": "fault",

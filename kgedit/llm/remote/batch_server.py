@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from kgedit.llm.remote.accepted_parameters import AcceptedParameters
+from kgedit.llm.remote.owners import Completion, Owners
 from kgedit.llm.remote.requests import ChatReply, ChatRequest
 from kgedit.llm.remote.server import CallError, ServerConnection, decode_completion, server_text
 
@@ -168,7 +169,7 @@ class Results:
         details: Reason -> first explanation of an error with this reason.
         rejected: Key -> explanation, for requests with status 400.
         strange: Reason -> number of lines that belong to no request, are duplicates, or are invalid.
-        owners: Completion id -> request that it was accepted for; passed on from batch to batch.
+        owners: Requests that completions were accepted for; passed on from batch to batch.
     """
 
     replies: dict[str, ChatReply] = field(default_factory=dict)
@@ -176,7 +177,7 @@ class Results:
     details: dict[str, str] = field(default_factory=dict)
     rejected: dict[str, str] = field(default_factory=dict)
     strange: Counter[str] = field(default_factory=Counter)
-    owners: dict[str, str] = field(default_factory=dict)
+    owners: Owners = field(default_factory=Owners)
 
     def add(self, content: bytes, keys: Collection[str]) -> None:
         """Add the lines of one file.
@@ -185,16 +186,16 @@ class Results:
             content: Content of the file.
             keys: Keys of the requests of this batch.
         """
-        whole: list[tuple[str, str | None, ChatReply]] = []
+        whole: list[tuple[str, Completion]] = []
         for line in content.split(b"\n"):
             if line.strip():
                 self._read(line, keys, whole)
         # If a server gives every completion the same id, the id carries no information.
-        telling = len({completion for _, completion, _ in whole}) > 1 or len(whole) == 1
-        for key, completion, reply in whole:
-            self._take(key, completion if telling else None, reply)
+        telling = len({completion.id for _, completion in whole}) > 1 or len(whole) == 1
+        for key, completion in whole:
+            self._take(key, completion, telling=telling)
 
-    def _read(self, text: bytes, keys: Collection[str], whole: list[tuple[str, str | None, ChatReply]]) -> None:
+    def _read(self, text: bytes, keys: Collection[str], whole: list[tuple[str, Completion]]) -> None:
         try:
             line = msgspec.json.decode(text, type=_Line)
         except (msgspec.DecodeError, UnicodeDecodeError):
@@ -212,17 +213,17 @@ class Results:
                     self.rejected[key] = detail
         else:
             try:
-                whole.append((key, *decode_completion(bytes(line.response.body))))
+                whole.append((key, decode_completion(bytes(line.response.body))))
             except CallError as error:
                 self.failed.setdefault(key, error.reason)
 
-    def _take(self, key: str, completion: str | None, reply: ChatReply) -> None:
+    def _take(self, key: str, completion: Completion, *, telling: bool) -> None:
         if key in self.replies:
             self.strange["a second line of a request"] += 1
-        elif completion and self.owners.setdefault(completion, key) != key:
+        elif telling and completion.id and self.owners.is_anothers(completion, key):
             self.failed.setdefault(key, "the reply of another request")
         else:
-            self.replies[key] = reply
+            self.replies[key] = completion.reply
             self.failed.pop(key, None)
 
 

@@ -25,6 +25,7 @@ from kgedit.files import exclusive_lock, replace_file
 from kgedit.llm.remote.accepted_parameters import AcceptedParameters
 from kgedit.llm.remote.batch_server import CUT, Batch, BatchCalls, Results, batch_lines
 from kgedit.llm.remote.client import ChatReplies, Effort
+from kgedit.llm.remote.owners import Owners
 from kgedit.llm.remote.prices import Price, Purse, most_tokens
 from kgedit.llm.remote.requests import ChatReply, ChatRequest, FailedCall, ReplyCache, outcome_of, request_key
 from kgedit.llm.remote.server import CallError, ChatServer, RefusedError, ServerConnection, backoff
@@ -255,7 +256,7 @@ class BatchClient:
         expected = (batch.request_counts or {}).get("completed")
         best = Results(owners=run.owners)
         for attempt in range(1, self._effort.attempts + 1):
-            results = Results(owners=dict(run.owners))
+            results = Results(owners=run.owners.copy())
             for file_id in (batch.output_file_id, batch.error_file_id):
                 if file_id:
                     results.add(self._tried(partial(calls.download, file_id), run), keys)
@@ -316,7 +317,7 @@ class _Run:
     trouble: dict[str, str] = field(default_factory=dict)
     failed: dict[str, str] = field(default_factory=dict)
     retried: Counter[str] = field(default_factory=Counter)
-    owners: dict[str, str] = field(default_factory=dict)
+    owners: Owners = field(default_factory=Owners)
     details: dict[str, str] = field(default_factory=dict)
 
     def take(self, results: Results, keys: Sequence[str], price: Price | None) -> None:

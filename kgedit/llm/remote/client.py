@@ -16,6 +16,7 @@ from threading import Lock
 
 from kgedit.errors import ModelError
 from kgedit.llm.remote.accepted_parameters import AcceptedParameters
+from kgedit.llm.remote.owners import Completion, Owners
 from kgedit.llm.remote.prices import Price, Purse, TokenCounter
 from kgedit.llm.remote.requests import (
     ChatReply,
@@ -299,10 +300,10 @@ class ChatClient:
     def _call(
         self, key: str, request: ModelRequest, sent: AcceptedParameters, work: _Work, connection: ServerConnection
     ) -> ChatReply:
-        completion_id, reply = connection.call(request, sent)
-        if not work.is_new(completion_id, key):
+        completion = connection.call(request, sent)
+        if work.is_anothers(completion, key):
             raise CallError("the reply of another request", again=True)
-        return reply
+        return completion.reply
 
     def _stored(self, key: str, reply: ChatReply) -> ChatReply:
         """Store a reply before it is counted, so that a kill loses none that was paid for."""
@@ -347,7 +348,8 @@ class _Work:
     retried: Counter[str] = field(default_factory=Counter)
     failed: Counter[str] = field(default_factory=Counter)
     details: dict[str, str] = field(default_factory=dict)
-    _ids: dict[str, str] = field(default_factory=dict)
+    _ids: set[str] = field(default_factory=set)
+    _owners: Owners = field(default_factory=Owners)
     _lock: Lock = field(default_factory=Lock)
 
     def take(self) -> tuple[str, ModelRequest] | None:
@@ -377,17 +379,17 @@ class _Work:
         self.prompt_tokens += reply.prompt_tokens or 0
         self.new_tokens += reply.new_tokens or 0
 
-    def is_new(self, completion_id: str | None, key: str) -> bool:
-        """Whether a completion was not already delivered for another request.
+    def is_anothers(self, completion: Completion, key: str) -> bool:
+        """Whether a completion was delivered for another request.
 
         If two requests get the same completion, the first is considered its owner. If a server gives every completion
         the same id, the id carries no information.
         """
         with self._lock:
-            if not completion_id:
-                return True
-            owner = self._ids.setdefault(completion_id, key)
-            return owner == key or len(self._ids) == 1
+            if not completion.id:
+                return False
+            self._ids.add(completion.id)
+            return self._owners.is_anothers(completion, key) and len(self._ids) > 1
 
     def finish(self, key: str, reply: ChatReply | FailedCall) -> None:
         with self._lock:

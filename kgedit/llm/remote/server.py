@@ -25,6 +25,7 @@ import msgspec
 
 from kgedit.errors import MissingExtraError, ModelError
 from kgedit.llm.remote.accepted_parameters import AcceptedParameters
+from kgedit.llm.remote.owners import Completion
 from kgedit.llm.remote.requests import ChatReply, ModelRequest
 from kgedit.llm.replies import without_thoughts
 from kgedit.untrusted import split_credentials
@@ -129,6 +130,7 @@ class _Usage(msgspec.Struct):
 class _Completion(msgspec.Struct):
     choices: list[_Choice]
     id: str | None = None
+    created: Any = None
     usage: _Usage | None = None
 
 
@@ -167,15 +169,12 @@ class ServerConnection:
         """Close all sockets."""
         self._client.close()
 
-    def call(self, request: ModelRequest, sent: AcceptedParameters) -> tuple[str | None, ChatReply]:
+    def call(self, request: ModelRequest, sent: AcceptedParameters) -> Completion:
         """Send one request, without retries.
 
         Args:
             request: The request.
             sent: Differences from its parameters with which it is sent.
-
-        Returns:
-            The server's id of the completion (None if it gives none) and the reply.
 
         Raises:
             CallError: if no complete reply arrived.
@@ -281,8 +280,8 @@ def _completions(client: Any, request: ModelRequest) -> Any:
     return client.chat.completions if request.endpoint == "chat" else client.completions
 
 
-def decode_completion(content: bytes, endpoint: Literal["chat", "text"] = "chat") -> tuple[str | None, ChatReply]:
-    """Decode a completion: the server's id (None if it gives none) and the reply.
+def decode_completion(content: bytes, endpoint: Literal["chat", "text"] = "chat") -> Completion:
+    """Decode a completion.
 
     A refusal, a filtered text or a call of a tool is a complete reply without text: the server would give it again, and
     charge for it.
@@ -307,7 +306,7 @@ def decode_completion(content: bytes, endpoint: Literal["chat", "text"] = "chat"
     if text is None and not marked and not missing and choice.finish_reason != "length":
         raise CallError("no text", again=True)
     thoughts, text = without_thoughts(text or "")
-    return completion.id, ChatReply(
+    reply = ChatReply(
         text=text,
         finished=choice.finish_reason in {None, "stop"},
         prompt_tokens=usage.prompt_tokens,
@@ -315,6 +314,7 @@ def decode_completion(content: bytes, endpoint: Literal["chat", "text"] = "chat"
         thoughts=marked.strip() or thoughts,
         missing=missing,
     )
+    return Completion(completion.id, str(completion.created), reply)
 
 
 def _why_no_text(choice: _Choice) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import re
 import signal
 import subprocess
@@ -95,6 +96,14 @@ def test_a_request_that_failed_in_its_batch_is_asked_in_the_next_one(tmp_path: P
         assert set(server.paid.values()) == {1}
         assert (len(server.created), asked.calls) == (2, 11)
         assert asked.retried == {"500": 1, "batch_expired": 1, "no line of the request": 1}
+
+
+def test_a_server_that_gives_ids_again_loses_no_reply(tmp_path: Path) -> None:
+    chance = random.Random(0)
+    with batch_server(reply=lambda _: "CORRECT") as server:
+        server.name = lambda _: f"chatcmpl-{chance.randrange(99)}"
+        asked = client(server, tmp_path).ask(words(200))
+    assert (asked.failed, len(server.created)) == ({}, 2)
 
 
 def test_a_batch_whose_day_is_over_keeps_what_it_brought(tmp_path: Path) -> None:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import datetime
 import email.utils
 import os
+import random
 import re
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -79,6 +80,26 @@ def test_no_fault_loses_a_reply_or_pays_for_one_twice(tmp_path: Path) -> None:
         assert asked.failed == {}
         assert asked.retried["429"] == asked.retried["500"] == asked.retried["timeout"] == 3
         assert asked.retried["the reply of another request"] == 3
+
+
+@pytest.mark.parametrize(("reply", "repeats"), [(str.upper, False), (lambda _: "CORRECT", True)])
+def test_a_server_that_gives_ids_again_loses_no_reply(
+    reply: Callable[[str], str], repeats: bool, tmp_path: Path
+) -> None:
+    chance = random.Random(0)
+    with fault_server(reply=reply) as server:
+        server.name = lambda _: f"chatcmpl-{chance.randrange(999)}"  # as Ollama
+        asked = client(server, tmp_path).ask(words(600))
+    assert (asked.failed, bool(asked.retried)) == ({}, repeats)
+    assert texts(asked.replies) == [reply(f"word {number}") for number in range(600)]
+
+
+def test_a_reply_that_is_delivered_for_every_request_is_accepted_for_none(tmp_path: Path) -> None:
+    with fault_server() as server:
+        asker = ChatClient(ChatServer(url=server.url), ReplyCache(tmp_path), model="m", effort=Effort(workers=1))
+        server.fault = lambda message, _: "another's" if message == "word 2" else None
+        asked = asker.ask(words(3))
+    assert (asked.failed, asked.retried) == tuple({"the reply of another request": count} for count in (1, 6))
 
 
 def test_a_request_that_never_succeeds_is_counted_and_the_others_stand(tmp_path: Path) -> None:
