@@ -109,8 +109,8 @@ class BatchClient:
         Pending batches of an earlier command with some of these requests are awaited first.
 
         Raises:
-            ModelError: if the server rejects the batch, a batch fails as a whole, or another process is waiting for
-                batches.
+            ModelError: if the server rejects the batch, a batch fails as a whole or is cancelled,
+                or another process is waiting for batches.
         """
         distinct = {request_key(request, self._server.url): request for request in requests}
         run = _Run(distinct, progress)
@@ -229,6 +229,11 @@ class BatchClient:
         self._learn(results, run, sent)
         if batch.status == "failed" and not results.replies:
             raise ModelError(f"The batch {batch.id} failed at {self._server.url}: {_state_of(batch)}.")
+        if batch.status == "cancelled" and len(results.replies) < len(note.keys):
+            raise ModelError(
+                f"The batch {batch.id} was cancelled at {self._server.url}. The replies that arrived are stored: the "
+                "same command asks for the rest."
+            )
 
     def _learn(self, results: Results, run: _Run, sent: AcceptedParameters) -> None:
         """Ask rejected requests again, and count no attempt, if the server accepts them with other parameters."""

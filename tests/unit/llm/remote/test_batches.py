@@ -204,6 +204,17 @@ def test_a_batch_that_fails_as_a_whole_is_told(tmp_path: Path) -> None:
     assert not list((tmp_path / "batches").glob("*.json"))
 
 
+def test_a_batch_that_was_cancelled_is_not_created_again_by_the_same_command(tmp_path: Path) -> None:
+    with batch_server(row_fault=lambda message, time: "lost" if (message, time) == ("word 1", 1) else None) as server:
+        server.status, server.counts = "cancelled", False
+        with pytest.raises(ModelError, match=r"The batch batch_1 was cancelled .* same command asks for the rest"):
+            client(server, tmp_path).ask(words(3))
+        assert len(server.created) == 1
+        server.status = "completed"
+        asked = client(server, tmp_path).ask(words(3))
+        assert (texts(asked.replies), asked.cached, set(server.paid.values())) == (EIGHT[:3], 2, {1})
+
+
 def test_a_server_that_is_down_is_told_and_the_batch_is_found_again(tmp_path: Path) -> None:
     with batch_server(fault=lambda step, time: "500" if step == "look up" and time <= 3 else None) as server:
         with pytest.raises(ModelError, match="the same command resumes"):
