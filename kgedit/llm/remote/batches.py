@@ -109,7 +109,7 @@ class BatchClient:
         Pending batches of an earlier command with some of these requests are awaited first.
 
         Raises:
-            ModelError: if the server rejects the batch, a batch fails as a whole or is cancelled,
+            ModelError: if the server rejects the batch, a batch fails as a whole or is cancelled, its note is damaged,
                 or another process is waiting for batches.
         """
         distinct = {request_key(request, self._server.url): request for request in requests}
@@ -294,7 +294,13 @@ class BatchClient:
 
     def _noted(self, run: _Run) -> Iterator[_Note]:
         for path in sorted(self._notes.glob("*.json")):
-            note = msgspec.json.decode(path.read_bytes(), type=_Note)
+            try:
+                note = msgspec.json.decode(path.read_bytes(), type=_Note)
+            except (msgspec.DecodeError, UnicodeDecodeError) as error:
+                raise ModelError(
+                    f"{path} does not contain a note of a batch: {error}. Delete it to ask again; requests of a batch "
+                    "under way may be charged again."
+                ) from error
             wanted = any(key in run.distinct and key not in run.replies for key in note.keys)
             if note.url == self._server.url and wanted:
                 yield note

@@ -173,6 +173,16 @@ def test_a_batch_that_is_gone_names_its_note_which_can_be_deleted(tmp_path: Path
         assert texts(client(server, tmp_path).ask(words(2)).replies) == EIGHT[:2]
 
 
+@pytest.mark.parametrize("content", [b"", b"{}", b'{"mark": "\xff"}'])
+def test_a_damaged_note_is_named(content: bytes, tmp_path: Path) -> None:
+    note = tmp_path / "batches" / "ab.json"
+    note.parent.mkdir()
+    note.write_bytes(content)
+    with batch_server() as server, pytest.raises(ModelError, match=f"{re.escape(str(note))} does not contain a note"):
+        client(server, tmp_path).ask(words(1))
+    assert not server.created
+
+
 def test_what_openai_does_not_know_is_in_the_line_beside_the_other_fields(tmp_path: Path) -> None:
     with batch_server() as server:
         client(server, tmp_path).ask([replace(request("word 0"), thinking=False)])
