@@ -20,6 +20,7 @@ from kgedit.graph.managed.java import Java, find_java
 from kgedit.progress import Advance
 
 if TYPE_CHECKING:
+    from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
 
@@ -45,20 +46,21 @@ def open_session(master: str | None, settings: Mapping[str, str] | None = None) 
     """Yield a Spark session with separate SQL settings; a session that was started here is stopped at the end.
 
     Args:
-        master: Address of the cluster ("local[2]", "spark://host:7077", "k8s://https://host"). None means the active
-            session, that of spark-submit, or the master of Spark's own configuration.
+        master: Address of the cluster ("local[2]", "spark://host:7077", "k8s://https://host"). None means the session
+            of this process, that of spark-submit, or the master of Spark's own configuration.
         settings: Further Spark settings by name, used if a session is started.
 
     Raises:
         MissingExtraError: if pyspark is not installed, or the machine has no Java.
+        StoreError: if this process already has a session with another master.
         GraphError: if the machine's Java does not fit.
     """
     with warnings.catch_warnings():
         # kgedit exchanges Arrow tables with Spark and never pandas frames.
         warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)
-        active = _active()
-        if active is not None and master in (None, active.sparkContext.master):
-            yield active.newSession()
+        running = _running()
+        if running is not None:
+            yield _session_on(running, master).newSession()
             return
         session = _start(master, settings or {})
         try:
@@ -94,10 +96,23 @@ def tasks_reported(session: SparkSession, progress: Advance) -> Iterator[None]:
 
 
 @names_extra
-def _active() -> SparkSession | None:
+def _running() -> SparkContext | None:
+    """Spark context of this process, of which there is at most one."""
+    from pyspark import SparkContext
+
+    # pyspark has no public name for it: SparkSession.active() does not see a context without a session.
+    return SparkContext._active_spark_context
+
+
+def _session_on(running: SparkContext, master: str | None) -> SparkSession:
     from pyspark.sql import SparkSession
 
-    return SparkSession.getActiveSession()
+    if master not in (None, running.master):
+        raise StoreError(
+            f"This process already has a Spark session, with the master {running.master}, and cannot start one with "
+            f"{master}. Leave master out to use that session, or stop it first."
+        )
+    return SparkSession.builder.getOrCreate()
 
 
 def _start(master: str | None, settings: Mapping[str, str]) -> SparkSession:

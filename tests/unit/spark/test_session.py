@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -52,6 +53,17 @@ def test_options_of_a_cluster_that_do_not_fit_are_refused(
     with pytest.raises(StoreError) as refused:
         kgedit.Home(tmp_path).load_dump(tmp_path / "dump.json", "2021-01-04", graph=False, **options)
     assert message in str(refused.value)
+
+
+def test_another_master_than_that_of_the_running_session_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Spark would ignore it, and the load would stop a session that it did not start."""
+    monkeypatch.setattr("pyspark.SparkContext._active_spark_context", SimpleNamespace(master="local[2]"))
+    with pytest.raises(StoreError, match=r"with the master local\[2\], and cannot start one with spark://head:7077"):
+        kgedit.Home(tmp_path).load_dump(
+            tmp_path / "dump.json", "2021-01-04", engine="spark", master="spark://head:7077", graph=False
+        )
 
 
 def test_the_application_of_spark_submit_is_the_command_line() -> None:

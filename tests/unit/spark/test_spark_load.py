@@ -8,6 +8,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -141,6 +142,17 @@ def test_generated_dumps_have_the_bytes_of_a_local_load(
         name: digest for name, digest in hashes(spark.folder).items() if name in ("manifest.json", "SHA256SUMS")
     }
     assert {**spark.manifest, "block_bytes": 1 << 20} == local.manifest
+
+
+@pytest.mark.parametrize("master", [None, MASTER])
+def test_a_session_of_another_thread_is_used_and_not_stopped(session: SparkSession, master: str | None) -> None:
+    def contexts_id() -> str:
+        with open_session(master) as opened:
+            return str(opened.sparkContext.applicationId)
+
+    with ThreadPoolExecutor(1) as pool:
+        assert pool.submit(contexts_id).result() == session.sparkContext.applicationId
+    assert session.range(3).count() == 3
 
 
 def test_a_limit_counts_lines_from_the_beginning(session: SparkSession, tmp_path: Path) -> None:
