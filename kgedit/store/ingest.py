@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import json
+import logging
 import os
 import shutil
 from collections import Counter
@@ -63,8 +64,9 @@ def ingest(
     Raises:
         SourceError: if the dump cannot be read, too much of it is bad, or it contains no entity; the store is
             unchanged.
-        StoreError: if another dump is loaded for this date and `overwrite` is false, or if the store cannot be
-            written (disk full, permissions, a file in place of a folder).
+        StoreError: if another dump is loaded for this date, or parts of `kgedit task` are of another load, and
+            `overwrite` is false; or if the store cannot be written (disk full, permissions, a file in place of a
+            folder).
     """
     staging = staging_folder(home, load)
     build = build or LocalBuild(workers=workers, progress=progress, joining=joining)
@@ -136,7 +138,7 @@ def _ingest(
         there = [] if overwrite else [load for load in loads if _is_there(home, load)]
         _check_same(home, there, source)
         if missing := [load for load in loads if load not in there]:
-            _load(home, missing, source, staging, build)
+            _load(home, missing, source, staging, build, overwrite)
         shutil.rmtree(staging, ignore_errors=True)
         return [open_snapshot(home, load.date) for load in loads]
 
@@ -145,9 +147,11 @@ def _is_there(home: Path, load: Load) -> bool:
     return (snapshot_folder(home, load.date) / "manifest.json").is_file()
 
 
-def _load(home: Path, loads: Sequence[Load], source: DumpFile, staging: Path, build: SnapshotBuild) -> None:
+def _load(
+    home: Path, loads: Sequence[Load], source: DumpFile, staging: Path, build: SnapshotBuild, overwrite: bool
+) -> None:
     load = loads[0]
-    _prepare(staging, load.unfinished(source) | ({"date": None} if load.as_of else {}))
+    _prepare(staging, load.unfinished(source) | ({"date": None} if load.as_of else {}), overwrite)
     targets = join_targets(staging, loads)
     buckets = load.buckets(source)
 
@@ -236,17 +240,40 @@ def _differences(snapshot: Snapshot, load: Load, source: DumpFile) -> list[str]:
     return load_differences(snapshot.manifest, load.identity(source), as_of=load.as_of)
 
 
-def _prepare(staging: Path, unfinished: dict[str, Any]) -> None:
+def _prepare(staging: Path, unfinished: dict[str, Any], overwrite: bool) -> None:
     """Keep the staging folder of an earlier attempt at the same load; otherwise create an empty one."""
     marker = staging / "load.json"
     try:
-        if json.loads(marker.read_bytes()) == unfinished:
-            return
+        earlier = json.loads(marker.read_bytes())
     except (FileNotFoundError, ValueError):
         pass  # no earlier attempt, or an unidentifiable one
+    else:
+        if earlier == unfinished:
+            return
+        _discard(staging, load_differences(earlier, unfinished, as_of=False) or [_OF_NAME_OR_VERSION], overwrite)
     shutil.rmtree(staging, ignore_errors=True)
     (staging / "parts").mkdir(parents=True)
     write_json(marker, unfinished)
+
+
+BLOCKS = "blocks.json"
+"""File of an unfinished load with the number of its blocks, written by finished parts of `kgedit task parse`."""
+
+_OF_NAME_OR_VERSION = "name of the dump, or version of kgedit"
+
+
+def _discard(staging: Path, differences: Sequence[str], overwrite: bool) -> None:
+    """Warn that the parts of another load are discarded; parts of a cluster are discarded only with `overwrite`."""
+    listed = "\n".join(f"  - {difference}" for difference in differences)
+    if (staging / BLOCKS).is_file() and not overwrite:
+        raise StoreError(
+            f"{staging} contains parts that kgedit task finished for another load:\n{listed}\nNothing was changed. "
+            "Give the options of these parts, or discard them with --overwrite."
+        )
+    if any(staging.glob("parts/*")):
+        logging.getLogger(__name__).warning(
+            "The unfinished load in %s is discarded, because it is of another load:\n%s", staging, listed
+        )
 
 
 def _check_entities(counts: Counter[str], load: Load, source: DumpFile) -> None:

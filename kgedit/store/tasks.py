@@ -19,7 +19,7 @@ from kgedit.store.builds import Load, read_late_values
 from kgedit.store.delta import delta_folder, delta_parts, write_delta_parts
 from kgedit.store.disk import disk_errors
 from kgedit.store.files import write_json
-from kgedit.store.ingest import join_targets, staging_folder
+from kgedit.store.ingest import BLOCKS, join_targets, staging_folder
 from kgedit.store.joining import finish_buckets, is_planned
 from kgedit.store.part_files import PartFiles
 from kgedit.store.scope import Scope
@@ -115,7 +115,7 @@ def _parse(staging: Path, load: Load, source: DumpFile, share: Share, workers: i
         progress=progress,
         chosen=share.__contains__,
     )
-    write_json(staging / "blocks.json", {"blocks": blocks})
+    write_json(staging / BLOCKS, {"blocks": blocks})
     return blocks
 
 
@@ -126,7 +126,7 @@ def _parts(staging: Path, load: Load, source: DumpFile) -> PartFiles:
 def _blocks(staging: Path) -> int:
     """Number of blocks, all of which are parsed."""
     try:
-        blocks = int(json.loads((staging / "blocks.json").read_bytes())["blocks"])
+        blocks = int(json.loads((staging / BLOCKS).read_bytes())["blocks"])
     except FileNotFoundError as error:
         raise StoreError("No part of the stage parse has ended. Run it first: kgedit task parse") from error
     if missing := unparsed_blocks(staging / "parts", blocks):

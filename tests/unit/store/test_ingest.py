@@ -438,9 +438,14 @@ def test_blocks_of_another_file_of_the_same_name_and_size_are_parsed_again(tmp_p
     assert hashes(tmp_path / "home") == hashes(tmp_path / "undisturbed")
 
 
-def test_a_load_with_other_options_does_not_go_on_with_old_parts(tmp_path: Path, dump: Path) -> None:
+def test_a_load_with_other_options_discards_old_parts_and_says_why(
+    tmp_path: Path, dump: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     interrupt(tmp_path / "home", dump, 4)
     load(tmp_path / "home", dump, DATE, limit=50, block_bytes=SMALL)
+    (said,) = caplog.messages
+    assert said.splitlines()[0].endswith("is discarded, because it is of another load:")
+    assert said.splitlines()[1:] == ["  - limit: none then, 50 now"]
     load(tmp_path / "undisturbed", dump, DATE, limit=50, block_bytes=SMALL)
     assert hashes(tmp_path / "home") == hashes(tmp_path / "undisturbed")
 

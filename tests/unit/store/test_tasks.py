@@ -19,7 +19,7 @@ from kgedit.store.scope import Scope
 from kgedit.store.snapshots import BucketGroup, Snapshot
 from kgedit.store.sources import DumpFile
 from kgedit.store.tasks import Share, read_share, run_delta_task, run_task
-from tests.world.dumps import entity, entity_value, load, load_of, snak, statement, write_dump
+from tests.world.dumps import entity, entity_value, hashes, load, load_of, snak, statement, write_dump
 
 DATE = "2021-01-04"
 SMALL = 3000
@@ -83,6 +83,15 @@ def test_shares_of_another_load_are_refused(tmp_path: Path, dump: Path) -> None:
     task(tmp_path, dump, "parse", "1/2")
     with pytest.raises(StoreError, match="other options"):
         task(tmp_path, dump, "parse", "2/2", limit=5)
+
+
+def test_a_load_with_other_options_discards_finished_parts_only_if_it_overwrites(tmp_path: Path, dump: Path) -> None:
+    task(tmp_path, dump, "parse", "1/2")
+    before = hashes(tmp_path)
+    with pytest.raises(StoreError, match=r"(?s)finished for another load:\n  - limit: none then, 5 now\n.*overwrite"):
+        load(tmp_path, dump, DATE, limit=5, block_bytes=SMALL)
+    assert hashes(tmp_path) == before
+    assert load(tmp_path, dump, DATE, limit=5, block_bytes=SMALL, overwrite=True).manifest["lines"] == 5
 
 
 @pytest.mark.parametrize("text", ["", "3", "0/4", "5/4", "1/x", "-1/4"])
