@@ -213,22 +213,31 @@ def _record_comparison(snapshot: Snapshot, dump: os.stat_result) -> None:
             os.utime(manifest, ns=(dump.st_atime_ns, dump.st_mtime_ns))
 
 
-def _refuse_other(snapshot: Snapshot, differences: Sequence[str]) -> None:
+_REPLACE = "add --overwrite."
+
+
+def _refuse_other(snapshot: Snapshot, differences: Sequence[str], to_replace: str = _REPLACE) -> None:
     if differences:
         listed = "\n".join(f"  - {difference}" for difference in differences)
         raise StoreError(
             f"The snapshot of {snapshot.name} in {snapshot.folder.parent} already exists, and was loaded otherwise:\n"
-            f"{listed}\nNothing was changed. To replace it, add --overwrite."
+            f"{listed}\nNothing was changed. To replace it, {to_replace}"
         )
 
 
-def check_looks_same(snapshot: Snapshot, load: Load, source: DumpFile) -> None:
+def check_looks_same(snapshot: Snapshot, load: Load, source: DumpFile, *, to_replace: str = _REPLACE) -> None:
     """Refuse a dump whose size or options differ from a loaded snapshot, without reading the dump.
+
+    Args:
+        snapshot: The snapshot of the load's day.
+        load: Options of the load.
+        source: The dump.
+        to_replace: Advice how to replace the snapshot, for the message.
 
     Raises:
         StoreError: if the snapshot was loaded from a dump of another size, or with other options.
     """
-    _refuse_other(snapshot, _differences(snapshot, load, source))
+    _refuse_other(snapshot, _differences(snapshot, load, source), to_replace)
 
 
 def looks_same(snapshot: Snapshot, load: Load, source: DumpFile) -> bool:

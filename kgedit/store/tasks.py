@@ -19,11 +19,11 @@ from kgedit.store.builds import Load, read_late_values
 from kgedit.store.delta import delta_folder, delta_parts, write_delta_parts
 from kgedit.store.disk import disk_errors
 from kgedit.store.files import write_json
-from kgedit.store.ingest import BLOCKS, join_targets, staging_folder
+from kgedit.store.ingest import BLOCKS, check_looks_same, join_targets, staging_folder
 from kgedit.store.joining import finish_buckets, is_planned
 from kgedit.store.part_files import PartFiles
 from kgedit.store.scope import Scope
-from kgedit.store.snapshots import Snapshot
+from kgedit.store.snapshots import Snapshot, read_snapshot, refuse_parts, snapshot_folder
 from kgedit.store.sources import DumpFile
 
 
@@ -78,10 +78,12 @@ def run_task(
 
     Raises:
         SourceError: if the dump cannot be read.
-        StoreError: if the stage before is not complete, or the folder holds an unfinished load with other options.
+        StoreError: if the stage before is not complete, the folder holds an unfinished load with other options, or
+            `ingest` would refuse the load.
     """
     staging = staging_folder(home, load)
     with disk_errors(home), freed_memory_returned():
+        _check_ingestible(home, load, source)
         _share(staging, load.unfinished(source))
         if stage == "parse":
             blocks = _parse(staging, load, source, share, workers, progress)
@@ -92,6 +94,15 @@ def run_task(
             _gather(staging, load, source, workers)
             return load.buckets(source)
         return _finish(staging, load, source, share, workers, progress)
+
+
+def _check_ingestible(home: Path, load: Load, source: DumpFile) -> None:
+    """Refuse at once what `ingest` would refuse after all parts have ended."""
+    refuse_parts(home)
+    folder = snapshot_folder(home, load.date)
+    if (folder / "manifest.json").is_file():
+        remove = f"remove it first: kgedit drop-snapshot {load.date}"
+        check_looks_same(read_snapshot(folder), load, source, to_replace=remove)
 
 
 def _share(staging: Path, identity: dict[str, Any]) -> None:

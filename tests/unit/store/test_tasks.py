@@ -94,6 +94,18 @@ def test_a_load_with_other_options_discards_finished_parts_only_if_it_overwrites
     assert load(tmp_path, dump, DATE, limit=5, block_bytes=SMALL, overwrite=True).manifest["lines"] == 5
 
 
+def test_parts_that_load_dump_would_refuse_are_refused_at_once(
+    tmp_path: Path, dump: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    load(tmp_path, dump, DATE, block_bytes=SMALL)
+    assert task(tmp_path, dump, "parse") > 1
+    with pytest.raises(StoreError, match=rf"(?s)limit: none then, 5 now\n.*kgedit drop-snapshot {DATE}$"):
+        task(tmp_path, dump, "parse", limit=5)
+    monkeypatch.setattr(Snapshot, "is_part", True)
+    with pytest.raises(StoreError, match="contains only what changed between"):
+        task(tmp_path, dump, "parse", date="2023-02-27")
+
+
 @pytest.mark.parametrize("text", ["", "3", "0/4", "5/4", "1/x", "-1/4"])
 def test_a_part_that_is_none_is_refused(text: str) -> None:
     with pytest.raises(StoreError, match="Write K/N"):
