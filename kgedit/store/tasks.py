@@ -22,6 +22,7 @@ from kgedit.store.files import write_json
 from kgedit.store.ingest import BLOCKS, check_looks_same, join_targets, staging_folder
 from kgedit.store.joining import finish_buckets, is_planned
 from kgedit.store.part_files import PartFiles
+from kgedit.store.planning import PLAN
 from kgedit.store.scope import Scope
 from kgedit.store.snapshots import Snapshot, read_snapshot, refuse_parts, snapshot_folder
 from kgedit.store.sources import DumpFile
@@ -159,7 +160,9 @@ def _gather(staging: Path, load: Load, source: DumpFile, workers: int) -> None:
 def _finish(staging: Path, load: Load, source: DumpFile, share: Share, workers: int, progress: Advance) -> int:
     parts, blocks, targets = _parts(staging, load, source), _blocks(staging), join_targets(staging, [load])
     if not is_planned(parts, blocks, targets):
-        raise StoreError("The blocks changed after they were gathered. Run this stage first: kgedit task gather")
+        changed = (staging / PLAN).is_dir()  # the last that gather writes
+        reason = "The blocks changed after they were gathered" if changed else "The blocks are not gathered yet"
+        raise StoreError(f"{reason}. Run this stage first: kgedit task gather")
     numbers = [number for number in range(parts.buckets) if number in share]
     finish_buckets(
         parts,
