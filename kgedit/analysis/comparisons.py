@@ -49,11 +49,13 @@ class Variant:
 
     Attributes:
         numbers: Numbers of the runs, as in the other tables of their group.
-        runs: The runs.
+        runs: The runs, one per seed.
+        repeated: Further runs of these seeds, which do not count.
     """
 
     numbers: tuple[int, ...]
     runs: tuple[Run, ...]
+    repeated: tuple[Run, ...] = ()
 
     @property
     def name(self) -> str:
@@ -92,7 +94,23 @@ def variants(runs: Sequence[Run]) -> list[Variant]:
             parts.append([index])
         else:
             alike.append(index)
-    return [Variant(tuple(i + 1 for i in part), tuple(runs[i] for i in part)) for part in parts]
+    return [_once_per_seed(runs, part) for part in parts]
+
+
+def _once_per_seed(runs: Sequence[Run], part: Sequence[int]) -> Variant:
+    """The first run of each seed."""
+    first: dict[int, int] = {}
+    for index in part:
+        first.setdefault(runs[index].spec.seed, index)
+    counted = first.values()
+    repeated = tuple(runs[index] for index in part if index not in counted)
+    return Variant(tuple(index + 1 for index in counted), tuple(runs[index] for index in counted), repeated)
+
+
+def repeated_note(several: Iterable[Variant]) -> str:
+    """Runs that are left out because another run of their variant has the same seed; "" without any."""
+    names = [run.folder.name for variant in several for run in variant.repeated]
+    return f"A seed counts once in a row; left out: {', '.join(names)}." if names else ""
 
 
 WITHOUT_EFFECT: Mapping[str, Any] = {"checkpoint_every": 0, "evaluate_every": None}
@@ -106,9 +124,8 @@ def _but_seed(run: Run) -> object:
 def seeds_table(runs: Sequence[Run], preset: str) -> Table | None:
     """Mean and spread over seeds; None if nothing was run with several seeds."""
     rows: list[tuple[Cell, ...]] = []
-    for variant in variants(runs):
-        if len({run.spec.seed for run in variant.runs}) < 2:
-            continue
+    several = variants(runs)
+    for variant in several:
         for axis in AXES:
             found = [main_score(run.pooled("own", axis, preset)) for run in variant.runs]
             means = [score.mean for score in found if score]
@@ -127,6 +144,7 @@ def seeds_table(runs: Sequence[Run], preset: str) -> Table | None:
     note += "Spread: standard deviation."
     if not any(row[4] for row in rows):
         note += " All spreads are 0: these runs may not depend on the seed."
+    note = f"{note} {repeated_note(several)}".rstrip()
     return Table(f"Over seeds, preset {preset}", columns, tuple(rows), note)
 
 
@@ -166,6 +184,7 @@ def paired_table(runs: Sequence[Run], preset: str) -> Table | None:
         "with its 95 % interval clustered by relation. p: sign-flip permutation test over relations. p Holm: corrected "
         f"for the pairs of an axis. {limits_of_tests(one.result for one in found)}".rstrip()
     )
+    note = f"{note} {repeated_note(several)}".rstrip()
     return Table(f"Paired comparison, preset {preset}", columns, rows, note)
 
 

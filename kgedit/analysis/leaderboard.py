@@ -21,6 +21,7 @@ from kgedit.analysis.comparisons import (
     harmonic_ranking,
     limits_of_tests,
     ranking,
+    repeated_note,
     variants,
 )
 from kgedit.analysis.overviews import kinds_of
@@ -65,13 +66,11 @@ class Standing:
         name: Method, with the settings that distinguish it from other rows of the same method.
         variant: The runs, one per seed.
         cells: Measures of these runs.
-        repeated: Further runs of these seeds, which do not count.
     """
 
     name: str
     variant: Variant
     cells: dict[Measure, Placed]
-    repeated: tuple[Run, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,8 +170,7 @@ def empty_before(runs: Iterable[Run], preset: str) -> float:
 
 
 def _standings(number: int, group: RunGroup, preset: Preset, free: str | None) -> Standings:
-    everything = variants(group.runs)
-    several = [_once_per_seed(variant) for variant in everything]
+    several = variants(group.runs)
     other = free if free != preset.name else None
     rankings = _rankings(several, preset.name, other)
     names = _names(several)
@@ -181,9 +179,8 @@ def _standings(number: int, group: RunGroup, preset: Preset, free: str | None) -
             name,
             variant,
             {measure: cell for measure, column in rankings.items() if (cell := column.placed[row])},
-            tuple(run for number, run in zip(every.numbers, every.runs, strict=True) if number not in variant.numbers),
         )
-        for row, (name, variant, every) in enumerate(zip(names, several, everything, strict=True))
+        for row, (name, variant) in enumerate(zip(names, several, strict=True))
     ]
     run, better = group.runs[0], rankings["damage"].better
     return Standings(
@@ -203,15 +200,6 @@ def _standings(number: int, group: RunGroup, preset: Preset, free: str | None) -
         },
         tests_limit=limits_of_tests(result for column in rankings.values() for result in column.results),
     )
-
-
-def _once_per_seed(variant: Variant) -> Variant:
-    """The first run of each seed."""
-    first: dict[int, tuple[int, Run]] = {}
-    for number, run in zip(variant.numbers, variant.runs, strict=True):
-        first.setdefault(run.spec.seed, (number, run))
-    numbers, runs = zip(*first.values(), strict=True)
-    return Variant(numbers, runs)
 
 
 def _rankings(several: Sequence[Variant], preset: str, free: str | None) -> dict[Measure, Ranking]:
@@ -361,7 +349,7 @@ def _table(standings: Standings) -> Table:
         rows.append(_before(standings, shown))
     free = f" Free decoding: preset {standings.free}." if standings.free else ""
     limit = f" {standings.tests_limit}" if standings.tests_limit else ""
-    repeated = f" {said}" if (said := repeated_note(standings)) else ""
+    repeated = f" {said}" if (said := repeated_note(row.variant for row in standings.rows)) else ""
     kinds = kinds_of(standings.rows[0].variant.runs[0]) if standings.rows else ""
     kinds = f" ({kinds})" if kinds else ""
     note = (
@@ -372,12 +360,6 @@ def _table(standings: Standings) -> Table:
         f"corrected by Holm; a range where differences are not significant.{repeated}{limit}{free}"
     )
     return with_counts(Table(title_of(standings), tuple(columns), tuple(rows), note))
-
-
-def repeated_note(standings: Standings) -> str:
-    """Runs that are left out because another run of their row has the same seed; "" without any."""
-    names = [run.folder.name for row in standings.rows for run in row.repeated]
-    return f"A seed counts once in a row; left out: {', '.join(names)}." if names else ""
 
 
 def _row(row: Standing, shown: Sequence[Measure]) -> tuple[Cell, ...]:

@@ -8,14 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
-from kgedit.analysis.comparisons import Placed
+from kgedit.analysis.comparisons import Placed, repeated_note
 from kgedit.analysis.leaderboard import (
     HEADINGS,
     MEASURES,
     Measure,
     Standing,
     Standings,
-    repeated_note,
     standings_tables,
     title_of,
 )
@@ -167,7 +166,7 @@ def _shown(one: Standings, table: Table, of: dict[Path, BoardRun], beside: Path)
         title=title_of(one),
         what=" · ".join(what),
         lead=_lead(one),
-        limit=" ".join(filter(None, (repeated_note(one), one.tests_limit))),
+        limit=" ".join(filter(None, (repeated_note(row.variant for row in one.rows), one.tests_limit))),
         columns=columns,
         rows=tuple(rows),
         table=table,

@@ -241,7 +241,7 @@ def _row(row: Standing, standings: Standings) -> dict[str, Any]:
         "method": row.variant.runs[0].spec.method,
         "runs": [run.folder.name for run in row.variant.runs],
         "seeds": [run.spec.seed for run in row.variant.runs],
-        "repeated_runs": [run.folder.name for run in row.repeated],
+        "repeated_runs": [run.folder.name for run in row.variant.repeated],
         "measures": {measure: _placed(placed) for measure, placed in row.cells.items()},
         "significantly_less_damage": list(standings.less_damage[row.name]),
     }

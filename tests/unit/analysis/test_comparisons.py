@@ -99,6 +99,20 @@ def test_runs_that_differ_in_their_seed_are_one_method(tmp_path: Path, runs: lis
     assert seeds_table(runs, "wild") is None
 
 
+def test_a_repeated_seed_counts_once(tmp_path: Path, runs: list[Run]) -> None:
+    more = [
+        write(tmp_path / name, asked("11111111"), method="a", seed=seed) for name, seed in (("again", 7), ("a8", 8))
+    ]
+    found = read_runs([run.folder for run in runs] + more)
+    assert [variant.name for variant in variants(found)] == ["a #1,3", "b #4", "c #5"]
+    seeds, paired = seeds_table(found, "wild"), paired_table(found, "wild")
+    assert seeds is not None
+    assert paired is not None
+    assert (row(seeds)["seeds"], row(seeds)["mean"]) == ("7, 8", 0.75)
+    for table in (seeds, paired):
+        assert table.note.endswith("A seed counts once in a row; left out: again.")
+
+
 def test_only_questions_that_both_answered_are_paired() -> None:
     def judged(questions: list[int], values: list[float]) -> JudgedQuestions:
         relations = np.array([f"P{question}" for question in questions], dtype=np.str_)
