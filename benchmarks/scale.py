@@ -155,7 +155,7 @@ def _functionality(home: Path, _dumps: Path, _out: Path, _workers: int) -> None:
 PARTS = (
     *("engines.store._EDITS_AT_ONCE", "kinds.snapshot_tables._CHANGES_AT_ONCE", "labels._SUBJECTS_AT_ONCE"),
     *("changes._CHANGES_AT_ONCE", "locality._CASES_AT_ONCE", "wording._FACTS_AT_ONCE"),
-    *("chains._CASES_AT_ONCE", "chains._PATHS_AT_ONCE", "chain_answers._PATHS_AT_ONCE"),
+    *("chain_paths._CASES_AT_ONCE", "chain_paths._PATHS_AT_ONCE", "chains._WORDED_AT_ONCE"),
 )
 """Constants of kgedit.timesteps: rows that a step of an export takes at once."""
 

@@ -15,6 +15,7 @@ import numpy as np
 from kgedit.graph_memory.chains import SHORTEST, ChainSearch, FoundChain, steps_of
 from kgedit.graph_memory.dates import DatedQuestion, Period, TimedQuestion, period_of, read_time
 from kgedit.graph_memory.facts import FactTable
+from kgedit.graph_memory.follow_ups import PRONOUN, divided, is_asked_later, is_stated_before, repeats
 from kgedit.graph_memory.gate import MatchGate
 from kgedit.graph_memory.longer_names import (
     country_keys,
@@ -32,7 +33,7 @@ from kgedit.graph_memory.relations import MASK, RelationIndex, content_stems, re
 from kgedit.graph_memory.retrieval import Finding, Retriever, Search
 from kgedit.graph_memory.scoring import windows_of
 from kgedit.llm.embeddings import Embedder, Vectors
-from kgedit.wording.name_index import Mention, NameIndex, Word, composed, name_key, words_of
+from kgedit.wording.name_index import Mention, NameIndex, composed, name_key, words_of
 
 _MOST_MENTIONS = 8
 _MOST_EARLIER_TURNS = 6
@@ -40,54 +41,23 @@ _MOST_EARLIER_NAMES = 5
 _LEAST_MISSPELT = 5
 _LEAST_WORDINGS = 2
 """Relations whose wordings have a word, from which on it is none of a name in lower case."""
-_SHORT_FOLLOW_UP = 9
-"""Words of a follow-up that repeats the earlier question about another name or time."""
 _NEAR = 0.35
 """Second relations of the best name are given too if they are at least 70 % as probable (the logarithm is 0.35)."""
-_CORRECTION = re.compile(r"\b(?:no|sorry|actually|nein|non|perdón),? ", re.IGNORECASE)
-_JOINING = re.compile(
-    # What joins a turn to the earlier one.
-    "and|what|how|about|or|so|then|of|in|for|at|the|a|s|who|whom|which|whose|is|was|are|were|did|does|do|had|has|been|be"
-    # Times and successors.
-    "|now|today|currently|current|before|after|earlier|previous|previously|former|formerly|until|since|there|that|this"
-    "|predecessors?|successors?|replaced?|succeeded|preceded|held?|hold|again|still"
-    # Who or what the earlier question was about.
-    "|he|she|it|they|him|her|them|his|its|their|one|job|post|office|position|role|same|question|please|by|way"
-    "|club|team|city|country|rivals?|neighbou?rs?"
-    "|und|wer|was|wie|ist|war|mit|von|vom|im|der|die|das|den|dem|er|sie|es|davor|vorher|danach|jetzt|heute|dort"
-    "|et|qui|quoi|pour|de|du|des|d|la|le|les|l|en|au|aux|etait|est|avant|apres|maintenant"
-    "|y|e|quien|que|tal|el|los|las|del|era|es|antes|despues|ahora|hoy"
-)
-"""Words of a follow-up that ask for nothing else, in English, German, French and Spanish, without accents."""
 _ABBREVIATED = re.compile(rf"\b{MASK}\.(?=\s[a-z])")
 _LEAST_OF_CHAIN = 0.5
 """Least geometric mean of the probabilities of a chain's relations at which a question is taken to ask for it."""
 _CHAIN_BEHIND = 1.0
 """How far, as a logarithm, a chain may be below the best shorter path: its probability has more factors."""
-_PRONOUN = re.compile(
-    r"\b(?P<of>his|her(?=\s+\w)|their|its|whose|seine?r?|ihre?r?)\b|\b(?:he|she|they|him|her|them|it|there|er|sie|dort"
-    r"|(?:that|this|the) (?:country|city|club|team|company|corporation|group|party|man|woman|person|firm|place))\b",
-    re.IGNORECASE,
-)
-
 _PRESENT = re.compile(
     r"\b(?:now|nowadays|today|current(?:ly)?|these days|at present|at the moment|is|are|who['’]s|jetzt|heute|derzeit"
     r"|aktuell)\b",
     re.IGNORECASE,
 )
 _OF = re.compile(r"^(?:of|in) (?:the )?")
-_ENDS_SENTENCE = re.compile(r"(?<=[\w\"')])[.!?](?=\s)")
 _SPORT = re.compile(
     r"\b(?:football|soccer|coach\w*|manager|trainer|trains|gaffer|squad|team|side|bench|dugout|touchline|national)\b",
     re.IGNORECASE,
 )
-_ASKS = re.compile(
-    r"\W*(?:(?:and|so|now|please|hey|ok) )*(?:wh\w+|how|is|are|was|were|does|do|did|has|have|can|could|would|will|name"
-    r"|tell|give|compare|list|find|look|remind|say|state)\b",
-    re.IGNORECASE,
-)
-"""Beginnings of sentences that ask."""
-_ENDS_STATEMENT = re.compile(r"(?<=[\w\"')])(?:\.(?=\s)|;)")
 
 Ranked = list[tuple[Candidate, float]]
 
@@ -145,7 +115,7 @@ class MatchedSearch:
         with_names = [
             self._with_earlier_names(several, time)
             if not mine or len(several) > 1
-            else self._with_earlier_names(*_divided(time))
+            else self._with_earlier_names(*divided(time))
             for several, time, mine in zip(turns, times, own, strict=True)
         ]
         everything = [each for group in (own, asked_before, with_names) for several in group for each in several]
@@ -213,15 +183,11 @@ class MatchedSearch:
         return _History(self._facts, whole, things)
 
     def _repeated(self, earlier: Ranked, asked: _Asked, search: Search) -> Ranked:
-        """The earlier question about the names of this turn, or about another time.
-
-        A turn with words of its own asks for something else: "When was she born?", "What is the capital of Norway?".
-        """
+        """The earlier question about the names of this turn, or about another time."""
         best, probability = earlier[0]
-        words = words_of(asked.time.text)
-        if len(words) > _SHORT_FOLLOW_UP or _has_own_words(
-            words, asked, self.mentions(asked.time.text, misspelt=search.misspelt)
-        ):
+        turn = asked.time.text
+        said = {word.text for each in asked.before for word in words_of(each.text)}
+        if not repeats(turn, self.mentions(turn, misspelt=search.misspelt), said):
             return []
         if not asked.own:
             return earlier if asked.time.is_about_time else []
@@ -261,7 +227,7 @@ class MatchedSearch:
 
     def _masked(self, text: str, search: Search) -> list[_Masked]:
         mentions = self.mentions(text, misspelt=search.misspelt)
-        stated = [each for each in mentions if _is_stated_before(text, each, mentions)]
+        stated = [each for each in mentions if is_stated_before(text, each, mentions)]
         mentions = [each for each in mentions if each not in stated]
         proper = [
             each
@@ -272,7 +238,7 @@ class MatchedSearch:
         for each in mentions:
             others = [(one.start, one.end) for one in proper if not one.nested and _apart(one, each)]
             windows = windows_of(text, each.start, each.end, others)
-            if _is_asked_later(text, each, mentions):
+            if is_asked_later(text, each, mentions):
                 windows = [max(windows, key=len)]
             # "Is X in NATO?" asks for another relation than "Is X in Y?": the sentence counts with its names, too.
             named = windows_of(text, each.start, each.end)[:1] if others and len(windows) > 1 else []
@@ -385,7 +351,7 @@ class MatchedSearch:
 
     def _with_earlier_names(self, turns: Sequence[str], time: TimedQuestion) -> list[_Masked]:
         """The last turn with its first pronoun replaced by each name of the earlier turns, latest first."""
-        found = _PRONOUN.search(time.text)
+        found = PRONOUN.search(time.text)
         if found is None or len(turns) < 2:
             return []
         ending = "'s" if found["of"] else ""
@@ -422,19 +388,6 @@ class _Asked:
         if self.period is not None or self.time.asks_history or not self.own or _PRESENT.search(self.time.text):
             return self.period
         return self.period_before
-
-
-def _has_own_words(words: Sequence[Word], asked: _Asked, names: Sequence[Mention]) -> bool:
-    """Whether a turn has words besides names and those of the earlier question, of time, and that join both."""
-    corrected = max((found.end() for found in _CORRECTION.finditer(asked.time.text)), default=0)
-    known = {word.text for each in asked.before for word in words_of(each.text)}
-    return any(
-        word.start >= corrected
-        and word.text not in known
-        and not _JOINING.fullmatch(word.text)
-        and not any(name.start <= word.start and word.end <= name.end for name in names)
-        for word in words
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -512,40 +465,6 @@ def _in_order(bests: Ranked, gate: float, worded: Container[str]) -> list[int]:
         return min([probability, *longer])
 
     return sorted(range(len(bests)), key=lambda place: (-rank(place), bests[place][0].named.mention.nested))
-
-
-def _is_asked_later(text: str, mention: Mention, mentions: Sequence[Mention]) -> bool:
-    """Whether a later sentence asks about what the name's sentence states: "A firm owns Fiat. Where is it based?"."""
-    ended = _ENDS_STATEMENT.search(text, mention.end)
-    if ended is None or "?" in text[: ended.end()]:
-        return False
-    asked = text[ended.end() :]
-    named = any(each.start >= ended.end() and not each.nested for each in mentions)
-    return "?" in asked and not named and _PRONOUN.search(asked) is not None
-
-
-def _is_stated_before(text: str, mention: Mention, mentions: Sequence[Mention]) -> bool:
-    """Whether a statement has the name and a later question another: "X is back, isn't he? Who coaches Y now?"."""
-    ended = _ENDS_SENTENCE.search(text, mention.end)
-    if ended is None:
-        return False
-    asked = text[ended.end() :]
-    begun = max((found.end() for found in _ENDS_SENTENCE.finditer(text, 0, mention.start)), default=0)
-    return (
-        "?" in asked
-        and any(each.start >= ended.end() and not each.nested for each in mentions)
-        and _PRONOUN.search(asked) is None
-        and _ASKS.match(text[begun : ended.end()]) is None
-    )
-
-
-def _divided(time: TimedQuestion) -> tuple[list[str], TimedQuestion]:
-    """A text before its last sentence, and that sentence, as two turns: "I read about Fiat. Where is its seat?"."""
-    ends = [found.end() for found in _ENDS_SENTENCE.finditer(time.text)]
-    asked = time.text[ends[-1] :].strip() if ends else ""
-    if not asked.endswith("?") or "?" in time.text[: ends[-1]]:
-        return [time.text], time
-    return [time.text[: ends[-1]], asked], replace(time, text=asked)
 
 
 def _is_within(one: Mention, other: Mention) -> bool:

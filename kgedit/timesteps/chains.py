@@ -17,8 +17,8 @@ import pyarrow.compute as pc
 
 from kgedit.store.engine import select
 from kgedit.store.window import Window
-from kgedit.timesteps.chain_answers import PATH_FILTERS, judge_paths, under_newer_ids
-from kgedit.timesteps.engines import HOPS, Engine
+from kgedit.timesteps.chain_paths import MOST_HOPS, PATH_FILTERS, find_paths, judge_paths, under_newer_ids
+from kgedit.timesteps.engines import Engine
 from kgedit.timesteps.filters import (
     SAME_NAME,
     Filter,
@@ -163,27 +163,7 @@ def _worded_pairs(chains: pa.Table, cases: pa.Table, templates: pa.Table, langua
     )
 
 
-CHAIN_QUERIES = ("hops_from", "hops_to")
-"""Each is a file of cypher/read and one of kgedit/timesteps/engines/sql."""
-
-MOST_HOPS = 4
-"""Longest chain, as in MQuAKE; longer questions are hard to read."""
-
-# FAN and _CANDIDATES are guesses that bound the search around items with hundreds of facts: three facts a step
-# are 27 paths of four facts in one direction, and only one path of each length is asked.
-FAN = 3
-"""Maximum number of facts by which a chain continues from an item, in either direction."""
-
-MAX_DF = 10_000
-"""An item that more facts name, such as a large country, is not entered backwards: the search reads all of them."""
-
-_CANDIDATES = 24
-"""Paths of each length that are judged for a case; one of them is asked."""
-
-_CASES_AT_ONCE = 1000
-"""Cases whose paths are found together: those of 9,000 take more than the 128 MB of an export."""
-
-_PATHS_AT_ONCE = 20_000
+_WORDED_AT_ONCE = 20_000
 """Chains whose questions are in memory together, more by those of one case."""
 
 _OF_WORDED: tuple[Filter, ...] = (
@@ -243,7 +223,7 @@ def _ask(
     labels = window.select(_SUBJECT_LABELS, paths=paths)
     subjects = describe_subjects(window.connection, labels, language=words.language)
     kept, funnel, questions = list[pa.Table](), Counter[str](), list[dict[str, dict[str, Any]]]()
-    for part in _parts(paths):
+    for part in _parts_of_cases(paths):
         worded, counts = _word_chains(window, part, subjects, templates, words)
         filtered = split_by_reason(worded, _OF_WORDED)
         kept.append(
@@ -263,12 +243,12 @@ def _ask(
     return Filtered(pa.concat_tables(kept), paths.slice(0, 0), dict(funnel)), add_counts(questions)
 
 
-def _parts(paths: pa.Table) -> Iterator[pa.Table]:
+def _parts_of_cases(paths: pa.Table) -> Iterator[pa.Table]:
     """Paths in parts, at least one, with all paths of a case in the same part; they are ordered by case_id."""
     ends = pc.run_end_encode(paths["case_id"].combine_chunks()).run_ends.to_pylist() if paths.num_rows else []
     first = 0
     for end in ends:
-        if end - first >= _PATHS_AT_ONCE:
+        if end - first >= _WORDED_AT_ONCE:
             yield paths.slice(first, end - first)
             first = end
     if first < paths.num_rows or not first:
@@ -290,102 +270,6 @@ def unchanged_hops(chains: pa.Table) -> pa.Table:
 def _hop_properties(templates: pa.Table) -> list[str]:
     own = templates.filter(pc.invert(pc.ends_with(templates["template"], ":generic")))
     return sorted(set(own["property"].to_pylist()) - set(TWO_HOP_STOP_LIST))
-
-
-def find_paths(
-    engine: Engine, window: Window, cases: pa.Table, properties: list[str], *, hops: int, seed: int
-) -> pa.Table:
-    """Find paths of three to `hops` facts through cases, without a repeated item or relation, of unchanged facts.
-
-    Returns:
-        Columns chain (a number), case_id, hops, position (of the edit, from 1), nodes (ids of the items, one more
-        than hops) and properties; at most 24 rows per case and length, ordered by case_id, hops, properties and nodes.
-    """
-    onward, back = _HopsAround(window), _HopsAround(window)
-    onward.spread(
-        "object", cases["object"], hops - 1, lambda items: engine.hops_from(window, items, properties, fan=FAN)
-    )
-    back.spread(
-        "subject",
-        cases["subject"],
-        hops - 1,
-        lambda items: engine.hops_to(window, items, properties, fan=FAN, max_df=MAX_DF),
-    )
-    edits = cases.select(["case_id", "subject", "property", "object"]).sort_by("case_id")
-    query, parameters = _draw_paths(hops), {"hops": hops, "seed": str(seed)}
-    found = pa.concat_tables(
-        window.select(query, parameters, edits=edits.slice(first, _CASES_AT_ONCE), onward=onward.found, back=back.found)
-        for first in range(0, max(edits.num_rows, 1), _CASES_AT_ONCE)
-    )
-    return found.add_column(0, "chain", pa.array(range(1, found.num_rows + 1), pa.int64()))
-
-
-def _draw_paths(hops: int) -> str:
-    """SQL of the paths through ``edits``, by the facts ``onward`` from objects and ``back`` from subjects."""
-    steps = "".join(
-        f""", after_{n} AS (
-            SELECT case_id, list_append(nodes, h.object) AS nodes, list_append(properties, h.property) AS properties
-            FROM after_{n - 1} JOIN onward h ON h.subject = nodes[-1]
-            WHERE NOT list_contains(nodes, h.object) AND NOT list_contains(properties, h.property)
-        ), before_{n} AS (
-            SELECT case_id, list_prepend(h.subject, nodes) AS nodes,
-                   list_prepend(h.property, properties) AS properties
-            FROM before_{n - 1} JOIN back h ON h.object = nodes[1]
-            WHERE NOT list_contains(nodes, h.subject) AND NOT list_contains(properties, h.property)
-        )"""
-        for n in range(1, hops)
-    )
-    both = {side: " UNION ALL ".join(f"FROM {side}_{n}" for n in range(hops)) for side in ("after", "before")}
-    return f"""
-        WITH after_0 AS (
-            SELECT case_id, [object] AS nodes, [property] AS properties FROM edits
-        ), before_0 AS (
-            SELECT case_id, [subject] AS nodes, []::VARCHAR[] AS properties FROM edits
-        ){steps}, path AS (
-            SELECT case_id, len(b.properties) + len(a.properties) AS hops, len(b.properties) + 1 AS position,
-                   list_concat(b.nodes, a.nodes) AS nodes, list_concat(b.properties, a.properties) AS properties
-            FROM ({both["before"]}) b JOIN ({both["after"]}) a USING (case_id)
-            WHERE len(b.properties) + len(a.properties) BETWEEN 3 AND $hops
-                  AND NOT list_has_any(b.nodes, a.nodes) AND NOT list_has_any(b.properties, a.properties)
-        )
-        -- Ranked by a hash: a draw depends neither on the other paths nor on their order.
-        FROM path QUALIFY row_number() OVER (
-            PARTITION BY case_id, hops
-            ORDER BY md5(concat_ws('|', $seed, array_to_string(nodes, '|'), array_to_string(properties, '|')))
-        ) <= {_CANDIDATES}
-        ORDER BY case_id, hops, properties, nodes
-    """
-
-
-class _HopsAround:
-    """Facts around items, found step by step."""
-
-    def __init__(self, window: Window) -> None:
-        self._window = window
-        self.found = HOPS.empty_table()
-
-    def spread(self, end: str, items: pa.ChunkedArray, steps: int, ask: Any) -> None:
-        """Find the facts around items, then those around their other ends, and so on.
-
-        Args:
-            end: Column of HOPS where the next step begins.
-            items: Ids.
-            steps: Number of steps.
-            ask: Function from a table with the column id to HOPS.
-        """
-        done = pa.table({"id": pa.array([], pa.string())})
-        waiting = pa.table({"id": items.unique()})
-        for _ in range(steps):
-            if not waiting.num_rows:
-                return
-            new = ask(waiting)
-            self.found = pa.concat_tables([self.found, new])
-            done = pa.concat_tables([done, waiting])
-            waiting = self._window.select(
-                f"SELECT DISTINCT {end} AS id FROM new ANTI JOIN done ON {end} = done.id ORDER BY id",
-                new=new,
-                done=done,
-            )
 
 
 # Entities of chains, and which of them are Wikimedia pages.

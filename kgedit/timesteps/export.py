@@ -23,9 +23,8 @@ from kgedit.store.files import replace_folder, working_folder, write_json
 from kgedit.store.parts import keep_in_parts
 from kgedit.store.snapshots import Snapshot, check_selection
 from kgedit.store.window import Window
+from kgedit.timesteps.chain_paths import CHAIN_QUERIES, MOST_HOPS
 from kgedit.timesteps.chains import (
-    CHAIN_QUERIES,
-    MOST_HOPS,
     Chains,
     find_chains,
     find_shortcuts,

@@ -27,7 +27,7 @@ from kgedit.metrics import METRICS
 from kgedit.sample.generate import write_world
 from kgedit.store.digests import ENTITIES_KEPT
 from kgedit.store.schemas import CLAIMS_KEPT, FACTS
-from kgedit.timesteps.chains import CHAIN_QUERIES
+from kgedit.timesteps.chain_paths import CHAIN_QUERIES
 from kgedit.timesteps.export import QUERIES
 
 ROOT = Path(__file__).resolve().parents[3]

@@ -108,6 +108,15 @@ def test_history_and_follow_ups(memory: GraphMemory, turns: list[str], values: s
 
 @pytest.mark.models
 @pytest.mark.parametrize(
+    "turn", ["ok and Norway", "Thanks! And Norway?", "And what about Norway's one?", "Same for Norway"]
+)
+def test_a_turn_with_another_name_repeats_the_earlier_question(memory: GraphMemory, turn: str) -> None:
+    [finding] = memory.find([["Who is the chancellor of Germany?", "Olaf Scholz.", turn]])
+    assert [value.label for path in finding.paths for row in path.rows for value in row.values] == ["Jonas Gahr Støre"]
+
+
+@pytest.mark.models
+@pytest.mark.parametrize(
     "turn",
     [
         "Tell me a joke about Norway.",

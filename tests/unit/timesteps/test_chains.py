@@ -15,8 +15,7 @@ from world.two_days import about, item, two_snapshots
 from kgedit.errors import TimestepError
 from kgedit.exporters.wikibigedit import export as wikibigedit
 from kgedit.store.window import Window
-from kgedit.timesteps.chain_answers import judge_paths
-from kgedit.timesteps.chains import find_paths
+from kgedit.timesteps.chain_paths import find_paths, judge_paths
 from kgedit.timesteps.engines.store import StoreEngine
 from kgedit.timesteps.export import WikiBigEditSettings, export_timestep
 from kgedit.timesteps.filters import Filtered

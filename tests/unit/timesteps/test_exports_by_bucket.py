@@ -132,9 +132,9 @@ def test_exports_do_not_depend_on_how_many_rows_are_taken_at_once(
 ) -> None:
     # Each step takes a few parts, whose borders are at different rows.
     sizes = {
-        "kgedit.timesteps.chain_answers._PATHS_AT_ONCE": 19,
-        "kgedit.timesteps.chains._CASES_AT_ONCE": 17,
-        "kgedit.timesteps.chains._PATHS_AT_ONCE": 13,
+        "kgedit.timesteps.chain_paths._PATHS_AT_ONCE": 19,
+        "kgedit.timesteps.chain_paths._CASES_AT_ONCE": 17,
+        "kgedit.timesteps.chains._WORDED_AT_ONCE": 13,
         "kgedit.timesteps.engines.store._EDITS_AT_ONCE": 29,
         "kgedit.timesteps.changes._CHANGES_AT_ONCE": 47,
         "kgedit.timesteps.labels._SUBJECTS_AT_ONCE": 37,

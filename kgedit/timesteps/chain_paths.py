@@ -1,4 +1,4 @@
-"""Whether the answer to a question over three or four facts depends on the edit.
+"""Finds paths of three and four facts through an edit, and judges whether their answer depends on it.
 
 Facts are looked up step by step, by their subjects: joined at once, the ways between two items lead through hubs, such
 as a country, and there are more of them than statements.
@@ -6,10 +6,13 @@ as a country, and there are more of them than statements.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from kgedit.store.window import Window
+from kgedit.timesteps.engines import HOPS, Engine
 from kgedit.timesteps.filters import Filter, Filtered, reason_column, split_by_reason
 from kgedit.wikidata.ids import OFFICES, POSITION_HELD
 
@@ -20,6 +23,26 @@ PATH_FILTERS: tuple[Filter, ...] = (
     ("the answer is the office of its holder", "office"),
 )
 
+CHAIN_QUERIES = ("hops_from", "hops_to")
+"""Each is a file of cypher/read and one of kgedit/timesteps/engines/sql."""
+
+MOST_HOPS = 4
+"""Longest chain, as in MQuAKE; longer questions are hard to read."""
+
+# FAN and _CANDIDATES are guesses that bound the search around items with hundreds of facts: three facts a step
+# are 27 paths of four facts in one direction, and only one path of each length is asked.
+FAN = 3
+"""Maximum number of facts by which a chain continues from an item, in either direction."""
+
+MAX_DF = 10_000
+"""An item that more facts name, such as a large country, is not entered backwards: the search reads all of them."""
+
+_CANDIDATES = 24
+"""Paths of each length that are judged for a case; one of them is asked."""
+
+_CASES_AT_ONCE = 1000
+"""Cases whose paths are found together: those of 9,000 take more than the 128 MB of an export."""
+
 _PATHS_AT_ONCE = 50_000
 """Paths whose lists are in memory together: those of 35,000 cases take more than the 128 MB of an export."""
 
@@ -29,12 +52,108 @@ _TABLES = (
 )
 
 
+def find_paths(
+    engine: Engine, window: Window, cases: pa.Table, properties: list[str], *, hops: int, seed: int
+) -> pa.Table:
+    """Find paths of three to `hops` facts through cases, without a repeated item or relation, of unchanged facts.
+
+    Returns:
+        Columns chain (a number), case_id, hops, position (of the edit, from 1), nodes (ids of the items, one more
+        than hops) and properties; at most 24 rows per case and length, ordered by case_id, hops, properties and nodes.
+    """
+    onward, back = _HopsAround(window), _HopsAround(window)
+    onward.spread(
+        "object", cases["object"], hops - 1, lambda items: engine.hops_from(window, items, properties, fan=FAN)
+    )
+    back.spread(
+        "subject",
+        cases["subject"],
+        hops - 1,
+        lambda items: engine.hops_to(window, items, properties, fan=FAN, max_df=MAX_DF),
+    )
+    ordered = cases.select(["case_id", "subject", "property", "object"]).sort_by("case_id")
+    query, parameters = _draw_paths(hops), {"hops": hops, "seed": str(seed)}
+    found = pa.concat_tables(
+        window.select(query, parameters, edits=edits, onward=onward.found, back=back.found)
+        for edits in _parts(ordered, _CASES_AT_ONCE)
+    )
+    return found.add_column(0, "chain", pa.array(range(1, found.num_rows + 1), pa.int64()))
+
+
+def _draw_paths(hops: int) -> str:
+    """SQL of the paths through ``edits``, by the facts ``onward`` from objects and ``back`` from subjects."""
+    steps = "".join(
+        f""", after_{n} AS (
+            SELECT case_id, list_append(nodes, h.object) AS nodes, list_append(properties, h.property) AS properties
+            FROM after_{n - 1} JOIN onward h ON h.subject = nodes[-1]
+            WHERE NOT list_contains(nodes, h.object) AND NOT list_contains(properties, h.property)
+        ), before_{n} AS (
+            SELECT case_id, list_prepend(h.subject, nodes) AS nodes,
+                   list_prepend(h.property, properties) AS properties
+            FROM before_{n - 1} JOIN back h ON h.object = nodes[1]
+            WHERE NOT list_contains(nodes, h.subject) AND NOT list_contains(properties, h.property)
+        )"""
+        for n in range(1, hops)
+    )
+    both = {side: " UNION ALL ".join(f"FROM {side}_{n}" for n in range(hops)) for side in ("after", "before")}
+    return f"""
+        WITH after_0 AS (
+            SELECT case_id, [object] AS nodes, [property] AS properties FROM edits
+        ), before_0 AS (
+            SELECT case_id, [subject] AS nodes, []::VARCHAR[] AS properties FROM edits
+        ){steps}, path AS (
+            SELECT case_id, len(b.properties) + len(a.properties) AS hops, len(b.properties) + 1 AS position,
+                   list_concat(b.nodes, a.nodes) AS nodes, list_concat(b.properties, a.properties) AS properties
+            FROM ({both["before"]}) b JOIN ({both["after"]}) a USING (case_id)
+            WHERE len(b.properties) + len(a.properties) BETWEEN 3 AND $hops
+                  AND NOT list_has_any(b.nodes, a.nodes) AND NOT list_has_any(b.properties, a.properties)
+        )
+        -- Ranked by a hash: a draw depends neither on the other paths nor on their order.
+        FROM path QUALIFY row_number() OVER (
+            PARTITION BY case_id, hops
+            ORDER BY md5(concat_ws('|', $seed, array_to_string(nodes, '|'), array_to_string(properties, '|')))
+        ) <= {_CANDIDATES}
+        ORDER BY case_id, hops, properties, nodes
+    """
+
+
+class _HopsAround:
+    """Facts around items, found step by step."""
+
+    def __init__(self, window: Window) -> None:
+        self._window = window
+        self.found = HOPS.empty_table()
+
+    def spread(self, end: str, items: pa.ChunkedArray, steps: int, ask: Callable[[pa.Table], pa.Table]) -> None:
+        """Find the facts around items, then those around their other ends, and so on.
+
+        Args:
+            end: Column of HOPS where the next step begins.
+            items: Ids.
+            steps: Number of steps.
+            ask: Function from a table with the column id to HOPS.
+        """
+        done = pa.table({"id": pa.array([], pa.string())})
+        waiting = pa.table({"id": items.unique()})
+        for _ in range(steps):
+            if not waiting.num_rows:
+                return
+            new = ask(waiting)
+            self.found = pa.concat_tables([self.found, new])
+            done = pa.concat_tables([done, waiting])
+            waiting = self._window.select(
+                f"SELECT DISTINCT {end} AS id FROM new ANTI JOIN done ON {end} = done.id ORDER BY id",
+                new=new,
+                done=done,
+            )
+
+
 def judge_paths(window: Window, paths: pa.Table, cases: pa.Table) -> Filtered:
     """Drop paths whose answer does not depend on the edit.
 
     Args:
         window: Both snapshots.
-        paths: From kgedit.timesteps.chains.find_paths.
+        paths: From find_paths.
         cases: Columns case_id and old_objects.
 
     Returns:
@@ -48,10 +167,14 @@ def judge_paths(window: Window, paths: pa.Table, cases: pa.Table) -> Filtered:
     for n in range(1, pc.max(paths["hops"]).as_py() or 0):
         window.run(_walk(n))
     window.run(_FOUND, paths=paths)
-    parts = [paths.slice(first, _PATHS_AT_ONCE) for first in range(0, max(paths.num_rows, 1), _PATHS_AT_ONCE)]
-    reasoned = pa.concat_tables([window.select(_JUDGED, part=part) for part in parts])
+    reasoned = pa.concat_tables(window.select(_JUDGED, part=part) for part in _parts(paths, _PATHS_AT_ONCE))
     window.drop(*_TABLES)
     return split_by_reason(reasoned, PATH_FILTERS)
+
+
+def _parts(rows: pa.Table, size: int) -> Iterator[pa.Table]:
+    """Parts of some rows, at least one."""
+    return (rows.slice(first, size) for first in range(0, max(rows.num_rows, 1), size))
 
 
 def under_newer_ids(facts: str, redirects: str) -> str:
