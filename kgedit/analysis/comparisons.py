@@ -102,8 +102,8 @@ def _once_per_seed(runs: Sequence[Run], part: Sequence[int]) -> Variant:
     first: dict[int, int] = {}
     for index in part:
         first.setdefault(runs[index].spec.seed, index)
-    counted = first.values()
-    repeated = tuple(runs[index] for index in part if index not in counted)
+    counted = tuple(first.values())
+    repeated = tuple(runs[index] for index in sorted({*part} - {*counted}))
     return Variant(tuple(index + 1 for index in counted), tuple(runs[index] for index in counted), repeated)
 
 
@@ -124,7 +124,7 @@ def _but_seed(run: Run) -> object:
 def seeds_table(runs: Sequence[Run], preset: str) -> Table | None:
     """Mean and spread over seeds; None if nothing was run with several seeds."""
     rows: list[tuple[Cell, ...]] = []
-    several = variants(runs)
+    several = [variant for variant in variants(runs) if len(variant.runs) > 1]
     for variant in several:
         for axis in AXES:
             found = [main_score(run.pooled("own", axis, preset)) for run in variant.runs]

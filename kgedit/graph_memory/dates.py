@@ -89,7 +89,10 @@ _WRITTEN = (
 """Dates that need no word before them."""
 _SPAN = rf"(?P<year>{_LIKELY_YEAR})\s?[-–/]\s?(?P<last>{_LIKELY_YEAR}|\d\d)\b(?![-/]\d)(?:\s+season\b)?"
 """From one year to another in figures: "2019-2022", a season "2019/20"."""
-_END = tuple(re.compile(date, re.IGNORECASE) for date in (*_WRITTEN, rf"{_PART}\s*{_YEAR}", _YEAR, _YEAR_IN_WORDS))
+_DECADE = r"['’]?(?P<decade>(?:1[5-9]|20)?\d0)(?:['’]?s|ern?(?:[\s-](?:jahren?|years?))?)"
+"""Ten years: "1990s", "90er Jahren"; "1800s" are a hundred."""
+_ENDS = (*_WRITTEN, rf"{_PART}\s*{_YEAR}", _DECADE, _YEAR, _YEAR_IN_WORDS)
+_END = tuple(re.compile(date, re.IGNORECASE) for date in _ENDS)
 """Dates that a period begins and ends with."""
 
 
@@ -97,7 +100,7 @@ def _without_groups(patterns: Iterable[str]) -> str:
     return "|".join(re.sub(r"\(\?P<\w+>", "(?:", each.replace("(?P=mark)", "[./-]")) for each in patterns)
 
 
-_WITH_YEAR = _without_groups((*_WRITTEN, rf"{_PART}\s*{_YEAR}", _LIKELY_YEAR, _YEAR_IN_WORDS))
+_WITH_YEAR = _without_groups(_LIKELY_YEAR if date is _YEAR else date for date in _ENDS)
 _WITHOUT_YEAR = _without_groups((rf"{_DAY}\s+(?:of\s+)?{_MONTH}", rf"{_MONTH}(?:\s+{_DAY})?", _PART))
 _FROM_TO = (
     r"(?:\b(?:between|from|of|since|zwischen|vo[nm]|entre)\s+)?(?:(?:the|dem|el)\s+)?"
@@ -106,15 +109,16 @@ _FROM_TO = (
     rf"(?P<ending>{_WITH_YEAR})\b\)?"
 )
 """From one date to another: "from June to December 2021", "between 2019 and March 2022"."""
-_DECADE = (
+_IN_DECADE = (
     rf"(?:(?P<part>{_any_of(_PARTS)})[\s-]+(?:of\s+)?)?(?:(?:the|der|los|les)\s+)?"
-    r"(?:['’]?(?P<decade>(?:1[5-9]|20)?\d0)(?:['’]?s|ern?(?:[\s-](?:jahren?|years?))?)"
-    r"|(?:years?|années|años)\s+(?P<years>(?:1[5-9]|20)?\d0))(?![\w/-])"
+    rf"(?:{_DECADE}"
+    r"|(?:years|années|años)\s+(?P<years>(?:1[5-9]|20)?\d0))(?![\w/-])"
 )
-"""Ten years: "the 1990s", "den 90er Jahren", "los años 90"."""
+"""A decade after a preposition: "the late 1990s", "los años 90"."""
+_FROM_TO_ANYWHERE = re.compile(rf"{_OPENING}(?:{_BEFORE}(?:the\s+)?)?{_FROM_TO}", re.IGNORECASE)
 _DATES = (
-    re.compile(rf"{_OPENING}(?:{_BEFORE}(?:the\s+)?)?{_FROM_TO}", re.IGNORECASE),
-    re.compile(rf"{_OPENING}{_BEFORE}(?!\d\ds)(?:the\s+|den\s+)?{_DECADE}\)?,?", re.IGNORECASE),
+    _FROM_TO_ANYWHERE,
+    re.compile(rf"{_OPENING}{_BEFORE}(?!\d\ds)(?:the\s+|den\s+)?{_IN_DECADE}\)?,?", re.IGNORECASE),
     re.compile(rf"{_OPENING}{_BEFORE}['’](?P<year>\d\d)(?![\w'’])", re.IGNORECASE),
     *(
         re.compile(rf"{_OPENING}{_BEFORE}{date}\b\)?,?", re.IGNORECASE)
@@ -153,7 +157,7 @@ _BEFORE_NO_YEAR = re.compile(
 _END_OF_TIME = (
     r"\b(?:since|after|until|till|before|from|prior\s+to|up\s+to|vor|nach|seit|bis|ab|avant|après|depuis"
     r"|jusqu['’](?:en|in|à)|antes\s+de|después\s+de|desde|hasta)"
-    r"\s+(?:(?:the|of|year|about|around|circa|den|dem|der|jahre?|el|año)\s+)*"
+    r"\s+(?:(?:the|of|year|about|around|circa|den|dem|der|jahre?|years|el|año)\s+)*"
     rf"(?:{_PART}\s*(?:of\s+)?)?(?:{_DAY}\s+(?:of\s+)?)?(?:{_MONTH},?\s+(?:\d{{1,2}}[a-z]*,?\s+)?(?:of\s+)?)?"
 )
 """Words before a date that is only one end of the time asked about: "before 2019"."""
@@ -290,8 +294,8 @@ def _first_date(text: str, named: Container[int], titled: Container[int]) -> re.
     for pattern in (*_DATES, _ANYWHERE):
         for found in pattern.finditer(text):
             places = [found.start(group) for group in pattern.groupindex if group in _PLACED]
-            bare = pattern is _ANYWHERE and (places[0] in titled or _is_number(text, places[0]))
-            if bare or any(place in named for place in places) or _is_one_end(found):
+            titled_year = pattern is _ANYWHERE and places[0] in titled
+            if titled_year or _is_number(found) or any(place in named for place in places) or _is_one_end(found):
                 continue
             if _is_in_order(found.groupdict()):
                 return found
@@ -313,9 +317,12 @@ def _just_before(text: str, place: int) -> str:
     return text[max(0, place - _LONGEST_BEFORE) : place]
 
 
-def _is_number(text: str, place: int) -> bool:
-    """Whether the words around four figures show that they are not the year asked about."""
-    before, after = _just_before(text, place), text[place + len("2019") :]
+def _is_number(found: re.Match[str]) -> bool:
+    """Whether the words around a year, or two, that need no preposition show that they are not asked about."""
+    if found.re is not _ANYWHERE and found.re is not _FROM_TO_ANYWHERE:
+        return False
+    parts = ("year", "year") if found.re is _ANYWHERE else ("begin", "ending")
+    before, after = _just_before(found.string, found.start(parts[0])), found.string[found.end(parts[1]) :]
     return _BEFORE_NO_YEAR.search(before) is not None or _AFTER_NO_YEAR.search(after) is not None
 
 
@@ -340,10 +347,12 @@ def _without(text: str, spans: Iterable[tuple[int, int]]) -> str:
 def _numbers_of(parts: Mapping[str, str | None]) -> list[int]:
     """Numbers of the one or two dates that one of the patterns found, from its named groups."""
     if begin := parts.get("begin"):
-        last_day = _end_of_period(str(parts["ending"]))
-        return [_end_of_period(begin) or _end_of_period(f"{begin} {last_day // 10_000}"), last_day]
+        last = _numbers_written(str(parts["ending"]))[-1]
+        return [(_numbers_written(begin) or _numbers_written(f"{begin} {last // 10_000}") or [UNKNOWN_START])[0], last]
     if decade := parts.get("decade") or parts.get("years"):
-        return [10_000 * _four_figures(decade), 10_000 * (_four_figures(decade) + 9)]
+        year = _four_figures(decade)
+        is_century = len(decade) == len("1800") and year % 100 == 0 and year < 2000
+        return [10_000 * year, 10_000 * (year + (99 if is_century else 9))]
     if parts.get("century"):
         year = _CENTURIES[str(parts["century"]).lower()] + _NUMBERS[str(parts["rest"]).lower()]
     elif parts.get("since_2000"):
@@ -358,8 +367,8 @@ def _numbers_of(parts: Mapping[str, str | None]) -> list[int]:
     if part := parts.get("part"):
         month = _PARTS[part.lower()]
     number = 10_000 * year + 100 * month + day
-    if last := parts.get("last"):
-        return [number, 10_000 * int(f"{year // 100}{last}" if len(last) == len("20") else last)]
+    if until := parts.get("last"):
+        return [number, 10_000 * int(f"{year // 100}{until}" if len(until) == len("20") else until)]
     return [number]
 
 
@@ -368,10 +377,10 @@ def _four_figures(year: str) -> int:
     return int(year) + (0 if len(year) == len("2019") else 1900 if int(year) >= _FIRST_OF_1900S else 2000)
 
 
-def _end_of_period(written: str) -> int:
-    """Number of a date that a period begins or ends with; UNKNOWN_START if it has no year."""
-    found = next((date for end in _END if (date := end.fullmatch(written)) is not None), None)
-    return UNKNOWN_START if found is None else _numbers_of(found.groupdict())[0]
+def _numbers_written(date: str) -> list[int]:
+    """Numbers of a date that a period begins or ends with, two of a decade; none if it has no year."""
+    found = next((written for end in _END if (written := end.fullmatch(date)) is not None), None)
+    return [] if found is None else _numbers_of(found.groupdict())
 
 
 def _month_and_day(first: int, second: int) -> tuple[int, int]:
@@ -400,8 +409,9 @@ _HISTORY = re.compile(
     r")\b",
     re.IGNORECASE,
 )
-_HALF_OPEN = re.compile(
-    rf"{_END_OF_TIME}(?:{_LIKELY_YEAR}|{_YEAR_IN_WORDS}|[0-3]?\d[./-][\d./-]*{_LIKELY_YEAR})", re.IGNORECASE
+HALF_OPEN = re.compile(
+    rf"{_END_OF_TIME}(?:{_without_groups([_DECADE])}|{_LIKELY_YEAR}|{_YEAR_IN_WORDS}|[0-3]?\d[./-][\d./-]*{_LIKELY_YEAR})",
+    re.IGNORECASE,
 )
 _ABOUT_TIME = re.compile(
     r"\b(?:before|now|then|today|after|until|since|previously|earlier|was|vorher|jetzt)\b", re.IGNORECASE
@@ -432,6 +442,6 @@ def read_time(dated: DatedQuestion, question: str) -> TimedQuestion:
         dated: The question with its dates read, or with none if they are not to be read.
         question: The question.
     """
-    history = not dated.as_of and any(pattern.search(question) for pattern in (_HISTORY, _HALF_OPEN))
+    history = not dated.as_of and any(pattern.search(question) for pattern in (_HISTORY, HALF_OPEN))
     about_time = bool(dated.as_of) or history or _ABOUT_TIME.search(question) is not None
     return TimedQuestion(dated.text, dated.period, history, about_time)

@@ -6,7 +6,8 @@ import re
 from collections.abc import Container, Sequence
 from dataclasses import replace
 
-from kgedit.graph_memory.dates import TimedQuestion
+from kgedit.graph_memory.dates import HALF_OPEN, TimedQuestion
+from kgedit.graph_memory.relations import content_stems
 from kgedit.wording.name_index import Mention, words_of
 
 PRONOUN = re.compile(
@@ -25,21 +26,20 @@ _ASKS = re.compile(
 _ENDS_STATEMENT = re.compile(r"(?<=[\w\"')])(?:\.(?=\s)|;)")
 _MOST_WORDS = 9
 """Words of a follow-up that repeats the earlier question about another name or time."""
-_CORRECTION = re.compile(r"\b(?:no|sorry|actually),? ", re.IGNORECASE)
+_CORRECTION = re.compile(r"\b(?:no|sorry|actually)\b[,.!:]*\s+", re.IGNORECASE)
 _JOINING = re.compile(
     # What joins a turn to the earlier one. Turns to memories in other languages are in English here, but for articles.
-    "and|what|how|about|or|so|then|of|in|over|for|with|at|the|a|s|who|whom|which|whose|is|was|are|were|did|does|do|had"
-    "|has|have|been|be|und|la|le|les|el|los|las"
+    "about|but|or|so|then|over|to|too|also|next|mean|meant|und|la|le|les|el|los|las"
     # Before the question.
-    "|ok|okay|yes|thanks|thank|you|great|nice|good|cool|well|hmm|please"
+    "|ok|okay|yes|yeah|thanks|thank|great|nice|good|cool|well|hmm|please"
     # Times and successors.
-    "|now|today|currently|current|before|after|earlier|previous|previously|former|formerly|until|since|there|that|this"
-    "|predecessors?|successors?|replaced?|succeeded|preceded|held|hold|came|come|again|still"
+    "|now|today|currently|current|before|after|earlier|previous|previously|former|formerly|until|since|there|back|right"
+    "|predecessors?|successors?|replaced?|succeeded|preceded|held|hold|came|come|took|again|still"
     # Who or what the earlier question was about.
-    "|he|she|it|they|him|her|them|his|its|their|one|job|post|office|position|role|same|question|by|way"
+    "|him|one|job|post|office|position|role|same|question|thing|way"
     "|club|team|city|country|rivals?|neighbou?rs?"
 )
-"""Words of a follow-up that ask for nothing else, in lower case without accents."""
+"""Content words of a follow-up that ask for nothing else, in lower case without accents."""
 
 
 def repeats(turn: str, names: Sequence[Mention], earlier: Container[str]) -> bool:
@@ -53,13 +53,15 @@ def repeats(turn: str, names: Sequence[Mention], earlier: Container[str]) -> boo
         earlier: Words of the earlier question.
     """
     words = words_of(turn)
+    passed = [(name.start, name.end) for name in names] + [found.span() for found in HALF_OPEN.finditer(turn)]
     # In "And Leeds... no, Brentford?" only the end counts.
     start = max((found.end() for found in _CORRECTION.finditer(turn)), default=0)
     return len(words) <= _MOST_WORDS and all(
         word.start < start
+        or not content_stems(word.text)
         or _JOINING.fullmatch(word.text)
         or word.text in earlier
-        or any(name.start <= word.start and word.end <= name.end for name in names)
+        or any(begun <= word.start and word.end <= ended for begun, ended in passed)
         for word in words
     )
 

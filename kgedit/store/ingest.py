@@ -254,12 +254,15 @@ def _prepare(staging: Path, unfinished: dict[str, Any], overwrite: bool) -> None
     marker = staging / "load.json"
     try:
         earlier = json.loads(marker.read_bytes())
-    except (FileNotFoundError, ValueError):
-        pass  # no earlier attempt, or an unidentifiable one
-    else:
         if earlier == unfinished:
             return
-        _discard(staging, load_differences(earlier, unfinished, as_of=False) or [_OF_NAME_OR_VERSION], overwrite)
+        differences = load_differences(earlier, unfinished, as_of=False) or [_OF_NAME_OR_VERSION]
+    except FileNotFoundError:
+        differences = []  # no earlier attempt
+    except (ValueError, LookupError, TypeError, AttributeError):
+        differences = [f"{marker.name} is damaged"]
+    if differences:
+        _discard(staging, differences, overwrite)
     shutil.rmtree(staging, ignore_errors=True)
     (staging / "parts").mkdir(parents=True)
     write_json(marker, unfinished)

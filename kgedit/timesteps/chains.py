@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -207,18 +208,22 @@ def find_chains(
     """
     paths = find_paths(engine, window, cases, _hop_properties(templates), hops=hops, seed=seed)
     judged = judge_paths(window, paths, cases)
-    asked, questions = _ask(window, judged.kept, templates, words, seed=seed)
-    lengths = {str(row["values"]): row["counts"] for row in pc.value_counts(asked.kept["hops"]).to_pylist()}
-    kept = judged.kept.num_rows - sum(asked.funnel.values())
-    counts = {"found": paths.num_rows} | judged.funnel | asked.funnel
+    asked, dropped, questions = _ask(window, judged.kept, templates, words, seed=seed)
+    lengths = {str(row["values"]): row["counts"] for row in pc.value_counts(asked["hops"]).to_pylist()}
+    kept = judged.kept.num_rows - sum(dropped.values())
+    counts = {"found": paths.num_rows} | judged.funnel | dropped
     counts |= {"kept": kept, "asked": dict(sorted(lengths.items()))}
-    return Chains(asked.kept, counts, questions)
+    return Chains(asked, counts, questions)
 
 
 def _ask(
     window: Window, paths: pa.Table, templates: pa.Table, words: RelationWords, *, seed: int
-) -> tuple[Filtered, dict[str, dict[str, Any]]]:
-    """Word chains, and choose one per case and length; in parts, because worded chains are ten times as large."""
+) -> tuple[pa.Table, dict[str, int], dict[str, dict[str, Any]]]:
+    """Word chains in parts, because worded chains are ten times as large.
+
+    Returns:
+        One chain per case and length; the number of dropped ones by reason; results of the final filters.
+    """
     window.run(_ENTITIES, paths=paths)
     labels = window.select(_SUBJECT_LABELS, paths=paths)
     subjects = describe_subjects(window.connection, labels, language=words.language)
@@ -240,19 +245,19 @@ def _ask(
         funnel.update(filtered.funnel)
         questions.append(counts)
     window.drop("chain_entity", "chain_page")
-    return Filtered(pa.concat_tables(kept), paths.slice(0, 0), dict(funnel)), add_counts(questions)
+    return pa.concat_tables(kept), dict(funnel), add_counts(questions)
 
 
 def _parts_of_cases(paths: pa.Table) -> Iterator[pa.Table]:
     """Paths in parts, at least one, with all paths of a case in the same part; they are ordered by case_id."""
-    ends = pc.run_end_encode(paths["case_id"].combine_chunks()).run_ends.to_pylist() if paths.num_rows else []
+    cases = pc.run_end_encode(paths["case_id"].combine_chunks())
+    ends = np.asarray(cases.run_ends)
     first = 0
-    for end in ends:
-        if end - first >= _WORDED_AT_ONCE:
-            yield paths.slice(first, end - first)
-            first = end
-    if first < paths.num_rows or not first:
-        yield paths.slice(first)
+    while first < paths.num_rows - _WORDED_AT_ONCE:
+        end = int(ends[np.searchsorted(ends, first + _WORDED_AT_ONCE)])
+        yield paths.slice(first, end - first)
+        first = end
+    yield paths.slice(first)
 
 
 def unchanged_hops(chains: pa.Table) -> pa.Table:

@@ -35,12 +35,13 @@ class Owners:
     def is_anothers(self, completion: Completion, key: str) -> bool:
         """Whether a completion was delivered for another request.
 
-        Not if another attempt already got a different completion of this kind: then the server's completions are equal
-        by chance, and are not repeated.
+        Not if two attempts got different completions with the same reply: then the server's replies are equal by
+        chance, and are not repeated.
         """
         if self._keys.setdefault(completion, key) == key:
             return False
-        return self._doubted.setdefault(key, completion) == completion
+        doubted = self._doubted.setdefault(key, completion)
+        return doubted == completion or doubted.reply != completion.reply
 
     def copy(self) -> Owners:
         """A copy that can be discarded."""

@@ -167,6 +167,12 @@ def test_a_period_within_a_year_is_read_in_other_languages(language: str, time: 
     [
         ("en", "in the 1990s", "1990", "1999"),
         ("en", "during the late 2010s", "2010", "2019"),
+        ("en", "in the year 2010", "2010", ""),
+        ("de", "im Jahr 2010", "2010", ""),
+        ("en", "in the 1800s", "1800", "1899"),
+        ("en", "in the 1980s and 1990s", "1980", "1999"),
+        ("en", "in the 80s and 90s", "1980", "1999"),
+        ("en", "from the 1990s to 2010", "1990", "2010"),
         ("en", "in the 90s", "1990", "1999"),
         ("en", "in '19", "2019", ""),
         ("en", "in '98", "1998", ""),
@@ -192,9 +198,13 @@ def test_a_number_of_years_and_one_end_of_a_time_are_no_decade() -> None:
         "Who led Norway for 20 years?",
         "Who led Norway before the 1990s?",
         "Who runs Norway in 60s?",
+        "Who led Norway since the 90s?",
+        "Which club of Norway has about 1500 to 2000 members?",
+        "Is Norway more than 1800 to 2000 meters high?",
     ):
         assert _read(question).as_of == ""
-    assert read_time(_read("Who led Norway since the 1990s?"), "Who led Norway since the 1990s?").asks_history
+    for question in ("Who led Norway since the 1990s?", "Who led Norway since the 90s?"):
+        assert read_time(_read(question), question).asks_history
 
 
 def test_a_period_of_several_dates_has_the_days_between_them() -> None:

@@ -94,6 +94,7 @@ def test_other_texts_get_nothing(memory: GraphMemory) -> None:
         (["Who was chancellor of Germany in 2020?", "Angela Merkel.", "And Italy?"], {"Giuseppe Conte"}),
         (["Who was chancellor of Germany in 2020?", "Angela Merkel.", "And Italy now?"], {"Giorgia Meloni"}),
         (["Who was chancellor of Germany in 2020?", "Angela Merkel.", "And now?"], {"Olaf Scholz"}),
+        (["Who is chancellor of Germany?", "Olaf Scholz.", "And before 2021?"], {"Angela Merkel", "Olaf Scholz"}),
         (["Who was chancellor of Germany in 2020?", "Angela Merkel.", "And in 2022?"], {"Olaf Scholz"}),
         (
             ["Who was chancellor of Germany in 2020?", "Angela Merkel.", "And in Italy before?"],
@@ -108,7 +109,8 @@ def test_history_and_follow_ups(memory: GraphMemory, turns: list[str], values: s
 
 @pytest.mark.models
 @pytest.mark.parametrize(
-    "turn", ["ok and Norway", "Thanks! And Norway?", "And what about Norway's one?", "Same for Norway"]
+    "turn",
+    ["ok and Norway", "Thanks! And Norway?", "And what about Norway's one?", "Same for Norway", "No, I meant Norway."],
 )
 def test_a_turn_with_another_name_repeats_the_earlier_question(memory: GraphMemory, turn: str) -> None:
     [finding] = memory.find([["Who is the chancellor of Germany?", "Olaf Scholz.", turn]])

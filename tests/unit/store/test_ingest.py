@@ -450,6 +450,17 @@ def test_a_load_with_other_options_discards_old_parts_and_says_why(
     assert hashes(tmp_path / "home") == hashes(tmp_path / "undisturbed")
 
 
+@pytest.mark.parametrize("content", ["{}", "[]", "null", '{"source": {"name": "d"}}', "{"])
+def test_an_unfinished_load_whose_marker_is_damaged_is_discarded(
+    content: str, tmp_path: Path, dump: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    interrupt(tmp_path / "home", dump, 4)
+    (marker,) = (tmp_path / "home").rglob("load.json")
+    marker.write_text(content, encoding="utf-8")
+    load(tmp_path / "home", dump, DATE, block_bytes=SMALL)
+    assert caplog.messages[0].splitlines()[1:] == ["  - load.json is damaged"]
+
+
 def test_two_loads_of_one_date_at_once_are_refused(tmp_path: Path, dump: Path) -> None:
     import fcntl
 
