@@ -4,11 +4,11 @@
 
 Generates dumps of each size (generated_dumps.py), and runs every stage in a separate process: a bare json.loads loop
 over the older dump, loading both dumps, the delta for a graph, the files of graphs around changes and of changed pairs,
-functionality, exports without a graph (with two hops, with chains, and with the profile wikifactdiff), and taking
-what changed out of the store (load-changes). For each it prints processor seconds, the peak memory of the process and
-its workers together, the bytes written, the growth exponents between sizes (1 is linear), and an extrapolation to two
-full dumps; for exports and load-changes also those of each step. With --data, existing dumps are used again. --parts 16
-exports in as many parts as a dump 16 times as large has.
+functionality, exports without a graph (with two hops, with chains, and with the profile wikifactdiff), taking what
+changed out of the store (load-changes), and a memory of all facts between items. For each it prints processor seconds,
+the peak memory of the process and its workers together, the bytes written, the growth exponents between sizes (1 is
+linear), and an extrapolation to two full dumps; for exports and load-changes also those of each step. With --data,
+existing dumps are used again. --parts 16 exports in as many parts as a dump 16 times as large has.
 PYTHONPATH=CHECKOUT measures another version of kgedit.
 """
 
@@ -57,6 +57,7 @@ STAGES = (
     "export of chains",
     "export as wikifactdiff",
     "load changes",
+    "memory",
 )
 
 WITH_TEXT = ("json.loads", "load older", "load newer")
@@ -181,6 +182,13 @@ def _load_changes(home: Path, _dumps: Path, out: Path, _workers: int) -> None:
         kgedit.Home(out).load_changes(home, *DATES[:2], graph=False)
 
 
+def _memory(home: Path, _dumps: Path, out: Path, _workers: int) -> None:
+    from kgedit.verbs.memory import build_memory
+
+    out.mkdir()
+    build_memory(out / "facts.kgmemory", home=home)
+
+
 def _steps_file(home: Path) -> Path:
     return home.parent / "steps"
 
@@ -197,6 +205,7 @@ WORK: dict[str, Callable[[Path, Path, Path, int], None]] = {
     "export of chains": lambda home, _dumps, out, _workers: _export(home, out, hops=4),
     "export as wikifactdiff": lambda home, _dumps, out, _workers: _export(home, out, profile="wikifactdiff"),
     "load changes": _load_changes,
+    "memory": _memory,
 }
 
 

@@ -24,7 +24,7 @@ from kgedit import __version__
 from kgedit.errors import GraphError, KgeditError, StoreError
 from kgedit.graph.queries import read_query
 from kgedit.graph_memory.gate import read_gate
-from kgedit.graph_memory.graph_memory import GraphMemory
+from kgedit.graph_memory.graph_memory import LEARNED_AT_ONCE, GraphMemory
 from kgedit.graph_memory.languages import ENGLISH
 from kgedit.graph_memory.learning import LEARNED
 from kgedit.graph_memory.matching import read_matcher
@@ -46,13 +46,28 @@ from kgedit.wording.templates import template_version
 if TYPE_CHECKING:
     from kgedit.graph.connection import Graph
 
-_FACTS = f"""
-    SELECT f.subject, s.label AS subject_label, s.description AS subject_description, s.aliases AS subject_aliases,
-           f.property, f.property_label, f.object, o.label AS object_label, f.start_time, f.end_time,
-           f.since::BIGINT AS since, nullif(f.until, {OPEN_END})::BIGINT AS until
-    FROM whole_facts f JOIN whole_terms s ON s.id = f.subject JOIN whole_terms o ON o.id = f.object
-    WHERE f.subject[1] = 'Q' ORDER BY f.since, f.subject, f.property, f.object
-"""
+# Not in one query, which would hold the hash tables of all its joins beside the rows to sort.
+_FACTS = (
+    f"""
+    CREATE TABLE item_fact AS
+    SELECT subject, property, property_label, object, start_time, end_time,
+           since::BIGINT AS since, nullif(until, {OPEN_END})::BIGINT AS until
+    FROM whole_facts WHERE subject[1] = 'Q'
+    """,
+    "CREATE TABLE item_name AS SELECT id, label, description, aliases FROM whole_terms WHERE id[1] = 'Q'",
+    """
+    CREATE TABLE valued_fact AS
+    SELECT f.*, o.label AS object_label FROM item_fact f JOIN (SELECT id, label FROM item_name) o ON o.id = f.object
+    """,
+    "DROP TABLE item_fact",
+    """
+    CREATE TABLE named_fact AS
+    SELECT f.*, s.label AS subject_label, s.description AS subject_description, s.aliases AS subject_aliases
+    FROM valued_fact f JOIN item_name s ON s.id = f.subject
+    """,
+    "DROP TABLE valued_fact",
+)
+"""Statements that create named_fact, with the columns DATED_FACTS, in a timeline of facts between items."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +190,10 @@ def read_dated_facts(snapshots: Sequence[Snapshot], properties: Sequence[str] = 
     """
     scope = Scope(evidence=False, items_only=True, properties=tuple(properties))
     with TemporaryDirectory() as spill, open_timeline(snapshots, scope, spill=Path(spill)) as connection:
-        found: pa.Table = connection.sql(_FACTS).to_arrow_table()
+        for statement in _FACTS:
+            connection.execute(statement)
+        ordered = f"SELECT {', '.join(DATED_FACTS.names)} FROM named_fact ORDER BY since, subject, property, object"
+        found: pa.Table = connection.sql(ordered).to_arrow_table()
     return found.cast(DATED_FACTS)
 
 
@@ -298,30 +316,40 @@ def unhinted_names(connection: duckdb.DuckDBPyConnection, facts: pa.Table) -> pa
 
 
 def _learn(memory: GraphMemory, facts: pa.Table, subjects: pa.Table) -> None:
-    worded = word_facts(facts, choose_templates(facts, catalogue=None), subjects)
+    templates = choose_templates(facts, catalogue=None)
     since = _stated("start_time", "since")
-    rows = select(
+    dated = select(
         f"""
+        SELECT CASE WHEN until IS NOT NULL THEN {_stated("end_time", "until")} END AS stated_until,
+               -- A start surely after the end is unknown (FactTable.end_value). "2020-99" is after every day of 2020.
+               CASE WHEN stated_until || '-99' < {since} THEN '' ELSE {since} END AS stated_since, *
+        FROM facts ORDER BY since, subject, property, object
+        """,
+        facts=facts,
+    )
+    days = sorted({day for name in ("since", "until") for day in pc.unique(dated[name]).to_pylist() if day is not None})
+    for day in days:
+        ended = dated.filter(pc.equal(dated["until"], day))
+        memory.end_values(ended["subject"], ended["property"], ended["object"], ended["stated_until"])
+        begun = dated.filter(pc.equal(dated["since"], day))
+        for start in range(0, begun.num_rows, LEARNED_AT_ONCE):
+            memory.learn_table(_worded(begun.slice(start, LEARNED_AT_ONCE), templates, subjects))
+
+
+def _worded(facts: pa.Table, templates: pa.Table, subjects: pa.Table) -> pa.Table:
+    """Facts as a memory learns them; their wordings take a kilobyte each."""
+    rows = select(
+        """
         SELECT concat_ws(':', subject, property, object) AS case_id, trim(subject_label) AS subject_label,
                coalesce(subject_description, '') AS subject_description,
                coalesce(subject_aliases, []) AS subject_aliases, trim(object_label) AS object_label,
-               trim(object_label) AS answer,
-               CASE WHEN until IS NOT NULL THEN {_stated("end_time", "until")} END AS stated_until,
-               -- A start surely after the end is unknown (FactTable.end_value). "2020-99" is after every day of 2020.
-               CASE WHEN stated_until || '-99' < {since} THEN '' ELSE {since} END AS stated_since,
-               [] AS old_objects, [] AS old_answers,
-               * EXCLUDE (subject_label, subject_description, subject_aliases, object_label)
-        FROM worded ORDER BY since, subject, property, object
+               trim(object_label) AS answer, stated_since AS since, [] AS old_objects, [] AS old_answers,
+               * EXCLUDE (subject_label, subject_description, subject_aliases, object_label, since)
+        FROM worded ORDER BY subject, property, object
         """,
-        worded=worded,
+        worded=word_facts(facts, templates, subjects),
     )
-    days = sorted({day for name in ("since", "until") for day in rows[name].to_pylist() if day is not None})
-    for day in days:
-        ended = rows.filter(pc.equal(rows["until"], day))
-        memory.end_values(ended["subject"], ended["property"], ended["object"], ended["stated_until"])
-        begun = rows.filter(pc.equal(rows["since"], day))
-        named = begun.drop_columns(["since"]).rename_columns({"stated_since": "since"})
-        memory.learn_table(named.select(LEARNED.names).cast(LEARNED))
+    return rows.select(LEARNED.names).cast(LEARNED)
 
 
 def _stated(own: str, seen: str) -> str:

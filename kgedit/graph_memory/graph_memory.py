@@ -36,7 +36,8 @@ __all__ = ["Finding", "FoundPath", "GraphMemory", "Remembered", "Search"]
 
 _MOST_MENTIONS = 12
 _AT_ONCE = 256
-_LEARNED_AT_ONCE = 65_536
+LEARNED_AT_ONCE = 65_536
+"""Rows that are read from a table at once: Python objects of them take 200 MB."""
 _MOST_PATHS = 200
 """Paths of relations from a name that are compared with a question about a chain."""
 _USUAL = Search()
@@ -109,8 +110,8 @@ class GraphMemory:
     def learn_table(self, table: pa.Table) -> None:
         """Add facts of a table with the schema kgedit.graph_memory.learning.LEARNED, in its order."""
         self._conflicts = None
-        for start in range(0, table.num_rows, _LEARNED_AT_ONCE):
-            self._learn_some(table.slice(start, _LEARNED_AT_ONCE))
+        for start in range(0, table.num_rows, LEARNED_AT_ONCE):
+            self._learn_some(table.slice(start, LEARNED_AT_ONCE))
 
     def _learn_some(self, table: pa.Table) -> None:
         column = {name: table[name].to_pylist() for name in table.column_names}
