@@ -19,6 +19,7 @@ from scipy import sparse
 
 from kgedit.timesteps.engines.sparse_cosine import (
     COSINE_UNIT,
+    DOCUMENTS_AT_ONCE,
     NeighbourIndex,
     inverse_frequencies,
     weigh,
@@ -75,7 +76,8 @@ def main() -> None:
     print(f"{given.subjects:,} entities, {counts.nnz / given.subjects:.1f} features each, largest in {holders.max():,}")
 
     begun, worked = time.perf_counter(), time.process_time()
-    index = NeighbourIndex(counts, weights)
+    starts = range(0, given.subjects, DOCUMENTS_AT_ONCE)
+    index = NeighbourIndex((counts[start : start + DOCUMENTS_AT_ONCE] for start in starts), weights)
     built = time.perf_counter() - begun
     found, last = 0, {}
     for block in index.nearest(vectors[:asked], np.arange(asked), n=NEAREST_ENTITIES, threads=given.threads):

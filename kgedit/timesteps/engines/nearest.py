@@ -10,7 +10,13 @@ from scipy import sparse
 
 from kgedit.store.window import Window
 from kgedit.timesteps.engines import NEAREST
-from kgedit.timesteps.engines.sparse_cosine import Nearest, NeighbourIndex, inverse_frequencies, weigh
+from kgedit.timesteps.engines.sparse_cosine import (
+    DOCUMENTS_AT_ONCE,
+    Nearest,
+    NeighbourIndex,
+    inverse_frequencies,
+    weigh,
+)
 
 _ROWS_AT_ONCE = 1_000_000
 """Rows of a result table: 2,000 subjects with 500 neighbours each, about 40 MB."""
@@ -26,20 +32,23 @@ def find_nearest(window: Window, *, n: int) -> Iterator[pa.Table]:
         Columns NEAREST, about a million rows at a time.
     """
     names, subjects = (
-        window.select(f"SELECT id FROM {table} ORDER BY {place}")["id"]
-        for table, place in (("numbered", "number"), ("sought", "place"))
+        window.select(f"SELECT id FROM {table} ORDER BY number")["id"] for table in ("numbered", "sought")
     )
     holders = window.select("SELECT holders FROM entity_feature ORDER BY number")["holders"].to_numpy()
-    documents = _matrix(window, "document_feature", (len(names), len(holders)))
-    sought = _matrix(window, "sought_feature", (len(subjects), len(holders)))
-    own = window.select("SELECT coalesce(number, -1) AS own FROM sought LEFT JOIN numbered USING (id) ORDER BY place")
+    weights = inverse_frequencies(holders, len(names))
+    sought = weigh(_matrix(window, "sought_feature", range(len(subjects)), len(holders)), weights)
+    places = range(len(names))
+    blocks = (places[start : start + DOCUMENTS_AT_ONCE] for start in places[::DOCUMENTS_AT_ONCE])
+    index = NeighbourIndex((_matrix(window, "document_feature", block, len(holders)) for block in blocks), weights)
+    own = window.select(
+        "SELECT coalesce(n.number, -1) AS own FROM sought s LEFT JOIN numbered n USING (id) ORDER BY s.number"
+    )
     for table in _KEPT_ENTITIES:
         window.connection.execute(f"DROP TABLE {table}")
     if not len(names) or not len(subjects):
         return
-    weights = inverse_frequencies(holders, len(names))
     waiting: list[Nearest] = []
-    for block in NeighbourIndex(documents, weights).nearest(weigh(sought, weights), own["own"].to_numpy(), n=n):
+    for block in index.nearest(sought, own["own"].to_numpy(), n=n):
         waiting.append(block)
         if sum(len(part.query) for part in waiting) >= _ROWS_AT_ONCE:
             yield _table(waiting, subjects, names)
@@ -57,10 +66,11 @@ def _table(blocks: list[Nearest], subjects: pa.ChunkedArray, names: pa.ChunkedAr
     return pa.table(columns, names=NEAREST.names).cast(NEAREST)
 
 
-def _matrix(window: Window, table: str, shape: tuple[int, int]) -> sparse.csr_array:
-    """Convert a sorted table (line, feature, times) to a sparse matrix of feature counts."""
+def _matrix(window: Window, table: str, lines: range, features: int) -> sparse.csr_array:
+    """Convert some lines of a table (line, feature, times), sorted by line, to a sparse matrix of feature counts."""
     narrow = "line::INTEGER AS line, feature::INTEGER AS feature, times::INTEGER AS times"
-    found = window.select(f"SELECT {narrow} FROM {table} ORDER BY line, feature")
-    starts = np.searchsorted(found["line"].to_numpy(), np.arange(shape[0] + 1))
+    some = f"line BETWEEN {lines.start} AND {lines.stop - 1}"
+    found = window.select(f"SELECT {narrow} FROM {table} WHERE {some} ORDER BY line, feature")
+    starts = np.searchsorted(found["line"].to_numpy(), np.arange(lines.start, lines.stop + 1))
     times = found["times"].to_numpy().astype(np.float64)
-    return sparse.csr_array((times, found["feature"].to_numpy(), starts), shape=shape)
+    return sparse.csr_array((times, found["feature"].to_numpy(), starts), shape=(len(lines), features))

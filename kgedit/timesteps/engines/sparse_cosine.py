@@ -10,7 +10,7 @@ The Cypher implementation is cypher/read/nearest_entities; tests compare both.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
@@ -29,8 +29,11 @@ WEIGHT_UNIT = 10_000
 COSINE_UNIT = 1_000_000
 """Cosines are integers in millionths."""
 
-_QUERIES_AT_ONCE, _DOCUMENTS_AT_ONCE = 64, 65_536
-"""The products of a block take at most 64 x 65,536 x 12 bytes, 50 MB, per thread."""
+DOCUMENTS_AT_ONCE = 65_536
+"""Documents of a block that `NeighbourIndex` is given."""
+
+_QUERIES_AT_ONCE = 64
+"""Their products with a block take at most 64 x 65,536 x 12 bytes, 50 MB, per thread."""
 
 _TIGHTEN = 8
 """If a query has this many times n candidates, all but the n best are dropped."""
@@ -66,16 +69,17 @@ class NeighbourIndex:
     """Index of documents that finds those most similar to a query.
 
     Args:
-        counts: Counts of features, (documents, features).
+        counts: Counts of features, (documents, features), in blocks of documents; each is read when the one before it
+            is indexed.
         weights: From inverse_frequencies, (features,).
     """
 
-    def __init__(self, counts: sparse.csr_array, weights: Floats) -> None:
-        weighed = weigh(counts, weights)
-        self._blocks = [
-            _Block(weighed[start : start + _DOCUMENTS_AT_ONCE], start)
-            for start in range(0, weighed.shape[0], _DOCUMENTS_AT_ONCE)
-        ]
+    def __init__(self, counts: Iterable[sparse.csr_array], weights: Floats) -> None:
+        self._blocks: list[_Block] = []
+        start = 0
+        for some in counts:
+            self._blocks.append(_Block(weigh(some, weights), start))
+            start += some.shape[0]
 
     def nearest(
         self, queries: sparse.csr_array, own: Numbers, *, n: int, threads: int | None = None

@@ -31,8 +31,8 @@ from kgedit.wikidata.ids import (
 
 SIDES = ("old", "new")
 
-_MEMORY = "1GB"
-"""Memory limit of DuckDB; the rest spills to disk."""
+_MEMORY = "256MB"
+"""Memory of DuckDB on two cores; the rest spills to disk."""
 
 _PROPERTY_CLASS_DEPTH = 4
 """Number of subclass-of steps from a property's class, as in the paper's code."""

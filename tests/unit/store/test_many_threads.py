@@ -1,4 +1,4 @@
-"""A load of 80,000 statements on 64 cores, an export of it on two and on 64, and a memory of it with little memory."""
+"""A load of 80,000 statements on 64 cores, an export of it on two and on 64, and other work on it in little memory."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ import kgedit
 from kgedit.graph_memory.building import read_dated_facts
 from kgedit.store import bucket_files, timeline
 from kgedit.store.snapshots import list_snapshots
+from kgedit.store.window import Window
+from kgedit.timesteps.engines.store import StoreEngine
 
 STATEMENTS = 80_000
 ROWS = 2_048
@@ -57,3 +59,17 @@ def test_facts_of_a_memory_are_joined_with_their_names_one_end_at_a_time(
     little = read_dated_facts(snapshots)
     assert little.num_rows > STATEMENTS / 2
     assert little.equals(enough)
+
+
+@pytest.mark.slow
+def test_features_of_entities_are_numbers_that_spill(
+    home: kgedit.Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KGEDIT_STORE_THREADS", "1")
+    found = []
+    for memory in ("15MB", "256MB"):  # texts of all pairs of a property and an item need more than 16 MB
+        with Window(*list_snapshots(home.path), spill=tmp_path, memory=memory) as window:
+            items = window.select("SELECT id FROM old_entities WHERE kind = 'item' ORDER BY id")
+            found += StoreEngine().nearest_entities(window, items.slice(0, 100), items, n=5)
+    assert found[0].num_rows > 400
+    assert found[0].equals(found[1])

@@ -46,11 +46,11 @@ def plain(counts: sparse.csr_array, weights: np.ndarray, own: np.ndarray, n: int
 def test_it_is_the_plain_product_in_whatever_blocks(
     counts: sparse.csr_array, monkeypatch: pytest.MonkeyPatch, documents_at_once: int, queries_at_once: int, n: int
 ) -> None:
-    monkeypatch.setattr(sparse_cosine, "_DOCUMENTS_AT_ONCE", documents_at_once)
     monkeypatch.setattr(sparse_cosine, "_QUERIES_AT_ONCE", queries_at_once)
     weights = inverse_frequencies(np.bincount(counts.indices, minlength=FEATURES), DOCUMENTS)
     own = np.arange(DOCUMENTS)
-    index = NeighbourIndex(counts, weights)
+    starts = range(0, DOCUMENTS, documents_at_once)
+    index = NeighbourIndex((counts[start : start + documents_at_once] for start in starts), weights)
     blocks = list(index.nearest(weigh(counts, weights), own, n=n, threads=2))
     found = [
         (int(query), int(document), int(cosine))
@@ -65,6 +65,6 @@ def test_a_query_that_is_no_document_keeps_its_own_features_in_its_length() -> N
     counts = sparse.csr_array(np.array([[1.0, 0.0], [0.0, 0.0]]))
     weights = inverse_frequencies(np.array([1, 0]), 2)
     query = weigh(sparse.csr_array(np.array([[1.0, 1.0]])), weights)
-    (block,) = NeighbourIndex(counts, weights).nearest(query, np.array([-1]), n=5)
+    (block,) = NeighbourIndex([counts], weights).nearest(query, np.array([-1]), n=5)
     assert block.document.tolist() == [0]
     assert block.cosine.tolist() == [round(COSINE_UNIT * weights[0] / np.hypot(*weights))]
