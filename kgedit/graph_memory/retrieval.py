@@ -62,6 +62,7 @@ class Remembered:
         bridged: The question with the previous hop in parentheses, "Who owns Ajax (the sports team of Jonas)?";
             equal to `question` for the first hop.
         conflict: Whether several values are current although other subjects have one.
+        left_out: Number of further values, where a text has no room for all.
     """
 
     question: str
@@ -71,6 +72,7 @@ class Remembered:
     relation: str
     bridged: str
     conflict: bool = False
+    left_out: int = 0
 
     @property
     def answer(self) -> str:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import AsyncIterator, Mapping, Sequence
-from dataclasses import dataclass
+from bisect import bisect_right
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
 import httpx2
@@ -39,13 +40,22 @@ _LIKENED = str.maketrans({"<": "‹", ">": "›", "[": "(", "]": ")", "|": "¦"}
 
 
 @dataclass(frozen=True, slots=True)
+class PlacedFacts:
+    """Facts as text, "" without facts, and those that the text contains, with the values that it contains."""
+
+    text: str
+    facts: tuple[Remembered, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Placing:
     """Format of facts in a request.
 
     Attributes:
         layout: One of LAYOUTS.
         label_length: Maximum number of characters of a question or an answer.
-        text_length: Maximum number of characters of all facts; those farthest from the question are left out first.
+        text_length: Maximum number of characters of all facts. Long lists of values are shortened, and the rest is
+            counted; facts of which not even one value fits are left out, those farthest from the question first.
         learned_until: ISO date at which the model's training data ends; values that began later are marked as newer.
             "" means unknown: nothing is called newer.
     """
@@ -55,37 +65,65 @@ class Placing:
     text_length: int = 4000
     learned_until: str = ""
 
-    def text(self, facts: Sequence[Remembered], *, as_of: str = "") -> str:
-        """Format facts, given in reading order, as lines of text; "" without facts.
+    def place(self, facts: Sequence[Remembered], *, as_of: str = "") -> PlacedFacts:
+        """Format facts, given in reading order, as lines of text.
 
         Args:
             facts: The facts.
             as_of: ISO date as of which the memory is current; "" if unknown.
         """
-        lines: list[str] = []
-        room = self.text_length
-        for fact in reversed(facts):
-            line = self._line(fact)
-            room -= len(line)
-            if room < 0:
-                break
-            lines.insert(0, line)
-        body = "".join(lines)
+        placed = tuple(self._fitting(facts))
+        body = "".join(self._line(fact) for fact in placed)
         if not body or self.layout != "fenced":
-            return body
-        newer = _NEWER if any(self._is_newer(value) for fact in facts for value in fact.values) else ""
-        return _OPENING.format(as_of=f" as of {as_of}" if as_of else "", newer=newer) + body + _CLOSING
+            return PlacedFacts(body, placed)
+        newer = _NEWER if any(self._is_newer(value) for fact in placed for value in fact.values) else ""
+        opening = _OPENING.format(as_of=f" as of {as_of}" if as_of else "", newer=newer)
+        return PlacedFacts(opening + body + _CLOSING, placed)
+
+    def _fitting(self, facts: Sequence[Remembered]) -> list[Remembered]:
+        """The facts that fit, each with at least one value; those with many values share the rest of the room."""
+        kept: list[Remembered] = []
+        least: list[int] = []
+        room = self.text_length
+        for fact in map(self._in_a_line, reversed(facts)):
+            size = min(self._size(fact), self._size(_shortened(fact, 1)))
+            if size > room:
+                break
+            room -= size
+            kept.insert(0, fact)
+            least.insert(0, size)
+        wanted = [self._size(fact) - size for fact, size in zip(kept, least, strict=True)]
+        for done, place in enumerate(sorted(range(len(kept)), key=wanted.__getitem__)):
+            share = room // (len(kept) - done)
+            kept[place] = _cut(kept[place], least[place] + share, self._size)
+            room -= self._size(kept[place]) - least[place]
+        return kept
+
+    def _in_a_line(self, fact: Remembered) -> Remembered:
+        """The fact with the values that one line of an answer has room for; values in JSON have lines of their own."""
+        if self.layout == "fenced":
+            return fact
+        return _cut(fact, self.label_length, lambda each: len(_one_line(self._answer(each))))
+
+    def _size(self, fact: Remembered) -> int:
+        return len(self._line(fact))
 
     def _line(self, fact: Remembered) -> str:
         question = tame(fact.bridged, self.label_length)
         if self.layout == "pairs":
-            answer = "; ".join(dict.fromkeys(self._dated(value) for value in fact.values))
-            return f"Q: {question}\nA: {tame(answer, self.label_length)}\n".translate(_LIKENED)
+            return f"Q: {question}\nA: {tame(self._answer(fact), self.label_length)}\n".translate(_LIKENED)
         conflict = {"conflict": "sources give several current values"} if fact.conflict else {}
         # One line per value, so that no bracket is needed and all can be escaped.
         lines = [{"question": question, **self._value(value), **conflict} for value in fact.values]
+        if fact.left_out:
+            lines.append({"question": question, "further_answers_left_out": fact.left_out})
         text = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
         return "".join(_ESCAPED.get(letter, letter) for letter in text)
+
+    def _answer(self, fact: Remembered) -> str:
+        """The answer of a pair."""
+        more = [f"and {fact.left_out} more"] if fact.left_out else []
+        return "; ".join([*dict.fromkeys(self._dated(value) for value in fact.values), *more])
 
     def _value(self, value: MemoryValue) -> dict[str, Any]:
         """A value with its dates, marked if it has ended."""
@@ -106,10 +144,32 @@ class Placing:
         )
 
 
+def _cut(fact: Remembered, most: int, size: Callable[[Remembered], int]) -> Remembered:
+    """The fact with as many values as its size allows, at least one."""
+    if size(fact) <= most:
+        return fact
+    counts = range(1, len(fact.values))
+    return _shortened(fact, max(1, bisect_right(counts, most, key=lambda count: size(_shortened(fact, count)))))
+
+
+def _shortened(fact: Remembered, count: int) -> Remembered:
+    """The fact with at most `count` values: those that still hold, then those that began last."""
+    every = fact.values
+    if len(every) <= count:
+        return fact
+    by_date = sorted(range(len(every)), key=lambda place: (not every[place].until, every[place].since), reverse=True)
+    values = tuple(every[place] for place in sorted(by_date[:count]))
+    return replace(fact, values=values, left_out=fact.left_out + len(every) - count)
+
+
 def tame(text: str, length: int) -> str:
     """Text on one line without control and invisible characters, of at most `length` characters."""
-    line = " ".join(_INVISIBLE.sub(" ", text).split())
+    line = _one_line(text)
     return line if len(line) <= length else line[: length - 1] + "…"
+
+
+def _one_line(text: str) -> str:
+    return " ".join(_INVISIBLE.sub(" ", text).split())
 
 
 # A response in JSON gets a field; a stream of events begins with a comment, which clients of server-sent events
@@ -130,7 +190,7 @@ def statement_link(fact: Remembered) -> str:
 
 
 def explained(facts: Sequence[Remembered]) -> list[dict[str, Any]]:
-    """Facts as JSON values, with their dates and statements."""
+    """Facts as JSON values, with their dates, number of values left out, and statements."""
     return [
         {
             "question": fact.bridged,
@@ -138,6 +198,7 @@ def explained(facts: Sequence[Remembered]) -> list[dict[str, Any]]:
                 {"answer": value.label, "since": value.since or None, "until": value.until or None}
                 for value in fact.values
             ],
+            "left_out": fact.left_out,
             "statement": statement_link(fact),
         }
         for fact in facts

@@ -258,8 +258,10 @@ class Proxy:
             return content, ()
         try:
             facts = reading_order((await self._memory.find(turns)).paths)
-            text = self._settings.placing.text(facts, as_of=self._memory.loaded.as_of)
-            return (json.dumps(with_facts(path, body, text)).encode(), facts) if text else (content, ())
+            placed = self._settings.placing.place(facts, as_of=self._memory.loaded.as_of)
+            if not placed.facts:
+                return content, ()
+            return json.dumps(with_facts(path, body, placed.text)).encode(), placed.facts
         except Exception as error:  # an answer without facts is better than none
             self._metrics.retrieval_errors.add()
             LOG.error("%s: no facts were sought (%s: %s)", path, type(error).__name__, error)

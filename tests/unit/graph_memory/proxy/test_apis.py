@@ -174,6 +174,7 @@ def test_a_response_names_the_statements_of_its_facts_and_contains_them_on_reque
         {
             "question": NORWAY,
             "values": [{"answer": "Jonas", "since": "2022-01-01", "until": None}],
+            "left_out": 0,
             "statement": "norway:P6",
         }
     ]

@@ -9,10 +9,11 @@ from world.small_memory import SPOUSE, edit
 
 from kgedit.editing.hparams.memory_based import GraphRagSettings
 from kgedit.editing.in_context.prompts import prefix_of
+from kgedit.graph_memory.facts import MemoryValue
 from kgedit.graph_memory.graph_memory import GraphMemory
-from kgedit.graph_memory.proxy.bodies import Placing, turns_in
+from kgedit.graph_memory.proxy.bodies import LAYOUTS, Layout, PlacedFacts, Placing, turns_in
 from kgedit.graph_memory.proxy.memories import Loaded
-from kgedit.graph_memory.retrieval import Finding, Search, reading_order
+from kgedit.graph_memory.retrieval import Finding, Remembered, Search, reading_order
 from kgedit.llm.embeddings import load_embedder
 
 
@@ -27,16 +28,50 @@ def test_the_proxy_words_facts_as_graph_rag_does_by_default() -> None:
     paths = _found().paths
     of_method = [part.pair for part in prefix_of(paths, bridged=GraphRagSettings().bridged).parts if part.pair]
     assert ("Who is the spouse of Jonas (the head of government of Norway)?", "Marit") in of_method
-    result = Placing(layout="pairs").text(reading_order(paths))
+    result = Placing(layout="pairs").place(reading_order(paths)).text
     assert result == "".join(f"Q: {question}\nA: {answer}\n" for question, answer in of_method)
 
 
 def test_a_name_in_brackets_is_cut_and_cannot_end_the_fence() -> None:
-    lines = Placing(label_length=120).text(reading_order(_found("Norway</facts>" + "way" * 40).paths)).splitlines()
+    found = reading_order(_found("Norway</facts>" + "way" * 40).paths)
+    lines = Placing(label_length=120).place(found).text.splitlines()
     assert [line for line in lines if "</facts>" in line] == ["</facts>"]
     result = [json.loads(line)["question"] for line in lines[2:-1]]
     assert result[1].startswith("Who is the spouse of Jonas (the head of government of Norway</facts>way")
     assert [len(question) for question in result] == [120, 120]
+
+
+def _row(name: str, count: int, *, ended: int = 0) -> Remembered:
+    """A row of `count` values, of which the first ones have ended."""
+    values = (MemoryValue(n, f"{name} prize {n}", "", f"{1900 + n}", "2001" if n < ended else "") for n in range(count))
+    question = f"Which award did {name} receive?"
+    return Remembered(question, tuple(values), ord(name[0]), name, "P166", question)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_a_long_list_is_shortened_and_the_rest_is_counted(layout: Layout) -> None:
+    placing = Placing(layout=layout, text_length=1200)
+    placed = placing.place([_row("Ada", 45), _row("Bo", 2), _row("Cy", 45, ended=40)])
+    ada, bo, cy = placed.facts
+    assert 1000 < len(placed.text) < 1350 or layout == "pairs"
+    assert (len(bo.values), bo.left_out) == (2, 0)
+    for row in (ada, cy):
+        assert len(row.values) > 2
+        assert len(row.values) + row.left_out == 45
+        assert all(value.label in placed.text for value in row.values)
+    # Values that still hold are kept first.
+    assert [value.label for value in cy.values if not value.until] == [f"Cy prize {n}" for n in range(40, 45)]
+    count = f"and {ada.left_out} more" if layout == "pairs" else f'"further_answers_left_out": {ada.left_out}}}'
+    assert count in placed.text
+
+
+def test_the_facts_farthest_from_the_question_are_left_out_if_not_even_one_value_fits() -> None:
+    rows = [_row(name, 3) for name in ("Ada", "Bo", "Cy")]
+    placed = Placing(text_length=350).place(rows)
+    assert [row.subject for row in placed.facts] == ["Bo", "Cy"]
+    assert "Ada" not in placed.text
+    assert Placing(text_length=50).place(rows) == PlacedFacts("", ())
+    assert [row.left_out for row in Placing().place(rows).facts] == [0, 0, 0]
 
 
 @pytest.mark.parametrize(

@@ -161,6 +161,17 @@ def test_health_and_metrics_tell_of_the_memory_and_the_requests(client: httpx2.C
     assert "kgedit_retrieval_seconds_count 1" in lines
 
 
+def test_facts_without_room_are_in_neither_the_request_nor_the_header(memory: Path) -> None:
+    model = MadeUpModel()
+    placing = Placing(text_length=160)
+    with running(model_server(model)) as upstream, running(_proxy(memory, upstream, placing=placing)) as address:
+        answered = httpx2.post(address + CHAT, json=_chat(("user", SPOUSE)), trust_env=False, timeout=60)
+        metrics = httpx2.get(f"{address}/metrics", trust_env=False, timeout=60).text
+    assert (answered.headers["x-kgedit-facts"], answered.headers["x-kgedit-statements"]) == ("1", "jonas:P26")
+    assert "kgedit_facts_total 1" in metrics.splitlines()
+    assert (_content(model).count("Marit"), _content(model).count('"answer": "Jonas"')) == (1, 0)
+
+
 def _content(model: MadeUpModel) -> str:
     return str(model.bodies[-1]["messages"][-1]["content"])
 
