@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from kgedit.graph_memory.graph_memory import GraphMemory
+from kgedit.graph_memory.graph_memory import GraphMemory, Unused
 from kgedit.graph_memory.retrieval import Finding, FoundPath, Remembered, Search
+
+_REASONS: dict[Unused, str] = {
+    "no fact": "the memory contains no current fact of {names}",
+    "no fact then": "the memory contains no fact of {names} {when}",
+    "not asked": "the memory contains facts of {names}, but the question asks for none of them",
+    "excluded": "the question is not about {names} (words of the question, parts of longer names, or next to words "
+    "that mean another subject)",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +29,7 @@ class MemoryAnswer:
         closest: The best path if the gate rejected every path; None if the question names no known subject.
         names: Known names in the question, each with the ids of all entities of that name.
         gate: Minimum probability that was required.
+        unused: Reason for each name if nothing was found.
     """
 
     question: str
@@ -28,6 +38,7 @@ class MemoryAnswer:
     closest: FoundPath | None
     names: tuple[tuple[str, tuple[str, ...]], ...]
     gate: float
+    unused: Mapping[str, Unused] = field(default_factory=dict)
 
     @property
     def why_nothing(self) -> str:
@@ -37,10 +48,10 @@ class MemoryAnswer:
         if not self.names:
             return "no subject of the memory is named in the question"
         if self.closest is None or self.finding.probability is None:
-            when = f" as of {self.as_of}" if self.as_of else " at that time"
-            return (
-                f"the memory contains no fact of {', '.join(name for name, _ in self.names)}{when}, or the words "
-                "beside the name mean another subject"
+            return "; ".join(
+                text.format(names=", ".join(names), when=f"as of {self.as_of}" if self.as_of else "at that time")
+                for reason, text in _REASONS.items()
+                if (names := [name for name, why in self.unused.items() if why == reason])
             )
         path = " > ".join(row.question for row in self.closest.rows)
         return (
@@ -74,11 +85,12 @@ def ask_memory(memory: GraphMemory, question: str, search: Search, *, as_of: str
         as_of: ISO date of any precision; "" means now, or the date in the question.
     """
     [finding] = memory.find([question], search, as_of=as_of)
-    closest = None
+    closest, unused = None, dict[str, Unused]()
     if not finding.paths:
         [anything] = memory.find([question], replace(search, gate=0.0), as_of=as_of)
         closest = anything.paths[0] if anything.paths else None
-    return MemoryAnswer(question, as_of, finding, closest, tuple(memory.names_in(question)), search.gate)
+        unused = memory.why_unused(question, search, as_of=as_of)
+    return MemoryAnswer(question, as_of, finding, closest, tuple(memory.names_in(question)), search.gate, unused)
 
 
 def _fact(row: Remembered, hop: int) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -18,6 +18,7 @@ from kgedit.columns import NumberColumn, TextColumn
 from kgedit.graph_memory.chains import steps_of
 from kgedit.graph_memory.dates import UNKNOWN_END, DatedQuestion, date_number, period_of
 from kgedit.graph_memory.facts import FactTable, conflicting_rows, find_conflicts
+from kgedit.graph_memory.follow_ups import is_stated_before
 from kgedit.graph_memory.gate import Gate, read_gate, read_match_gate
 from kgedit.graph_memory.languages import ENGLISH, guess_language, has_marks, read_lexicon
 from kgedit.graph_memory.learning import Learner, MemoryChange, fresh_rows, table_of_cases
@@ -41,6 +42,10 @@ LEARNED_AT_ONCE = 65_536
 _MOST_PATHS = 200
 """Paths of relations from a name that are compared with a question about a chain."""
 _USUAL = Search()
+
+Unused = Literal["excluded", "no fact", "no fact then", "not asked"]
+"""excluded: the name is not what the question is about. no fact, no fact then: its subjects have no current fact, or
+none at the time that is asked about. not asked: they have facts, but the question's words ask for none of them."""
 
 
 class GraphMemory:
@@ -167,6 +172,33 @@ class GraphMemory:
             for mention in self._mentions(text, misspelt=True)
         ]
 
+    def why_unused(self, question: str, search: Search, *, as_of: str = "") -> dict[str, Unused]:
+        """Reason why a search for a question finds nothing about a name, for each name in it. Arguments: see `find`."""
+        text = self._read(question)
+        dated = DatedQuestion(text, "") if as_of or not search.dated else self._dated(text)
+        period = period_of(as_of) if as_of else dated.period
+        asked = {subject for mention in self._asked(dated.text, search) for subject in mention.subjects}
+
+        def reason(subjects: list[int]) -> Unused:
+            if asked.isdisjoint(subjects):
+                return "excluded"
+            facts = self._facts.steps(np.array(subjects, dtype=np.int32), period, ended=self._matcher is not None)
+            return "not asked" if len(facts[0]) else "no fact" if period is None else "no fact then"
+
+        return {
+            name: reason([self._facts.number_of(each) for each in several]) for name, several in self.names_in(question)
+        }
+
+    def _dated(self, text: str) -> DatedQuestion:
+        return read_date_beside_names(text, self._names.find, self._other_names.find)
+
+    def _asked(self, text: str, search: Search) -> list[Mention]:
+        """Names that a question may be about."""
+        if self._matcher is None:
+            return self._mentions(text, misspelt=search.misspelt)
+        mentions = self._matched_search(self._matcher).mentions(text, misspelt=search.misspelt)
+        return [each for each in mentions if not is_stated_before(text, each, mentions)]
+
     def label_of(self, identifier: str) -> str:
         """Label of an entity; "" for an unknown id."""
         number = self._facts.number_of(identifier)
@@ -263,11 +295,7 @@ class GraphMemory:
     def _find_matched(self, turns: Sequence[Sequence[str]], search: Search, as_of: str) -> list[Finding]:
         """Find by the matcher, and relations that it does not know by their wordings."""
         assert self._matcher is not None
-        retriever = self._retriever()
-        matched = MatchedSearch(
-            self._names, self._other_names, self._relations, retriever, self._matcher, read_match_gate(), self._embed
-        )
-        found = matched.find(turns, search, as_of)
+        found = self._matched_search(self._matcher).find(turns, search, as_of)
         unknown = self._relations.identifiers_besides(self._matcher.asked)
         open_places = [place for place, each in enumerate(found) if not each.paths and unknown]
         if not open_places:
@@ -277,6 +305,12 @@ class GraphMemory:
             if each.paths and any(row.relation in unknown for row in each.paths[0].rows):
                 found[place] = each
         return found
+
+    def _matched_search(self, matcher: RelationMatcher) -> MatchedSearch:
+        retriever = self._retriever()
+        return MatchedSearch(
+            self._names, self._other_names, self._relations, retriever, matcher, read_match_gate(), self._embed
+        )
 
     def conflicts(self) -> pa.Table:
         """Rows with several current values although their relation usually has one.

@@ -11,6 +11,7 @@ import pytest
 from everyday_questions import EverydayQuestion, read_nothing, read_questions
 from everyday_transcript import transcript
 
+from kgedit.graph_memory.asking import ask_memory
 from kgedit.graph_memory.building import open_memory
 from kgedit.graph_memory.graph_memory import GraphMemory
 from kgedit.graph_memory.retrieval import Search
@@ -167,6 +168,19 @@ def test_a_longer_name_than_a_label_is_another_entity(memory: GraphMemory) -> No
     assert memory.names_in("Who governs New Norway?") == []
     [finding] = memory.find(["Who governs New Norway?"])
     assert finding.paths == ()
+
+
+@pytest.mark.models
+@pytest.mark.parametrize(
+    ("question", "unused"),
+    [
+        ("Who is the chancellor of Austria?", {"chancellor": "excluded"}),
+        ("Who is the chancellor of Germany in 1800?", {"chancellor": "excluded", "Germany": "no fact then"}),
+        ("Who is the mayor of Berlin, Maryland?", {"Berlin": "excluded"}),
+    ],
+)
+def test_a_name_without_facts_has_its_reason(memory: GraphMemory, question: str, unused: dict[str, str]) -> None:
+    assert ask_memory(memory, question, Search()).unused == unused
 
 
 @pytest.mark.models

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import pyarrow as pa
 import pytest
+from world.small_memory import small_memory
 
-from kgedit.graph_memory.asking import MemoryAnswer
+from kgedit.graph_memory.asking import MemoryAnswer, ask_memory
+from kgedit.graph_memory.graph_memory import Unused
 from kgedit.graph_memory.matching import Unexplained, Vocabulary, read_matcher
-from kgedit.graph_memory.retrieval import Finding
+from kgedit.graph_memory.retrieval import Finding, Search
 
 
 @pytest.fixture(scope="module")
@@ -75,9 +78,44 @@ def test_an_office_before_a_verb_is_explained(vocabulary: Vocabulary) -> None:
     assert vocabulary.unexplained("Who is the captain of X?", ["P286"]).leading == 1
 
 
-def test_names_that_mean_another_subject_are_a_reason_for_nothing() -> None:
-    names = (("VfB Stuttgart", ("Q4512",)),)
-    answer = MemoryAnswer("Who coaches the women's team of VfB Stuttgart?", "", Finding(), None, names, 0.5)
-    assert answer.why_nothing == (
-        "the memory contains no fact of VfB Stuttgart at that time, or the words beside the name mean another subject"
-    )
+EXCLUDED = (
+    "the question is not about {} (words of the question, parts of longer names, or next to words that mean another "
+    "subject)"
+)
+
+
+@pytest.mark.parametrize(
+    ("unused", "as_of", "why"),
+    [
+        ({"VfB Stuttgart": "excluded"}, "2019", EXCLUDED.format("VfB Stuttgart")),
+        (
+            {"Norway": "no fact then", "Sweden": "no fact then"},
+            "",
+            "the memory contains no fact of Norway, Sweden at that time",
+        ),
+        ({"Norway": "no fact then"}, "1750", "the memory contains no fact of Norway as of 1750"),
+        ({"Norway": "no fact"}, "", "the memory contains no current fact of Norway"),
+        (
+            {"chancellor": "excluded", "Norway": "not asked"},
+            "",
+            "the memory contains facts of Norway, but the question "
+            "asks for none of them; " + EXCLUDED.format("chancellor"),
+        ),
+    ],
+)
+def test_each_name_has_its_own_reason_for_nothing(unused: dict[str, Unused], as_of: str, why: str) -> None:
+    names = tuple((name, ("Q1",)) for name in unused)
+    assert MemoryAnswer("", as_of, Finding(), None, names, 0.5, unused).why_nothing == why
+
+
+def test_only_a_date_makes_time_the_reason() -> None:
+    memory = small_memory()
+    memory.end_values(*(pa.array([text]) for text in ("sweden", "P6", "magdalena", "2022-06-01")))
+    search = Search(gate=0.0)
+    for question, as_of, name, why in (
+        ("Who governs Sweden?", "", "Sweden", "no fact"),
+        ("Who governs Sweden?", "2023", "Sweden", "no fact then"),
+        ("Who governed Norway in 1750?", "", "Norway", "no fact then"),
+    ):
+        assert ask_memory(memory, question, search, as_of=as_of).unused == {name: why}
+    assert ask_memory(memory, "Who governs Norway?", search).unused == {}
