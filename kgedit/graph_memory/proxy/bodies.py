@@ -238,6 +238,10 @@ ASKING = (*sorted(MESSAGES), *sorted(ITEMS), *sorted(PROMPTS))
 """Paths of requests that facts are added to."""
 
 _Q_LINE = re.compile(r"^[ \t]*Q:[ \t]*(.*)$", re.MULTILINE)
+_FENCED = re.compile(
+    r"^[ \t]*(?P<fence>`{3,}+(?=[^`\n]*$)|~{3,}+).*?(?:^[ \t]*(?P=fence)[`~]*[ \t\r]*$|\Z)", re.MULTILINE | re.DOTALL
+)
+"""A block of code in Markdown, to its end or that of the text. Blocks in lists are indented by any number of spaces."""
 _MOST_ASKED = 4000
 _MOST_TURNS = 6
 _TEXT_PARTS = ("text", "input_text", "output_text")
@@ -297,13 +301,27 @@ def _readable(text: str) -> str:
 
 
 def _placed(prompt: str, text: str) -> str:
-    """Insert text before the first `Q:` line, which may belong to a demonstration, else before the last paragraph."""
+    place = _place_of_facts(prompt)
+    return prompt[:place] + text + prompt[place:]
+
+
+def _place_of_facts(prompt: str) -> int:
+    """Index of the first `Q:` line, which may belong to a demonstration, else of the last paragraph.
+
+    Facts are never placed in a fenced block, but before the last paragraph that begins before or with it.
+    """
     first = _Q_LINE.search(prompt)
-    if first is not None:
-        return prompt[: first.start()] + text + prompt[first.start() :]
-    end = len(prompt.rstrip())
-    start = max(prompt.rfind("\n\n", 0, end) + 2, 0) if "\n\n" in prompt[:end] else 0
-    return prompt[:start] + text + prompt[start:]
+    place = _paragraph_before(prompt, len(prompt.rstrip())) if first is None else first.start()
+    for block in reversed(list(_FENCED.finditer(prompt))):
+        if block.start() < place < block.end():
+            place = _paragraph_before(prompt, block.start())
+    return place
+
+
+def _paragraph_before(prompt: str, end: int) -> int:
+    """Index of the last paragraph that begins at or before an index."""
+    found = prompt.rfind("\n\n", 0, end)
+    return found + 2 if found >= 0 else 0
 
 
 def _content_with(content: Any, text: str) -> Any:

@@ -11,7 +11,7 @@ from kgedit.editing.hparams.memory_based import GraphRagSettings
 from kgedit.editing.in_context.prompts import prefix_of
 from kgedit.graph_memory.facts import MemoryValue
 from kgedit.graph_memory.graph_memory import GraphMemory
-from kgedit.graph_memory.proxy.bodies import LAYOUTS, Layout, PlacedFacts, Placing, turns_in
+from kgedit.graph_memory.proxy.bodies import LAYOUTS, Layout, PlacedFacts, Placing, turns_in, with_facts
 from kgedit.graph_memory.proxy.memories import Loaded
 from kgedit.graph_memory.retrieval import Finding, Remembered, Search, reading_order
 from kgedit.llm.embeddings import load_embedder
@@ -72,6 +72,30 @@ def test_the_facts_farthest_from_the_question_are_left_out_if_not_even_one_value
     assert "Ada" not in placed.text
     assert Placing(text_length=50).place(rows) == PlacedFacts("", ())
     assert [row.left_out for row in Placing().place(rows).facts] == [0, 0, 0]
+
+
+_CODE = "```python\nx = 1\n\nprint(x)\n```"
+
+
+@pytest.mark.parametrize(
+    "prompt",
+    [
+        f"Who governs Norway?\n\nHere is my code:\n\n|{_CODE}",
+        f"Who governs Norway?\n\n|Here is my code:\n{_CODE}",
+        f"|Here is my code:\n{_CODE}\nWho governs Norway?",
+        f"{_CODE}\n\n|Who governs Norway?",
+        "Who governs Norway?\n\n|```\nx = 1\n\ny = 2\n",
+        "Who governs Norway?\n\n|~~~\n```\n\n```\n\n~~~",
+        "Who governs Norway?\n\n|````\n```\n\n```\n\n````\n",
+        f"Who governs Norway?\n\n|{_CODE}\n{_CODE}",
+        "Who governs Norway?\n\n- item\n\n|    ```\n    a\n\n    b\n    ```",
+        "Be brief.\n\n|```\nQ: Who governs Norway?\n\n```",
+        "```x``` is code.\n\n|Who governs Norway?",
+    ],
+)
+def test_facts_are_never_placed_in_a_block_of_code(prompt: str) -> None:
+    body = with_facts("/api/generate", {"prompt": prompt.replace("|", "")}, "|")
+    assert body == {"prompt": prompt}
 
 
 @pytest.mark.parametrize(
