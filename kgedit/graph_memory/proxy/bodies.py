@@ -249,22 +249,44 @@ _HALF_CHARACTERS = re.compile("[\ud800-\udfff]")
 """Surrogates without their other half, as in half an emoji. JSON can contain them, but tokenizers refuse them."""
 
 
-def turns_in(path: str, body: Mapping[str, Any]) -> tuple[str, ...]:
+def readings_in(path: str, body: Mapping[str, Any]) -> list[tuple[str, ...]]:
+    """Turns to search for, the first reading with facts counts: the last text part of each message, then all its parts.
+
+    Other parts are often documents, whose names are not asked about, but the last one may only say how to answer.
+    """
+    readings = (turns_in(path, body, part) for part in (_last_part, _all_parts))
+    return [turns for turns in dict.fromkeys(readings) if turns]
+
+
+def _last_part(content: Any) -> str:
+    return (_texts(content) or [""])[-1]
+
+
+def _all_parts(content: Any) -> str:
+    return "\n\n".join(_texts(content))
+
+
+def turns_in(path: str, body: Mapping[str, Any], text_of: Callable[[Any], str] = _last_part) -> tuple[str, ...]:
     """Last turns of a request, user and assistant in turn, the question last; empty without a question.
 
     Only the last `Q:` line of a few-shot prompt is the question. Half characters are replaced.
+
+    Args:
+        path: Path of the request.
+        body: The request.
+        text_of: Text of a message's content.
     """
     if path in PROMPTS:
         asked = _asked(_prompt(body))
         return (asked,) if asked else ()
     messages = _messages(path, body)
     place = _last_user(messages)
-    asked = _asked(_text(messages[place].get("content"))) if place >= 0 else ""
+    asked = _asked(text_of(messages[place].get("content"))) if place >= 0 else ""
     if not asked:
         return ()
     earlier: list[tuple[str, str]] = []
     for message in messages[:place]:
-        role, text = message.get("role"), _text(message.get("content")).strip()
+        role, text = message.get("role"), text_of(message.get("content")).strip()
         if role not in ("user", "assistant") or not text:
             continue
         if earlier and earlier[-1][0] == role:
@@ -346,12 +368,11 @@ def _last_user(messages: Sequence[Any]) -> int:
     return users[-1] if users else -1
 
 
-def _text(content: Any) -> str:
-    """Text of a message: its content, or the last text part, which is the question in requests with images."""
+def _texts(content: Any) -> list[str]:
+    """Text parts of a message's content."""
     if isinstance(content, list):
-        texts = [part["text"] for part in content if _is_text(part)]
-        return texts[-1] if texts else ""
-    return content if isinstance(content, str) else ""
+        return [part["text"] for part in content if _is_text(part)]
+    return [content] if isinstance(content, str) else []
 
 
 def _prompt(body: Mapping[str, Any]) -> str:

@@ -40,7 +40,7 @@ from kgedit.graph_memory.proxy.bodies import (
     explained_body,
     explained_stream,
     fact_headers,
-    turns_in,
+    readings_in,
     with_facts,
 )
 from kgedit.graph_memory.proxy.http import (
@@ -254,14 +254,15 @@ class Proxy:
             body = json.loads(content)
         except (ValueError, RecursionError):
             return content, ()
-        if not isinstance(body, dict) or not (turns := turns_in(path, body)):
+        if not isinstance(body, dict):
             return content, ()
         try:
-            facts = reading_order((await self._memory.find(turns)).paths)
-            placed = self._settings.placing.place(facts, as_of=self._memory.loaded.as_of)
-            if not placed.facts:
-                return content, ()
-            return json.dumps(with_facts(path, body, placed.text)).encode(), placed.facts
+            for turns in readings_in(path, body):
+                facts = reading_order((await self._memory.find(turns)).paths)
+                placed = self._settings.placing.place(facts, as_of=self._memory.loaded.as_of)
+                if placed.facts:
+                    return json.dumps(with_facts(path, body, placed.text)).encode(), placed.facts
+            return content, ()
         except Exception as error:  # an answer without facts is better than none
             self._metrics.retrieval_errors.add()
             LOG.error("%s: no facts were sought (%s: %s)", path, type(error).__name__, error)

@@ -337,6 +337,16 @@ def test_facts_that_are_added_do_not_change_the_question_that_is_asked(
     assert sent[2]["content"][1]["text"].endswith(f"</facts>\n{NORWAY}")
 
 
+@pytest.mark.parametrize("texts", [(NORWAY, "Answer in one word."), ("A report about Sweden.", NORWAY), (NORWAY, "")])
+def test_the_question_may_be_in_any_text_part(client: httpx2.Client, model: MadeUpModel, texts: Sequence[str]) -> None:
+    parts = [{"type": "text", "text": text} for text in texts]
+    assert client.post(CHAT, json=_chat(("user", parts))).headers["x-kgedit-facts"] == "1"
+    first, last = model.bodies[-1]["messages"][-1]["content"]
+    assert first == parts[0]
+    assert '"answer": "Jonas"' in last["text"]
+    assert last["text"].endswith(f"</facts>\n{texts[1]}")
+
+
 @pytest.mark.slow
 def test_pairs_stand_at_the_first_question_of_a_prompt(memory: Path) -> None:
     model = MadeUpModel()
