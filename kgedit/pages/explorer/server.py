@@ -337,13 +337,13 @@ class Routes:
         older, newer = _dates(asked)
         pairs = asked.get("selection")
         if pairs is None:
-            chosen = asked.get("filters", {})
+            chosen = _or(asked, "filters", {})
             if not isinstance(chosen, dict) or not all(_are_texts(values) for values in chosen.values()):
                 raise KgeditError('"filters" must be lists of texts by facet.')
-            selection = self._windows.pairs(older, newer, _filters(str(asked.get("q", "")), chosen))
+            selection = self._windows.pairs(older, newer, _filters(_text(asked, "q"), chosen))
         else:
             selection = _selection(pairs)
-        name, profile = (str(asked.get(key, "")) for key in ("name", "profile"))
+        name, profile = (_text(asked, key) for key in ("name", "profile"))
         return _as_json(self._exports.start(older, newer, selection, name=name, profile=profile))
 
 
@@ -386,11 +386,24 @@ def _filters(text: str, chosen: Mapping[str, Sequence[str]]) -> Filters:
 def _dates(given: Mapping[str, Any]) -> tuple[int, int]:
     found = []
     for name in ("from", "to"):
-        text = str(given.get(name, ""))
+        text = str(_or(given, name, ""))
         if len(text) != 8 or not text.isascii() or not text.isdigit():
             raise KgeditError(f"'{name}' must be the day of a snapshot as YYYYMMDD, not '{text[:40]}'.")
         found.append(int(text))
     return found[0], found[1]
+
+
+def _text(given: Mapping[str, Any], name: str) -> str:
+    text = _or(given, name, "")
+    if not isinstance(text, str):
+        raise KgeditError(f"'{name}' must be a text.")
+    return text
+
+
+def _or(given: Mapping[str, Any], name: str, default: Any) -> Any:
+    """A field's value; the default if it is missing or null."""
+    value = given.get(name)
+    return default if value is None else value
 
 
 def _whole(request: Request, name: str, default: int, *, most: int) -> int:

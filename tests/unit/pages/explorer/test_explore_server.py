@@ -181,8 +181,11 @@ def test_a_selection_becomes_a_timestep(client: TestClient, export: MadeUpExport
     assert "Give the timestep another name" in again.text
 
 
-def test_all_changes_that_pass_the_filters_can_be_selected(client: TestClient, export: MadeUpExport) -> None:
-    asked = WINDOW | {"filters": {"act": ["none"]}, "q": "", "name": "gone", "profile": "wikibigedit"}
+@pytest.mark.parametrize(("text", "name"), [("", "gone"), (None, "gone2")])
+def test_all_changes_that_pass_the_filters_can_be_selected(
+    client: TestClient, export: MadeUpExport, text: str | None, name: str
+) -> None:
+    asked = WINDOW | {"filters": {"act": ["none"]}, "q": text, "name": name, "profile": "wikibigedit"}
     assert client.post(f"/{TOKEN}/api/exports", json=asked).status_code == 202
     selection = read_selection(Path(wait(client)["only"])).to_pylist()
     assert selection == [{"subject": "Q2", "property": "P6"}, {"subject": "Q5", "property": "P6"}]
@@ -234,7 +237,12 @@ def test_kinds_of_change_are_worked_out_beside_the_answers_and_kept(client: Test
         ({"selection": None, "filters": {"act": "none"}}, "lists of texts"),
         ({"name": "../../elsewhere"}, "cannot be a name"),
         ({"name": ""}, "cannot be a name"),
+        ({"name": None}, "cannot be a name"),
+        ({"name": ["mine"]}, "'name' must be a text"),
         ({"profile": "other"}, "not a profile"),
+        ({"profile": 1}, "'profile' must be a text"),
+        ({"selection": None, "q": 1}, "'q' must be a text"),
+        ({"from": None}, "YYYYMMDD, not ''"),
         ({"from": "yesterday"}, "'from' must be"),
         ({"from": DAYS[1], "to": DAYS[0]}, "not before"),
     ],
