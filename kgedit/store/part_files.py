@@ -122,6 +122,12 @@ class PartFiles:
         """File of the rows of a block that the queries over the whole dump read."""
         return self.folder / f"broadcast-{name}-{number:06d}.parquet"
 
+    def remove_late(self, number: int) -> None:
+        """Remove the files that only a block with waiting statements has: these, value nodes, and late claims."""
+        of_waiting = (self.folder / f"{kind}-{number:06d}.parquet" for kind in ("waiting", "nodes"))
+        for path in (self._frames("late", number), self.broadcast("late", number), *of_waiting):
+            path.unlink(missing_ok=True)
+
     def _all_frames(self, name: str, number: int) -> list[Path]:
         late = self._frames("late", number)
         return [self._frames(name, number), *([late] if name == "claims" and late.is_file() else [])]

@@ -13,7 +13,10 @@ from world.dumps import Json, entity, entity_value, quantity_value, snak, statem
 from world.rdf import RdfWriter
 
 from kgedit.loaders.detection import load_with
+from kgedit.store.blocks import parse_blocks
+from kgedit.store.builds import read_late_values
 from kgedit.store.ingest import ingest, ingest_as_of
+from kgedit.store.part_files import PartFiles
 from kgedit.store.schemas import LoaderOptions
 from kgedit.store.snapshots import Snapshot
 from kgedit.store.sources import DumpFile
@@ -78,6 +81,32 @@ def test_values_described_in_another_block_are_found_in_either_direction(tmp_pat
     assert {(row["start_time"], row["start_precision"]) for row in pq.read_table(again.claims).to_pylist()} == {
         ("2014-03", 10)
     }
+
+
+@pytest.mark.parametrize("still_waiting", [False, True])
+def test_a_block_that_changed_keeps_no_late_claims_of_its_earlier_content(tmp_path: Path, still_waiting: bool) -> None:
+    undated = statement(snak("P6", entity_value("Q7")))
+    now = [entity("Q1", OFFICE), *([entity("Q2", OFFICE)] if still_waiting else []), entity("Q3", undated)]
+    files, claims = [], []
+    for name, texts in (
+        ("resumed", (triples(*(entity(f"Q{number}", OFFICE) for number in range(1, 4))), triples(*now))),
+        ("fresh", (triples(*now),)),
+    ):
+        parts = PartFiles(tmp_path / name, 1)
+        parts.folder.mkdir()
+        for text in texts:
+            (tmp_path / "dump.nt").write_bytes(text)
+            order = load_with("wikidata_rdf", LoaderOptions(), date=datetime.date(2021, 1, 4))
+            source, ignored = DumpFile(tmp_path / "dump.nt", 1500), lambda done, counted: None
+            blocks, _ = parse_blocks(
+                parts, source, order.make_loader, framing=order.framing, limit=None, workers=1, progress=ignored
+            )
+            read_late_values(parts, blocks, order.make_loader, spill=tmp_path / "spill")
+        numbered = [path for path in parts.folder.iterdir() if int(path.stem[-6:]) < blocks]
+        files.append(sorted(path.name for path in numbered))
+        claims.append(parts.read_blocks("claims", range(blocks), 0).to_pylist())
+    assert files[0] == files[1]
+    assert claims[0] == claims[1]
 
 
 def test_a_value_that_is_described_nowhere_costs_its_statement_and_is_counted(tmp_path: Path) -> None:
