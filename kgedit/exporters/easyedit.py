@@ -2,7 +2,7 @@
 
 A group of `locality` or `portability` is a list of {prompt, ground_truth}; their `ids` and the groups Personas and
 Random_Neighbours are kgedit's. EasyEdit reads groups and fields by name and ignores unknown ones. The form has no place
-for dates and kinds of change.
+for dates, kinds of change, and chains of more than two hops.
 """
 
 from __future__ import annotations
@@ -53,7 +53,8 @@ def _questions(case: Case, axis: Axis) -> list[str]:
 
 
 def _groups(case: Case, axes: Mapping[str, Axis]) -> dict[str, list[dict[str, object]]]:
-    found = {group: [_entry(probe) for probe in case.probes if probe.axis == axis] for group, axis in axes.items()}
+    asked = [probe for probe in case.probes if probe.chain is None]
+    found = {group: [_entry(probe) for probe in asked if probe.axis == axis] for group, axis in axes.items()}
     return {group: entries for group, entries in found.items() if entries}
 
 

@@ -302,7 +302,7 @@ def _read_cases(rows: Sequence[Any], edit_format: EditFormat, name: str, left_ou
 
 
 def _with_second_case(probe: Probe, ids: set[str]) -> Probe:
-    if probe.axis != "mhop" or probe.chain is not None or len(probe.facts) < 2:
+    if probe.axis != "mhop" or probe.chain is not None or len(probe.facts) != 2:
         return probe
     second = probe.facts[1]
     case_id = f"{second.subject}:{second.property}:{second.object}"

@@ -13,6 +13,7 @@ from world.dumps import Json
 from world.two_days import about, item, two_snapshots
 
 from kgedit.errors import TimestepError
+from kgedit.exporters.easyedit import export as easyedit
 from kgedit.exporters.wikibigedit import export as wikibigedit
 from kgedit.store.window import Window
 from kgedit.timesteps.chain_paths import find_paths, judge_paths
@@ -136,6 +137,8 @@ def test_one_chain_of_each_length_is_asked(tmp_path: Path) -> None:
     assert (counts["found"], counts["kept"], counts["asked"]) == (4, 4, {"3": 1, "4": 1})
     (row,) = json.loads(wikibigedit(timestep).read_text(encoding="utf-8"))
     assert (row["mhop"], row["mhop_ids"]) == (None, None), "this form has two hops at most"
+    (row,) = json.loads(easyedit(timestep).read_text(encoding="utf-8"))
+    assert "Reasoning" not in row["portability"], "nor has this one more"
 
 
 def test_a_chain_is_asked_for_without_naming_anything_in_between(timestep: Timestep) -> None:

@@ -91,6 +91,17 @@ def test_knowedits_groups_go_to_the_axes_that_ask_the_same(tmp_path: Path) -> No
     }
 
 
+@pytest.mark.parametrize(("further", "second_case"), [([], "Q5:P26:Q6"), ([["Q6", "P27", "Q7"]], None)])
+def test_only_the_last_of_two_facts_is_that_of_another_case(
+    further: list[list[str]], second_case: str | None, tmp_path: Path
+) -> None:
+    asked = {"prompt": "Who?", "ground_truth": [["Ada"]], "ids": [["Q1", "P6", "Q5"], ["Q5", "P26", "Q6"], *further]}
+    other = {"prompt": "Whom?", "target_new": "Ada", "case_id": "Q5:P26:Q6"}
+    path = write_json(tmp_path / "edits.json", EASYEDIT | {"portability": {"Reasoning": [asked]}}, other)
+    case = next(EditFile.open(path).cases())
+    assert [probe.second_case_id for probe in case.probes if probe.axis == "mhop"] == [second_case]
+
+
 def test_wikibios_text_and_labels_are_prompt_and_target(tmp_path: Path) -> None:
     row = {"text": "A passage about Ada.", "labels": "She was a clerk.", "concept": "Ada", "locality": {}}
     (case,) = EditFile.open(write_json(tmp_path / "edits.json", row)).cases()
