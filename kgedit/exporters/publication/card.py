@@ -27,6 +27,7 @@ from kgedit.exporters.publication.content import (
     data_path,
     task_tag,
 )
+from kgedit.exporters.publication.wordings import are_worded_by_models, source_of_questions
 from kgedit.records.cases import AXES, Axis
 
 _SIZES = ((10**3, "n<1K"), (10**4, "1K<n<10K"), (10**5, "10K<n<100K"), (10**6, "100K<n<1M"), (10**7, "1M<n<10M"))
@@ -107,7 +108,7 @@ def _sections(publication: Publication) -> Iterator[str]:
     yield "## Other forms\n\n" + _forms()
     if publication.results is not None:
         yield "## Runs\n\n" + _runs(publication.results)
-    yield f"## Limits\n\n{LIMITATIONS}\n\n{BIASES} {PERSONAL}"
+    yield f"## Limits\n\n{_limitations(publication)}\n\n{BIASES} {PERSONAL}"
     yield "## How it was made\n\n" + _making(publication)
     yield "## Licence\n\n" + _licence(publication)
     yield f"## Citation\n\nCITATION.cff, or:\n\n```bibtex\n{citation_bibtex()}\n```"
@@ -199,12 +200,20 @@ def _making(publication: Publication) -> str:
     return f"By kgedit {__version__}; settings and the funnel are in `timesteps/NAME/timestep.json`.\n\n{snapshots}"
 
 
+def _limitations(publication: Publication) -> str:
+    worded = ", or worded by a language model," if are_worded_by_models(publication) else ""
+    return (
+        "Facts are Wikidata's, with its errors and its gaps: what an editor entered late looks like a change of that "
+        f"day. Questions are rendered from templates{worded} and were not read one by one."
+    )
+
+
 def _licence(publication: Publication) -> str:
     licence = publication.about.license
     url = LICENSE_URLS.get(licence)
     return (
         f"This data set: {f'[{licence}]({url})' if url else licence}. Facts and labels are Wikidata's, which gives "
-        "them away under CC0 1.0; questions are rendered from kgedit's templates, whose own text is under Apache 2.0."
+        f"them away under CC0 1.0; {source_of_questions(publication)}"
     )
 
 
@@ -244,10 +253,6 @@ _TYPES = {
     pa.float64(): "sc:Float",
 }
 
-LIMITATIONS = (
-    "Facts are Wikidata's, with its errors and its gaps: what an editor entered late looks like a change of that day. "
-    "Questions are rendered from templates and were not read one by one."
-)
 PERSONAL = "Names of people of public record, as Wikidata has them."
 BIASES = "Wikidata knows some countries, languages, professions and genders better than others."
 
@@ -277,7 +282,7 @@ def croissant(publication: Publication, files: Mapping[PurePosixPath, str]) -> d
         "temporalCoverage": "/".join((min(s.dates[0] for s in publication.timesteps),
                                       max(s.dates[1] for s in publication.timesteps))),
         "rai:dataCollection": "Comparison of dated snapshots of Wikidata by kgedit; publication.json has their hashes.",
-        "rai:dataLimitations": LIMITATIONS,
+        "rai:dataLimitations": _limitations(publication),
         "rai:dataBiases": BIASES,
         "rai:personalSensitiveInformation": PERSONAL,
         "distribution": [_file(path, sha256) for path, sha256 in files.items()],

@@ -18,6 +18,7 @@ from world.small_runs import SYNTHETIC, WILD, answer, write_run
 from world.small_timestep import NEW_MAYORS, OLD_MAYORS, write_timestep
 from world.submitted_runs import add_hashes
 
+from kgedit import __version__
 from kgedit.cli import main
 from kgedit.exporters.publication.content import COLUMNS, LANGUAGES, QUESTIONS
 from kgedit.records.runs import HashedInput, ModelRecord, RunEnvironment
@@ -25,6 +26,8 @@ from kgedit.runs.scoring import write_scores
 from kgedit.timesteps.edit_files import EditFile
 from kgedit.timesteps.timestep import Timestep
 from kgedit.wording.catalogues import language_codes
+from kgedit.wording.personas import persona_version
+from kgedit.wording.templates import template_version
 
 FIRST, SECOND = "20200101_20210101", "20210101_20220101"
 SPLITS = ["update", "rephrase", "personas", "mhop", "locality"]
@@ -174,6 +177,44 @@ def test_the_languages_of_the_questions_are_named_in_card_and_croissant(tmp_path
         assert described.in_language == codes
         assert f"questions about them, in {said}. Made" in text
         assert described.description in text
+
+
+APACHE = "questions are rendered from kgedit's templates, whose own text is under Apache 2.0"
+BY_GPT = {"model": "gpt-x", "axes": {"update": {"sources": {"model": 3, "template": 1}}, "mhop": {"sources": {}}}}
+
+
+@pytest.mark.parametrize(
+    ("manifest", "licence"),
+    [
+        ({"settings": {"templates": template_version()}}, f"{APACHE}.\n"),
+        (
+            {"settings": {"templates": "92d8", "personas": persona_version()}},
+            f"questions are not rendered from kgedit's templates:\n\n- `{FIRST}`: templates other than those of kgedit "
+            f"{__version__} (hash 92d8)\n",
+        ),
+        (
+            {"settings": {"personas": "17e2"}},
+            f"{APACHE}, except:\n\n- `{FIRST}`: personas other than those of kgedit {__version__} (hash 17e2)\n",
+        ),
+        (
+            {"verbalizer": BY_GPT},
+            f"{APACHE}, except:\n\n- `{FIRST}`: worded by the language model gpt-x: 3 of 4 update\n",
+        ),
+    ],
+)
+def test_the_licence_names_questions_that_are_not_of_kgedits_templates(
+    manifest: dict[str, Any], licence: str, tmp_path: Path
+) -> None:
+    step = write_timestep(tmp_path / "step", name=FIRST, towns=range(2))
+    content = {"timestep": FIRST, "profile": "wikibigedit"} | manifest
+    (step.folder / "timestep.json").write_text(json.dumps(content), encoding="utf-8")
+    add_hashes(Timestep.open(step.folder))
+    assert publish(tmp_path / "mayors", step.folder).exit_code == 0
+    text = (tmp_path / "mayors" / "README.md").read_text(encoding="utf-8")
+    assert f"under CC0 1.0; {licence}" in text
+    croissant = json.loads((tmp_path / "mayors" / "croissant.json").read_text(encoding="utf-8"))
+    assert croissant["rai:dataLimitations"] in text
+    assert ("language model" in croissant["rai:dataLimitations"]) == ("verbalizer" in manifest)
 
 
 def test_every_language_of_questions_has_a_name() -> None:
