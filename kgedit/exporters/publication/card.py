@@ -195,9 +195,17 @@ def _making(publication: Publication) -> str:
         manifest = step.timestep.manifest
         for snapshot in manifest.get("snapshots", ()):
             source = snapshot.get("source", {})
-            rows.append((f"`{step.config}`", snapshot.get("date"), source.get("name"), f"`{source.get('sha256')}`"))
+            rows.append((f"`{step.config}`", snapshot.get("date"), source.get("name"), _hash(snapshot)))
     snapshots = _table(("configuration", "snapshot", "file", "SHA-256"), rows) if rows else "Snapshots: not recorded."
     return f"By kgedit {__version__}; settings and the funnel are in `timesteps/NAME/timestep.json`.\n\n{snapshots}"
+
+
+def _hash(snapshot: Mapping[str, Any]) -> str:
+    """Hash of a snapshot's file; a load with --limit does not read it to its end."""
+    sha256, limit = snapshot.get("source", {}).get("sha256"), snapshot.get("limit")
+    if sha256:
+        return f"`{sha256}`"
+    return f"none: the first {limit:,} lines" if limit else "none"
 
 
 def _limitations(publication: Publication) -> str:

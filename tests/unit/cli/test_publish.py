@@ -179,6 +179,21 @@ def test_the_languages_of_the_questions_are_named_in_card_and_croissant(tmp_path
         assert described.description in text
 
 
+def test_the_card_has_the_hash_of_each_file_that_was_read_to_its_end(tmp_path: Path) -> None:
+    step = write_timestep(tmp_path / "step", name=FIRST, towns=range(2))
+    snapshots = [
+        {"date": "2020-01-01", "source": {"name": "a.json.gz", "sha256": None}, "limit": 1650},
+        {"date": "2021-01-01", "source": {"name": "b.json.gz", "sha256": "7c05"}, "limit": None},
+    ]
+    manifest = {"timestep": FIRST, "profile": "wikibigedit", "snapshots": snapshots}
+    (step.folder / "timestep.json").write_text(json.dumps(manifest), encoding="utf-8")
+    add_hashes(Timestep.open(step.folder))
+    assert publish(tmp_path / "mayors", step.folder).exit_code == 0
+    text = (tmp_path / "mayors" / "README.md").read_text(encoding="utf-8")
+    assert f"| `{FIRST}` | 2020-01-01 | a.json.gz | none: the first 1,650 lines |" in text
+    assert f"| `{FIRST}` | 2021-01-01 | b.json.gz | `7c05` |" in text
+
+
 APACHE = "questions are rendered from kgedit's templates, whose own text is under Apache 2.0"
 BY_GPT = {"model": "gpt-x", "axes": {"update": {"sources": {"model": 3, "template": 1}}, "mhop": {"sources": {}}}}
 
