@@ -58,8 +58,8 @@ def replace_file(path: Path, content: str | bytes | Iterable[str], *, mode: int 
     Returns:
         The path.
     """
-    aside = path.with_name(f".{path.name}.{os.getpid()}.aside")
-    aside.unlink(missing_ok=True)
+    # Random, because processes of several machines that share the folder may have the same id.
+    aside = path.with_name(f".{path.name}.{os.urandom(8).hex()}.aside")
     try:
         with os.fdopen(os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
             if isinstance(content, bytes):

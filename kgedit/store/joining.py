@@ -156,7 +156,7 @@ def joined_rows(counts: Counter[str], redirects_left_out: dict[str, int]) -> Joi
 
 def remove_counts(target: Target) -> None:
     """Remove the files that mark finished buckets, before the snapshot is put in place."""
-    for path in target.folder.glob(".counts-*.json"):
+    for path in target.folder.glob("*.counts-*.json*"):  # also those that a killed process has not renamed
         path.unlink()
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -123,7 +124,21 @@ def test_a_file_is_on_the_disk_before_it_is_renamed_and_its_name_after(
     tmp_path: Path, disk: list[tuple[str, str]]
 ) -> None:
     replace_file(tmp_path / "scores.json", "{}")
-    assert disk == [("sync", f".scores.json.{os.getpid()}.aside"), ("rename", "scores.json"), ("sync", tmp_path.name)]
+    (_, aside), *rest = disk
+    assert re.fullmatch(r"\.scores\.json\.[0-9a-f]{16}\.aside", aside)
+    assert (disk[0][0], rest) == ("sync", [("rename", "scores.json"), ("sync", tmp_path.name)])
+
+
+def test_processes_of_several_machines_with_the_same_id_write_the_same_file_at_once(tmp_path: Path) -> None:
+    path = tmp_path / "blocks.json"
+
+    def interrupted() -> Iterator[str]:
+        yield "[5"
+        replace_file(path, "[5]")
+        yield "]"
+
+    assert replace_file(path, interrupted()).read_text(encoding="utf-8") == "[5]"
+    assert list(tmp_path.iterdir()) == [path]
 
 
 def write_snapshot(folder: Path) -> None:

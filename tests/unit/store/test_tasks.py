@@ -46,6 +46,8 @@ def test_shares_give_the_bytes_of_one_load(tmp_path: Path, dump: Path, monkeypat
     assert sum(parsed[:3]) > 3
     assert task(home, dump, "gather") == 8
     assert [task(home, dump, "finish", part) for part in ("3/3", "1/3")] == [2, 3]
+    (target,) = (home / "snapshots" / ".20210104.loading").glob("whole-*")
+    (target / "..counts-00001.json.0f.aside").touch()  # of a killed process
     left: list[int] = []
 
     def noted(read: ReadRows, targets: Sequence[BucketTarget], *more: Any, **options: Any) -> Any:
