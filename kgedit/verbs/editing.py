@@ -74,16 +74,18 @@ def make_case(*, prompt: str, subject: str, target: str) -> Case:
     """Create an edit.
 
     Args:
-        prompt: A question, or a sentence that ends just before the answer.
+        prompt: A question, or a sentence that ends just before the answer. "{}" in it is replaced by the subject.
         subject: Subject as it appears in the prompt; required by some methods, may be "" for others.
         target: Answer that the model should give.
 
     Raises:
-        SpecError: if the prompt or the target is empty.
+        SpecError: if the prompt or the target is empty, or there is no subject for "{}".
     """
-    from kgedit.timesteps.edit_files.easyedit import case_of_row
+    from kgedit.timesteps.edit_files.easyedit import SLOT, case_of_row
 
     missing = [name for name, text in (("prompt", prompt), ("target", target)) if not text.strip()]
+    if SLOT in prompt and not subject.strip():
+        missing.append(f"subject for the {SLOT} in its prompt")
     if missing:
         raise SpecError([f"an edit needs a {name}" for name in missing], of="The edit is incomplete")
     number = int.from_bytes(hashlib.sha256(f"{subject}\n{prompt}".encode()).digest()[:4], "big")

@@ -195,6 +195,8 @@ def test_what_cannot_be_edited_says_why_and_changes_nothing(model: Any, tmp_path
         kgedit.edit(model, "ft_m", prompt="Who?")
     with pytest.raises(kgedit.SpecError, match="needs a target"):
         kgedit.make_case(prompt="Who?", subject="", target=" ")
+    with pytest.raises(kgedit.SpecError, match=r"needs a subject for the \{\} in its prompt"):
+        kgedit.make_case(prompt="Who leads {}?", subject="", target="Ida")
     with pytest.raises(kgedit.SpecError, match="no cases"):
         kgedit.edit(model, "ft_m", cases=[])
     with pytest.raises(kgedit.UnknownNameError, match="rome"):

@@ -35,6 +35,9 @@ TARGET = ("target_new", "target", "labels")
 SUBJECT = ("subject", "concept")
 REPHRASE = ("rephrase_prompt", "rephrase")
 
+SLOT = "{}"
+"""Place of the subject in a prompt, as in CounterFact."""
+
 PORTABILITY_AXES: Mapping[str, Axis] = {
     "Reasoning": "mhop",
     "Subject_Aliasing": "alias",
@@ -63,9 +66,14 @@ def _read_row(row: Row, place: RowPlace) -> Iterator[ReadCase]:
     prompt, targets, old = text_at(row, *PROMPT), texts_at(row, *TARGET), texts_at(row, "ground_truth")
     if lacks(place, {" or ".join(PROMPT): prompt, " or ".join(TARGET): targets}):
         return
+    subject, rephrases = text_at(row, *SUBJECT), texts_at(row, *REPHRASE)
+    if not subject and any(SLOT in text for text in (prompt, *rephrases)):
+        place.left_out[f"edits with {SLOT} in a prompt, without a subject to put there"] += 1
+        return
+    prompt, rephrases = prompt.replace(SLOT, subject), tuple(text.replace(SLOT, subject) for text in rephrases)
     fact = edited_fact(
         place.number,
-        text_at(row, *SUBJECT),
+        subject,
         targets[0],
         subject_id=text_at(row, "subject_id"),
         relation_id=text_at(row, "relation_id"),
@@ -75,7 +83,7 @@ def _read_row(row: Row, place: RowPlace) -> Iterator[ReadCase]:
     answers = tuple(dict.fromkeys((*targets, *texts_at(row, "aliases"))))
     probes = (
         Probe("update", prompt, answers, (fact,)),
-        *probes_of("rephrase", texts_at(row, *REPHRASE), answers, fact),
+        *probes_of("rephrase", rephrases, answers, fact),
         *_portability(row, place, fact),
         *_locality(row, place),
     )

@@ -102,6 +102,15 @@ def test_only_the_last_of_two_facts_is_that_of_another_case(
     assert [probe.second_case_id for probe in case.probes if probe.axis == "mhop"] == [second_case]
 
 
+def test_the_subject_is_put_into_a_prompt_with_braces(tmp_path: Path) -> None:
+    with_braces = {"prompt": "The mayor of {} is", "target_new": "Ada", "rephrase_prompt": "{} is led by"}
+    edits = EditFile.open(write_json(tmp_path / "edits.json", with_braces | {"subject": "Arvika"}, with_braces))
+    (case,) = edits.cases()
+    assert [probe.question for probe in case.probes] == ["The mayor of Arvika is", "Arvika is led by"]
+    assert case.question == case.probes[0].question
+    assert edits.left_out == {"edits with {} in a prompt, without a subject to put there": 1}
+
+
 def test_wikibios_text_and_labels_are_prompt_and_target(tmp_path: Path) -> None:
     row = {"text": "A passage about Ada.", "labels": "She was a clerk.", "concept": "Ada", "locality": {}}
     (case,) = EditFile.open(write_json(tmp_path / "edits.json", row)).cases()
