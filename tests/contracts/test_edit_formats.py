@@ -126,6 +126,8 @@ def test_an_edit_that_lacks_what_it_needs_is_counted_by_reason(name: str, tmp_pa
         ("[]", "its list is empty"),
         ('["a", "b"]', "its first entry is a str"),
         ('[{"question": "a", "answer": "b"}]', "its first object has question, answer"),
+        ('[{"prompt": "a", "target_new": "b", "target_new": "c"}]', 'has target_new more than once (\'{"prompt": "a",'),
+        ('{"ans": "b"}\n{"ans": "b", "loc": {"a": 1, "a": 1}}', "line 2 is not valid JSON: an object has a more than"),
         ("<html>", "it is not valid JSON"),
         ("PAR1 and no more", "it begins as Parquet does"),
         (b"\xff\xfe\x00", "neither Parquet nor text"),

@@ -360,7 +360,7 @@ def read_rows(content: bytes) -> list[Any]:
 
 def _read_text(text: str) -> list[Any]:
     try:
-        whole = json.loads(text)
+        whole = json.loads(text, object_pairs_hook=_object)
     except ValueError as error:
         if _COLUMNS.match(text):
             return _read_table(text)
@@ -400,8 +400,18 @@ def _read_table(text: str) -> list[Any]:
     return rows
 
 
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object of JSON, whose keys must be distinct."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        twice = ", ".join(name for name, times in Counter(name for name, _ in pairs).items() if times > 1)
+        shown = json.dumps(found, ensure_ascii=False)[:_SHOWN]
+        raise ValueError(f"an object has {twice} more than once ({shown!r})")
+    return found
+
+
 def _line(number: int, line: str) -> Any:
     try:
-        return json.loads(line)
+        return json.loads(line, object_pairs_hook=_object)
     except ValueError as error:
         raise NotRowsError(f"line {number} is not valid JSON: {error}") from error
