@@ -43,7 +43,7 @@ _AXES: dict[Axis, str] = {
     "personas": "the same as somebody else would ask it",
     "alias": "the subject by another name",
     "crosslingual": "the edit's question in another language",
-    "mhop": "a question that needs the edit and a second fact",
+    "mhop": "a question that needs the edit and one to three more facts",
     "mhop_rephrase": "the same in other words",
     "hop": "one fact of a chain alone",
     "consequence": "what the fact alone implies",

@@ -55,7 +55,7 @@ COLUMNS = {
     "case_id": "the edit that the question belongs to, SUBJECT:PROPERTY:OBJECT",
     "question": "the question",
     "answers": "accepted answers, the label first, then aliases",
-    "facts": "the facts that answer it, SUBJECT:PROPERTY:OBJECT; two, in order, for a two-hop question",
+    "facts": "the facts that answer it, SUBJECT:PROPERTY:OBJECT; two to four, in order, for a multi-hop question",
     "second_case_id": "the edit that a two-hop question's second fact belongs to; null if it is not an edit",
     "changed": "locality: the fact became true in the window itself, so a model of the older date does not know it",
     "edit_question": "the edit's prompt",
