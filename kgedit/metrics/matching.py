@@ -6,7 +6,7 @@ ignores accents.
 Words are separated by spaces. Chinese, Japanese, Thai, Lao, Khmer, Burmese and Tibetan are written without spaces, so a
 name in these scripts may be part of a longer run: 東京 is found in 東京都, but so is 京都, which only a dictionary can
 exclude. A katakana word ends where its script does. Korean particles directly follow a name, so a name in Hangul must
-begin a word but need not end one.
+begin a word but need not end one. In French, Italian and Catalan an elided word may precede a name: l'Allemagne.
 """
 
 from __future__ import annotations
@@ -105,6 +105,15 @@ _AROUND_HYPHEN = re.compile(rf"\s*[{_HYPHENS}]\s*")
 _HYPHEN = re.compile(rf"[{_HYPHENS}]")
 
 
+_ELIDED = re.compile(
+    r"((?<![\w'’])(?:[cdjlmnst]|(?:jus|lors|puis|quoi)?qu|un|all|[dn]ell|dall|sull|quell|quest)"
+    r"|(?:^|(?<=[.!?:] ))(?:[DL]|All|[DN]ell|Dall|Sull|Quell|Quest))['’](?=\w\w)",
+    re.MULTILINE,
+)
+"""An elided word of French, Italian or Catalan, with its apostrophe. In capitals it begins a sentence: "L'Oréal" and
+"D'Angelo" elsewhere are names."""
+
+
 _KATAKANA = "\u30a1-\u30fa\u30fc-\u30ff\u31f0-\u31ff"
 _THAI_LAO = "\u0e01-\u0e3a\u0e40-\u0e4e\u0e81-\u0ebd\u0ec0-\u0ece\u0edc-\u0edf"
 _OTHERS = (
@@ -136,6 +145,8 @@ def contains(text: str, name: str) -> bool:
     return (
         _contains_words(found.joined, wanted.joined)
         or _contains_words(found.plain, wanted.plain)
+        or _contains_words(found.elided, wanted.joined)
+        or _contains_words(found.elided, wanted.elided)
         # Only for names of several words: "Holstein" must not match "Schleswig-Holstein".
         or (" " in wanted.apart and _contains_words(found.apart, wanted.apart))
     )
@@ -148,20 +159,22 @@ class _Forms(NamedTuple):
         joined: Hyphens and surrounding spaces removed: "indogreek" for "Indo - Greek".
         plain: Hyphens removed, as in the normal form of exact match: "indo greek" for "Indo - Greek".
         apart: Hyphens replaced by spaces: "indo greek" for "Indo-Greek".
+        elided: As `joined`, with a space after elided words: "l allemagne" for "l'Allemagne".
     """
 
     joined: str
     plain: str
     apart: str
+    elided: str
 
 
 @lru_cache(maxsize=16384)
 def _forms(text: str) -> _Forms:
     letters = _without_accents(text)
     plain = normalize(letters)
-    if not _HYPHEN.search(letters):
-        return _Forms(plain, plain, plain)
-    return _Forms(normalize(_AROUND_HYPHEN.sub("", letters)), plain, normalize(_HYPHEN.sub(" ", letters)))
+    elided = _without_accents(_ELIDED.sub(r"\1 ", text))
+    joined, spaced = (normalize(_AROUND_HYPHEN.sub("", each)) for each in (letters, elided))
+    return _Forms(joined, plain, normalize(_HYPHEN.sub(" ", letters)), spaced)
 
 
 def _without_accents(text: str) -> str:

@@ -125,6 +125,28 @@ def test_contains_ignores_accents_and_spaces_around_hyphens(text: str, gold: str
     assert judge("contains", text, gold) == judge("contains_any", text, gold) == value
 
 
+@pytest.mark.parametrize(
+    ("text", "gold", "value"),
+    [
+        ("l'Allemagne", "Allemagne", 1.0),
+        ("L’Allemagne", "Allemagne", 1.0),
+        ("Réponse : L'Allemagne, je crois.", "Allemagne", 1.0),
+        ("C'est la capitale d'Allemagne.", "Allemagne", 1.0),
+        ("la capitale dell'Emilia-Romagna", "Emilia-Romagna", 1.0),
+        ("à l'université Côte d'Azur", "Université Côte d'Azur", 1.0),
+        ("C'est L'Aquila.", "L'Aquila", 1.0),
+        ("It is by D'Angelo.", "Angelo", 0.0),
+        ("Denis O'Leary", "Leary", 0.0),
+        ("rock'n'roll", "roll", 0.0),
+        ("it's", "s", 0.0),
+    ],
+)
+def test_contains_finds_names_after_elided_words(text: str, gold: str, value: float) -> None:
+    assert judge("contains", text, gold) == judge("contains_any", text, gold) == value
+    assert judge("single_answer", text, gold) == value
+    assert judge("token_f1", "l'Allemagne", "Allemagne") == 0.0  # as in SQuAD
+
+
 def test_exact_match_and_token_f1_keep_the_published_normalization() -> None:
     for text, gold in (("Jonas Gahr Store", "Jonas Gahr Støre"), ("Indo - Greek", "Indo-Greek")):
         assert judge("exact_match", text, gold) == judge("exact_match_any", text, gold) == 0.0
