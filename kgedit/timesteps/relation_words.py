@@ -74,18 +74,17 @@ class RelationWords:
 
     def _of_templates(self, relation: str) -> frozenset[str]:
         rows = self._templates.take(self._rows.get(relation, [])).to_pylist()
-        texts = (text for row in rows for text in wordings(row))
-        return expressing_stems(texts) if self.language.is_english else _stems(" ".join(texts), _grammar(self.language))
+        return expressing_stems((text for row in rows for text in wordings(row)), self.language)
 
 
-def expressing_stems(texts: Iterable[str]) -> frozenset[str]:
+def expressing_stems(texts: Iterable[str], language: Language = ENGLISH) -> frozenset[str]:
     """Stems that express a relation with these wordings: of its content words, or if it has none, of pale words."""
-    return frozenset(stem for text in set(texts) for stem in stems([text]) or question_stems(text))
+    return frozenset(stem for text in set(texts) for stem in stems([text], language) or question_stems(text, language))
 
 
-def stems(texts: Iterable[str]) -> frozenset[str]:
+def stems(texts: Iterable[str], language: Language = ENGLISH) -> frozenset[str]:
     """Stems of the content words."""
-    return _stems(" ".join(texts), _GRAMMAR | _PALE)
+    return _stems(" ".join(texts), _grammar(language) | (_PALE if language.is_english else frozenset()))
 
 
 def question_stems(question: str, language: Language = ENGLISH) -> frozenset[str]:

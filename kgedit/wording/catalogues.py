@@ -155,6 +155,13 @@ class Language:
         """SQL of what a question must contain of a name."""
         return _replaced(name, self.needed)
 
+    def needed_name(self, name: str) -> str:
+        """What a question must contain of a name with its article, as by `what_is_needed`."""
+        marked = name if self.is_english or name.startswith(MARK) else MARK + name
+        for pattern, replacement in self.needed:
+            marked = re.sub(pattern, replacement, marked)
+        return marked.removeprefix(MARK)
+
     def join(self, text: str) -> str:
         """A text, as by `joined`."""
         for pattern, replacement in self.joins:

@@ -24,12 +24,14 @@ import pyarrow as pa
 from kgedit.errors import TimestepError
 from kgedit.store.engine import literal, select
 from kgedit.store.snapshots import Snapshot
+from kgedit.timesteps.crosslingual import language_of
 from kgedit.timesteps.filters import FACTS, QUESTIONS, find_faults
 from kgedit.timesteps.relation_words import expressing_stems, stems, voice_stems, wordings
 from kgedit.timesteps.timestep import Timestep
 from kgedit.timesteps.verbalizing.prompting import PromptName, Record
 from kgedit.timesteps.wording import choose_templates
-from kgedit.wording.personas import Voice, voices
+from kgedit.wording.catalogues import ENGLISH, Language, language_catalogue, read_language
+from kgedit.wording.personas import Voice, shipped_personas, voices
 
 AXES = ("update", "rephrase", "personas", "mhop", "locality")
 """The axes of kgedit.records that have separate questions here."""
@@ -102,7 +104,9 @@ def wanted_wordings(
         raise TimestepError(f"No model words the axis '{unknown[0]}'. It words: {', '.join(AXES)}.")
     tables = {name: timestep.table(name) for name in ("cases", "locality", "two_hops")}
     facts = pa.concat_tables([table.select(["property", "property_label"]) for table in tables.values()])
-    maker = _Maker(read_relations(facts, snapshot), {voice.persona: voice for voice in voices(personas)})
+    language = read_language(language_of(timestep))
+    speaking = voices(personas or shipped_personas(language.code))
+    maker = _Maker(read_relations(facts, snapshot, language), {voice.persona: voice for voice in speaking}, language)
     cases = {
         row["case_id"]: row for row in tables["cases"].to_pylist() if case_ids is None or row["case_id"] in case_ids
     }
@@ -121,6 +125,7 @@ def wanted_wordings(
 class _Maker:
     relations: Mapping[str, Relation]
     voices: Mapping[str, Voice]
+    language: Language
     spoken: dict[tuple[str, str], frozenset[str]] = field(default_factory=dict)
 
     def make(self, axis: str, cases: Mapping[str, dict[str, Any]], rows: Sequence[dict[str, Any]]) -> Iterator[Wanted]:
@@ -144,13 +149,12 @@ class _Maker:
             "relation_description": relation.description,
             "answer": row["object_label"],
         }
-        asking = self._asking(row, subject, (relation.stems | _own_stems(row, subject),))
+        asking = self._asking(row, row, (relation.stems | self._own_stems(row),))
         return Wanted(axis=axis, case_id=row["case_id"], record=record, templates=(row["question"],), asking=asking)
 
     def _rephrase(self, case: dict[str, Any]) -> Wanted:
-        subject = _subject(case)
-        said = self.relations[case["property"]].stems | _own_stems(case, subject)
-        asking = self._asking(case, subject, (said,), case["question"])
+        said = self.relations[case["property"]].stems | self._own_stems(case)
+        asking = self._asking(case, case, (said,), case["question"])
         templates = tuple(case["rephrases"] or ([case["rephrase"]] if case["rephrase"] else []))
         record = {"question": case["question"], "answer": case["object_label"]}
         return Wanted(axis="rephrase", case_id=case["case_id"], record=record, templates=templates, asking=asking)
@@ -170,45 +174,48 @@ class _Maker:
             case_id=case["case_id"],
             record={"question": case["question"], "answer": case["object_label"]},
             templates=(case["personas"],) if case["personas"] else (),
-            asking=self._asking(case, _subject(case), (self.spoken[key],), case["question"]),
+            asking=self._asking(case, case, (self.spoken[key],), case["question"]),
             persona=(voice.persona, voice.description),
         )
 
     def _two_hops(self, case: dict[str, Any], hop: dict[str, Any]) -> Wanted:
         first, second = self.relations[case["property"]], self.relations[hop["property"]]
-        subject = _subject(case)
         record = {
-            "chain": [subject, first.label, MASK, second.label, hop["object_label"]],
+            "chain": [_subject(case), first.label, MASK, second.label, hop["object_label"]],
             "relation_descriptions": [first.description, second.description],
         }
         hidden = (case["object_label"], *(case["object_aliases"] or ()))
-        asking = self._asking(hop, subject, (first.stems, second.stems), label=case["subject_label"], hidden=hidden)
+        asking = self._asking(hop, case, (first.stems, second.stems), hidden=hidden)
         templates = (hop["question"], *(hop.get("rephrases") or ()))
         return Wanted(axis="mhop", case_id=case["case_id"], record=record, templates=templates, asking=asking)
 
     def _asking(
         self,
         row: dict[str, Any],
-        subject: str,
+        first: dict[str, Any],
         relations: tuple[frozenset[str], ...],
         *unlike: str,
-        label: str | None = None,
         hidden: tuple[str, ...] = (),
     ) -> Asking:
         return Asking(
-            subject=subject,
-            label=label or row["subject_label"],
+            subject=self._needed(first),
+            label=first["subject_label"],
             relations=relations,
             answer=row["object_label"],
             accepted=tuple(row["object_aliases"] or ()),
             hidden=hidden,
             unlike=unlike,
+            language=self.language,
         )
 
+    def _needed(self, row: dict[str, Any]) -> str:
+        """The subject's name as a question must contain it, whose other words may be inflected."""
+        name = row.get("name") or self.language.in_sentence(row["subject_label"])
+        return self.language.needed_name(name.strip())
 
-def _own_stems(row: dict[str, Any], subject: str) -> frozenset[str]:
-    """Stems of the template's question, which may come from a user's catalogue."""
-    return expressing_stems([str(row["question"]).replace(subject, " ")])
+    def _own_stems(self, row: dict[str, Any]) -> frozenset[str]:
+        """Stems of the template's question, which may come from a user's catalogue."""
+        return expressing_stems([str(row["question"]).replace(self._needed(row), " ")], self.language)
 
 
 def _subject(row: dict[str, Any]) -> str:
@@ -232,28 +239,29 @@ class Relation:
     stems: frozenset[str]
 
 
-def read_relations(facts: pa.Table, snapshot: Snapshot | None) -> dict[str, Relation]:
+def read_relations(facts: pa.Table, snapshot: Snapshot | None, language: Language = ENGLISH) -> dict[str, Relation]:
     """Read the relations of some facts, by PID.
 
     Args:
         facts: Columns property and property_label.
         snapshot: Snapshot whose descriptions and aliases are read. If it is None, or lacks the property's entity, the
             template's noun phrase is the description.
+        language: Language of the questions.
     """
     templates: dict[str, list[dict[str, object]]] = {}
-    for row in choose_templates(facts, catalogue=None).to_pylist():
+    catalogue = None if language.is_english else language_catalogue(language.code)
+    for row in choose_templates(facts, catalogue=catalogue).to_pylist():
         templates.setdefault(row["property"], []).append(row)
     labels = dict(zip(facts["property"].to_pylist(), facts["property_label"].to_pylist(), strict=True))
     entities = _entities(snapshot, list(labels))
     found = {}
     for name, label in sorted(labels.items()):
         description, aliases = entities.get(name, ("", ()))
-        rows = templates[name]
+        rows = templates.get(name, [])  # None in another language for a property of the user's catalogue.
         said = [text for row in rows for text in wordings(row)]
-        phrase = str(rows[0]["phrase"]).replace("{subject}", "the subject")
-        found[name] = Relation(
-            label, description or phrase, stems([label, description, *aliases]) | expressing_stems(said)
-        )
+        phrase = str(rows[0]["phrase"]).replace("{subject}", "the subject") if language.is_english else label
+        expressing = stems([label, description, *aliases], language) | expressing_stems(said, language)
+        found[name] = Relation(label, description or phrase, expressing)
     return found
 
 
@@ -286,6 +294,7 @@ class Asking:
         accepted: Aliases of the object.
         hidden: Label and then aliases of the entity in the middle.
         unlike: Questions that must not be repeated.
+        language: Language of the questions.
     """
 
     subject: str
@@ -295,10 +304,14 @@ class Asking:
     accepted: tuple[str, ...] = ()
     hidden: tuple[str, ...] = ()
     unlike: tuple[str, ...] = ()
+    language: Language = ENGLISH
 
 
 def faults_of(records: Sequence[tuple[Asking, Sequence[str]]]) -> list[list[str | None]]:
-    """First final filter that each text fails, by record and in order; None for a text that passes all."""
+    """First final filter that each text fails, by record and in order; None for a text that passes all.
+
+    All records are in the same language.
+    """
     facts, questions = [], []
     stems: dict[str, frozenset[str]] = {}
     for index, (asking, texts) in enumerate(records):
@@ -314,6 +327,7 @@ def faults_of(records: Sequence[tuple[Asking, Sequence[str]]]) -> list[list[str 
         pa.Table.from_pylist(questions, schema=QUESTIONS),
         pa.Table.from_pylist(facts, schema=FACTS),
         lambda relation, _: stems[relation],
+        language=records[0][0].language if records else ENGLISH,
     )
     found: list[list[str | None]] = [[None] * len(texts) for _, texts in records]
     for row in judged.select(["fact", "number", "reason"]).to_pylist():

@@ -24,6 +24,7 @@ from kgedit.store.snapshots import Snapshot
 from kgedit.timesteps.engines.store import StoreEngine
 from kgedit.timesteps.export import WikiBigEditSettings, export_timestep
 from kgedit.timesteps.timestep import Timestep
+from kgedit.timesteps.verbalizing import faults_of, wanted_wordings
 from kgedit.wording.personas import persona_table, shipped_personas
 
 LABELS = {
@@ -98,6 +99,16 @@ def test_questions_and_labels_are_german(timestep: Timestep) -> None:
     assert rows[0]["name"] == "die Schweiz"
     assert [(row["persona"], row["personas"]) for row in rows] == PERSONAS
     assert timestep.manifest["settings"]["language"] == "de"
+
+
+def test_reworded_questions_are_judged_in_german(timestep: Timestep) -> None:
+    """Names without their inflected article, relations by the words of the German templates."""
+    axes = ("update", "rephrase", "personas")
+    wanted = wanted_wordings(timestep, axes=axes)
+    assert faults_of([(one.asking, one.templates) for one in wanted]) == [[None] * len(one.templates) for one in wanted]
+    assert wanted[0].record["subject"] == "die Schweiz"
+    texts = ["Wer leitet als Regierungschef die Schweiz?", "Wer ist das Oberhaupt?", "Wer wohnt in der Schweiz?"]
+    assert faults_of([(wanted[0].asking, texts)]) == [[None, "the subject is missing", "the relation is not expressed"]]
 
 
 def test_a_frame_in_german_is_put_before_the_german_question(tmp_path: Path) -> None:
