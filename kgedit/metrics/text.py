@@ -108,6 +108,9 @@ CONTAINS_ANY = Metric(
 )
 
 
+_SPACED = re.compile(f"{UNSPACED}|(?:(?!{UNSPACED})\\S)+")
+"""A text between spaces, or a character of a script without spaces between words."""
+
 _WORDS, _TOO_OFTEN = 4, 3
 """A text goes in circles if a run of this many words occurs this often; titles and names repeat shorter runs."""
 
@@ -123,7 +126,7 @@ def _judge_single_answer(answer: Answer, _: Earlier | None) -> float:
 
 
 def _goes_in_circles(text: str) -> bool:
-    words = text.lower().split()
+    words = _SPACED.findall(text.lower())
     runs = Counter(zip(*(words[start:] for start in range(_WORDS)), strict=False))
     return max(runs.values(), default=0) >= _TOO_OFTEN
 
@@ -169,7 +172,8 @@ class _Words:
         return _ROUGE_WORD.findall(text.casefold()) or [text.strip()]
 
 
-_ROUGE_WORD = re.compile(f"{UNSPACED}|(?:(?!{UNSPACED})\\w)+")
+_LETTERS = f"(?:(?!{UNSPACED})\\w)+"
+_ROUGE_WORD = re.compile(f"{UNSPACED}|{_LETTERS}")
 """A word, or a character of a script without spaces between words."""
 
 
@@ -264,15 +268,16 @@ EMPTY = Metric(
 )
 
 
-_TOKEN = re.compile(r"\w+(?:[-.,'’]\w+)*|[^\w\s]")
-"""A word, including inner punctuation (3.5; 26,000; well-known), or a punctuation mark.
+_TOKEN = re.compile(rf"{UNSPACED}|{_LETTERS}(?:[-.,'’]{_LETTERS})*|[^\w\s]")
+"""A word, including inner punctuation (3.5; 26,000; well-known), a punctuation mark, or a character of a script without
+spaces between words.
 
 The published code uses NLTK's word_tokenize, which needs a downloaded sentence model; it also splits "don't".
 """
 
 
 def _judge_fluency(answer: Answer, _: Earlier | None) -> float:
-    return _weighted(answer.text.split())
+    return _weighted(_SPACED.findall(answer.text))
 
 
 def _judge_ngram_entropy(answer: Answer, _: Earlier | None) -> float:

@@ -321,6 +321,13 @@ def test_rouge_compares_texts_by_words_pairs_and_order() -> None:
     assert judge("rouge_l", "", gold) == 0.0
 
 
+def test_a_chinese_character_is_a_word_of_repetition_and_fluency() -> None:
+    said = "北京是中国的首都。"
+    assert (judge("single_answer", said, "北京"), judge("single_answer", said * 5, "北京")) == (1.0, 0.0)
+    assert judge("fluency", said) == judge("ngram_entropy", said) * 2 == judge("fluency", " ".join(said)) > 0
+    assert judge("fluency", "北" * 9) == judge("ngram_entropy", "北" * 9) == 0.0
+
+
 def test_fluency_is_the_entropy_of_word_pairs_and_triples() -> None:
     assert judge("fluency", "a b c d e f", "x") == pytest.approx(2 / 3 * math.log2(5) + 4 / 3 * math.log2(4))
     assert judge("fluency", "no no no no", "x") == 0.0
