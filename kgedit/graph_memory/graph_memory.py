@@ -94,8 +94,8 @@ class GraphMemory:
         self._worded: list[str] = []
         self._alias_subjects, self._aliases = NumberColumn(), TextColumn()
         self._described, self._descriptions = NumberColumn(), TextColumn()
-        more = None if self._lexicon is None else self._lexicon.names
-        self._other_names = OtherNames(self._facts, self._relations.identifiers, more)
+        more = [] if self._lexicon is None else [self._lexicon.names_of]
+        self._other_names = OtherNames(self._facts, self._relations.identifiers, *more)
         self._conflicts: frozenset[int] | None = None
 
     @property
@@ -256,37 +256,42 @@ class GraphMemory:
         found: list[Finding] = []
         for start in range(0, len(questions), _AT_ONCE):
             turns = [[each] if isinstance(each, str) else list(each) for each in questions[start : start + _AT_ONCE]]
-            if self._lexicon is not None:
-                turns = [[self._read(turn) for turn in several] for several in turns]
             if self._matcher is None:
-                found += self._find_worded([composed(several[-1]) for several in turns], search, as_of)
+                read = turns if self._lexicon is None else [[self._read(turn) for turn in several] for several in turns]
+                found += self._find_worded([composed(several[-1]) for several in read], search, as_of)
             else:
                 found += self._find_in_any_language(turns, search, as_of)
         return found
 
-    def _read(self, turn: str) -> str:
-        """A text with the words around its names in English; it is in the memory's language, or in a guessed one."""
+    def _read(self, turn: str, *, inner: bool = False) -> str:
+        """A text with the words around its names in English; it is in the memory's language, or in a guessed one.
+
+        Args:
+            turn: The text.
+            inner: See `Lexicon.read_around`.
+        """
         text, indexes = composed(turn), (self._names, self._other_names)
         if self._lexicon is None and not has_marks(text):
             return text
         self._other_names.catch_up()
         found = [each for names in indexes for each in (*names.find(text), *names.find_genitives(text))]
         lexicon = self._lexicon or read_lexicon(guess_language(text, found))
-        return text if lexicon is None else lexicon.read_around(text, found)
+        return text if lexicon is None else lexicon.read_around(text, found, inner=inner)
+
+    def _read_again(self, turn: str) -> str:
+        """A second reading: in an English memory the original."""
+        return composed(turn) if self._lexicon is None else self._read(turn, inner=True)
 
     def _find_in_any_language(self, turns: Sequence[Sequence[str]], search: Search, as_of: str) -> list[Finding]:
-        """Find by the matcher. An English memory translates questions word by word first, and if that finds nothing,
-        reads the original."""
-        if self._lexicon is not None:
-            return self._find_matched(turns, search, as_of)
+        """Find by the matcher. Questions are translated word by word first; one that finds nothing is read again."""
         read = [[self._read(turn) for turn in several] for several in turns]
         found = self._find_matched(read, search, as_of)
-        again = [
-            place
-            for place, (one, several) in enumerate(zip(read, turns, strict=True))
-            if not found[place].paths and one[-1] != composed(several[-1])
-        ]
-        others = self._find_matched([turns[one] for one in again], search, as_of) if again else []
+        again = {
+            place: other
+            for place, several in enumerate(turns)
+            if not found[place].paths and (other := [self._read_again(turn) for turn in several])[-1] != read[place][-1]
+        }
+        others = self._find_matched(list(again.values()), search, as_of) if again else []
         for place, each in zip(again, others, strict=True):
             if each.paths or (each.probability or 0.0) > (found[place].probability or 0.0):
                 found[place] = each

@@ -87,10 +87,11 @@ class Lexicon:
         self.questions: Mapping[str, str] = {
             name: text.replace("{subject}", SLOT) for name, text in content["questions"].items()
         }
-        self.names: Mapping[str, tuple[str, ...]] = {
+        self._adjectives: Mapping[str, tuple[str, ...]] = {
             name_key(label): tuple(stem + ending for stem in stems for ending in content["endings"])
             for label, stems in content["names"].items()
         }
+        self._inflected = tuple((row["from"], row["to"]) for row in content.get("inflected", ()))
         self.marks = frozenset(name_key(str(word)) for word in content["marks"])
         self._genitives = {name_key(word): english for word, english in content["genitives"].items()}
         self._entries: dict[str, list[_Entry]] = {}
@@ -101,15 +102,46 @@ class Lexicon:
         for several in self._entries.values():
             several.sort(key=lambda each: (-len(each.words), sum(each.is_open), -len("".join(each.words))))
 
-    def read_around(self, text: str, mentions: Sequence[Mention]) -> str:
-        """A text with the words around its names in English; "Kanzler" is a word if something else is named."""
-        words = [each for each in mentions if self._is_noun(text[each.start : each.end])]
-        named = [each for each in mentions if each not in words] or words
+    def names_of(self, label: str) -> tuple[str, ...]:
+        """Other names of a label: its adjectives, and its inflected form, "Vereinigten Staaten"."""
+        inflected = (re.sub(pattern, replacement, label) for pattern, replacement in self._inflected)
+        return (*self._adjectives.get(name_key(label), ()), *(each for each in inflected if each != label))
+
+    def read_around(self, text: str, mentions: Sequence[Mention], *, inner: bool = False) -> str:
+        """A text with the words around its names in English; "Kanzler" is a word if something else is named.
+
+        An article, preposition or question word in lower case is never a name: "la" is not Los Angeles.
+
+        Args:
+            text: The text, in composed Unicode form.
+            mentions: Names in it.
+            inner: Whether of an office, "presidente de los Estados Unidos", only the name at its end is a name.
+        """
+        if inner:
+            mentions = [each for each in mentions if not self._is_office(text, each, mentions)]
+        entries = [(each, self._entry_of(text[each.start : each.end])) for each in mentions]
+        names = [
+            (each, entry is not None and entry.is_noun)
+            for each, entry in entries
+            if entry is None or entry.is_noun or not text[each.start : each.end].islower()
+        ]
+        named = [each for each, is_word in names if not is_word] or [each for each, _ in names]
         return self.read(text, [(each.start, each.end) for each in named])
 
-    def _is_noun(self, written: str) -> bool:
-        found = self._entry_at(written, words_of(written))
-        return found is not None and found.is_noun and found.matches(words_of(written))
+    def _is_office(self, text: str, mention: Mention, mentions: Sequence[Mention]) -> bool:
+        """Whether a name begins with a noun and ends in another name, after which a genitive s may follow."""
+        found = self._entry_at(text, words_of(text[mention.start : mention.end]))
+        return (
+            found is not None
+            and found.is_noun
+            and any(each.start > mention.start and 0 <= mention.end - each.end <= 1 for each in mentions)
+        )
+
+    def _entry_of(self, written: str) -> _Entry | None:
+        """The entry that a text is as a whole."""
+        words = words_of(written)
+        found = self._entry_at(written, words)
+        return found if found is not None and found.matches(words) else None
 
     def read(self, text: str, names: Sequence[Range]) -> str:
         """A text with its words in English, where the lexicon knows them, and dates in figures in ISO's form.

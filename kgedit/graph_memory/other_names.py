@@ -9,7 +9,7 @@ saved.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from typing import Any
@@ -39,14 +39,13 @@ class OtherNames:
     Args:
         facts: Facts of the memory.
         relation_ids: Ids of relations, by number; the list may grow.
-        more: Further names by the key of the label (kgedit.wording.name_index.name_key), such as adjectives of
-            another language.
+        more: Further names of a label, such as adjectives of another language.
     """
 
     def __init__(
-        self, facts: FactTable, relation_ids: list[str], more: Mapping[str, Sequence[str]] | None = None
+        self, facts: FactTable, relation_ids: list[str], more: Callable[[str], Sequence[str]] = lambda _: ()
     ) -> None:
-        self._facts, self._relation_ids, self._more = facts, relation_ids, more or {}
+        self._facts, self._relation_ids, self._more = facts, relation_ids, more
         self._names, self._values = NameIndex(), NameIndex()
         self._rows = self._facts_read = 0
 
@@ -94,9 +93,7 @@ class OtherNames:
             (name, thing)
             for thing, person in entities.items()
             if (label := self._facts.label(thing))
-            for name in (
-                [label] if own else [*nicknames_of(label, person=person), *self._more.get(name_key(label), ())]
-            )
+            for name in ([label] if own else [*nicknames_of(label, person=person), *self._more(label)])
         ]
         index.extend([name for name, _ in pairs], [thing for _, thing in pairs])
 

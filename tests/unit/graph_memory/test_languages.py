@@ -21,6 +21,7 @@ from kgedit.graph_memory.retrieval import Search
 from kgedit.sample.generate import write_world
 from kgedit.verbs.load_dump import DumpOptions, load_dump
 from kgedit.verbs.memory import build_memory, load_memory, update_memory
+from kgedit.wording.name_index import Mention
 
 
 @pytest.mark.parametrize(
@@ -59,6 +60,38 @@ def test_a_name_is_kept_even_if_its_words_are_in_the_lexicon() -> None:
     text = "Wer ist Die Partei?"
     assert lexicon.read(text, [(8, 18)]) == "who is Die Partei?"
     assert lexicon.read(text, []) == "who is the political party?"
+
+
+def mentions(text: str, *names: str) -> list[Mention]:
+    starts = [(text.index(name), name) for name in names]
+    return [Mention((0,), start, start + len(name), nested=False) for start, name in starts]
+
+
+@pytest.mark.parametrize(
+    ("text", "names", "english"),
+    [
+        ("Où est né le roi de la Norvège ?", ("la", "Norvège"), "where is born the king of the Norvège ?"),
+        ("Quel est le maire de LA ?", ("LA",), "what is the mayor of LA ?"),
+        ("Qui est le roi de MARS ?", ("MARS", "roi"), "who is the king of MARS ?"),
+    ],
+)
+def test_an_article_in_lower_case_is_no_name(text: str, names: tuple[str, ...], english: str) -> None:
+    lexicon = read_lexicon("fr")
+    assert lexicon is not None
+    assert lexicon.read_around(text, mentions(text, *names)) == english
+
+
+def test_the_name_in_an_office_may_be_the_only_name() -> None:
+    lexicon = read_lexicon("de")
+    assert lexicon is not None
+    assert lexicon.names_of("Vereinigte Staaten")[-1] == "Vereinigten Staaten"
+    assert lexicon.names_of("Rotes Kreuz") == ("Roten Kreuz",)
+    assert lexicon.names_of("Peter Müller") == ()
+    text = "Wer ist Präsident der Vereinigten Staaten?"
+    found = mentions(text, "Präsident der Vereinigten Staaten", "Vereinigten Staaten")
+    assert lexicon.read_around(text, found) == "who is Präsident der Vereinigten Staaten?"
+    assert lexicon.read_around(text, found, inner=True) == "who is president of the Vereinigten Staaten?"
+    assert lexicon.read_around(text, found[:1], inner=True) == "who is Präsident der Vereinigten Staaten?"
 
 
 def test_english_has_no_lexicon_and_an_unknown_language_names_those_there_are() -> None:
@@ -170,6 +203,12 @@ def test_building_needs_snapshots_of_the_language_and_an_update_keeps_it(tmp_pat
     assert any(line.startswith("Finnland, head of government: Petteri Orpo") for line in changed.begun)
 
 
+OFFICES = {
+    "de": "Wer ist der Präsident der Vereinigten Staaten?",
+    "es": "¿Quién es el presidente de los Estados Unidos?",
+}
+
+
 @pytest.mark.models
 @pytest.mark.parametrize(("language", "least"), [("de", 60), ("fr", 30), ("es", 30)])
 def test_questions_of_a_language_get_their_facts(language: str, least: int, tmp_path: Path) -> None:
@@ -177,6 +216,9 @@ def test_questions_of_a_language_get_their_facts(language: str, least: int, tmp_
     memory = open_memory(tmp_path / "x.kgmemory", embedder="all-minilm-l6-v2", device="cpu")
     questions = read_questions(language)
     assert len(questions) >= least
+    if language in OFFICES:  # an item of the office, without facts, is a name too
+        [finding] = memory.find([OFFICES[language]])
+        assert [row.answer for row in finding.paths[0].rows] == ["Joe Biden"]
     asked = measuring.ask_all(memory, questions)
     single = [each.found for each in asked if not each.question.is_two_hops]
     two_hops = [each.found for each in asked if each.question.is_two_hops]
