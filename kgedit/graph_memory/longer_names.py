@@ -180,6 +180,15 @@ _EDITED = re.compile(
     re.IGNORECASE,
 )
 """Instructions about a text, in which a name asks for nothing."""
+_EDITED_ABROAD = re.compile(
+    r"^[^:?\"„“«]*\b(?:"
+    r"(?:übersetz|korrigier|verbesser|berichtig|kürz|(?:zusammen)?fass|(?:um)?formulier|überarbeit|paraphrasier)(?:e|en|t)"
+    r"|translate|tradui(?:s|sez|re)|corrige[rz]?|résume[rz]?|raccourci(?:s|ssez|r)|reformule[rz]?|réécri(?:s|vez|re)"
+    r"|traduc(?:e|ir)|traduzca|corrige|corrija|corregir|resum(?:e|a|ir)|acort(?:a|e|ar)|reescrib(?:e|a|ir)"
+    r")\b[^:?\"„“«]*[:\"„“«]",
+    re.IGNORECASE,
+)
+"""The same in German, some of whose words may have been translated, French and Spanish."""
 _WOMEN = r"(?:wom[ae]n|ladies|girls|femen[ií]n?[oa]?|f[eé]minines?|femminile|frauen)"
 _SPORT = (
     r"(?:(?:hand|basket|volley|base|net)ball|futsal|beach (?:soccer|football)|(?:ice |field )?hockey|rugby|cricket"
@@ -203,7 +212,7 @@ def means_another(text: str, start: int, end: int) -> bool:
     """
     before = text[:start]
     return (
-        _EDITED.search(before) is not None
+        any(pattern.search(text) is not None for pattern in (_EDITED, _EDITED_ABROAD))
         or any(pattern.search(before) is not None for pattern in (_BESIDE, _PART_BEFORE, _OWN))
         or _PART_AFTER.match(text[end:]) is not None
     )

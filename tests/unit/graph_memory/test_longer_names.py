@@ -184,8 +184,27 @@ def test_a_country_may_follow_with_of() -> None:
 def test_names_in_a_text_to_edit_ask_for_nothing() -> None:
     text = 'Shorten this: "Oslo is the capital."'
     assert means_another(text, text.index("Oslo"), text.index("Oslo") + 4)
+    assert means_another("Translate this into Oslo's dialect: it rains.", 20, 24)
     assert not means_another("Translate the capital of Oslo", 25, 29)
     assert not means_another("Correct or not: Oslo is the capital.", 16, 20)
+
+
+@pytest.mark.parametrize(
+    ("text", "another"),
+    [
+        ("Übersetze ins Englische: Oslo ist die Hauptstadt.", True),
+        ("please translate Sie: Oslo ist die Hauptstadt.", True),
+        ("Kannst du das korrigieren: Oslo ist die Hauptstadt.", True),
+        ("Traduis en anglais : Oslo est la capitale.", True),
+        ("Peux-tu résumer ce texte : « Oslo est la capitale »", True),
+        ("Traduce al inglés: Oslo es la capital.", True),
+        ("Hallo: Wer regiert Oslo?", False),
+        ("Wer hat die Werke von Ibsen übersetzt? Und wer regiert Oslo?", False),
+    ],
+)
+def test_instructions_in_other_languages_ask_for_nothing_either(text: str, another: bool) -> None:
+    start = text.index("Oslo")
+    assert means_another(text, start, start + 4) is another
 
 
 @pytest.mark.parametrize(
