@@ -64,6 +64,14 @@ GERMAN = [
     ("Was gilt für {subject}?", "Sudan", "Was gilt für den Sudan?"),
     ("Der Baustil von {subject} ist", "Kölner Dom", "Der Baustil des Kölner Doms ist"),
     ("Der Startpunkt von {subject} ist", "Tour de France 2021", "Der Startpunkt der Tour de France 2021 ist"),
+    ("Der Chef von {subject} ist", "Weißes Haus", "Der Chef des Weißen Hauses ist"),
+    ("Der Chef von {subject} ist", "Schwarzes Meer", "Der Chef des Schwarzen Meers ist"),
+    ("Der Chef von {subject} ist", "SPD", "Der Chef der SPD ist"),
+    ("Der Chef von {subject} ist", "Freie Demokratische Partei", "Der Chef der Freien Demokratischen Partei ist"),
+    ("Der Chef von {subject} ist", "Bundestag", "Der Chef des Bundestags ist"),
+    ("Der Chef von {subject} ist", "Hamburger SV", "Der Chef des Hamburger SV ist"),
+    ("Wie zahlt man in {subject}?", "Marshallinseln", "Wie zahlt man in den Marshallinseln?"),
+    ("Wie zahlt man in {subject}?", "Freie Demokratische Partei", "Wie zahlt man in der Freien Demokratischen Partei?"),
     ("Wer hat das Amt von {subject}?", "Bundeskanzler", "Wer hat das Amt des Bundeskanzlers?"),
     (
         "Wer hat das Amt von {subject}?",
@@ -83,6 +91,10 @@ FRENCH = [
     ("Qui est le chef de {subject} ?", "Allemagne", "Qui est le chef de l'Allemagne ?"),
     ("Qui est l'entraîneur de {subject} ?", "Arsenal", "Qui est l'entraîneur d'Arsenal ?"),
     ("Qui est le maire de {subject} ?", "Le Havre", "Qui est le maire du Havre ?"),
+    ("Qui est le chef de {subject} ?", "Université Harvard", "Qui est le chef de l'Université Harvard ?"),
+    ("Qui est le chef de {subject} ?", "OTAN", "Qui est le chef de l'OTAN ?"),
+    ("Qui est le chef de {subject} ?", "Îles Marshall", "Qui est le chef des Îles Marshall ?"),
+    ("Qui est le chef de {subject} ?", "Cité du Vatican", "Qui est le chef de la Cité du Vatican ?"),
     ("Qui a succédé à {subject} ?", "Parti vert", "Qui a succédé au Parti vert ?"),
     ("Qui possède le nom de {subject} ?", "aéroport d'Orly", "Qui possède le nom de l'aéroport d'Orly ?"),
 ]
@@ -91,6 +103,9 @@ SPANISH = [
     ("¿Quién es el jefe de {subject}?", "Reino Unido", "¿Quién es el jefe del Reino Unido?"),
     ("¿Quién es el jefe de {subject}?", "Unión Europea", "¿Quién es el jefe de la Unión Europea?"),
     ("¿Quién es el jefe de {subject}?", "El Salvador", "¿Quién es el jefe de El Salvador?"),
+    ("¿Quién es el jefe de {subject}?", "Real Sociedad", "¿Quién es el jefe de la Real Sociedad?"),
+    ("¿Quién es el jefe de {subject}?", "Real Academia Española", "¿Quién es el jefe de la Real Academia Española?"),
+    ("¿Quién es el jefe de {subject}?", "Real Madrid", "¿Quién es el jefe del Real Madrid?"),
     ("¿Quién entrena a {subject}?", "FC Barcelona", "¿Quién entrena al FC Barcelona?"),
 ]
 
@@ -108,6 +123,8 @@ def test_names_are_inflected_by_the_words_before_them(code: str, examples: list[
     language = read_language(code)
     filled = [w.replace("{subject}", language.in_sentence(name)) for w, name in zip(wordings, labels, strict=True)]
     assert [language.join(text) for text in filled] == expected
+    needed = [language.needed_name(language.in_sentence(label)) for label in labels]
+    assert [name for name, text in zip(needed, expected, strict=True) if name not in text] == []
 
 
 @pytest.mark.parametrize(
@@ -129,6 +146,14 @@ def test_names_are_inflected_by_the_words_before_them(code: str, examples: list[
         ),
         ("fr", "L'entraîneur de {subject}", "Arsenal", "L'entraîneur d'Arsenal", "L'entraîneur d'Arsenal"),
         ("es", "¿Quién entrena a {subject}?", "Everton", "¿Quién entrena al Everton?", "¿Quién entrena a Everton?"),
+        ("fr", "L'entraîneur de {subject}", "SS Lazio", "L'entraîneur de la SS Lazio", "L'entraîneur de SS Lazio"),
+        (
+            "es",
+            "El dueño de {subject}",
+            "ACF Fiorentina",
+            "El dueño de la ACF Fiorentina",
+            "El dueño de ACF Fiorentina",
+        ),
         ("es", "El dueño de {subject}", "Juventus", "El dueño de la Juventus", "El dueño de Juventus"),
         ("es", "El dueño de {subject}", "Phoenix Suns", "El dueño de Phoenix Suns", "El dueño de Phoenix Suns"),
     ],
