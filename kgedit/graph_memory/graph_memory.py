@@ -413,6 +413,7 @@ class GraphMemory:
             self._has_namesake,
             self._gate,
             self._conflicts,
+            self._lexicon,
         )
 
     def _find_worded(self, texts: Sequence[str], search: Search, as_of: str) -> list[Finding]:

@@ -8,16 +8,17 @@ as they are written: the memory has the labels of its snapshots, in its language
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
 from typing import Any
 
 from kgedit.errors import KgeditError
+from kgedit.graph_memory.other_names import OF_PERSONS
 from kgedit.graph_memory.relations import SLOT
 from kgedit.resources import data_folder
-from kgedit.wording.catalogues import read_catalogue
+from kgedit.wording.catalogues import read_catalogue, read_language
 from kgedit.wording.name_index import Mention, Word, composed, name_key, words_of
 
 ENGLISH = "en"
@@ -34,6 +35,10 @@ _DAY_FIRST = re.compile(
     r"(?![\w/-])"
 )
 """A date in figures; all languages besides English write the day before the month."""
+_ACCUSATIVE = "@"
+"""Before a slot in a wording: the name is an accusative object."""
+_CLASSES = {"person": OF_PERSONS, "work": frozenset(["P495"]), "team": frozenset(["P115", "P118", "P286"])}
+"""Relations by class of their subjects."""
 _OPENING = str.maketrans("", "", "¿¡")
 
 Range = tuple[int, int]
@@ -79,14 +84,16 @@ class Lexicon:
         content: Content of its file.
 
     Attributes:
+        questions: Relation -> wording of its facts.
         marks: Words that show that a text is in this language, normalized.
     """
 
     def __init__(self, language: str, content: Mapping[str, Any]) -> None:
         self.language = language
         self.questions: Mapping[str, str] = {
-            name: text.replace("{subject}", SLOT) for name, text in content["questions"].items()
+            name: text.replace(_ACCUSATIVE, "") for name, text in content["questions"].items()
         }
+        self._sentences = {text.replace(_ACCUSATIVE, ""): text for text in content["questions"].values()}
         self._adjectives: Mapping[str, tuple[str, ...]] = {
             name_key(label): tuple(stem + ending for stem in stems for ending in content["endings"])
             for label, stems in content["names"].items()
@@ -101,6 +108,22 @@ class Lexicon:
                 self._entries.setdefault(_first(entry.words[0]), []).append(entry)
         for several in self._entries.values():
             several.sort(key=lambda each: (-len(each.words), sum(each.is_open), -len("".join(each.words))))
+
+    def fill(self, wording: str, label: str, more: str = "", *, relations: Collection[str] = ()) -> str:
+        """A wording of a fact about a subject; in those of the lexicon the name has its article and is inflected.
+
+        Args:
+            wording: Question with a slot.
+            label: Label of the subject.
+            more: Text after the name.
+            relations: Ids of the subject's relations, which show whether it is a person, a work or a team.
+        """
+        if wording not in self._sentences:
+            return wording.replace(SLOT, label + more)
+        grammar = read_language(self.language)
+        found = (name for name, own in _CLASSES.items() if not own.isdisjoint(relations))
+        name = grammar.in_sentence(label, subject_class=next(found, ""))
+        return grammar.join(self._sentences[wording].replace(SLOT, name + more))
 
     def names_of(self, label: str) -> tuple[str, ...]:
         """Other names of a label: its adjectives, and its inflected form, "Vereinigten Staaten"."""

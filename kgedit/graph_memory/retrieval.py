@@ -15,6 +15,7 @@ from kgedit.columns import Numbers
 from kgedit.graph_memory.dates import Period
 from kgedit.graph_memory.facts import FactTable, MemoryValue
 from kgedit.graph_memory.gate import Evidence, Gate, MatchEvidence
+from kgedit.graph_memory.languages import Lexicon
 from kgedit.graph_memory.relations import SLOT, RelationIndex, content_stems
 from kgedit.graph_memory.scoring import PathScores, QuestionWindow, RelationPath, evidence_for, score_paths
 from kgedit.wording.name_index import Mention
@@ -168,6 +169,7 @@ class Retriever:
         has_namesake: Whether another subject of the memory has an entity's label, by number.
         gate: Accepts or rejects the best path.
         conflicts: Rows with conflicting values.
+        lexicon: Language of the wordings; None for English.
     """
 
     facts: FactTable
@@ -177,6 +179,7 @@ class Retriever:
     has_namesake: Callable[[int], bool]
     gate: Gate
     conflicts: Container[int] = frozenset()
+    lexicon: Lexicon | None = None
 
     def find(
         self,
@@ -328,22 +331,30 @@ class Retriever:
         """The row of a path as a result; `before` is the previous row, or None."""
         subject = self.facts.subject_of(row)
         label = self.facts.label(subject)
-        bridge = ""
+        bridge = hint = ""
         if before is not None:
             phrase = self.relations.relations[self._relation_of(before)].phrase
             bridge = f" ({phrase.replace(SLOT, self.facts.label(self.facts.subject_of(before)))})"
         if subject in shared and (described := self.description(subject)):
-            label = f"{label} ({described})"
-        wording = self.wordings[self.facts.wording_of(row)]
+            hint = f" ({described})"
         return Remembered(
-            question=wording.replace(SLOT, label),
+            question=self._said(row, label, hint),
             values=values,
             row=row,
             subject=self.facts.ids[subject],
             relation=self.relations.identifiers[self._relation_of(row)],
-            bridged=wording.replace(SLOT, label + bridge),
+            bridged=self._said(row, label, hint + bridge),
             conflict=row in self.conflicts and sum(not value.until for value in values) > 1,
         )
+
+    def _said(self, row: int, label: str, more: str) -> str:
+        """Question of a row about its subject's label and the text after it."""
+        wording = self.wordings[self.facts.wording_of(row)]
+        if self.lexicon is None:
+            return wording.replace(SLOT, label + more)
+        _, rows, _ = self.facts.steps(np.array([self.facts.subject_of(row)]), ended=True)
+        relations = {self.relations.identifiers[number] for number in self.facts.relations_of(rows).tolist()}
+        return self.lexicon.fill(wording, label, more, relations=relations)
 
     def _relation_of(self, row: int) -> int:
         return int(self.facts.relations_of(np.array([row]))[0])

@@ -62,6 +62,44 @@ def test_a_name_is_kept_even_if_its_words_are_in_the_lexicon() -> None:
     assert lexicon.read(text, []) == "who is the political party?"
 
 
+@pytest.mark.parametrize(
+    ("language", "relation", "label", "relations", "question"),
+    [
+        ("fr", "P6", "Allemagne", (), "Qui est le chef du gouvernement de l'Allemagne ?"),
+        ("fr", "P6", "Royaume-Uni", (), "Qui est le chef du gouvernement du Royaume-Uni ?"),
+        ("fr", "P19", "Angela Merkel", ("P19",), "Quel est le lieu de naissance d'Angela Merkel ?"),
+        ("fr", "P17", "Real Madrid", ("P17", "P286"), "Dans quel pays se trouve le Real Madrid ?"),
+        ("de", "P6", "Vereinigtes Königreich", (), "Wer ist der Regierungschef des Vereinigten Königreichs?"),
+        ("de", "P286", "1. FC Köln", (), "Wer trainiert den 1. FC Köln?"),
+        ("de", "P1308", "Bundeskanzler", (), "Wer hat das Amt des Bundeskanzlers inne?"),
+        ("es", "P6", "Reino Unido", (), "¿Quién es el jefe de Gobierno del Reino Unido?"),
+        ("es", "P286", "Carlos Alcaraz", ("P286", "P27"), "¿Quién entrena a Carlos Alcaraz?"),
+    ],
+)
+def test_facts_are_worded_with_articles(
+    language: str, relation: str, label: str, relations: tuple[str, ...], question: str
+) -> None:
+    lexicon = read_lexicon(language)
+    assert lexicon is not None
+    assert lexicon.fill(lexicon.questions[relation], label, relations=relations) == question
+
+
+def test_other_wordings_and_hints_are_not_inflected() -> None:
+    lexicon = read_lexicon("de")
+    assert lexicon is not None
+    assert lexicon.fill(f"Wie alt ist die {SLOT}?", "Schweiz", " (Land)") == "Wie alt ist die Schweiz (Land)?"
+    assert (
+        lexicon.fill(lexicon.questions["P6"], "Schweiz", " (Land)") == "Wer ist der Regierungschef der Schweiz (Land)?"
+    )
+
+
+def test_the_memory_asks_in_whole_sentences() -> None:
+    memory = GraphMemory(EMBED, language="de")
+    memory.learn([edit("Schweiz", "P6", "Alain")])
+    [finding] = memory.find(["Wer ist der Regierungschef von Schweiz?"])
+    assert finding.paths[0].rows[0].question == "Wer ist der Regierungschef der Schweiz?"
+
+
 def mentions(text: str, *names: str) -> list[Mention]:
     starts = [(text.index(name), name) for name in names]
     return [Mention((0,), start, start + len(name), nested=False) for start, name in starts]
