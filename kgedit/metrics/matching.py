@@ -106,7 +106,7 @@ _HYPHEN = re.compile(rf"[{_HYPHENS}]")
 
 
 _ELIDED = re.compile(
-    r"((?<![\w'’])(?:[cdjlmnst]|(?:jus|lors|puis|quoi)?qu|un|all|[dn]ell|dall|sull|quell|quest)"
+    r"((?<![\w'’])(?:[cdjlmnst]|qu|jusqu|lorsqu|puisqu|quoiqu|un|all|[dn]ell|dall|sull|quell|quest)"
     r"|(?:^|(?<=[.!?:] ))(?:[DL]|All|[DN]ell|Dall|Sull|Quell|Quest))['’](?=\w\w)",
     re.MULTILINE,
 )

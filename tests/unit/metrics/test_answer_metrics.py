@@ -136,7 +136,7 @@ def test_contains_ignores_accents_and_spaces_around_hyphens(text: str, gold: str
         ("à l'université Côte d'Azur", "Université Côte d'Azur", 1.0),
         ("C'est L'Aquila.", "L'Aquila", 1.0),
         ("It is by D'Angelo.", "Angelo", 0.0),
-        ("Denis O'Leary", "Leary", 0.0),
+        ("Denis O'Brien", "Brien", 0.0),
         ("rock'n'roll", "roll", 0.0),
         ("it's", "s", 0.0),
     ],
