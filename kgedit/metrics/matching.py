@@ -145,8 +145,8 @@ def contains(text: str, name: str) -> bool:
     return (
         _contains_words(found.joined, wanted.joined)
         or _contains_words(found.plain, wanted.plain)
-        or _contains_words(found.elided, wanted.joined)
-        or _contains_words(found.elided, wanted.elided)
+        or (found.elided != found.joined and _contains_words(found.elided, wanted.joined))
+        or (wanted.elided != wanted.joined and _contains_words(found.elided, wanted.elided))
         # Only for names of several words: "Holstein" must not match "Schleswig-Holstein".
         or (" " in wanted.apart and _contains_words(found.apart, wanted.apart))
     )
@@ -171,10 +171,13 @@ class _Forms(NamedTuple):
 @lru_cache(maxsize=16384)
 def _forms(text: str) -> _Forms:
     letters = _without_accents(text)
-    plain = normalize(letters)
-    elided = _without_accents(_ELIDED.sub(r"\1 ", text))
-    joined, spaced = (normalize(_AROUND_HYPHEN.sub("", each)) for each in (letters, elided))
-    return _Forms(joined, plain, normalize(_HYPHEN.sub(" ", letters)), spaced)
+    joined = plain = apart = normalize(letters)
+    if _HYPHEN.search(letters):
+        joined, apart = normalize(_AROUND_HYPHEN.sub("", letters)), normalize(_HYPHEN.sub(" ", letters))
+    elided = joined
+    if _ELIDED.search(text):
+        elided = normalize(_AROUND_HYPHEN.sub("", _without_accents(_ELIDED.sub(r"\1 ", text))))
+    return _Forms(joined, plain, apart, elided)
 
 
 def _without_accents(text: str) -> str:
