@@ -107,7 +107,7 @@ def test_reworded_questions_are_judged_in_german(timestep: Timestep) -> None:
     wanted = wanted_wordings(timestep, axes=axes)
     assert faults_of([(one.asking, one.templates) for one in wanted]) == [[None] * len(one.templates) for one in wanted]
     assert wanted[0].record["subject"] == "die Schweiz"
-    texts = ["Wer leitet als Regierungschef die Schweiz?", "Wer ist das Oberhaupt?", "Wer wohnt in der Schweiz?"]
+    texts = ["Wer leitet die Regierung und die Schweiz?", "Wer ist das Oberhaupt?", "Wer wohnt in der Schweiz?"]
     assert faults_of([(wanted[0].asking, texts)]) == [[None, "the subject is missing", "the relation is not expressed"]]
 
 
