@@ -54,6 +54,7 @@ class NamedText:
         text: The text, with the name where the mention says.
         readings: Readings of the windows; the sentence first.
         whole: TextReading of the whole text.
+        together: Half-open range of the list of names that it is in, or else its own.
         qualified: Whether the name is followed by the country of its subject: "Vienna, Austria".
     """
 
@@ -61,6 +62,7 @@ class NamedText:
     text: str
     readings: Sequence[TextReading]
     whole: TextReading
+    together: tuple[int, int]
     qualified: bool = False
 
 
@@ -189,7 +191,7 @@ def _is_continued(text: str, mention: Mention) -> bool:
 def selected(
     ranked: Sequence[tuple[Candidate, float]], search: Search, facts: FactTable, near: float
 ) -> list[RankedWalk]:
-    """Walks of the best candidate of each name that asks for the same as the best one.
+    """Walks of the best candidate of each name that asks for the same as the best one, or is in a list with it.
 
     Args:
         ranked: The best candidates of each name with their probabilities, best first.
@@ -199,18 +201,23 @@ def selected(
     """
     best, most = ranked[0]
     found: list[RankedWalk] = []
-    taken: list[Mention] = []
+    taken: dict[Mention, Candidate] = {}
     for candidate, probability in ranked:
         mention = candidate.named.mention
-        same = mention == best.named.mention
-        overlaps = any(mention.start < each.end and each.start < mention.end for each in taken)
-        if candidate is not best and not (
-            candidate.score >= best.score - near
-            if same
-            else not overlaps and candidate.path[-1] == best.path[-1] and probability >= max(search.gate, most / 4)
-        ):
-            continue
-        taken.append(mention)
-        score = math.exp(candidate.score)
-        found += [RankedWalk(score, max(facts.learned(row) for row in walk), walk) for walk in candidate.walks]
+        if first := taken.get(mention):
+            is_asked = candidate.score >= first.score - near
+        elif candidate is best:
+            is_asked = True
+        else:
+            listed = candidate.named.together == best.named.together
+            least = search.gate if listed else max(search.gate, most / 4)
+            is_asked = (
+                probability >= least
+                and (listed or candidate.path[-1] == best.path[-1])
+                and not any(mention.start < each.end and each.start < mention.end for each in taken)
+            )
+        if is_asked:
+            taken.setdefault(mention, candidate)
+            score = math.exp(candidate.score)
+            found += [RankedWalk(score, max(facts.learned(row) for row in walk), walk) for walk in candidate.walks]
     return found

@@ -28,6 +28,7 @@ from kgedit.graph_memory.longer_names import (
 )
 from kgedit.graph_memory.matched import Candidate, NamedText, candidates_of, evidence_of, is_written_small, selected
 from kgedit.graph_memory.matching import BACK, RelationMatcher
+from kgedit.graph_memory.name_lists import Span, lists_of, overlap, read_alone
 from kgedit.graph_memory.other_names import OtherNames, combined, initials_of, is_bare_team, is_written_as_name, titles
 from kgedit.graph_memory.relations import MASK, RelationIndex, content_stems, read_misspelt
 from kgedit.graph_memory.retrieval import Finding, Retriever, Search
@@ -64,12 +65,13 @@ Ranked = list[tuple[Candidate, float]]
 
 @dataclass(frozen=True, slots=True)
 class _Masked:
-    """A name in a text and the windows around it."""
+    """A name in a text and the windows around it; `together`: range of its list of names (name_lists), or its own."""
 
     mention: Mention
     text: str
     windows: tuple[str, ...]
     whole: str
+    together: Span
 
 
 class MatchedSearch:
@@ -206,7 +208,7 @@ class MatchedSearch:
     def _ranked(
         self, masked: Sequence[_Masked], vectors: Mapping[str, Vectors], search: Search, period: Period | None
     ) -> Ranked:
-        """The best candidates of each name, most probable first, and further ones of the best name."""
+        """The best candidates of each name, most probable first, and further ones of the best name and its list."""
         bests: Ranked = []
         rest: list[tuple[int, Candidate]] = []
         texts = dict.fromkeys(text for each in masked for text in (*each.windows, each.whole))
@@ -214,7 +216,7 @@ class MatchedSearch:
         for each in masked:
             readings = [read[window] for window in each.windows]
             qualified = self._is_qualified(each.text, each.mention)
-            named = NamedText(each.mention, each.text, readings, read[each.whole], qualified)
+            named = NamedText(each.mention, each.text, readings, read[each.whole], each.together, qualified)
             walks = self._retriever.walks(each.mention, search.plain_hops, period, ended=True, returning=True)
             found = candidates_of(named, walks, self._facts, self._relations.identifiers)
             if found:
@@ -222,7 +224,8 @@ class MatchedSearch:
                 bests.append((replace(found[0], evidence=evidence), self._gate.probability(evidence)))
                 rest += [(len(bests) - 1, one) for one in found[1:]]
         order = _in_order(bests, search.gate, self._relations.catalogue.postings)
-        more = [(one, bests[place][1]) for place, one in rest if order and place == order[0]]
+        together = bests[order[0]][0].named.together if order else None
+        more = [(one, bests[place][1]) for place, one in rest if one.named.together == together]
         return [*(bests[place] for place in order), *more]
 
     def _masked(self, text: str, search: Search) -> list[_Masked]:
@@ -234,16 +237,21 @@ class MatchedSearch:
             for each in mentions
             if self._is_proper(each) and not self._is_wording(text, each) and not is_written_small(text, each)
         ]
+        lists = lists_of(text, [_without_office(text, one, proper) for one in proper if not one.nested])
         found = []
         for each in mentions:
-            others = [(one.start, one.end) for one in proper if not one.nested and _apart(one, each)]
-            windows = windows_of(text, each.start, each.end, others)
+            name = (each.start, each.end)
+            apart = [(one.start, one.end) for one in proper if not one.nested and _apart(one, each)]
+            alone, (start, end), others = read_alone(text, name, apart, lists)
+            windows = windows_of(alone, start, end, others)
             if is_asked_later(text, each, mentions):
                 windows = [max(windows, key=len)]
             # "Is X in NATO?" asks for another relation than "Is X in Y?": the sentence counts with its names, too.
-            named = windows_of(text, each.start, each.end)[:1] if others and len(windows) > 1 else []
+            named = windows_of(alone, start, end)[:1] if others and len(windows) > 1 else []
             read = [self._spelt(window) for window in dict.fromkeys([*windows, *named])]
-            found.append(_Masked(each, text, tuple(dict.fromkeys(read)), self._spelt(max(windows, key=len))))
+            listed = (one for one in lists if any(overlap(item, name) for item in one))
+            together = next(((one[0][0], one[-1][1]) for one in listed), name)
+            found.append(_Masked(each, text, tuple(dict.fromkeys(read)), self._spelt(max(windows, key=len)), together))
         return found
 
     def _spelt(self, window: str) -> str:
@@ -363,7 +371,8 @@ class MatchedSearch:
                     names.setdefault(each.subjects, replace(each, start=found.start(), end=found.start() + 1))
         windows = tuple(self._spelt(window) for window in windows_of(text, found.start(), found.start() + 1))
         return [
-            _Masked(each, text, windows, max(windows, key=len)) for each in list(names.values())[:_MOST_EARLIER_NAMES]
+            _Masked(each, text, windows, max(windows, key=len), (each.start, each.end))
+            for each in list(names.values())[:_MOST_EARLIER_NAMES]
         ]
 
     def _embedded(self, texts: Iterable[str]) -> dict[str, Vectors]:
@@ -465,6 +474,15 @@ def _in_order(bests: Ranked, gate: float, worded: Container[str]) -> list[int]:
         return min([probability, *longer])
 
     return sorted(range(len(bests)), key=lambda place: (-rank(place), bests[place][0].named.mention.nested))
+
+
+def _without_office(text: str, name: Mention, names: Sequence[Mention]) -> Span:
+    """Range of a name, without the office before it: the country in "prime minister of Sweden"."""
+    for one in names:
+        before = words_of(text[name.start : one.start])
+        if one.end == name.end and before and all(word.text in titles() | {"of", "the"} for word in before):
+            return one.start, one.end
+    return name.start, name.end
 
 
 def _is_within(one: Mention, other: Mention) -> bool:

@@ -224,6 +224,9 @@ def test_what_is_elsewhere_or_near_gets_nothing(memory: GraphMemory, question: s
         ("Who coaches Portugal?", {"Roberto Martínez"}),
         ("citizenship of the head of government of Andorra", {"Xavier Espot Zamora", "Andorra"}),
         ("Neymar was in Paris, wasn't he? Who coaches Brentford now?", {"Thomas Frank"}),
+        ("Who is the prime minister of Sweden and Norway?", {"Ulf Kristersson", "Jonas Gahr Støre"}),
+        ("Who is the prime minister of Poland and Norway?", {"Donald Tusk", "Jonas Gahr Støre"}),
+        ("Who leads Apple, Atlantis and France?", {"Tim Cook", "Gabriel Attal"}),
     ],
 )
 def test_qualified_misspelt_and_short_names(memory: GraphMemory, question: str, values: set[str]) -> None:
