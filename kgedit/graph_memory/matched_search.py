@@ -54,6 +54,7 @@ _PRESENT = re.compile(
     r"|aktuell)\b",
     re.IGNORECASE,
 )
+_ARTICLES = frozenset(["a", "an", "and", "das", "der", "die", "el", "la", "las", "le", "les", "los", "or", "s", "the"])
 _OF = re.compile(r"^(?:of|in) (?:the )?")
 _SPORT = re.compile(
     r"\b(?:football|soccer|coach\w*|manager|trainer|trains|gaffer|squad|team|side|bench|dugout|touchline|national)\b",
@@ -221,12 +222,21 @@ class MatchedSearch:
             found = candidates_of(named, walks, self._facts, self._relations.identifiers)
             if found:
                 evidence = evidence_of(found[0], found)
-                bests.append((replace(found[0], evidence=evidence), self._gate.probability(evidence)))
+                probability = 0.0 if self._is_bare(each.text, masked) else self._gate.probability(evidence)
+                bests.append((replace(found[0], evidence=evidence), probability))
                 rest += [(len(bests) - 1, one) for one in found[1:]]
         order = _in_order(bests, search.gate, self._relations.catalogue.postings)
         together = bests[order[0]][0].named.together if order else None
         more = [(one, bests[place][1]) for place, one in rest if one.named.together == together]
         return [*(bests[place] for place in order), *more]
+
+    def _is_bare(self, text: str, names: Sequence[_Masked]) -> bool:
+        """Whether a text has no words besides names, and so asks for nothing; "Chancellor of Germany" asks."""
+        spans = [_span(each.mention) for each in names]
+        return all(
+            word.text in _ARTICLES or any(overlap((word.start, word.end), span) for span in spans)
+            for word in words_of(text)
+        ) and not any(word.text in titles() for word in words_of(self._spelt(text)))
 
     def _masked(self, text: str, search: Search) -> list[_Masked]:
         mentions = self.mentions(text, misspelt=search.misspelt)
@@ -237,11 +247,12 @@ class MatchedSearch:
             for each in mentions
             if self._is_proper(each) and not self._is_wording(text, each) and not is_written_small(text, each)
         ]
-        lists = lists_of(text, [_without_office(text, one, proper) for one in proper if not one.nested])
+        outer = [one for one in proper if not one.nested]
+        lists = lists_of(text, [_without_office(text, one, proper) for one in outer])
         found = []
         for each in mentions:
-            name = (each.start, each.end)
-            apart = [(one.start, one.end) for one in proper if not one.nested and _apart(one, each)]
+            name = _span(each)
+            apart = [_span(one) for one in outer if _apart(one, each)]
             alone, (start, end), others = read_alone(text, name, apart, lists)
             windows = windows_of(alone, start, end, others)
             if is_asked_later(text, each, mentions):
@@ -371,7 +382,7 @@ class MatchedSearch:
                     names.setdefault(each.subjects, replace(each, start=found.start(), end=found.start() + 1))
         windows = tuple(self._spelt(window) for window in windows_of(text, found.start(), found.start() + 1))
         return [
-            _Masked(each, text, windows, max(windows, key=len), (each.start, each.end))
+            _Masked(each, text, windows, max(windows, key=len), _span(each))
             for each in list(names.values())[:_MOST_EARLIER_NAMES]
         ]
 
@@ -481,8 +492,12 @@ def _without_office(text: str, name: Mention, names: Sequence[Mention]) -> Span:
     for one in names:
         before = words_of(text[name.start : one.start])
         if one.end == name.end and before and all(word.text in titles() | {"of", "the"} for word in before):
-            return one.start, one.end
-    return name.start, name.end
+            return _span(one)
+    return _span(name)
+
+
+def _span(mention: Mention) -> Span:
+    return mention.start, mention.end
 
 
 def _is_within(one: Mention, other: Mention) -> bool:

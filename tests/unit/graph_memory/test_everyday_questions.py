@@ -110,8 +110,25 @@ def test_history_and_follow_ups(memory: GraphMemory, turns: list[str], values: s
 
 @pytest.mark.models
 @pytest.mark.parametrize(
+    "turns",
+    [["Germany"], ["And the Germany?"], ["Hi", "Which country are you from?", "Germany"], ["Harald V of Norway"]],
+)
+def test_a_name_alone_asks_for_nothing(memory: GraphMemory, turns: list[str]) -> None:
+    assert memory.find([turns])[0].paths == ()
+    assert memory.find([turns], Search(gate=0))[0].paths
+
+
+@pytest.mark.models
+@pytest.mark.parametrize(
     "turn",
-    ["ok and Norway", "Thanks! And Norway?", "And what about Norway's one?", "Same for Norway", "No, I meant Norway."],
+    [
+        "Norway",
+        "ok and Norway",
+        "Thanks! And Norway?",
+        "And what about Norway's one?",
+        "Same for Norway",
+        "No, I meant Norway.",
+    ],
 )
 def test_a_turn_with_another_name_repeats_the_earlier_question(memory: GraphMemory, turn: str) -> None:
     [finding] = memory.find([["Who is the chancellor of Germany?", "Olaf Scholz.", turn]])
