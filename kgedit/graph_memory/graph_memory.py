@@ -27,7 +27,7 @@ from kgedit.graph_memory.matched_search import MatchedSearch
 from kgedit.graph_memory.matching import RelationMatcher
 from kgedit.graph_memory.other_names import OtherNames, is_written_as_name
 from kgedit.graph_memory.relations import SLOT, CatalogueWordings, RelationIndex
-from kgedit.graph_memory.retrieval import Finding, FoundPath, Remembered, Retriever, Search, Walk
+from kgedit.graph_memory.retrieval import Finding, FoundPath, Remembered, Retriever, Search, Walk, without_repeats
 from kgedit.graph_memory.scoring import QuestionWindow, RelationPath, windows_of
 from kgedit.llm.embeddings import Embedder, Vectors
 from kgedit.records.cases import Case
@@ -433,10 +433,10 @@ class GraphMemory:
         periods = [period_of(as_of) if as_of else each.period for each in dated]
         walks = [
             [
-                _few(retriever.walks(mention, _hops_for(own, search), period), search.plain_hops)
+                _few(without_repeats(retriever.walks(mention, _hops_for(own, search), period), text), search.plain_hops)
                 for mention, own in zip(several, each, strict=True)
             ]
-            for several, each, period in zip(mentions, windows, periods, strict=True)
+            for text, several, each, period in zip(asked, mentions, windows, periods, strict=True)
         ]
         # Paths that are new to the memory are embedded in one call for all questions.
         self._relations.vectors([path for several in walks for each in several for path in each])

@@ -31,7 +31,7 @@ from kgedit.graph_memory.matching import BACK, RelationMatcher
 from kgedit.graph_memory.name_lists import Span, lists_of, overlap, read_alone
 from kgedit.graph_memory.other_names import OtherNames, combined, initials_of, is_bare_team, is_written_as_name, titles
 from kgedit.graph_memory.relations import MASK, RelationIndex, content_stems, read_misspelt
-from kgedit.graph_memory.retrieval import Finding, Retriever, Search
+from kgedit.graph_memory.retrieval import Finding, Retriever, Search, without_repeats
 from kgedit.graph_memory.scoring import windows_of
 from kgedit.llm.embeddings import Embedder, Vectors
 from kgedit.wording.name_index import Mention, NameIndex, composed, name_key, words_of
@@ -219,6 +219,7 @@ class MatchedSearch:
             qualified = self._is_qualified(each.text, each.mention)
             named = NamedText(each.mention, each.text, readings, read[each.whole], each.together, qualified)
             walks = self._retriever.walks(each.mention, search.plain_hops, period, ended=True, returning=True)
+            walks = without_repeats(walks, each.text)
             found = candidates_of(named, walks, self._facts, self._relations.identifiers)
             if found:
                 evidence = evidence_of(found[0], found)

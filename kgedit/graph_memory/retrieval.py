@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +17,7 @@ from kgedit.graph_memory.dates import Period
 from kgedit.graph_memory.facts import FactTable, MemoryValue
 from kgedit.graph_memory.gate import Evidence, Gate, MatchEvidence
 from kgedit.graph_memory.languages import Lexicon
-from kgedit.graph_memory.relations import SLOT, RelationIndex, content_stems
+from kgedit.graph_memory.relations import SLOT, RelationIndex, all_stems, content_stems
 from kgedit.graph_memory.scoring import PathScores, QuestionWindow, RelationPath, evidence_for, score_paths
 from kgedit.wording.name_index import Mention
 
@@ -314,7 +315,9 @@ class Retriever:
         return tuple(
             FoundPath(
                 tuple(
-                    self._remembered(row, before, shared, self._values(row, period, history=history(row), ended=ended))
+                    self._remembered(
+                        row, before, shared, self._values(row, before, period, history=history(row), ended=ended)
+                    )
                     for before, row in zip((None, *each.walk), each.walk, strict=False)
                 ),
                 each.score,
@@ -322,8 +325,15 @@ class Retriever:
             for each in taken
         )
 
-    def _values(self, row: int, period: Period | None, *, history: bool, ended: bool) -> tuple[MemoryValue, ...]:
-        return tuple(self.facts.all_values(row) if history else self.facts.values(row, period, ended=ended))
+    def _values(
+        self, row: int, before: int | None, period: Period | None, *, history: bool, ended: bool
+    ) -> tuple[MemoryValue, ...]:
+        """Values of a row; the subject of the previous row is none if both have the same relation."""
+        values = tuple(self.facts.all_values(row) if history else self.facts.values(row, period, ended=ended))
+        if before is None or self._relation_of(before) != self._relation_of(row):
+            return values
+        start = self.facts.subject_of(before)
+        return tuple(each for each in values if each.thing != start) or values
 
     def _remembered(
         self, row: int, before: int | None, shared: set[int], values: tuple[MemoryValue, ...]
@@ -358,6 +368,14 @@ class Retriever:
 
     def _relation_of(self, row: int) -> int:
         return int(self.facts.relations_of(np.array([row]))[0])
+
+
+def without_repeats(walks: Mapping[RelationPath, list[Walk]], text: str) -> dict[RelationPath, list[Walk]]:
+    """Walks for a text. Only if a word occurs twice in it may a relation: "the owner of the owner"."""
+    stems = all_stems(text)
+    if len(set(stems)) < len(stems):
+        return dict(walks)
+    return {path: several for path, several in walks.items() if all(one != other for one, other in pairwise(path))}
 
 
 def _distinct(columns: Sequence[Numbers]) -> list[Numbers]:

@@ -264,3 +264,15 @@ def test_a_country_in_a_person_s_name_does_not_answer_for_the_person() -> None:
         "Which position does the head of government of Denmark hold?",
     )
     assert _answers(memory, asked) == [["monarch of Denmark"], ["Anker Jørgensen", "Prime Minister of Denmark"]]
+
+
+@pytest.mark.models
+def test_a_relation_repeats_only_if_the_question_names_it_twice() -> None:
+    def twin(one: str, other: str) -> Case:
+        fact = Fact(one, one, "P190", "twinned administrative body", other, other)
+        question = f"Which place is {one} twinned with?"
+        return plain_case(fact, timestep="20210101_20220101", question=question, case_id=f"{one}-{other}")
+
+    memory = _memory(twin("Bonn", "Ulm"), twin("Ulm", "Bonn"), twin("Ulm", "Kiel"))
+    asked = ("What cities are twinned with Bonn?", "Which place is the place twinned with Bonn twinned with?")
+    assert _answers(memory, asked) == [["Ulm"], ["Ulm", "Kiel"]]
