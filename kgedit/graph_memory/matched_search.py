@@ -287,7 +287,10 @@ class MatchedSearch:
                 and all(_apart(each, one) or _is_within(one, each) for one in found)
             ]
         found = [named for each in found if (named := self._qualified(text, each)) is not None]
-        return sorted(combined(found), key=lambda one: (one.nested, one.start))[:_MOST_MENTIONS]
+        found = [
+            each for each in combined(found) if not (each.derived and each.nested and _is_in_label(text, each, found))
+        ]
+        return sorted(found, key=lambda one: (one.nested, one.start))[:_MOST_MENTIONS]
 
     def _is_meant(self, text: str, mention: Mention) -> bool:
         """Whether a country's name may mean its national team, where the mention is of the team."""
@@ -499,6 +502,16 @@ def _without_office(text: str, name: Mention, names: Sequence[Mention]) -> Span:
 
 def _span(mention: Mention) -> Span:
     return mention.start, mention.end
+
+
+def _is_in_label(text: str, name: Mention, others: Sequence[Mention]) -> bool:
+    """Whether a name is a part of another entity's label or alias that is no office: "University of Lyon"."""
+    return any(
+        not (one.derived or one.misspelt or set(name.subjects) & set(one.subjects))
+        and _is_part(name, one)
+        and not any(word.text in titles() for word in words_of(text[one.start : one.end]))
+        for one in others
+    )
 
 
 def _is_within(one: Mention, other: Mention) -> bool:

@@ -267,6 +267,15 @@ def test_a_country_in_a_person_s_name_does_not_answer_for_the_person() -> None:
 
 
 @pytest.mark.models
+def test_a_nickname_in_a_longer_label_does_not_answer_for_it() -> None:
+    memory = _memory(
+        plain_case(Fact("Q1", "Olympique Lyonnais", "P127", "owned by", "Q2", "Eagle"), timestep="20210101_20220101"),
+        plain_case(Fact("Q3", "University of Lyon", "P17", "country", "Q4", "France"), timestep="20210101_20220101"),
+    )
+    assert _answers(memory, ["What is the University of Lyon?", "Who owns Lyon?"]) == [[], ["Eagle"]]
+
+
+@pytest.mark.models
 def test_a_relation_repeats_only_if_the_question_names_it_twice() -> None:
     def twin(one: str, other: str) -> Case:
         fact = Fact(one, one, "P190", "twinned administrative body", other, other)
