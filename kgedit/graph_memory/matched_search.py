@@ -33,6 +33,7 @@ from kgedit.graph_memory.other_names import OtherNames, combined, initials_of, i
 from kgedit.graph_memory.relations import MASK, RelationIndex, content_stems, read_misspelt
 from kgedit.graph_memory.retrieval import Finding, Retriever, Search, without_repeats
 from kgedit.graph_memory.scoring import windows_of
+from kgedit.graph_memory.yes_no import value_first
 from kgedit.llm.embeddings import Embedder, Vectors
 from kgedit.wording.name_index import Mention, NameIndex, composed, name_key, words_of
 
@@ -108,7 +109,10 @@ class MatchedSearch:
     def find(self, conversations: Sequence[Sequence[str]], search: Search, as_of: str) -> list[Finding]:
         """Find the facts for the last turn of each conversation; one call of the embedder for all of them."""
         self._others.catch_up()
-        turns = [[composed(turn) for turn in conversation[-_MOST_EARLIER_TURNS:]] for conversation in conversations]
+        turns = [
+            [self._value_first(composed(turn)) for turn in conversation[-_MOST_EARLIER_TURNS:]]
+            for conversation in conversations
+        ]
         times = [self._time(several[-1], dated=search.dated and not as_of) for several in turns]
         own = [self._masked(time.text, search) for time in times]
         # The last turn of the same speaker: user and assistant speak in turn.
@@ -132,6 +136,9 @@ class MatchedSearch:
             )
             for time, before, *groups in zip(times, periods_before, own, asked_before, with_names, strict=True)
         ]
+
+    def _value_first(self, text: str) -> str:
+        return value_first(text, lambda: [*self._names.find(text), *self._others.find(text)])
 
     def _time(self, text: str, *, dated: bool) -> TimedQuestion:
         """The time that is asked about."""

@@ -243,6 +243,9 @@ def test_what_is_elsewhere_or_near_gets_nothing(memory: GraphMemory, question: s
         ("Neymar was in Paris, wasn't he? Who coaches Brentford now?", {"Thomas Frank"}),
         ("Who is the prime minister of Sweden and Norway?", {"Ulf Kristersson", "Jonas Gahr Støre"}),
         ("Who is the prime minister of Poland and Norway?", {"Donald Tusk", "Jonas Gahr Støre"}),
+        ("Is the capital of Germany Bonn?", {"Berlin"}),
+        ("Is the capital of Germany Berlin?", {"Berlin"}),
+        ("Was the CEO of Twitter Elon Musk or Jack Dorsey?", {"Linda Yaccarino", "Elon Musk"}),
         ("Who leads Apple, Atlantis and France?", {"Tim Cook", "Gabriel Attal"}),
     ],
 )
