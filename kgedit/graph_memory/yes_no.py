@@ -12,7 +12,7 @@ from kgedit.wording.name_index import Mention
 
 _CAPITAL = r"[A-ZÀ-Þ][\w.'’-]*"
 _ASKED = re.compile(
-    rf"(?P<verb>(?i:is|was|are|were|isn['’]t|wasn['’]t)) (?P<what>the (?:[\w-]+ ){{1,5}}?(?:of|at|for) (?:the )?)"
+    rf"(?P<verb>(?i:(?:is|was|are|were)(?:n['’]t)?)) (?P<what>the (?:[\w-]+ ){{1,5}}?(?:of|at|for) (?:the )?)"
     rf"(?P<names>{_CAPITAL}(?: (?:or |and |de |van |von |of )?{_CAPITAL})+)"
     r"(?P<rest>(?: (?:in|since|until|before|after) \d{4}| now| today)? ?\??)"
 )
