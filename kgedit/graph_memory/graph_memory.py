@@ -15,10 +15,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kgedit.columns import NumberColumn, TextColumn
+from kgedit.graph_memory.asked_names import AskedNames
 from kgedit.graph_memory.chains import steps_of
 from kgedit.graph_memory.dates import UNKNOWN_END, DatedQuestion, date_number, period_of
 from kgedit.graph_memory.facts import FactTable, conflicting_rows, find_conflicts
-from kgedit.graph_memory.follow_ups import is_stated_before
 from kgedit.graph_memory.gate import Gate, read_gate, read_match_gate
 from kgedit.graph_memory.languages import ENGLISH, guess_language, has_marks, read_lexicon
 from kgedit.graph_memory.learning import Learner, MemoryChange, fresh_rows, table_of_cases
@@ -96,6 +96,7 @@ class GraphMemory:
         self._described, self._descriptions = NumberColumn(), TextColumn()
         more = [] if self._lexicon is None else [self._lexicon.names_of]
         self._other_names = OtherNames(self._facts, self._relations.identifiers, *more)
+        self._asked_names = AskedNames(self._names, self._other_names, self._relations, self._facts)
         self._conflicts: frozenset[int] | None = None
 
     @property
@@ -175,7 +176,7 @@ class GraphMemory:
     def why_unused(self, question: str, search: Search, *, as_of: str = "") -> dict[str, Unused]:
         """Reason why a search for a question finds nothing about a name, for each name in it. Arguments: see `find`."""
         text = self._read(question)
-        dated = DatedQuestion(text, "") if as_of or not search.dated else self._dated(text)
+        dated = DatedQuestion(text, "") if as_of or not search.dated else self._asked_names.read_date(text)
         period = period_of(as_of) if as_of else dated.period
         asked = {subject for mention in self._asked(dated.text, search) for subject in mention.subjects}
 
@@ -189,15 +190,11 @@ class GraphMemory:
             name: reason([self._facts.number_of(each) for each in several]) for name, several in self.names_in(question)
         }
 
-    def _dated(self, text: str) -> DatedQuestion:
-        return read_date_beside_names(text, self._names.find, self._other_names.find)
-
     def _asked(self, text: str, search: Search) -> list[Mention]:
         """Names that a question may be about."""
         if self._matcher is None:
             return self._mentions(text, misspelt=search.misspelt)
-        mentions = self._matched_search(self._matcher).mentions(text, misspelt=search.misspelt)
-        return [each for each in mentions if not is_stated_before(text, each, mentions)]
+        return self._asked_names.asked(text, misspelt=search.misspelt)
 
     def label_of(self, identifier: str) -> str:
         """Label of an entity; "" for an unknown id."""
@@ -313,9 +310,7 @@ class GraphMemory:
 
     def _matched_search(self, matcher: RelationMatcher) -> MatchedSearch:
         retriever = self._retriever()
-        return MatchedSearch(
-            self._names, self._other_names, self._relations, retriever, matcher, read_match_gate(), self._embed
-        )
+        return MatchedSearch(self._asked_names, self._relations, retriever, matcher, read_match_gate(), self._embed)
 
     def conflicts(self) -> pa.Table:
         """Rows with several current values although their relation usually has one.
