@@ -105,13 +105,15 @@ _AROUND_HYPHEN = re.compile(rf"\s*[{_HYPHENS}]\s*")
 _HYPHEN = re.compile(rf"[{_HYPHENS}]")
 
 
+_CAPITAL = "[A-ZÀ-ÖØ-ÞŒŠŽ]"
+_ARTICLE = "[dl]|all|[dn]ell|dall|sull"
 _ELIDED = re.compile(
-    r"((?<![\w'’])(?:[cdjlmnst]|qu|jusqu|lorsqu|puisqu|quoiqu|un|all|[dn]ell|dall|sull|quell|quest)"
-    r"|(?:^|(?<=[.!?:] ))(?:[DL]|All|[DN]ell|Dall|Sull|Quell|Quest))['’](?=\w\w)",
+    rf"((?<![\w'’])(?:{_ARTICLE}|[cjmnst]|qu|jusqu|lorsqu|puisqu|quoiqu|un|quell|quest))['’](?={_CAPITAL})"
+    rf"|((?<![\w'’])(?:{_ARTICLE})|(?:^|(?<=[.!?:] ))(?:L|All|[DN]ell|Dall|Sull))['’](?={_CAPITAL}|\w{{4}})",
     re.MULTILINE,
 )
-"""An elided word of French, Italian or Catalan, with its apostrophe. In capitals it begins a sentence: "L'Oréal" and
-"D'Angelo" elsewhere are names."""
+"""An elided word of French, Italian or Catalan, with its apostrophe, before a capital; or an article or preposition
+before a longer word, so that "n'est" is not Est. In capitals it begins a sentence: "L'Oréal" elsewhere is a name."""
 
 
 _KATAKANA = "\u30a1-\u30fa\u30fc-\u30ff\u31f0-\u31ff"
@@ -176,7 +178,7 @@ def _forms(text: str) -> _Forms:
         joined, apart = normalize(_AROUND_HYPHEN.sub("", letters)), normalize(_HYPHEN.sub(" ", letters))
     elided = joined
     if _ELIDED.search(text):
-        elided = normalize(_AROUND_HYPHEN.sub("", _without_accents(_ELIDED.sub(r"\1 ", text))))
+        elided = normalize(_AROUND_HYPHEN.sub("", _without_accents(_ELIDED.sub(r"\1\2 ", text))))
     return _Forms(joined, plain, apart, elided)
 
 

@@ -108,11 +108,13 @@ CONTAINS_ANY = Metric(
 )
 
 
+_UNSPACED = re.compile(UNSPACED)
 _SPACED = re.compile(f"{UNSPACED}|(?:(?!{UNSPACED})\\S)+")
 """A text between spaces, or a character of a script without spaces between words."""
 
-_WORDS, _TOO_OFTEN = 4, 3
-"""A text goes in circles if a run of this many words occurs this often; titles and names repeat shorter runs."""
+_WORDS, _CHARACTERS, _TOO_OFTEN = 4, 12, 3
+"""A text goes in circles if a run of this many words occurs this often; titles and names repeat shorter runs. In a text
+of a script without spaces, most of whose words are characters, it is the second number."""
 
 
 # The rule closest to manual judgement. It rejects what a judge calls wrong although it contains the answer: lists of
@@ -127,7 +129,8 @@ def _judge_single_answer(answer: Answer, _: Earlier | None) -> float:
 
 def _goes_in_circles(text: str) -> bool:
     words = _SPACED.findall(text.lower())
-    runs = Counter(zip(*(words[start:] for start in range(_WORDS)), strict=False))
+    is_spaced = 2 * len(_UNSPACED.findall(text)) <= len(words)
+    runs = Counter(zip(*(words[start:] for start in range(_WORDS if is_spaced else _CHARACTERS)), strict=False))
     return max(runs.values(), default=0) >= _TOO_OFTEN
 
 

@@ -135,6 +135,10 @@ def test_contains_ignores_accents_and_spaces_around_hyphens(text: str, gold: str
         ("la capitale dell'Emilia-Romagna", "Emilia-Romagna", 1.0),
         ("à l'université Côte d'Azur", "Université Côte d'Azur", 1.0),
         ("C'est L'Aquila.", "L'Aquila", 1.0),
+        ("C'est l'acteur principal.", "acteur", 1.0),
+        ("Le siège n'est pas connu, c'est beau.", "Est", 0.0),
+        ("L'un sait qu'on y va.", "UN", 0.0),
+        ("D'Angelo Russell", "Angelo Russell", 0.0),
         ("It is by D'Angelo.", "Angelo", 0.0),
         ("Denis O'Brien", "Brien", 0.0),
         ("rock'n'roll", "roll", 0.0),
@@ -188,6 +192,17 @@ def test_contains_any_takes_aliases_and_no_empty_ones() -> None:
 )
 def test_a_single_answer_is_named_in_one_line_and_does_not_go_in_circles(text: str, value: float) -> None:
     assert judge("single_answer", text, "Justin Trudeau", "Trudeau") == value
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("答案是北京。" * 5, 0.0),
+        ("中华人民共和国的首都是北京。中华人民共和国成立于1949年。中华人民共和国主席在北京。", 1.0),
+    ],
+)
+def test_repeated_names_in_chinese_are_no_circles(text: str, value: float) -> None:
+    assert judge("single_answer", text, "北京") == value
 
 
 def test_a_judges_verdict_is_read_and_without_one_nothing_is_said() -> None:
