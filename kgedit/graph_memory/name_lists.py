@@ -24,11 +24,17 @@ _JOINED = re.compile(rf"{_LINK}(?:{_UNKNOWN}{_LINK})*")
 _BEFORE = re.compile(rf"(?<=[a-z] )(?:{_UNKNOWN}{_LINK})+$")
 _AFTER = re.compile(rf",? {_AND} {_UNKNOWN}")
 _WORD = re.compile(rf" {_AND} ")
+_WHETHER = re.compile(
+    r"(?:is|are|was|were|do|does|did|has|have|ist|war|hat|est|es|fue) (?:the |der |die |le |la )?", re.IGNORECASE
+)
+_OR = re.compile(r" (?:or|oder|ou|o|u) ")
 _TOGETHER = re.compile(r"\b(?:between|zwischen|entre) (?:the )?$", re.IGNORECASE)
 
 
 def lists_of(text: str, names: Sequence[Span]) -> list[list[Span]]:
     """Find lists: at least two names with a conjunction, or three, and between them only articles and unknown names.
+
+    A choice is none: "Does Macron or Scholz lead France?".
 
     Unknown names around it are added to its first and last name. So is a country after a comma: "Vienna, Austria".
 
@@ -52,7 +58,9 @@ def lists_of(text: str, names: Sequence[Span]) -> list[list[Span]]:
 def _is_list(text: str, names: Sequence[Span]) -> bool:
     after = _AFTER.match(text, names[-1][1])
     worded = after is not None or _WORD.search(text, names[0][1], names[-1][0]) is not None
-    return (worded or len(names) > 2) and _TOGETHER.search(text[: names[0][0]]) is None
+    before, between = text[: names[0][0]], text[names[0][1] : names[-1][0]]
+    is_choice = _WHETHER.fullmatch(before) is not None and _OR.search(between) is not None
+    return (worded or len(names) > 2) and not is_choice and _TOGETHER.search(before) is None
 
 
 def read_alone(

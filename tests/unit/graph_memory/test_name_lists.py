@@ -50,6 +50,7 @@ def test_each_name_of_a_list_is_read_alone(text: str, read: list[str]) -> None:
         "Oslo, Norway",
         "Norway and Foo",
         "Is Oslo the capital of Norway?",
+        "Does Norway or Sweden border Finland?",
     ],
 )
 def test_other_names_are_read_with_each_other(text: str) -> None:
