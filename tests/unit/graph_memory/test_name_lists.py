@@ -33,8 +33,8 @@ def _alone(text: str) -> list[str]:
         ("runs of Nice, Oslo, Foo Bar, Lyon and Ys?", ["runs of [Oslo]?", "runs of [Lyon]?"]),
         ("runs Oslo und Lyon, wer?", ["runs [Oslo], wer?", "runs [Lyon], wer?"]),
         (
-            "is Oslo or Lyon in Norway or Sweden?",
-            ["is [Oslo] in Norway?", "is [Lyon] in Norway?", "is Oslo in [Norway]?", "is Oslo in [Sweden]?"],
+            "are Oslo and Lyon in Norway or Sweden?",
+            ["are [Oslo] in Norway?", "are [Lyon] in Norway?", "are Oslo in [Norway]?", "are Oslo in [Sweden]?"],
         ),
     ],
 )
