@@ -176,19 +176,54 @@ _PART_BEFORE = re.compile(rf"\b{_SECOND_TEAM}(?: team| side| squad)? (?:of|at|fr
 _PART_AFTER = re.compile(rf"^(?:['’]s?|s)? {_SECOND_TEAM}\b", re.IGNORECASE)
 _EDITED = re.compile(
     r"^\W*(?:please |can you |could you )*(?:correct|fix|shorten|summari[sz]e|translate|proofread|rewrite|rephrase"
-    r"|paraphrase)(?: (?:the|this|my|these|that|it|into|to)\b[^:\"“]*)? ?[:\"“]",
+    r"|paraphrase)(?: (?:the|this|my|these|that|it|into|to)\b[^:\"“.?!]*)? ?[:\"“]",
     re.IGNORECASE,
 )
 """Instructions about a text, in which a name asks for nothing."""
+_TRANSLATED = re.compile(
+    r"^\W*(?:please |can you |could you )*translate\b[^:\"“.?!]* (?:in)?to (?:the )?$", re.IGNORECASE
+)
+"""Before the name of a language: "Translate this into Norwegian: …"."""
+
+
+def _any_of(words: str) -> str:
+    return "|".join(words.split())
+
+
+_EDIT_VERBS = {
+    "de": "übersetz übersetze übersetzen translate korrigier korrigiere korrigieren verbessere verbessern berichtige"
+    " berichtigen kürze kürzen zusammenfassen formuliere formulieren umformulieren überarbeite überarbeiten",
+    "fr": "traduis traduisez traduire corrige corrigez corriger résume résumez résumer raccourcis raccourcissez"
+    " raccourcir reformule reformulez reformuler réécris réécrivez réécrire",
+    "es": "traduce traduzca traducir tradúceme corrige corrija corregir corrígeme resume resuma resumir resúmeme acorta"
+    " acorte acortar reescribe reescriba reescribir",
+}
+"""Verbs of instructions about a text; as in the patterns below, some words may have been replaced by English ones."""
+_TRANSLATE = ("übersetz", "translate", "tradu", "tradú")
+_POLITE = (
+    r"(?:bitte|please|(?:kannst|könntest) du|(?:können|könnten) (?:sie|she)|s['’]il (?:te|vous) plaît"
+    r"|(?:peux|pourrais)[ -]tu|(?:pouvez|pourriez)[ -]vous|por favor|puedes?|podrías?)"
+)
+_EDITED_THING = (
+    "(?:"
+    + _any_of(
+        "den die das dies diese diesen dieses folgende folgenden folgendes meinen meine mein ins auf in en al the this"
+        " these ce cet cette ces ceci le la les mon ma mes el los este esta esto estos mi my"
+    )
+    + r"|l['’]\w+)\b(?: [\w'’-]+){0,5}"
+)
 _EDITED_ABROAD = re.compile(
-    r"^[^:?\"„“«]*\b(?:"
-    r"(?:übersetz|korrigier|verbesser|berichtig|kürz|(?:zusammen)?fass|(?:um)?formulier|überarbeit|paraphrasier)(?:e|en|t)"
-    r"|translate|tradui(?:s|sez|re)|corrige[rz]?|résume[rz]?|raccourci(?:s|ssez|r)|reformule[rz]?|réécri(?:s|vez|re)"
-    r"|traduc(?:e|ir)|traduzca|corrige|corrija|corregir|resum(?:e|a|ir)|acort(?:a|e|ar)|reescrib(?:e|a|ir)"
-    r")\b[^:?\"„“«]*[:\"„“«]",
+    rf"\W*(?:{_POLITE},? )*(?:{_EDITED_THING} )?"
+    rf"(?P<verb>{'|'.join(map(_any_of, _EDIT_VERBS.values()))}|fass(?:en?)?(?=[^:]{{0,60}} zusammen\b))"
+    rf"(?:[ -](?:sie|she|bitte|please|mir|moi|me|kurz|zusammen))*(?: {_EDITED_THING})?\s?[:\"„“«]",
     re.IGNORECASE,
 )
-"""The same in German, some of whose words may have been translated, French and Spanish."""
+"""Instructions as in `_EDITED`, in German, French and Spanish."""
+_QUESTION = re.compile(
+    r"\W*(?:wh(?:om?|ose|at|ich|ere|en|y)|how|we[rmn]|wessen|wo(?:her|hin|ran)?|wie|wann|was|welch\w*|qui|que|quoi|quel\w*|où|quand|comment|combien"
+    r"|quién\w*|qué|cuál\w*|dónde|cuándo|cómo)\b|[^?¿]*[?¿]",
+    re.IGNORECASE,
+)
 _WOMEN = r"(?:wom[ae]n|ladies|girls|femen[ií]n?[oa]?|f[eé]minines?|femminile|frauen)"
 _SPORT = (
     r"(?:(?:hand|basket|volley|base|net)ball|futsal|beach (?:soccer|football)|(?:ice |field )?hockey|rugby|cricket"
@@ -212,10 +247,18 @@ def means_another(text: str, start: int, end: int) -> bool:
     """
     before = text[:start]
     return (
-        any(pattern.search(text) is not None for pattern in (_EDITED, _EDITED_ABROAD))
-        or any(pattern.search(before) is not None for pattern in (_BESIDE, _PART_BEFORE, _OWN))
+        any(pattern.search(before) is not None for pattern in (_EDITED, _TRANSLATED, _BESIDE, _PART_BEFORE, _OWN))
         or _PART_AFTER.match(text[end:]) is not None
+        or _is_edited_abroad(text)
     )
+
+
+def _is_edited_abroad(text: str) -> bool:
+    """Whether a text is an instruction in German, French or Spanish about a text, and not one about a question."""
+    found = _EDITED_ABROAD.match(text)
+    if found is None:
+        return False
+    return found["verb"].lower().startswith(_TRANSLATE) or _QUESTION.match(text, found.end()) is None
 
 
 def is_another_side(text: str, start: int, end: int, labels: Sequence[str]) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 
 import pytest
@@ -185,6 +186,7 @@ def test_names_in_a_text_to_edit_ask_for_nothing() -> None:
     text = 'Shorten this: "Oslo is the capital."'
     assert means_another(text, text.index("Oslo"), text.index("Oslo") + 4)
     assert means_another("Translate this into Oslo's dialect: it rains.", 20, 24)
+    assert means_another("Translate into Oslo's dialect: it rains.", 15, 19)
     assert not means_another("Translate the capital of Oslo", 25, 29)
     assert not means_another("Correct or not: Oslo is the capital.", 16, 20)
 
@@ -198,13 +200,46 @@ def test_names_in_a_text_to_edit_ask_for_nothing() -> None:
         ("Traduis en anglais : Oslo est la capitale.", True),
         ("Peux-tu résumer ce texte : « Oslo est la capitale »", True),
         ("Traduce al inglés: Oslo es la capital.", True),
+        ("translate ins Englische: the chancellor of Oslo is called Olaf.", True),
+        ("Übersetze: Wer regiert Oslo?", True),
+        ("Übersetze ins Norwegische: Wer regiert Oslo?", True),
+        ("Fasse zusammen: Oslo ist die Hauptstadt.", True),
+        ("Fasse the Text kurz zusammen: Oslo ist die Hauptstadt.", True),
+        ("Korrigiere den Satz: Oslo ist die Hauptstadt.", True),
+        ("S'il te plaît, corrige cette phrase : Oslo est la capitale.", True),
+        ("Résume : Oslo est la capitale.", True),
+        ("Resume: Oslo es la capital.", True),
+        ("Por favor, corrige esta frase: Oslo es la capital.", True),
         ("Hallo: Wer regiert Oslo?", False),
         ("Wer hat die Werke von Ibsen übersetzt? Und wer regiert Oslo?", False),
+        ("In aller Kürze: Wer regiert Oslo?", False),
+        ("Fasse dich kurz: Wer regiert Oslo?", False),
+        ("Korrigiere mich, wenn ich irre: Wer regiert Oslo?", False),
+        ("Übersetze und antworte: Wer regiert Oslo?", False),
+        ("Corrige-moi si je me trompe : qui dirige Oslo ?", False),
+        ("Résume en une phrase : qui dirige Oslo ?", False),
+        ("Para resumir: ¿quién gobierna Oslo?", False),
+        ("Corrige si me equivoco: ¿quién gobierna Oslo?", False),
+        ("To resume our talk: who runs Oslo?", False),
+        ("Let's resume: I asked about Oslo.", False),
+        ("Google Translate is down, so tell me: who runs Oslo?", False),
+        ("Please translate and tell me: who runs Oslo?", False),
+        ('Summarize the government of Oslo. Who is its head? Answer as JSON: {"name": "..."}', False),
+        ("Summarize the government. Answer as JSON: who runs Oslo?", False),
+        ("Correct my spelling. Who runs Oslo? Format: name", False),
     ],
 )
 def test_instructions_in_other_languages_ask_for_nothing_either(text: str, another: bool) -> None:
     start = text.index("Oslo")
     assert means_another(text, start, start + 4) is another
+
+
+@pytest.mark.parametrize("words", ["translate ", "please ", "Übersetze den ", "Translate the ", "fasse "])
+def test_a_long_text_is_searched_in_linear_time(words: str) -> None:
+    began = time.perf_counter()
+    text = words * 20000
+    assert not means_another(text, len(text) - 1, len(text))
+    assert time.perf_counter() - began < 1
 
 
 @pytest.mark.parametrize(
