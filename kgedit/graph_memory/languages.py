@@ -15,7 +15,6 @@ from itertools import pairwise
 from typing import Any
 
 from kgedit.errors import KgeditError
-from kgedit.graph_memory.other_names import OF_PERSONS
 from kgedit.graph_memory.relations import SLOT
 from kgedit.resources import data_folder
 from kgedit.wording.catalogues import read_catalogue, read_language
@@ -37,8 +36,14 @@ _DAY_FIRST = re.compile(
 """A date in figures; all languages besides English write the day before the month."""
 _ACCUSATIVE = "@"
 """Before a slot in a wording: the name is an accusative object."""
-_CLASSES = {"person": OF_PERSONS, "work": frozenset(["P495"]), "team": frozenset(["P115", "P118", "P286"])}
-"""Relations by class of their subjects."""
+_CLASSES = {
+    "person": frozenset(["P19", "P20", "P26", "P27", "P69", "P106", "P509"]),
+    "work": frozenset(["P495"]),
+    "team": frozenset(["P115", "P118", "P286"]),
+}
+"""Relations by class of their subjects; countries and organizations have awards and successors as persons do."""
+_OF_NO_PERSON = frozenset(["P6", "P36", "P112", "P159"])
+"""Relations that no person has. Athletes have a coach (P286) and a league (P118)."""
 _OPENING = str.maketrans("", "", "¿¡")
 
 Range = tuple[int, int]
@@ -121,8 +126,10 @@ class Lexicon:
         if wording not in self._sentences:
             return wording.replace(SLOT, label + more)
         grammar = read_language(self.language)
-        found = (name for name, own in _CLASSES.items() if not own.isdisjoint(relations))
-        name = grammar.in_sentence(label, subject_class=next(found, ""))
+        found = [name for name, own in _CLASSES.items() if not own.isdisjoint(relations)]
+        if not _OF_NO_PERSON.isdisjoint(relations):
+            found = [name for name in found if name != "person"]
+        name = grammar.in_sentence(label, subject_class=next(iter(found), ""))
         return grammar.join(self._sentences[wording].replace(SLOT, name + more))
 
     def names_of(self, label: str) -> tuple[str, ...]:
