@@ -134,18 +134,26 @@ class Lexicon:
 
     def names_of(self, label: str) -> tuple[str, ...]:
         """Other names of a label: its adjectives, and its inflected form, "Vereinigten Staaten"."""
-        inflected = (re.sub(pattern, replacement, label) for pattern, replacement in self._inflected)
-        return (*self._adjectives.get(name_key(label), ()), *(each for each in inflected if each != label))
+        inflected = self._inflect(label)
+        return (*self._adjectives.get(name_key(label), ()), *([inflected] if inflected != label else []))
+
+    def _inflect(self, label: str) -> str:
+        """A label with all its leading adjectives inflected, of which each application of the rules inflects one."""
+        inflected = label
+        for pattern, replacement in self._inflected:
+            inflected = re.sub(pattern, replacement, inflected)
+        return label if inflected == label else self._inflect(inflected)
 
     def read_around(self, text: str, mentions: Sequence[Mention], *, inner: bool = False) -> str:
         """A text with the words around its names in English; "Kanzler" is a word if something else is named.
 
-        An article, preposition or question word in lower case is never a name: "la" is not Los Angeles.
+        An entry of the lexicon in lower case that is no noun is never a name: "la" is not Los Angeles.
 
         Args:
             text: The text, in composed Unicode form.
             mentions: Names in it.
-            inner: Whether of an office, "presidente de los Estados Unidos", only the name at its end is a name.
+            inner: Whether to read an office as words and keep only the name at its end: "presidente de los Estados
+                Unidos".
         """
         if inner:
             mentions = [each for each in mentions if not self._is_office(text, each, mentions)]

@@ -21,6 +21,7 @@ from kgedit.graph_memory.retrieval import Search
 from kgedit.sample.generate import write_world
 from kgedit.verbs.load_dump import DumpOptions, load_dump
 from kgedit.verbs.memory import build_memory, load_memory, update_memory
+from kgedit.wording.catalogues import language_catalogue
 from kgedit.wording.name_index import Mention
 
 
@@ -138,12 +139,23 @@ def test_the_name_in_an_office_may_be_the_only_name() -> None:
     assert lexicon is not None
     assert lexicon.names_of("Vereinigte Staaten")[-1] == "Vereinigten Staaten"
     assert lexicon.names_of("Rotes Kreuz") == ("Roten Kreuz",)
+    assert lexicon.names_of("Freie Demokratische Partei") == ("Freien Demokratischen Partei",)
+    assert lexicon.names_of("Walter Scheel") == ()
     assert lexicon.names_of("Peter Müller") == ()
     text = "Wer ist Präsident der Vereinigten Staaten?"
     found = mentions(text, "Präsident der Vereinigten Staaten", "Vereinigten Staaten")
     assert lexicon.read_around(text, found) == "who is Präsident der Vereinigten Staaten?"
     assert lexicon.read_around(text, found, inner=True) == "who is president of the Vereinigten Staaten?"
     assert lexicon.read_around(text, found[:1], inner=True) == "who is Präsident der Vereinigten Staaten?"
+
+
+def test_the_memory_inflects_the_adjectives_that_templates_inflect() -> None:
+    lexicon = read_lexicon("de")
+    assert lexicon is not None
+    catalogue = (language_catalogue("de") / "catalogue.yaml").read_text(encoding="utf-8")
+    adjectives = {word for found in re.findall(r"\|(Weiß[^)]*)\)", catalogue) for word in found.split("|")}
+    assert "Tot" in adjectives
+    assert [word for word in adjectives if lexicon.names_of(f"{word}e Union") != (f"{word}en Union",)] == []
 
 
 def test_english_has_no_lexicon_and_an_unknown_language_names_those_there_are() -> None:
