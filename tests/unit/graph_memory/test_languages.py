@@ -87,6 +87,8 @@ def test_a_name_is_kept_even_if_its_words_are_in_the_lexicon() -> None:
         ),
         ("de", "P286", "1. FC Köln", (), "Wer trainiert den 1. FC Köln?"),
         ("de", "P1308", "Bundeskanzler", (), "Wer hat das Amt des Bundeskanzlers inne?"),
+        ("fr", "P127", "États-Unis", (), "À qui appartiennent les États-Unis ?"),
+        ("fr", "P30", "États-Unis", (), "Sur quel continent se trouvent les États-Unis ?"),
         ("es", "P6", "Reino Unido", (), "¿Quién es el jefe de Gobierno del Reino Unido?"),
         ("es", "P286", "Carlos Alcaraz", ("P286", "P27"), "¿Quién entrena a Carlos Alcaraz?"),
     ],
