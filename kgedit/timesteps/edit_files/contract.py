@@ -361,6 +361,8 @@ def read_rows(content: bytes) -> list[Any]:
 def _read_text(text: str) -> list[Any]:
     try:
         whole = json.loads(text, object_pairs_hook=_object)
+    except NotRowsError:
+        raise
     except ValueError as error:
         if _COLUMNS.match(text):
             return _read_table(text)
@@ -401,17 +403,18 @@ def _read_table(text: str) -> list[Any]:
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object of JSON, whose keys must be distinct."""
+    """An object of JSON, whose keys have one value each."""
     found = dict(pairs)
-    if len(found) < len(pairs):
-        twice = ", ".join(name for name, times in Counter(name for name, _ in pairs).items() if times > 1)
+    if len(found) < len(pairs) and (twice := dict.fromkeys(name for name, value in pairs if value != found[name])):
         shown = json.dumps(found, ensure_ascii=False)[:_SHOWN]
-        raise ValueError(f"an object has {twice} more than once ({shown!r})")
+        raise NotRowsError(f"an object has {', '.join(twice)} more than once ({shown!r})")
     return found
 
 
 def _line(number: int, line: str) -> Any:
     try:
         return json.loads(line, object_pairs_hook=_object)
+    except NotRowsError as error:
+        raise NotRowsError(f"line {number}: {error}") from error
     except ValueError as error:
         raise NotRowsError(f"line {number} is not valid JSON: {error}") from error
