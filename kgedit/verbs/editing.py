@@ -81,7 +81,8 @@ def make_case(*, prompt: str, subject: str, target: str) -> Case:
     Raises:
         SpecError: if the prompt or the target is empty, or there is no subject for "{}".
     """
-    from kgedit.timesteps.edit_files.easyedit import SLOT, case_of_row
+    from kgedit.timesteps.edit_files.contract import SLOT
+    from kgedit.timesteps.edit_files.easyedit import case_of_row
 
     missing = [name for name, text in (("prompt", prompt), ("target", target)) if not text.strip()]
     if SLOT in prompt and not subject.strip():

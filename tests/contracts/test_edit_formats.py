@@ -130,7 +130,7 @@ def test_an_edit_that_lacks_what_it_needs_is_counted_by_reason(name: str, tmp_pa
         ('{\n "prompt": "a",\n "prompt": "b"\n}', "kgedit reads: an object has prompt more than once"),
         (
             '{"ans": "b"}\n{"ans": "b", "loc": {"a": 1, "a": 2}}',
-            "line 2: an object has a more than once ('{\"a\":",
+            'line 2: an object has a more than once (\'{"a":',
         ),
         ('[{"question": "a", "answer": "b", "answer": "b"}]', "its first object has question, answer"),
         ("<html>", "it is not valid JSON"),

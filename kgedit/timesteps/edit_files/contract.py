@@ -11,7 +11,7 @@ import io
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import zip_longest
 from pathlib import Path
@@ -198,6 +198,28 @@ def questions_with_answers(
         place.left_out[f"{kind} questions whose list has another length than that of the answers"] += len(asked)
         return []
     return [(question, accepted) for question in asked]
+
+
+SLOT = "{}"
+"""Place of the subject in a prompt, as in CounterFact."""
+
+
+def filled(
+    place: RowPlace, kind: str, questions: Iterable[tuple[str, tuple[str, ...]]], subject: str
+) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Yield questions and their answers with the subject in place of `{}`. Without a subject, those are left out.
+
+    Args:
+        place: Position of the row.
+        kind: Kind of question, for the reason why one is left out.
+        questions: Questions with their answers.
+        subject: The subject that the questions are about; "" if unknown.
+    """
+    for question, answers in questions:
+        if subject or SLOT not in question:
+            yield question.replace(SLOT, subject), answers
+        else:
+            place.left_out[f"{kind} questions with {SLOT} and no subject to replace it"] += 1
 
 
 def mapping_at(row: Row, name: str) -> Row:

@@ -11,6 +11,7 @@ from kgedit.records.cases import Case, Probe
 from kgedit.timesteps.edit_files.contract import (
     ESSAY,
     NO_ESSAYS,
+    SLOT,
     CaseDetails,
     EditFormat,
     ReadCase,
@@ -19,6 +20,7 @@ from kgedit.timesteps.edit_files.contract import (
     case_id_of,
     edited_fact,
     essay_probes,
+    filled,
     lacks,
     mapping_at,
     nearby_fact,
@@ -34,12 +36,14 @@ def _read_row(row: Row, place: RowPlace) -> Iterator[ReadCase]:
     template, subject, target = text_at(request, "prompt"), text_at(request, "subject"), text_at(new, "str")
     if lacks(place, {"requested_rewrite.prompt": template, "requested_rewrite.target_new.str": target}):
         return
-    prompt, old = template.replace("{}", subject), text_at(true, "str")
+    prompt, old = template.replace(SLOT, subject), text_at(true, "str")
     relation = text_at(request, "relation_id")
     fact = edited_fact(place.number, subject, target, relation_id=relation, object_id=text_at(new, "id"))
+    rephrases = tuple(text.replace(SLOT, subject) for text in texts_at(row, "paraphrase_prompts"))
+    asked = [(question, (old,)) for question in texts_at(row, "neighborhood_prompts") if old]
     near = tuple(
-        Probe("locality", question, (old,), (nearby_fact(place, index, question, old),))
-        for index, question in enumerate(texts_at(row, "neighborhood_prompts") if old else ())
+        Probe("locality", question, answers, (nearby_fact(place, index, question, old),))
+        for index, (question, answers) in enumerate(filled(place, "locality", asked, ""))
     )
     yield (
         Case(
@@ -54,7 +58,7 @@ def _read_row(row: Row, place: RowPlace) -> Iterator[ReadCase]:
             old_answers=(old,) if old else (),
             probes=(
                 Probe("update", prompt, (target,), (fact,)),
-                *probes_of("rephrase", texts_at(row, "paraphrase_prompts"), (target,), fact),
+                *probes_of("rephrase", rephrases, (target,), fact),
                 *essay_probes(row, target, fact),
                 *near,
             ),

@@ -14,6 +14,7 @@ from typing import Any
 
 from kgedit.records.cases import Axis, Case, Fact, Probe
 from kgedit.timesteps.edit_files.contract import (
+    SLOT,
     CaseDetails,
     EditFormat,
     ReadCase,
@@ -21,6 +22,7 @@ from kgedit.timesteps.edit_files.contract import (
     RowPlace,
     case_id_of,
     edited_fact,
+    filled,
     lacks,
     nearby_fact,
     probes_of,
@@ -34,9 +36,6 @@ PROMPT = ("prompt", "text")
 TARGET = ("target_new", "target", "labels")
 SUBJECT = ("subject", "concept")
 REPHRASE = ("rephrase_prompt", "rephrase")
-
-SLOT = "{}"
-"""Place of the subject in a prompt, as in CounterFact."""
 
 PORTABILITY_AXES: Mapping[str, Axis] = {
     "Reasoning": "mhop",
@@ -113,7 +112,7 @@ def _portability(row: Row, place: RowPlace, fact: Fact) -> Iterator[Probe]:
         if axis is None:
             continue  # reported in the list of unused fields
         asked = questions_with_answers(place, "portability", entry.get("prompt"), entry.get("ground_truth"))
-        for nth, (question, answers) in enumerate(asked):
+        for nth, (question, answers) in enumerate(filled(place, "portability", asked, fact.subject_label)):
             own = f"{place.number}-{index}" + (f"-{nth}" if nth else "")
             facts = _listed_facts(entry, answers[0]) or _consequence(own, group, axis, fact, answers[0])
             yield Probe(axis, question, answers, facts)
@@ -133,7 +132,8 @@ def _locality(row: Row, place: RowPlace) -> Iterator[Probe]:
         questions = entry.get("prompt") or entry.get("loc")
         accepted = entry.get("ground_truth") or entry.get("loc_ans")
         axis = LOCALITY_GROUPS.get(group, "locality")
-        for question, answers in questions_with_answers(place, "locality", questions, accepted):
+        asked = questions_with_answers(place, "locality", questions, accepted)
+        for question, answers in filled(place, "locality", asked, ""):
             if (axis, question, answers) not in seen:
                 seen.add((axis, question, answers))
                 nearby = nearby_fact(place, len(seen) - 1, question, answers[0], group=group)

@@ -111,6 +111,19 @@ def test_the_subject_is_put_into_a_prompt_with_braces(tmp_path: Path) -> None:
     assert edits.left_out == {"edits with {} in a prompt, without a subject to put there": 1}
 
 
+def test_the_subject_is_put_into_portability_prompts_and_locality_prompts_with_braces_are_left_out(
+    tmp_path: Path,
+) -> None:
+    row = {"prompt": "Who leads Arvika?", "target_new": "Ada"}
+    row |= {"locality_prompt": "The mayor of {} is", "locality_ground_truth": "Bea"}
+    row["portability"] = {"Reasoning": {"prompt": "The spouse of the mayor of {} is", "ground_truth": "Cy"}}
+    edits = EditFile.open(write_json(tmp_path / "edits.json", row | {"subject": "Arvika"}, row))
+    asked = [[probe.question for probe in case.probes] for case in edits.cases()]
+    assert asked == [["Who leads Arvika?", "The spouse of the mayor of Arvika is"], ["Who leads Arvika?"]]
+    reason = "questions with {} and no subject to replace it"
+    assert edits.left_out == {f"locality {reason}": 2, f"portability {reason}": 1}
+
+
 def test_wikibios_text_and_labels_are_prompt_and_target(tmp_path: Path) -> None:
     row = {"text": "A passage about Ada.", "labels": "She was a clerk.", "concept": "Ada", "locality": {}}
     (case,) = EditFile.open(write_json(tmp_path / "edits.json", row)).cases()

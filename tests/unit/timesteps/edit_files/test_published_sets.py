@@ -57,6 +57,14 @@ def test_counterfact_puts_the_subject_into_the_prompt_and_keeps_the_ids(tmp_path
     ]
 
 
+def test_counterfact_puts_the_subject_into_paraphrases_and_leaves_out_neighbours_with_braces(tmp_path: Path) -> None:
+    row = COUNTERFACT | {"paraphrase_prompts": ["{} is led by"], "neighborhood_prompts": ["The mayor of {} is"]}
+    edits = EditFile.open(write_json(tmp_path / "edits.json", row))
+    (case,) = edits.cases()
+    assert _asked(case)[1:] == [("rephrase", "Arvika is led by", "Olof Gren")]
+    assert edits.left_out == {"locality questions with {} and no subject to replace it": 1}
+
+
 LEME: Json = {
     "dependancies": {
         "subject_entity": {
