@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kgedit import __version__
 from kgedit.exporters.publication.content import Publication, PublishedTimestep
 from kgedit.wording.catalogues import language_catalogue, language_codes
 from kgedit.wording.personas import persona_version, shipped_personas
@@ -15,7 +14,7 @@ def source_of_questions(publication: Publication) -> str:
     """The end of a sentence on the questions' source and its licence, and a line for each exception."""
     exceptions = [f"- `{step.config}`: {text}" for step in publication.timesteps for text in _exceptions(step)]
     if all("templates" in _other_catalogues(step) for step in publication.timesteps):
-        said = "questions are not rendered from kgedit's templates:"
+        said = "questions are rendered from templates; templates of kgedit are under Apache 2.0:"
     else:
         said = "questions are rendered from kgedit's templates, whose own text is under Apache 2.0"
         said += ", except:" if exceptions else "."
@@ -24,18 +23,23 @@ def source_of_questions(publication: Publication) -> str:
 
 def are_worded_by_models(publication: Publication) -> bool:
     """Whether a language model worded questions."""
-    return any("verbalizer" in step.timestep.manifest for step in publication.timesteps)
+    return any(_shares_of_model(step) for step in publication.timesteps)
 
 
 def _exceptions(step: PublishedTimestep) -> Iterator[str]:
     for name, version in _other_catalogues(step).items():
-        yield f"{name} other than those of kgedit {__version__} (hash {version})"
-    if about := step.timestep.manifest.get("verbalizer"):
-        axes = {axis: counts["sources"] for axis, counts in about["axes"].items()}
-        shares = (
-            f"{found.get('model', 0):,} of {sum(found.values()):,} {axis}" for axis, found in axes.items() if found
-        )
-        yield f"worded by the language model {about['model']}: {', '.join(shares)}"
+        yield f"{name} of another version of kgedit, or of the user (hash {version})"
+    if shares := _shares_of_model(step):
+        yield f"worded by the language model {step.timestep.manifest['verbalizer']['model']}: {', '.join(shares)}"
+
+
+def _shares_of_model(step: PublishedTimestep) -> list[str]:
+    """How many questions of each axis a language model worded, without axes for which every reply was rejected."""
+    axes = step.timestep.manifest.get("verbalizer", {}).get("axes", {})
+    sources = {axis: counts["sources"] for axis, counts in axes.items()}
+    return [
+        f"{found['model']:,} of {sum(found.values()):,} {axis}" for axis, found in sources.items() if found.get("model")
+    ]
 
 
 def _other_catalogues(step: PublishedTimestep) -> dict[str, str]:

@@ -18,7 +18,6 @@ from world.small_runs import SYNTHETIC, WILD, answer, write_run
 from world.small_timestep import NEW_MAYORS, OLD_MAYORS, write_timestep
 from world.submitted_runs import add_hashes
 
-from kgedit import __version__
 from kgedit.cli import main
 from kgedit.exporters.publication.content import COLUMNS, LANGUAGES, QUESTIONS
 from kgedit.records.runs import HashedInput, ModelRecord, RunEnvironment
@@ -204,17 +203,18 @@ BY_GPT = {"model": "gpt-x", "axes": {"update": {"sources": {"model": 3, "templat
         ({"settings": {"templates": template_version()}}, f"{APACHE}.\n"),
         (
             {"settings": {"templates": "92d8", "personas": persona_version()}},
-            f"questions are not rendered from kgedit's templates:\n\n- `{FIRST}`: templates other than those of kgedit "
-            f"{__version__} (hash 92d8)\n",
+            "questions are rendered from templates; templates of kgedit are under Apache 2.0:\n\n"
+            f"- `{FIRST}`: templates of another version of kgedit, or of the user (hash 92d8)\n",
         ),
         (
             {"settings": {"personas": "17e2"}},
-            f"{APACHE}, except:\n\n- `{FIRST}`: personas other than those of kgedit {__version__} (hash 17e2)\n",
+            f"{APACHE}, except:\n\n- `{FIRST}`: personas of another version of kgedit, or of the user (hash 17e2)\n",
         ),
         (
             {"verbalizer": BY_GPT},
             f"{APACHE}, except:\n\n- `{FIRST}`: worded by the language model gpt-x: 3 of 4 update\n",
         ),
+        ({"verbalizer": {"model": "gpt-x", "axes": {"personas": {"sources": {"template": 4}}}}}, f"{APACHE}.\n"),
     ],
 )
 def test_the_licence_names_questions_that_are_not_of_kgedits_templates(
@@ -229,7 +229,7 @@ def test_the_licence_names_questions_that_are_not_of_kgedits_templates(
     assert f"under CC0 1.0; {licence}" in text
     croissant = json.loads((tmp_path / "mayors" / "croissant.json").read_text(encoding="utf-8"))
     assert croissant["rai:dataLimitations"] in text
-    assert ("language model" in croissant["rai:dataLimitations"]) == ("verbalizer" in manifest)
+    assert ("language model" in croissant["rai:dataLimitations"]) == ("gpt-x" in licence)
 
 
 def test_every_language_of_questions_has_a_name() -> None:
