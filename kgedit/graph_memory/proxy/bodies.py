@@ -114,7 +114,7 @@ class Placing:
     def _line(self, fact: Remembered) -> str:
         question = tame(fact.bridged, self.label_length)
         if self.layout == "pairs":
-            return f"Q: {question}\nA: {tame(self._answer(fact), self.label_length)}\n".translate(_LIKENED)
+            return f"Q: {question}\nA: {self._tamed_answer(fact)}\n".translate(_LIKENED)
         conflict = {"conflict": "sources give several current values"} if fact.conflict else {}
         # One line per value, so that no bracket is needed and all can be escaped.
         lines = [{"question": question, **self._value(value), **conflict} for value in fact.values]
@@ -122,6 +122,11 @@ class Placing:
             lines.append({"question": question, "further_answers_left_out": fact.left_out})
         text = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
         return "".join(_ESCAPED.get(letter, letter) for letter in text)
+
+    def _tamed_answer(self, fact: Remembered) -> str:
+        """The answer of a pair, shortened before the number of values that are left out."""
+        more = f"; and {fact.left_out} more" if fact.left_out else ""
+        return tame(self._answer(fact).removesuffix(more), max(1, self.label_length - len(more))) + more
 
     def _answer(self, fact: Remembered) -> str:
         """The answer of a pair."""
@@ -242,7 +247,8 @@ ASKING = (*sorted(MESSAGES), *sorted(ITEMS), *sorted(PROMPTS))
 
 _Q_LINE = re.compile(r"^[ \t]*Q:[ \t]*(.*)$", re.MULTILINE)
 _FENCED = re.compile(
-    r"^[ \t]*(?P<fence>`{3,}+(?=[^`\n]*$)|~{3,}+).*?(?:^[ \t]*(?P=fence)[`~]*[ \t\r]*$|\Z)", re.MULTILINE | re.DOTALL
+    r"^[ \t]*(?P<fence>`{3,}+(?=[^`\n]*$)|~{3,}+).*?(?:(?P<end>^[ \t]*(?P=fence)[`~]*[ \t\r]*$)|\Z)",
+    re.MULTILINE | re.DOTALL,
 )
 """A block of code in Markdown, to its end or that of the text. Blocks in lists are indented by any number of spaces."""
 _MOST_ASKED = 4000
@@ -333,12 +339,14 @@ def _placed(prompt: str, text: str) -> str:
 def _place_of_facts(prompt: str) -> int:
     """Index of the first `Q:` line, which may belong to a demonstration, else of the last paragraph.
 
-    Facts are never placed in a fenced block, but before the last paragraph that begins before or with it.
+    Facts are never placed in a fenced block, but before the last paragraph that begins before or with it. A question
+    in the last paragraph after a fence that is never closed is not part of a block.
     """
     first = _Q_LINE.search(prompt)
     place = _paragraph_before(prompt, len(prompt.rstrip())) if first is None else first.start()
+    asks = first is None and prompt.rstrip().endswith("?")
     for block in reversed(list(_FENCED.finditer(prompt))):
-        if block.start() < place < block.end():
+        if block.start() < place < block.end() and (block["end"] or not asks):
             place = _paragraph_before(prompt, block.start())
     return place
 

@@ -65,6 +65,12 @@ def test_a_long_list_is_shortened_and_the_rest_is_counted(layout: Layout) -> Non
     assert count in placed.text
 
 
+def test_the_count_of_values_that_are_left_out_is_kept_after_a_long_value() -> None:
+    placed = Placing(layout="pairs", label_length=30).place([_row("Ada" * 20, 3)])
+    assert placed.text.endswith("…; and 2 more\n")
+    assert len(placed.text.splitlines()[1]) == len("A: ") + 30
+
+
 def test_the_facts_farthest_from_the_question_are_left_out_if_not_even_one_value_fits() -> None:
     rows = [_row(name, 3) for name in ("Ada", "Bo", "Cy")]
     placed = Placing(text_length=350).place(rows)
@@ -90,6 +96,8 @@ _CODE = "```python\nx = 1\n\nprint(x)\n```"
         f"Who governs Norway?\n\n|{_CODE}\n{_CODE}",
         "Who governs Norway?\n\n- item\n\n|    ```\n    a\n\n    b\n    ```",
         "Be brief.\n\n|```\nQ: Who governs Norway?\n\n```",
+        "```\nfoo```\n\n|Who governs Norway?",
+        "```\nfoo\n\n|Who governs Norway?\n",
         "```x``` is code.\n\n|Who governs Norway?",
     ],
 )
