@@ -251,6 +251,14 @@ _FENCED = re.compile(
     re.MULTILINE | re.DOTALL,
 )
 """A block of code in Markdown, to its end or that of the text. Blocks in lists are indented by any number of spaces."""
+_HOW_TO_ANSWER = re.compile(
+    r"(?:please |only |just )*(?:(?:answer|reply|respond|antwort|répon)\w*(?! to\b)|be|think"
+    r"|keep (?:it|(?:your|the) answer)|(?:do not|don't) explain|no explanations?|(?:in )?one word|(?:give|return|output) (?:only|just))\b"
+    r"(?!.*\b(?:texts?|documents?|articles?|code|e-?mails?|letters?|story|passages?|paragraphs?|reports?|pages?)\b)"
+    r"[^?]{,80}",
+    re.IGNORECASE,
+)
+"""A sentence that describes how to answer, and is no instruction about a text."""
 _MOST_ASKED = 4000
 _MOST_TURNS = 6
 _TEXT_PARTS = ("text", "input_text", "output_text")
@@ -259,11 +267,12 @@ _HALF_CHARACTERS = re.compile("[\ud800-\udfff]")
 
 
 def readings_in(path: str, body: Mapping[str, Any]) -> list[tuple[str, ...]]:
-    """Turns to search for, the first reading with facts counts: the last text part of each message, then all its parts.
+    """Turns to search for, the first reading with facts counts: the last text part of each message, or its question.
 
-    Other parts are often documents, whose names are not asked about, but the last one may only say how to answer.
+    Other parts are often documents, whose names are not asked about. They are read only if the last part describes how
+    to answer.
     """
-    readings = (turns_in(path, body, part) for part in (_last_part, _all_parts))
+    readings = (turns_in(path, body, part) for part in (_last_part, _part_that_asks))
     return [turns for turns in dict.fromkeys(readings) if turns]
 
 
@@ -271,8 +280,13 @@ def _last_part(content: Any) -> str:
     return (_texts(content) or [""])[-1]
 
 
-def _all_parts(content: Any) -> str:
-    return "\n\n".join(_texts(content))
+def _part_that_asks(content: Any) -> str:
+    """The last part, or the last one with a question mark at its end if the last part only describes how to answer."""
+    texts = _texts(content)
+    sentences = filter(str.strip, re.split(r"[.!\n]+", texts[-1] if texts else ""))
+    if not all(_HOW_TO_ANSWER.fullmatch(sentence.strip()) for sentence in sentences):
+        return _last_part(content)
+    return next((text for text in reversed(texts) if text.rstrip().endswith("?")), _last_part(content))
 
 
 def turns_in(path: str, body: Mapping[str, Any], text_of: Callable[[Any], str] = _last_part) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ from kgedit.editing.hparams.memory_based import GraphRagSettings
 from kgedit.editing.in_context.prompts import prefix_of
 from kgedit.graph_memory.facts import MemoryValue
 from kgedit.graph_memory.graph_memory import GraphMemory
-from kgedit.graph_memory.proxy.bodies import LAYOUTS, Layout, PlacedFacts, Placing, turns_in, with_facts
+from kgedit.graph_memory.proxy.bodies import LAYOUTS, Layout, PlacedFacts, Placing, readings_in, turns_in, with_facts
 from kgedit.graph_memory.proxy.memories import Loaded
 from kgedit.graph_memory.retrieval import Finding, Remembered, Search, reading_order
 from kgedit.llm.embeddings import load_embedder
@@ -104,6 +104,30 @@ _CODE = "```python\nx = 1\n\nprint(x)\n```"
 def test_facts_are_never_placed_in_a_block_of_code(prompt: str) -> None:
     body = with_facts("/api/generate", {"prompt": prompt.replace("|", "")}, "|")
     assert body == {"prompt": prompt}
+
+
+_ASKED = "Who leads Norway?"
+
+
+@pytest.mark.parametrize(
+    ("texts", "asked"),
+    [
+        ([_ASKED, "Answer in one word."], _ASKED),
+        ([_ASKED, "A report.", "Please be brief. Reply in JSON!"], _ASKED),
+        ([_ASKED, ""], _ASKED),
+        ([f"FAQ\n{_ASKED}", "What is this document about?"], None),
+        (["The capital of Norway is Oslo.", "Translate the article into German."], None),
+        ([f'print("{_ASKED}")', "Fix the bug in this code."], None),
+        ([_ASKED, "Reply to this email."], None),
+        ([_ASKED, "Be brief. Summarize this."], None),
+        (["Norway's leader met the king.", "Be brief."], None),
+    ],
+)
+def test_other_parts_are_read_only_if_the_last_one_describes_how_to_answer(texts: list[str], asked: str | None) -> None:
+    parts = [{"type": "text", "text": text} for text in texts]
+    body = {"messages": [{"role": "user", "content": parts}]}
+    last = [(texts[-1],)] if texts[-1] else []
+    assert readings_in("/api/chat", body) == last + ([(asked,)] if asked else [])
 
 
 @pytest.mark.parametrize(
