@@ -159,7 +159,7 @@ def _hash(block: bytes) -> str:
 
 def _parse(loader: Loader, parts: PartFiles, number: int, block: bytes) -> Counter[str]:
     _counts_file(parts.folder, number).unlink(missing_ok=True)
-    parts.remove_late(number)  # the block may have had other content
+    parts.remove_extra(number)  # the block may have had other content
     parsed = loader.parse(block)
     names = [*parts.write("claims", number, parsed.claims), *parts.write("entities", number, parsed.entities)]
     if parsed.waiting is not None:

@@ -122,7 +122,7 @@ class PartFiles:
         """File of the rows of a block that the queries over the whole dump read."""
         return self.folder / f"broadcast-{name}-{number:06d}.parquet"
 
-    def remove_late(self, number: int) -> None:
+    def remove_extra(self, number: int) -> None:
         """Remove the files that only a block with waiting statements has: these, value nodes, and late claims."""
         of_waiting = (self.folder / f"{kind}-{number:06d}.parquet" for kind in ("waiting", "nodes"))
         for path in (self._frames("late", number), self.broadcast("late", number), *of_waiting):
