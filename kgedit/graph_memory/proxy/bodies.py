@@ -253,7 +253,8 @@ _FENCED = re.compile(
 """A block of code in Markdown, to its end or that of the text. Blocks in lists are indented by any number of spaces."""
 _HOW_TO_ANSWER = re.compile(
     r"(?:please |only |just )*(?:(?:answer|reply|respond|antwort|répon)\w*(?! to\b)|be|think"
-    r"|keep (?:it|(?:your|the) answer)|(?:do not|don't) explain|no explanations?|(?:in )?one word|(?:give|return|output) (?:only|just))\b"
+    r"|keep (?:it|(?:your|the) answer)|(?:do not|don't) explain|no explanations?"
+    r"|(?:in )?one word|(?:give|return|output) (?:only|just))\b"
     r"(?!.*\b(?:texts?|documents?|articles?|code|e-?mails?|letters?|story|passages?|paragraphs?|reports?|pages?)\b)"
     r"[^?]{,80}",
     re.IGNORECASE,
