@@ -221,7 +221,7 @@ def compare(
             by_verbalizer[name] = texts_of_templates(wanted)
             continue
         replies = verbalizer.word(wanted, progress=partial(progress, name) if progress else None)
-        by_verbalizer[name] = texts_of_model(wanted, replies.replies)
+        by_verbalizer[name] = texts_of_model(wanted, replies.replies, prompts=options.prompts)
         if replies.asked:
             asked[name] = replies.asked
     return Comparison(summarize(wanted, by_verbalizer), side_by_side(wanted, by_verbalizer), asked)

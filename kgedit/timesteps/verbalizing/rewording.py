@@ -230,9 +230,11 @@ def texts_of_templates(wanted: Sequence[Wanted]) -> list[VerbalizerTexts]:
     return found
 
 
-def texts_of_model(wanted: Sequence[Wanted], replies: Sequence[ChatReply | FailedCall]) -> list[VerbalizerTexts]:
+def texts_of_model(
+    wanted: Sequence[Wanted], replies: Sequence[ChatReply | FailedCall], *, prompts: Path | None = None
+) -> list[VerbalizerTexts]:
     """Texts of a model for records."""
-    judged = judge_replies(wanted, replies)
+    judged = judge_replies(wanted, replies, prompts=prompts)
     return [VerbalizerTexts(tuple(passed), tuple(reason for reason, _ in failed)) for passed, failed in judged]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pyarrow as pa
@@ -16,9 +17,11 @@ from kgedit.timesteps.timestep import Timestep
 from kgedit.timesteps.verbalizing import MASK, Wanted, wanted_wordings
 from kgedit.timesteps.verbalizing.prompting import read_prompt
 from kgedit.timesteps.verbalizing.rewording import (
+    NO_FORM,
     choose_wordings,
     count_wordings,
     reworded_tables,
+    texts_of_model,
     wordings_table,
 )
 from kgedit.timesteps.verbalizing.verbalizers import LocalVerbalizer
@@ -103,6 +106,17 @@ def test_a_subject_that_needs_a_hint_is_named_with_it(timestep: Timestep) -> Non
     pq.write_table(pa.Table.from_pylist(rows, schema=cases.schema), timestep.folder / "cases.parquet")
     wanted = only(timestep, "update")
     assert wanted.record["subject"] == wanted.asking.subject == "Arvika of Sweden"
+
+
+def test_replies_to_a_users_prompts_are_read_by_them(timestep: Timestep, tmp_path: Path) -> None:
+    wanted, shipped = only(timestep, "rephrase"), read_prompt("rephrase")
+    example = {"given": {"question": "Who?", "answer": "Ann"}, "questions": ["Which?"]}
+    own = {"version": 1, "questions": 1, "max_tokens": 99, "instructions": "{form}", "examples": [example]}
+    (tmp_path / "rephrase.yaml").write_text(json.dumps(own), encoding="utf-8")
+    text = read_prompt("rephrase", tmp_path).reply(["Which person is mayor of Arvika?"], wanted.asking.answer)
+    replies = [ChatReply(text=text, finished=True, prompt_tokens=1, new_tokens=1)]
+    assert texts_of_model([wanted], replies, prompts=tmp_path)[0].passed == ("Which person is mayor of Arvika?",)
+    assert texts_of_model([wanted], replies)[0].faults == (NO_FORM,) * shipped.texts
 
 
 def test_an_axis_that_no_model_words_is_told(timestep: Timestep) -> None:
