@@ -141,7 +141,7 @@ class TraceModel(DeviceOptions, InHome, Verb[Tracing]):
 
         Raises:
             SpecError: if `ask` or a state is invalid.
-            ModelError: if the model knows none of the facts, or has no such states.
+            ModelError: if the model knows none of the facts, has no such states, or the noise changes nothing.
         """
         import pyarrow as pa
 
@@ -167,6 +167,8 @@ class TraceModel(DeviceOptions, InHome, Verb[Tracing]):
                 )
             update = (self.progress or step_line)(f"trace {loaded.name}", len(facts), "facts")
             averages = trace(loaded, facts, own, advance=lambda done, _total: update(done, done))
+        if averages.total <= 0:
+            raise ModelError("The noise takes nothing from the answers' probability. Give a larger --noise.")
         rows = [
             {"state": state, "position": position, "layer": layer, "effect": effect, "share": effect / averages.total}
             for (state, position), effects in averages.indirect.items()

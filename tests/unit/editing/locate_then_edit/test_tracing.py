@@ -192,6 +192,12 @@ def test_facts_that_the_model_knows_are_traced_and_shown(tmp_path: Path) -> None
         trace_model(model, _Edits(known[:1]), ask="question")  # type: ignore[arg-type]
 
 
+def test_noise_that_takes_nothing_is_refused() -> None:
+    model, known = _answering_model()
+    with pytest.raises(ModelError, match=r"takes nothing from the answers' probability\. Give a larger noise"):
+        trace_model(model, _Edits(known), samples=1, noise=1e-12)  # type: ignore[arg-type]
+
+
 def test_the_command_wants_one_source_of_facts() -> None:
     result = CliRunner().invoke(main, ["trace", "tiny"])
     assert result.exit_code != 0
