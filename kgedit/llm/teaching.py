@@ -32,7 +32,16 @@ from kgedit.llm.contexts import Context, read_context
 from kgedit.llm.generation import Question, answer_freely
 from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.model_files import save_tensors, save_whole, whole_folder
-from kgedit.llm.training import backward, encode_pair, encode_targets, loss_scaler, pad_targets, take_step, target_loss
+from kgedit.llm.training import (
+    backward,
+    encode_pair,
+    encode_targets,
+    loss_scaler,
+    pad_targets,
+    seeded,
+    take_step,
+    target_loss,
+)
 from kgedit.progress import Advance, ignore
 from kgedit.records.cases import Case, KnownFact
 from kgedit.records.runs import Preset
@@ -344,7 +353,9 @@ class Teacher:
             done = sum(-(-epoch.rows // self._plan.batch) for epoch in self.epochs) + step
             for group in self._optimizer.param_groups:
                 group["lr"] = self._plan.learning_rate * min(1.0, (done + 1) / _WARM_UP)
-            losses.append(backward(model, batch, self._loss, optimizer=self._optimizer, scaler=scaler) * len(batch))
+            with seeded(order.getrandbits(63), model.device):  # of dropout
+                loss = backward(model, batch, self._loss, optimizer=self._optimizer, scaler=scaler)
+            losses.append(loss * len(batch))
             take_step(self._optimizer, scaler, max_norm=1.0)
         self._optimizer.zero_grad()
         model.module.eval().requires_grad_(False)

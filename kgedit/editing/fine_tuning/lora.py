@@ -22,11 +22,11 @@ from transformers.pytorch_utils import Conv1D
 
 from kgedit.editing.editor import NO_RUN, AppliedEdits, Capabilities, Editor, EditorState, RunContext
 from kgedit.editing.hparams.fine_tuning import LoraMergeSettings, LoraSettings
-from kgedit.editing.training import examples, resume_training, seed_for, seeded, smaller_batch, training_state
+from kgedit.editing.training import examples, resume_training, seed_for, smaller_batch, training_state
 from kgedit.llm.contexts import Context
 from kgedit.llm.language_model import LanguageModel
 from kgedit.llm.surgery.matrices import EditedMatrix, keep_loaded
-from kgedit.llm.training import backward, encode_targets, loss_scaler, take_step, target_loss
+from kgedit.llm.training import backward, encode_targets, loss_scaler, seeded, take_step, target_loss
 from kgedit.records.cases import Case
 
 

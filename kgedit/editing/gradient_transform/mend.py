@@ -28,7 +28,7 @@ from kgedit.editing.gradient_transform.hypernetwork import (
     vectors_of,
 )
 from kgedit.editing.hparams.gradient_transform import MendSettings
-from kgedit.editing.training import examples, seeded
+from kgedit.editing.training import examples
 from kgedit.errors import SpecError
 from kgedit.llm.contexts import Context
 from kgedit.llm.language_model import LanguageModel
@@ -36,7 +36,7 @@ from kgedit.llm.model_files import save_tensors
 from kgedit.llm.surgery.forward_above import gradient_factors
 from kgedit.llm.surgery.layers import mlp_matrices
 from kgedit.llm.surgery.matrices import EditedMatrix
-from kgedit.llm.training import encode_targets
+from kgedit.llm.training import encode_targets, seeded
 from kgedit.progress import Advance
 from kgedit.records.cases import Case, KnownFact
 from kgedit.resources import home

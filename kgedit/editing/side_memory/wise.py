@@ -37,7 +37,6 @@ from kgedit.editing.training import (
     known_of,
     known_rows,
     seed_for,
-    seeded,
 )
 from kgedit.errors import SpecError
 from kgedit.llm.contexts import Context
@@ -46,7 +45,7 @@ from kgedit.llm.surgery.forward_above import read_and_written
 from kgedit.llm.surgery.layers import check_layer, mlp_matrices
 from kgedit.llm.surgery.matrices import keep_loaded
 from kgedit.llm.tokenization import token_spans
-from kgedit.llm.training import TargetBatch, encode_targets
+from kgedit.llm.training import TargetBatch, encode_targets, seeded
 from kgedit.progress import Advance
 from kgedit.records.answers import EditFailure
 from kgedit.records.cases import Case, KnownFact

@@ -77,9 +77,9 @@ def test_an_interrupted_training_resumes_to_the_same_weights(
     assert not kept.exists()
 
 
-def _teacher(folder: Path, *, epochs: int) -> Teacher:
+def _teacher(folder: Path, *, epochs: int, architecture: str = "llama") -> Teacher:
     """A teacher of a small model with a parameter that no output depends on."""
-    model = small_model()
+    model = small_model(architecture)
     model.module.spare = torch.nn.Linear(2, 2)
     torch.nn.init.zeros_(model.module.spare.weight)
     torch.nn.init.zeros_(model.module.spare.bias)
@@ -107,6 +107,16 @@ def test_a_parameter_without_a_gradient_is_stored_and_resumed(earlier: bool, tmp
     assert resumed.teach(lambda *step: None) == whole.epochs
     assert changed(weights(whole._model), resumed._model) == []
     assert changed(weights(begun._model), resumed._model) != []
+
+
+def test_dropout_is_the_same_in_a_resumed_training(tmp_path: Path) -> None:
+    whole = _teacher(tmp_path / "whole", epochs=2, architecture="gpt2")
+    whole.teach(lambda *step: None)
+    _teacher(tmp_path / "cut", epochs=1, architecture="gpt2").teach(lambda *step: None)
+    resumed = _teacher(tmp_path / "cut", epochs=2, architecture="gpt2")
+
+    assert resumed.teach(lambda *step: None) == whole.epochs
+    assert changed(weights(whole._model), resumed._model) == []
 
 
 def test_a_stored_training_of_more_epochs_is_refused_and_kept(tmp_path: Path) -> None:

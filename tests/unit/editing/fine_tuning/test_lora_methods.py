@@ -13,10 +13,10 @@ from kgedit.editing import make_editor
 from kgedit.editing.editor import NO_RUN, Editor, EditorState
 from kgedit.editing.fine_tuning import lora
 from kgedit.editing.fine_tuning.lora import attach, detach, rate, train
-from kgedit.editing.training import seed_for, seeded
+from kgedit.editing.training import seed_for
 from kgedit.llm.contexts import read_context
 from kgedit.llm.language_model import LanguageModel
-from kgedit.llm.training import TargetBatch, encode_targets
+from kgedit.llm.training import TargetBatch, encode_targets, seeded
 from kgedit.records.cases import Case
 
 ASKED = (read_context("question_only"),)
