@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import ast
 import csv
-import io
 import mmap
+import re
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -22,6 +22,7 @@ import pyarrow as pa
 
 from kgedit.checksums import sha256_of
 from kgedit.errors import TimestepError
+from kgedit.timesteps.edit_files.contract import NotRowsError, _read_table
 from kgedit.wikidata.ids import plain_line
 from kgedit.wording.name_index import composed
 
@@ -247,8 +248,9 @@ def _trivia_rows(path: Path) -> Iterator[_Found | None]:
 
 
 def _csv_rows(path: Path, head: bytes) -> tuple[str, str, Iterator[_Found | None]]:
-    first = head.partition(b"\n")[0].decode("utf-8", errors="replace")
-    columns = next(csv.reader(io.StringIO(first)), [])
+    csv.field_size_limit(sys.maxsize)
+    first = re.split(r"[\r\n]", head.decode("utf-8", errors="replace"), maxsplit=1)[0]
+    columns = next(csv.reader([first]), [])
     question = next((field for field in _QUESTION_FIELDS if field in columns), None)
     answer = next((field for field in _ANSWER_FIELDS if field in columns), None)
     if question is None or answer is None:
@@ -256,10 +258,12 @@ def _csv_rows(path: Path, head: bytes) -> tuple[str, str, Iterator[_Found | None
     is_simple = question == "problem" and answer == "answer"
 
     def rows() -> Iterator[_Found | None]:
-        csv.field_size_limit(sys.maxsize)
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            for row in csv.DictReader(file):
-                yield _Found(row.get(question), row.get(answer), _topic(row.get("metadata")))
+        try:
+            table = _read_table(path.read_text(encoding="utf-8-sig"))
+        except NotRowsError as error:
+            raise TimestepError(f"The questions {path} cannot be read: {error}.") from error
+        for row in table:
+            yield _Found(row.get(question), row.get(answer), _topic(row.get("metadata")))
 
     return ("SimpleQA", "SQA", rows()) if is_simple else ("rows", path.stem, rows())
 

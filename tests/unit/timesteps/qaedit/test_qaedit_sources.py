@@ -55,6 +55,8 @@ SIMPLE = """metadata,problem,answer
             ("who won?", "Ann", [], None),
         ),
         ("question,answer\nWho?,Ann\n", "rows", "set", ("Who?", "Ann", [], None)),
+        ("question,answer\rWho?,Ann\r", "rows", "set", ("Who?", "Ann", [], None)),
+        ("question,answer,\nWho?,Ann,\n", "rows", "set", ("Who?", "Ann", [], None)),
     ],
 )  # fmt: skip
 def test_a_form_is_recognised_by_its_content(
@@ -118,6 +120,21 @@ def test_a_file_of_another_kind_is_refused_with_the_forms_that_are_read(
     with pytest.raises(TimestepError, match="NQ-open: JSON Lines") as refused:
         read_questions(path)
     assert found in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("rows", "found"),
+    [
+        ("question,answer\nWho leads Acme, of Paris?,Ann\n", "line 2 has 3 cells, its header 2"),
+        ('question,answer\nWho?,Ann\n"Who runs it?,Bo\nWhere?,Rome\n', "the row of line 3 cannot be read"),
+        ("question,answer,answer\nWho?,Ann,Bo\n", "its header has answer more than once"),
+    ],
+)
+def test_a_table_with_irregular_rows_is_refused(rows: str, found: str, tmp_path: Path) -> None:
+    path = tmp_path / "set.csv"
+    path.write_text(rows, encoding="utf-8")
+    with pytest.raises(TimestepError, match=found):
+        read_questions(path)
 
 
 def test_a_missing_file_is_said_to_be_missing(tmp_path: Path) -> None:
