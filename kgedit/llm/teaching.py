@@ -16,7 +16,7 @@ import hashlib
 import json
 import random
 import shutil
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache
 from itertools import chain
@@ -317,7 +317,7 @@ class Teacher:
             The state before training, and each epoch.
 
         Raises:
-            ModelError: if the stored state has more epochs than the plan.
+            ModelError: if the stored state is damaged, or has more epochs than the plan.
         """
         if not self._resume():
             self._ask(progress, rows=0, loss=None)
@@ -404,9 +404,26 @@ class Teacher:
             state = json.loads((self._folder / "state.json").read_bytes())
         except (FileNotFoundError, ValueError):
             state = {}
+        if not isinstance(state, dict):
+            raise self._damaged("state.json is not an object")
         if any(state.get(name) != value for name, value in self._identity.items()):
             shutil.rmtree(self._folder, ignore_errors=True)
             return False
+        from safetensors import SafetensorError
+
+        try:
+            self._load(state)
+        except (OSError, SafetensorError, KeyError, TypeError) as error:
+            raise self._damaged(repr(error)) from error
+        return True
+
+    def _damaged(self, found: str) -> ModelError:
+        return ModelError(
+            f"{self._folder} contains an interrupted training that is damaged ({found}). Delete that folder to start "
+            "over."
+        )
+
+    def _load(self, state: Mapping[str, Any]) -> None:
         from safetensors import safe_open
 
         path = self._folder / state["file"]
@@ -425,4 +442,3 @@ class Teacher:
         self._model.forget_fingerprint()
         self.epochs = [Epoch(**one) for one in state["epochs"]]
         self.known = state["known"]
-        return True

@@ -127,6 +127,18 @@ def test_a_stored_training_of_more_epochs_is_refused_and_kept(tmp_path: Path) ->
     assert _teacher(tmp_path / "cut", epochs=2).teach(lambda *step: None) == stored
 
 
+@pytest.mark.parametrize(
+    ("name", "content"), [("state.json", b"[]"), ("epoch-1.safetensors", b"torn"), ("epoch-1.safetensors", None)]
+)
+def test_a_damaged_stored_training_is_refused_and_kept(name: str, content: bytes | None, tmp_path: Path) -> None:
+    folder = tmp_path / "cut"
+    _teacher(folder, epochs=1).teach(lambda *step: None)
+    (folder / name).write_bytes(content) if content else (folder / name).unlink()
+    with pytest.raises(ModelError, match=r"cut contains .* that is damaged \(.*\)\. Delete that folder to start over"):
+        _teacher(folder, epochs=2).teach(lambda *step: None)
+    assert folder.is_dir()
+
+
 def test_the_state_of_another_training_is_not_used(given: dict[str, Any], tmp_path: Path) -> None:
     kept = tmp_path / ".taught.teaching"
     kept.mkdir()
