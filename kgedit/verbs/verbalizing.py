@@ -23,6 +23,7 @@ from kgedit.store.disk import disk_errors
 from kgedit.store.files import replace_folder, working_folder, write_json
 from kgedit.store.snapshots import Snapshot, list_snapshots
 from kgedit.timesteps.crosslingual import language_of
+from kgedit.timesteps.qaedit import refuse_to_replace
 from kgedit.timesteps.timestep import Timestep
 from kgedit.timesteps.verbalizing import Wanted, wanted_wordings
 from kgedit.timesteps.verbalizing.mining import Mined, mine, mined_catalogue, wanted_statements
@@ -243,15 +244,19 @@ def mine_clozes(
         out: YAML file to write.
 
     Raises:
-        TimestepError: if the file exists, or no template was found.
+        TimestepError: if the file exists, its folder does not, there are no facts, or no template was found.
         ModelError: if the model cannot be queried.
     """
-    if out.exists() and not overwrite:
-        raise TimestepError(f"{out} already exists. Nothing was changed. To replace it, add --overwrite.")
+    refuse_to_replace(out, overwrite=overwrite)
+    if not facts.num_rows:
+        raise TimestepError(
+            "The snapshot has no facts of popular subjects with these properties. Give others with --property, or a "
+            "larger --most-popular."
+        )
     replies = verbalizer.word(wanted_statements(facts), progress=progress)
     mined = mine(facts, replies.replies, prompts=prompts)
     if not mined.kept:
-        reasons = ", ".join(f"{reason}: {count:,}" for reason, count in mined.dropped.items()) or "no facts"
+        reasons = ", ".join(f"{reason}: {count:,}" for reason, count in mined.dropped.items())
         raise TimestepError(f"No template was found in {facts.num_rows:,} facts ({reasons}). Try another model.")
     replace_file(out, mined_catalogue(mined))
     return mined, replies.asked

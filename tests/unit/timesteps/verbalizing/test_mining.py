@@ -197,3 +197,19 @@ def test_the_command_writes_a_catalogue_and_a_second_run_asks_nobody(
     assert (again.exit_code, out.read_bytes()) == (0, first)
     assert "0 calls" in again.stderr
     assert CliRunner().invoke(main, given).exit_code == 1
+
+
+@pytest.mark.parametrize(
+    ("out", "pid", "found"),
+    [("absent/mined.yaml", "P6", "There is no folder"), ("mined.yaml", "P999", "no facts of popular subjects")],
+)
+def test_templates_that_cannot_be_written_or_found_are_refused_before_asking(
+    out: str, pid: str, found: str, snapshot: Snapshot, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KGEDIT_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("KGEDIT_HOME", str(snapshot.folder.parents[1]))
+    with fault_server() as server:
+        given = ["mine-templates", "--date", OLD, "--model", "m", "--base-url", server.url, "--property", pid]
+        shown = CliRunner().invoke(main, [*given, "--out", str(tmp_path / out)], env={"COLUMNS": "200"})
+        assert (shown.exit_code, server.paid.total()) == (1, 0)
+    assert found in shown.output
