@@ -387,7 +387,7 @@ def _read_text(text: str) -> list[Any]:
         raise
     except ValueError as error:
         if _COLUMNS.match(text):
-            return _read_table(text)
+            return read_table(text)
         lines = text.split("\n")  # not splitlines(), which also breaks at U+2028 within a text
         if len(lines) < 2 or not text.startswith("{"):
             raise NotRowsError(f"it is not valid JSON: {error}, beginning {text[:_SHOWN]!r}") from error
@@ -400,7 +400,7 @@ def _read_text(text: str) -> list[Any]:
     raise NotRowsError(f"it is one JSON {type(whole).__name__}{fields}, not a list of objects")
 
 
-def _read_table(text: str) -> list[Any]:
+def read_table(text: str) -> list[Any]:
     """Rows of a CSV file, with None for empty cells and for those missing at the end of a row."""
     reader = csv.reader(io.StringIO(text), strict=True)
     rows, line = [], 1

@@ -22,7 +22,7 @@ import pyarrow as pa
 
 from kgedit.checksums import sha256_of
 from kgedit.errors import TimestepError
-from kgedit.timesteps.edit_files.contract import NotRowsError, _read_table
+from kgedit.timesteps.edit_files.contract import NotRowsError, read_table
 from kgedit.wikidata.ids import plain_line
 from kgedit.wording.name_index import composed
 
@@ -259,7 +259,7 @@ def _csv_rows(path: Path, head: bytes) -> tuple[str, str, Iterator[_Found | None
 
     def rows() -> Iterator[_Found | None]:
         try:
-            table = _read_table(path.read_text(encoding="utf-8-sig"))
+            table = read_table(path.read_text(encoding="utf-8-sig"))
         except NotRowsError as error:
             raise TimestepError(f"The questions {path} cannot be read: {error}.") from error
         for row in table:
