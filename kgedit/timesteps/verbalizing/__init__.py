@@ -139,9 +139,11 @@ class _Maker:
         return (make(case) for case in cases.values())
 
     def _update(self, case: dict[str, Any]) -> Wanted:
-        return self._fact("update", case)
+        # A rephrasing that is kept must not become the question of the edit.
+        kept = (*(case["rephrases"] or ()), case["rephrase"], case["personas"])
+        return self._fact("update", case, *filter(None, kept))
 
-    def _fact(self, axis: str, row: dict[str, Any]) -> Wanted:
+    def _fact(self, axis: str, row: dict[str, Any], *unlike: str) -> Wanted:
         relation, subject = self.relations[row["property"]], _subject(row)
         record = {
             "subject": subject,
@@ -149,7 +151,7 @@ class _Maker:
             "relation_description": relation.description,
             "answer": row["object_label"],
         }
-        asking = self._asking(row, row, (relation.stems | self._own_stems(row),))
+        asking = self._asking(row, row, (relation.stems | self._own_stems(row),), *unlike)
         return Wanted(axis=axis, case_id=row["case_id"], record=record, templates=(row["question"],), asking=asking)
 
     def _rephrase(self, case: dict[str, Any]) -> Wanted:

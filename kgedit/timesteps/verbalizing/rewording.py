@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -66,11 +66,29 @@ Judged = tuple[list[str], list[tuple[str, str | None]]]
 def choose_wordings(
     wanted: Sequence[Wanted], replies: Sequence[ChatReply | FailedCall], *, prompts: Path | None = None
 ) -> list[list[Wording]]:
-    """Choose the questions of each record: the model's that pass, then templates in place of the others."""
-    judged = judge_replies(wanted, replies, prompts=prompts)
-    return [
-        _chosen(one, *texts, read_prompt(one.prompt, prompts).texts) for one, texts in zip(wanted, judged, strict=True)
-    ]
+    """Choose the questions of each record: the model's that pass, then templates in place of the others.
+
+    Questions of edits are chosen first, and no rephrasing of the same case repeats them.
+    """
+    asked: dict[str, str] = {}
+    chosen: dict[int, list[Wording]] = {}
+    for first in (True, False):
+        own = [index for index, one in enumerate(wanted) if (one.axis == "update") is first]
+        records = [_unlike(wanted[index], asked) for index in own]
+        judged = judge_replies(records, [replies[index] for index in own], prompts=prompts)
+        for index, one, texts in zip(own, records, judged, strict=True):
+            chosen[index] = _chosen(one, *texts, read_prompt(one.prompt, prompts).texts)
+            if first:
+                asked[one.case_id] = chosen[index][0].question
+    return [chosen[index] for index in range(len(wanted))]
+
+
+def _unlike(wanted: Wanted, asked: Mapping[str, str]) -> Wanted:
+    """The record of a rephrasing, which must also differ from the question of the edit as chosen."""
+    if wanted.axis not in ("rephrase", "personas") or wanted.case_id not in asked:
+        return wanted
+    asking = replace(wanted.asking, unlike=(*wanted.asking.unlike, asked[wanted.case_id]))
+    return replace(wanted, asking=asking)
 
 
 def _chosen(wanted: Wanted, texts: list[str], failed: list[tuple[str, str | None]], asked_for: int) -> list[Wording]:

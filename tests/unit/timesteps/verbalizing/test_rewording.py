@@ -74,6 +74,17 @@ def test_a_reply_that_was_cut_off_and_one_that_failed_are_told_apart(timestep: T
     assert choose_wordings([wanted], [FailedCall("timeout")])[0][0].reason == "no reply: timeout"
 
 
+def test_no_rephrasing_repeats_the_question_of_the_edit(timestep: Timestep) -> None:
+    update, other = only(timestep, "update"), only(timestep, "rephrase")
+    same, kept = "Which person is mayor of Arvika?", other.templates[0]
+    texts = (same, *["Who holds the post of mayor of Arvika?"] * (read_prompt("rephrase").texts - 1))
+    asked, rephrased = choose_wordings([update, other], [reply(update, same), reply(other, *texts)])
+    assert asked[0].question == same
+    assert same not in [wording.question for wording in rephrased]
+    (repeated,) = choose_wordings([update], [reply(update, kept)])[0]
+    assert (repeated.question, repeated.source) == (update.templates[0], "template")
+
+
 def test_only_the_chain_that_is_asked_is_worded(timestep: Timestep) -> None:
     wanted = wanted_wordings(timestep, axes=("mhop",))
     replies = [reply(one, GOOD.replace("Arvika", one.asking.subject), "", "") for one in wanted]
