@@ -400,10 +400,13 @@ class Teacher:
 
     def _resume(self) -> bool:
         """Load the stored state of the same training; False if there is none."""
+        path = self._folder / "state.json"
+        if not path.exists():
+            return False
         try:
-            state = json.loads((self._folder / "state.json").read_bytes())
-        except (FileNotFoundError, ValueError):
-            state = {}
+            state = json.loads(path.read_bytes())
+        except ValueError as error:
+            raise self._damaged(repr(error)) from error
         if not isinstance(state, dict):
             raise self._damaged("state.json is not an object")
         if any(state.get(name) != value for name, value in self._identity.items()):

@@ -128,7 +128,13 @@ def test_a_stored_training_of_more_epochs_is_refused_and_kept(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize(
-    ("name", "content"), [("state.json", b"[]"), ("epoch-1.safetensors", b"torn"), ("epoch-1.safetensors", None)]
+    ("name", "content"),
+    [
+        ("state.json", b"[]"),
+        ("state.json", b'{"lesson'),
+        ("epoch-1.safetensors", b"torn"),
+        ("epoch-1.safetensors", None),
+    ],
 )
 def test_a_damaged_stored_training_is_refused_and_kept(name: str, content: bytes | None, tmp_path: Path) -> None:
     folder = tmp_path / "cut"
