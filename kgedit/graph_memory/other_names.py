@@ -21,7 +21,7 @@ from kgedit.resources import data_folder
 from kgedit.wording.catalogues import read_catalogue
 from kgedit.wording.name_index import Mention, NameIndex, name_key
 
-OF_PERSONS = frozenset(
+_OF_PERSONS = frozenset(
     ["P19", "P20", "P26", "P27", "P39", "P54", "P69", "P102", "P106", "P108", "P166", "P509", "P1365"]
 )
 """Relations whose subjects are persons."""
@@ -56,7 +56,7 @@ class OtherNames:
         if self._facts_read == len(facts):
             return
         rows = np.arange(self._rows, facts.rows, dtype=np.int32)
-        of_relation = np.array([name in OF_PERSONS for name in self._relation_ids])
+        of_relation = np.array([name in _OF_PERSONS for name in self._relation_ids])
         subjects: dict[int, bool] = {}
         for row, relation in zip(rows.tolist(), facts.relations_of(rows).tolist(), strict=True):
             subject = facts.subject_of(row)

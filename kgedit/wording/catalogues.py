@@ -158,19 +158,22 @@ class Language:
     def needed_name(self, name: str) -> str:
         """What a question must contain of a name with its article, as by `what_is_needed`."""
         marked = name if self.is_english or name.startswith(MARK) else MARK + name
-        for pattern, replacement in self.needed:
-            marked = re.sub(pattern, replacement, marked)
-        return marked.removeprefix(MARK)
+        return _substituted(marked, self.needed).removeprefix(MARK)
 
     def join(self, text: str) -> str:
         """A text, as by `joined`."""
-        for pattern, replacement in self.joins:
-            text = re.sub(pattern, replacement, text)
-        text = text.replace(MARK, "")
+        text = _substituted(text, self.joins).replace(MARK, "")
         return text if self.is_english or self.script == "Han" else text[:1].upper() + text[1:]
 
 
+def _substituted(text: str, rules: tuple[tuple[str, str], ...]) -> str:
+    for pattern, replacement in rules:
+        text = re.sub(pattern, replacement, text)
+    return text
+
+
 def _replaced(text: str, rules: tuple[tuple[str, str], ...]) -> str:
+    """SQL of a text, as by `_substituted`."""
     for pattern, replacement in rules:
         text = f"regexp_replace({text}, {_quoted(pattern)}, {_quoted(replacement)}, 'g')"
     return text
